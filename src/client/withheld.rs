@@ -1,4 +1,5 @@
-//! What was sent as a secret, kept out of the answer's text: some backends echo a request.
+//! What was sent as a secret, kept out of the answer's text: some backends echo a request, and some
+//! programs print their environment.
 
 use std::borrow::Cow;
 
@@ -11,6 +12,9 @@ use crate::settings::{Address, REDACTED};
 
 /// Shorter texts are not looked for: they would be found anywhere.
 const BYTES_MIN: usize = 4;
+
+/// Lines of a secret of fewer bytes are not looked for by themselves.
+const LINE_BYTES_MIN: usize = 8;
 
 /// The secrets of a request: values of headers, user and password of the address, in each form in
 /// which they may come back.
@@ -35,11 +39,39 @@ impl Withheld {
             all.extend(forms_of_user(user));
             all.extend(forms_of_user(&plain));
         }
+        Self::of_all(all)
+    }
+
+    /// Texts that are secrets themselves, and the lines of those that have some.
+    pub(crate) fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let forms = |secret: &'a str| {
+            let lines = secret.lines().map(str::trim);
+            std::iter::once(secret).chain(lines.filter(|line| line.len() >= LINE_BYTES_MIN))
+        };
+        Self::of_all(secrets.into_iter().flat_map(forms).map(str::to_owned).collect())
+    }
+
+    fn of_all(mut all: Vec<String>) -> Self {
+        let escaped: Vec<_> = all.iter().flat_map(|text| escaped(text)).collect();
+        all.extend(escaped);
         all.retain(|text| text.len() >= BYTES_MIN);
         // The longest first: one may hold another.
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
         Self(all)
+    }
+
+    /// The end of a text, without what it begins with of a secret that was cut in two.
+    pub(crate) fn behind_cut<'t>(&self, end: &'t str) -> &'t str {
+        if self.0.iter().any(|secret| secret.contains(end)) {
+            return "";
+        }
+        let begun = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| &secret[at..]);
+            ends.skip(1).find(|rest| end.starts_with(rest)).map_or(0, str::len)
+        };
+        let longest = self.0.iter().map(begun).max().unwrap_or(0);
+        &end[longest..]
     }
 
     /// A text without them.
@@ -71,6 +103,14 @@ impl Withheld {
             ),
         }
     }
+}
+
+/// A text as it stands in JSON, where that differs: some write `/` as it is, some `\/`.
+fn escaped(text: &str) -> Vec<String> {
+    let json = serde_json::Value::from(text).to_string();
+    let json = json[1..json.len() - 1].to_owned();
+    let forms = [json.replace('/', "\\/"), json];
+    forms.into_iter().filter(|form| form != text).collect()
 }
 
 /// A header's value, what stands behind its scheme, and what that hides.
@@ -130,5 +170,19 @@ mod tests {
         check("none", "http://bob:p4ss%2D1@h", "p4ss-1 p4ss%2D1", "[REDACTED] [REDACTED]");
         check("none", "http://t0ken@h", "user t0ken", "user [REDACTED]");
         check("abc", "http://h", "abc is short", "abc is short");
+        check("Bearer s/k+1=", "h", r#"{"error":"s\/k+1="}"#, r#"{"error":"[REDACTED]"}"#);
+        check(r#"a"b\c"#, "h", r#"{"key":"a\"b\\c"}"#, r#"{"key":"[REDACTED]"}"#);
+    }
+
+    #[test]
+    fn secrets_are_left_out_line_by_line_and_behind_a_cut() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n";
+        let withheld = Withheld::of_secrets(["hunter22-long", key]);
+        let printed = format!("{{'KEY': '{}', 'P': 'hunter22-long'}}", key.replace('\n', "\\n"));
+        let shown = withheld.without(&*printed);
+        assert!(!shown.contains("MII") && !shown.contains("hunter"), "{shown}");
+        assert_eq!(withheld.behind_cut("er22-long, and more"), ", and more");
+        assert_eq!(withheld.behind_cut("nter22-lo"), "");
+        assert_eq!(withheld.behind_cut("all is well"), "all is well");
     }
 }

@@ -1,7 +1,8 @@
 //! Texts without the personal data and credentials in them.
 //!
 //! What the detectors of `no_pii` find is replaced by whatever the caller names it by. A text that
-//! they cannot read to its end is replaced as a whole: what nobody has looked at is not shown.
+//! they cannot read to its end is replaced as a whole: what nobody has looked at is not shown. All
+//! texts that are shown together have one budget.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,8 +12,16 @@ use super::limits::STEPS_PER_BYTE;
 use super::pack::{Pack, names, safety};
 use crate::settings::SettingsError;
 
-/// Longest text that is looked at, bytes.
-const TEXT_BYTES_MAX: usize = 256 << 10;
+/// Bytes of texts that are read, over all texts of an evaluation and all passes over them.
+const READ_BYTES_MAX: usize = 256 << 10;
+/// The same of a value that is shown by itself, on this machine.
+const VALUE_READ_BYTES_MAX: usize = 4 << 20;
+/// Steps that this may take.
+const STEPS_MAX: usize = 1 << 27;
+/// Bytes that a text counts as at least.
+const TEXT_BYTES_MIN: usize = 16;
+/// Texts of fewer bytes hold nothing that a detector looks for.
+const BYTES_MIN: usize = 6;
 /// Steps for a byte of a text: all detectors of the packs may read it.
 const DETECTORS_MAX: usize = 512;
 /// Passes over one text. A detector lists few findings of each, so there may be more behind them.
@@ -20,6 +29,42 @@ const PASSES_MAX: usize = 16;
 
 /// Stands for a text that cannot be read to its end.
 pub(crate) const UNREAD: &str = "[REDACTED]";
+
+/// What redacting texts that are shown together may still take, and what was withheld of them.
+#[derive(Debug)]
+pub(crate) struct RedactionBudget {
+    bytes: usize,
+    steps: usize,
+    /// Texts for which nothing was left.
+    pub(crate) unaffordable: u64,
+    /// Texts that could not be read to their end.
+    pub(crate) unread: u64,
+}
+
+impl RedactionBudget {
+    /// For the texts of an evaluation.
+    pub(crate) fn of_evaluation() -> Self {
+        Self::of_bytes(READ_BYTES_MAX)
+    }
+
+    /// For the texts of a value.
+    pub(crate) fn of_value() -> Self {
+        Self::of_bytes(VALUE_READ_BYTES_MAX)
+    }
+
+    fn of_bytes(bytes: usize) -> Self {
+        Self { bytes, steps: STEPS_MAX, unaffordable: 0, unread: 0 }
+    }
+
+    /// Takes one pass over a text; false where it is not left.
+    fn take(&mut self, text: &str) -> bool {
+        match self.bytes.checked_sub(text.len().max(TEXT_BYTES_MIN)) {
+            Some(left) => self.bytes = left,
+            None => return false,
+        }
+        true
+    }
+}
 
 /// Finds personal data and credentials in texts.
 pub(crate) struct Redaction {
@@ -40,37 +85,53 @@ impl Redaction {
     pub(crate) fn apply<'t>(
         &self,
         text: &'t str,
+        budget: &mut RedactionBudget,
         mut name: impl FnMut(&str, &str) -> String,
     ) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
+        if text.len() < BYTES_MIN {
+            return text;
+        }
         for _ in 0..PASSES_MAX {
-            match self.pass(&text, &mut name) {
+            match self.pass(&text, budget, &mut name) {
                 Ok(None) => return text,
                 Ok(Some(replaced)) => text = Cow::Owned(replaced),
-                Err(Unread) => return Cow::Borrowed(UNREAD),
+                Err(Unread::Unaffordable) => {
+                    budget.unaffordable += 1;
+                    return Cow::Borrowed(UNREAD);
+                }
+                Err(Unread::ByDetectors) => break,
             }
         }
+        budget.unread += 1;
         Cow::Borrowed(UNREAD)
     }
 
     fn pass(
         &self,
         text: &str,
+        budget: &mut RedactionBudget,
         name: &mut impl FnMut(&str, &str) -> String,
     ) -> Result<Option<String>, Unread> {
-        if text.len() > TEXT_BYTES_MAX {
-            return Err(Unread);
+        if !budget.take(text) {
+            return Err(Unread::Unaffordable);
         }
-        let steps_max = text.len().saturating_mul(STEPS_PER_BYTE * DETECTORS_MAX);
+        let own_max = text.len().saturating_mul(STEPS_PER_BYTE * DETECTORS_MAX);
+        let steps_max = own_max.min(budget.steps);
         let scan = self.pack.scan(text, steps_max);
-        if scan.steps() > steps_max || self.pack.gave_up(&scan, names::PII).is_some() {
-            return Err(Unread);
+        let is_cut = scan.steps() > steps_max;
+        budget.steps = budget.steps.saturating_sub(scan.steps());
+        if is_cut && steps_max < own_max {
+            return Err(Unread::Unaffordable);
+        }
+        if is_cut || self.pack.gave_up(&scan, names::PII).is_some() {
+            return Err(Unread::ByDetectors);
         }
         let mut found: Vec<(Range<usize>, &str)> = Vec::new();
         for hit in self.pack.hits(&scan, names::PII) {
             let places: Vec<_> = hit.ranges().collect();
             if places.is_empty() {
-                return Err(Unread);
+                return Err(Unread::ByDetectors);
             }
             found.extend(places.into_iter().map(|range| (range, hit.kind)));
         }
@@ -95,15 +156,24 @@ impl Redaction {
     }
 }
 
-/// A text that cannot be read to its end.
-struct Unread;
+/// Why a text is not read to its end.
+enum Unread {
+    /// The budget does not have it.
+    Unaffordable,
+    /// It is too much for a detector.
+    ByDetectors,
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn redacted(text: &str) -> String {
-        Redaction::new().unwrap().apply(text, |kind, _| format!("<{kind}>")).into_owned()
+        apply(text, &mut RedactionBudget::of_evaluation())
+    }
+
+    fn apply(text: &str, budget: &mut RedactionBudget) -> String {
+        Redaction::new().unwrap().apply(text, budget, |kind, _| format!("<{kind}>")).into_owned()
     }
 
     #[test]
@@ -123,6 +193,25 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_not_shown() {
-        assert_eq!(redacted(&"x ".repeat(TEXT_BYTES_MAX)), UNREAD);
+        assert_eq!(redacted(&"x ".repeat(READ_BYTES_MAX)), UNREAD);
+    }
+
+    #[test]
+    fn texts_share_what_may_be_read_over_all_passes() {
+        let many: String = (0..400).map(|n| format!("ab{n}cd@foobar.com ")).collect();
+        let mut budget = RedactionBudget::of_evaluation();
+        let shown: Vec<_> = (0..64).map(|_| apply(&many, &mut budget)).collect();
+        let withheld = shown.iter().filter(|text| *text == UNREAD).count();
+        assert!(shown.iter().all(|text| !text.contains('@')));
+        assert!((1..64).contains(&withheld), "{withheld}");
+        assert_eq!((budget.unaffordable, budget.unread), (withheld as u64, 0));
+        // Twice as much takes no more.
+        let steps = STEPS_MAX - budget.steps;
+        (0..64).for_each(|_| drop(apply(&many, &mut budget)));
+        assert_eq!(STEPS_MAX - budget.steps, steps);
+        budget.bytes = READ_BYTES_MAX;
+        budget.steps = 100;
+        assert_eq!(apply(&many, &mut budget), UNREAD);
+        assert_eq!(apply("short", &mut budget), "short");
     }
 }

@@ -4,28 +4,40 @@
 //!
 //! Beside what the detectors find, what stands under the key of a secret is one, wherever it is
 //! repeated. One scan of a text finds what is to be replaced and what tries to sway a judge.
+//!
+//! All scans of a redactor have one budget of steps, and a text may not grow beyond
+//! [`GROWTH_MAX`] times its size: what would is withheld, and counted.
+
+mod keyed;
+mod marked;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::keyed::KeyedSecrets;
+use self::marked::MarkedText;
 use super::pack::{self, Pack, names};
 use crate::settings::SettingsError;
 use crate::value::{Map, Value, json};
 
-/// Steps that the scan of one string may take: a string that takes more is withheld.
-const SCAN_STEPS_MAX: usize = 1 << 30;
-/// Rounds over one string: a scan lists only the first findings of each kind.
-const ROUNDS_MAX: usize = 64;
-/// Values of keys for secrets that are looked for elsewhere, too.
-const KEYED_MAX: usize = 64;
+/// Steps that looking at all texts may take, and once more that replacing in them may: beyond it
+/// they are withheld.
+const STEPS_MAX: usize = 1 << 30;
+/// How many times as long a text may become by its placeholders.
+const GROWTH_MAX: usize = 2;
+/// Bytes up to which any text may grow.
+const GROWN_BYTES_MIN: usize = 1 << 10;
 /// Strings of fewer bytes hold nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
 /// What stands for a string that is withheld as a whole.
 pub(crate) const WITHHELD: &str = "[WITHHELD]";
+/// The word of placeholders for values of keys for secrets.
+const SECRET: &str = "SECRET";
 /// The family of detectors of secrets.
 const CREDENTIAL: &str = "credential";
 
@@ -41,6 +53,28 @@ const SECRET_KEYS: [&str; 8] = [
     "accesskey",
 ];
 
+/// Whether something stands under a key whose values are secrets. Told once for each key, however
+/// many texts stand below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnderKey(bool);
+
+impl UnderKey {
+    /// It stands under no key.
+    pub(crate) const NONE: Self = Self(false);
+
+    /// It stands under this key.
+    pub(crate) fn of(key: &str) -> Self {
+        let key: String = key.chars().filter(|c| !matches!(c, '_' | '-')).collect();
+        let key = key.to_lowercase();
+        Self(
+            key == "token"
+                || key.ends_with("accesstoken")
+                || key.ends_with("refreshtoken")
+                || SECRET_KEYS.iter().any(|part| key.contains(part)),
+        )
+    }
+}
+
 /// What is replaced by placeholders before something leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +88,58 @@ pub enum Redact {
     None,
 }
 
+/// Texts that were withheld as a whole, by why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WithheldTexts {
+    /// The steps for redaction were used up.
+    pub steps: u64,
+    /// Its placeholders would have made it too long.
+    pub size: u64,
+    /// A detector gave up before its end.
+    pub unread: u64,
+}
+
+impl WithheldTexts {
+    /// Each reason, as counters have it, with how many.
+    pub(crate) fn by_reason(self) -> [(&'static str, u64); 3] {
+        [("redaction_steps", self.steps), ("size", self.size), ("unread", self.unread)]
+    }
+
+    /// Adds those of another redactor.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.size += other.size;
+        self.unread += other.unread;
+    }
+}
+
+/// What a redactor did not do as it should, for counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedactionGaps {
+    /// Times that a value of a key for secrets was shown that is replaced there, and not looked for
+    /// elsewhere: there were too many others before it.
+    pub unfollowed: u64,
+    /// Texts of which nothing is shown.
+    pub withheld: WithheldTexts,
+}
+
+impl RedactionGaps {
+    /// Adds those of another redactor.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.unfollowed += other.unfollowed;
+        self.withheld.add(other.withheld);
+    }
+}
+
+/// Why a text is withheld.
+enum Unshown {
+    Steps,
+    Size,
+    Unread,
+    /// It tries to sway a judge: that is told elsewhere.
+    Sways,
+}
+
 /// Replaces what detectors find, and what stands under keys of secrets, by placeholders that are
 /// the same for the same value throughout. What it is to replace, it has to be shown before.
 pub(crate) struct Redactor {
@@ -64,11 +150,13 @@ pub(crate) struct Redactor {
     /// Something has to be replaced.
     dirty: bool,
     /// Values of keys that hold secrets: they go wherever they stand.
-    keyed: Vec<String>,
-    /// Times that such a value found no room among those.
-    unfollowed: u64,
-    /// The number of each value that was replaced, by its kind.
-    known: HashMap<String, HashMap<String, usize>>,
+    keyed: KeyedSecrets,
+    gaps: RedactionGaps,
+    /// Steps that are left to look at texts.
+    look_steps: usize,
+    /// Steps that are left to replace in them.
+    replace_steps: usize,
+    known: PlaceholderNumbers,
 }
 
 impl Redactor {
@@ -83,9 +171,11 @@ impl Redactor {
             withholds: false,
             injection: false,
             dirty: false,
-            keyed: Vec::new(),
-            unfollowed: 0,
-            known: HashMap::new(),
+            keyed: KeyedSecrets::default(),
+            gaps: RedactionGaps::default(),
+            look_steps: STEPS_MAX,
+            replace_steps: STEPS_MAX,
+            known: PlaceholderNumbers::default(),
         })
     }
 
@@ -104,10 +194,9 @@ impl Redactor {
         self.injection
     }
 
-    /// Times that a value of a key for secrets was shown that is replaced there, and not looked for
-    /// elsewhere: there were too many others before it.
-    pub(crate) fn unfollowed(&self) -> u64 {
-        self.unfollowed
+    /// What it could not do as it should.
+    pub(crate) fn gaps(&self) -> RedactionGaps {
+        self.gaps
     }
 
     /// Whether something of what was shown is to be replaced.
@@ -116,54 +205,49 @@ impl Redactor {
     }
 
     /// Looks at a value that stands under a key.
-    pub(crate) fn look_at(&mut self, value: &Value<'_>, key: Option<&str>) {
+    pub(crate) fn look_at(&mut self, value: &Value<'_>, key: UnderKey) {
         match value {
             Value::String(text) => self.look_at_entry(key, text),
             Value::List(list) => list.iter().for_each(|item| self.look_at(item, key)),
             Value::Map(map) => map.iter().for_each(|(key, item)| {
                 self.look_at_text(key);
-                self.look_at(item, Some(key));
+                self.look_at(item, UnderKey::of(key));
             }),
             _ => {}
         }
     }
 
     /// Looks at a text that stands under a key, and, where it is itself JSON, at what that holds.
-    pub(crate) fn look_at_entry(&mut self, key: Option<&str>, text: &str) {
+    pub(crate) fn look_at_entry(&mut self, key: UnderKey, text: &str) {
         self.know_keyed(key, text);
         if self.redact != Redact::None
             && text.starts_with(['{', '['])
             && let Ok(nested) = json::parse(text)
         {
-            self.know_nested(&nested, None);
+            self.know_nested(&nested, UnderKey::NONE);
         }
         self.look_at_text(text);
     }
 
-    fn know_nested(&mut self, value: &Value<'_>, key: Option<&str>) {
+    fn know_nested(&mut self, value: &Value<'_>, key: UnderKey) {
         match value {
             Value::String(text) => self.know_keyed(key, text),
             Value::List(list) => list.iter().for_each(|item| self.know_nested(item, key)),
             Value::Map(map) => {
-                map.iter().for_each(|(key, item)| self.know_nested(item, Some(key)));
+                map.iter().for_each(|(key, item)| self.know_nested(item, UnderKey::of(key)));
             }
             _ => {}
         }
     }
 
     /// Remembers a text that stands under the key of a secret.
-    fn know_keyed(&mut self, key: Option<&str>, text: &str) {
+    fn know_keyed(&mut self, key: UnderKey, text: &str) {
         if !self.is_keyed_secret(key, text) {
             return;
         }
         self.dirty = true;
-        // The same one comes with each call: it must not take the place of others.
-        if text.len() < BYTES_MIN || self.keyed.iter().any(|known| known == text) {
-            return;
-        }
-        match self.keyed.len() < KEYED_MAX {
-            true => self.keyed.push(text.to_owned()),
-            false => self.unfollowed += 1,
+        if text.len() >= BYTES_MIN && !self.keyed.know(text) {
+            self.gaps.unfollowed += 1;
         }
     }
 
@@ -172,28 +256,30 @@ impl Redactor {
         if text.len() < BYTES_MIN {
             return;
         }
-        let scan = self.pack.scan(text, SCAN_STEPS_MAX);
-        if scan.is_empty() && scan.steps() <= SCAN_STEPS_MAX {
+        let scan = self.pack.scan(text, self.look_steps);
+        let is_cut = scan.steps() > self.look_steps;
+        self.look_steps = self.look_steps.saturating_sub(scan.steps());
+        if scan.is_empty() && !is_cut {
             return;
         }
-        self.injection |= self.sways(&scan);
+        self.injection |= !is_cut && self.sways(&scan);
         self.dirty |= self.redact != Redact::None
-            && (scan.steps() > SCAN_STEPS_MAX
+            && (is_cut
                 || self.pack.gave_up(&scan, names::PII).is_some()
                 || self.pack.hits(&scan, names::PII).next().is_some());
     }
 
     /// Replaces in a text that stands under a key.
-    pub(crate) fn replace_entry(&mut self, key: Option<&str>, text: &mut String) {
+    pub(crate) fn replace_entry(&mut self, key: UnderKey, text: &mut String) {
         if self.is_keyed_secret(key, text) {
-            *text = self.placeholder("SECRET", text);
+            *text = self.known.placeholder(SECRET, text);
         } else {
             self.replace_text(text);
         }
     }
 
     /// Replaces in a value that stands under a key.
-    pub(crate) fn replace(&mut self, value: &mut Value<'static>, key: Option<&str>) {
+    pub(crate) fn replace(&mut self, value: &mut Value<'static>, key: UnderKey) {
         match value {
             Value::String(text) => {
                 let mut owned = std::mem::take(text).into_owned();
@@ -204,7 +290,7 @@ impl Redactor {
             Value::Map(map) => {
                 let entries = std::mem::take(map).into_entries().into_iter();
                 let replaced = entries.map(|(key, mut item)| {
-                    self.replace(&mut item, Some(&key));
+                    self.replace(&mut item, UnderKey::of(&key));
                     let mut key = key.into_owned();
                     self.replace_text(&mut key);
                     (Cow::Owned(key), item)
@@ -220,29 +306,90 @@ impl Redactor {
         if text.len() < BYTES_MIN {
             return;
         }
-        if self.redact != Redact::None {
-            // Taken out, not copied for each text: they may be as long as a trace.
-            let keyed = std::mem::take(&mut self.keyed);
-            for secret in &keyed {
-                if text.contains(secret.as_str()) {
-                    *text = text.replace(secret, &self.placeholder("SECRET", secret));
-                }
-            }
-            self.keyed = keyed;
-        }
-        for _ in 0..ROUNDS_MAX {
-            let scan = self.pack.scan(text, SCAN_STEPS_MAX);
-            let is_swaying = self.sways(&scan);
-            let is_open =
-                scan.steps() > SCAN_STEPS_MAX || self.pack.gave_up(&scan, names::PII).is_some();
-            if (self.withholds && is_swaying) || (is_open && self.redact != Redact::None) {
-                WITHHELD.clone_into(text);
+        match self.replaced_text(text) {
+            Ok(None) => return,
+            Ok(Some(replaced)) => {
+                *text = replaced;
                 return;
             }
-            let Some(replaced) = self.replaced(text, &scan) else { return };
-            *text = replaced;
+            Err(Unshown::Steps) => self.gaps.withheld.steps += 1,
+            Err(Unshown::Size) => self.gaps.withheld.size += 1,
+            Err(Unshown::Unread) => self.gaps.withheld.unread += 1,
+            Err(Unshown::Sways) => {}
         }
         WITHHELD.clone_into(text);
+    }
+
+    /// A text with placeholders; nothing where it stays as it is.
+    fn replaced_text(&mut self, text: &str) -> Result<Option<String>, Unshown> {
+        let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(GROWN_BYTES_MIN);
+        let mut marked = MarkedText::of(text);
+        if self.redact != Redact::None {
+            self.replace_keyed(&mut marked, bytes_max)?;
+        }
+        // Each round puts placeholders for something that was none: there is an end.
+        loop {
+            let scan = self.pack.scan(marked.text(), self.replace_steps);
+            let is_cut = scan.steps() > self.replace_steps;
+            self.replace_steps = self.replace_steps.saturating_sub(scan.steps());
+            if is_cut && (self.withholds || self.redact != Redact::None) {
+                return Err(Unshown::Steps);
+            }
+            if self.withholds && self.sways(&scan) {
+                return Err(Unshown::Sways);
+            }
+            if is_cut || self.redact == Redact::None {
+                break;
+            }
+            if self.pack.gave_up(&scan, names::PII).is_some() {
+                return Err(Unshown::Unread);
+            }
+            let found = marked.widened(self.found(marked.text(), &scan));
+            if found.is_empty() {
+                break;
+            }
+            let (known, text) = (&mut self.known, marked.text());
+            let named = found.into_iter().map(|(range, word)| {
+                let name = known.placeholder(&word, &text[range.clone()]);
+                (range, name)
+            });
+            marked = marked.replaced(named, bytes_max).ok_or(Unshown::Size)?;
+        }
+        Ok(marked.into_changed())
+    }
+
+    /// Replaces the values of keys for secrets, in one pass over the text as it came: never in what
+    /// stands for one.
+    fn replace_keyed(
+        &mut self,
+        marked: &mut MarkedText<'_>,
+        bytes_max: usize,
+    ) -> Result<(), Unshown> {
+        if self.keyed.texts().is_empty() {
+            return Ok(());
+        }
+        let search = self.keyed.search().ok_or(Unshown::Unread)?;
+        let mut is_there = vec![false; self.keyed.texts().len()];
+        for found in search.find_iter(marked.text()) {
+            is_there[found.pattern().as_usize()] = true;
+        }
+        if !is_there.contains(&true) {
+            return Ok(());
+        }
+        // Numbered in the order in which they were shown.
+        let known = &mut self.known;
+        let names: Vec<String> = is_there
+            .into_iter()
+            .zip(self.keyed.texts())
+            .map(|(is_there, secret)| match is_there {
+                true => known.placeholder(SECRET, secret),
+                false => String::new(),
+            })
+            .collect();
+        let found = search.find_iter(marked.text());
+        let found = found.map(|it| (it.range(), &names[it.pattern().as_usize()]));
+        *marked = marked.replaced(found, bytes_max).ok_or(Unshown::Size)?;
+        Ok(())
     }
 
     /// Whether a text gives orders to an agent, or to a judge.
@@ -251,13 +398,10 @@ impl Redactor {
         rules.iter().any(|rule| self.pack.hits(scan, rule).next().is_some())
     }
 
-    /// The text with placeholders for the findings of a scan; `None` where there are none.
-    fn replaced(&mut self, text: &str, scan: &pack::Scan) -> Option<String> {
-        if self.redact == Redact::None {
-            return None;
-        }
-        let pack = Arc::clone(&self.pack);
-        let findings = pack.hits(scan, names::PII).flat_map(|hit| {
+    /// Where a scan found what is to be replaced, in order and without overlaps, with the words of
+    /// the placeholders.
+    fn found(&self, text: &str, scan: &pack::Scan) -> Vec<(Range<usize>, String)> {
+        let findings = self.pack.hits(scan, names::PII).flat_map(|hit| {
             // A hit does not outlive this step.
             hit.findings(text).collect::<Vec<_>>()
         });
@@ -266,45 +410,34 @@ impl Redactor {
         };
         let mut found: Vec<_> = findings.filter(is_asked).collect();
         found.retain(|one| !one.range.is_empty() && text.get(one.range.clone()).is_some());
-        if found.is_empty() {
-            return None;
-        }
         found.sort_by_key(|one| (one.range.start, usize::MAX - one.range.end));
-        let mut out = String::with_capacity(text.len());
-        let mut from = 0;
+        let mut apart: Vec<(Range<usize>, String)> = Vec::new();
         for finding in found {
-            let range = finding.range;
-            if range.start < from {
+            match apart.last_mut() {
                 // Overlaps with one before it: what sticks out goes, too.
-                from = from.max(range.end);
-                continue;
+                Some((last, _)) if finding.range.start < last.end => {
+                    last.end = last.end.max(finding.range.end);
+                }
+                _ => apart.push((finding.range, word(&finding.kind))),
             }
-            out.push_str(&text[from..range.start]);
-            out.push_str(&self.placeholder(&word(&finding.kind), &text[range.clone()]));
-            from = range.end;
         }
-        out.push_str(&text[from..]);
-        (out != text).then_some(out)
+        apart
     }
 
-    fn is_keyed_secret(&self, key: Option<&str>, text: &str) -> bool {
-        self.redact != Redact::None
-            && text.len() >= 4
-            && !text.starts_with('[')
-            && key.is_some_and(|key| {
-                let key: String = key.chars().filter(|c| !matches!(c, '_' | '-')).collect();
-                let key = key.to_lowercase();
-                key == "token"
-                    || key.ends_with("accesstoken")
-                    || key.ends_with("refreshtoken")
-                    || SECRET_KEYS.iter().any(|part| key.contains(part))
-            })
+    fn is_keyed_secret(&self, key: UnderKey, text: &str) -> bool {
+        self.redact != Redact::None && key.0 && text.len() >= 4 && !text.starts_with('[')
     }
+}
 
+/// The number of each value that was replaced, by its kind.
+#[derive(Default)]
+struct PlaceholderNumbers(HashMap<String, HashMap<String, usize>>);
+
+impl PlaceholderNumbers {
     fn placeholder(&mut self, word: &str, value: &str) -> String {
-        let known = self.known.entry(word.to_owned()).or_default();
+        let known = self.0.entry_ref(word).or_default();
         let next = known.len() + 1;
-        let number = *known.entry(value.to_owned()).or_insert(next);
+        let number = *known.entry_ref(value).or_insert(next);
         format!("[{word}_{number}]")
     }
 }
@@ -315,3 +448,6 @@ fn word(kind: &str) -> String {
         kind.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
     upper.collect()
 }
+
+#[cfg(test)]
+mod tests;

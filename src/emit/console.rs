@@ -13,10 +13,11 @@ use serde::Deserialize;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits};
+use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits, count_of};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting, details, record};
 use crate::model::{Evaluation, Label, Outcome, shown_share};
+use crate::panics::Panicked;
 use crate::visible;
 
 /// Longest name or explanation on a line, in characters before escapes; the rest is cut and marked.
@@ -246,26 +247,29 @@ impl Console {
         Self { format: settings.format, style, filter, broken: Seldom::new() }
     }
 
-    fn render(&self, batch: &EvaluationBatch) -> String {
-        let mut out = String::new();
-        for evaluations in batch {
-            let redacted = self.filter.apply_all(evaluations);
-            let evaluations = &*redacted;
-            match self.format {
-                ConsoleFormat::Text => write_text(evaluations, self.style, &mut out),
-                ConsoleFormat::Jsonl => evaluations
-                    .iter()
-                    .for_each(|e| record::write_line(e, self.style.content, &mut out)),
+    async fn render(&self, batch: &EvaluationBatch) -> Result<String, Panicked> {
+        let (format, style) = (self.format, self.style);
+        let text = self.filter.make(batch, move |filter, batch| {
+            let mut out = String::new();
+            for evaluations in batch {
+                let redacted = filter.apply_all(evaluations);
+                match format {
+                    ConsoleFormat::Text => write_text(&redacted, style, &mut out),
+                    ConsoleFormat::Jsonl => {
+                        redacted.iter().for_each(|e| record::write_line(e, style.content, &mut out))
+                    }
+                }
             }
-        }
-        out
+            out
+        });
+        text.await
     }
 }
 
 impl Deliver for Console {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let count = batch.iter().map(|evaluations| evaluations.len() as u64).sum();
-        let text = self.render(&batch);
+        let count = count_of(&batch);
+        let Ok(text) = self.render(&batch).await else { return Delivery::broken(count) };
         let write = move || {
             let mut stdout = std::io::stdout().lock();
             stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())

@@ -14,8 +14,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::detect::redact::{Redaction, UNREAD};
+use super::counters::Tally;
+use super::queue::{EvaluationBatch, size_of_evaluations};
+use crate::detect::redact::{Redaction, RedactionBudget, UNREAD};
+use crate::lane::Aside;
 use crate::model::{Evaluation, Explanation, Outcome, Recent, Score, TraceId};
+use crate::panics::Panicked;
 use crate::settings::nearest;
 use crate::value::{Map, Value};
 
@@ -23,6 +27,8 @@ use crate::value::{Map, Value};
 const NAMES_MAX: usize = 65_536;
 /// Names of one trace; more have no number.
 const TRACE_NAMES_MAX: usize = 1_000;
+/// Largest batch that is made ready on a thread of the network, where nothing is redacted.
+const INLINE_BYTES_MAX: usize = 64 << 10;
 /// Deepest details that are looked at; what lies deeper is not shown.
 const DEPTH_MAX: usize = 64;
 
@@ -98,17 +104,48 @@ impl JsonSchema for ShownContent {
     }
 }
 
+/// Why texts are withheld: those of an evaluation take more than redaction may, or one cannot be
+/// read to its end.
+pub(super) const WITHHELD: [&str; 2] = ["redaction_budget", "unread"];
+
 /// Makes evaluations fit to be shown by an exporter.
 #[derive(Clone)]
 pub(crate) struct ContentFilter {
     /// Not there where nothing is redacted.
     redactor: Option<Arc<ContentRedactor>>,
+    /// Counts texts that were withheld, by why.
+    withheld: Option<Tally>,
+    aside: Aside,
 }
 
 impl ContentFilter {
     /// Of an exporter that shows evaluations redacted.
     pub(super) fn redacting(redactor: &Arc<ContentRedactor>) -> Self {
-        Self { redactor: Some(Arc::clone(redactor)) }
+        Self { redactor: Some(Arc::clone(redactor)), ..Self::nothing() }
+    }
+
+    /// The same, for an exporter: what it withholds is counted, and what takes long runs where that
+    /// of others does.
+    pub(super) fn of_exporter(self, withheld: Tally, aside: &Aside) -> Self {
+        Self { withheld: Some(withheld), aside: aside.clone(), ..self }
+    }
+
+    /// Makes what an exporter sends or writes of a batch: where that may take long, on a thread
+    /// beside those of the network.
+    ///
+    /// # Errors
+    /// It panicked there.
+    pub(super) async fn make<T: Send + 'static>(
+        &self,
+        batch: &EvaluationBatch,
+        make: impl FnOnce(&Self, &EvaluationBatch) -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        let bytes: usize = batch.iter().map(|part| size_of_evaluations(part)).sum();
+        if self.redactor.is_none() && bytes <= INLINE_BYTES_MAX {
+            return Ok(make(self, batch));
+        }
+        let (own, batch) = (self.clone(), batch.clone());
+        self.aside.run(move || make(&own, &batch)).await
     }
 
     /// For readers that are shown so much; what is content as a whole they withhold themselves.
@@ -123,20 +160,23 @@ impl ContentFilter {
     pub(crate) fn value(&self, trace: TraceId, value: &Value<'_>) -> Value<'static> {
         match &self.redactor {
             None => value.clone().into_owned(),
-            Some(redactor) => redactor.value(trace, value, DEPTH_MAX),
+            Some(redactor) => {
+                let mut budget = RedactionBudget::of_value();
+                redactor.value(trace, value, (DEPTH_MAX, &mut budget))
+            }
         }
     }
 
     /// Of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
-        Self { redactor: None }
+        Self { redactor: None, withheld: None, aside: Aside::new() }
     }
 
     /// An evaluation as it may be shown, apart from what is content as a whole.
     pub(crate) fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
         match &self.redactor {
             None => Cow::Borrowed(evaluation),
-            Some(redactor) => Cow::Owned(redactor.redact(evaluation)),
+            Some(redactor) => Cow::Owned(self.redacted(redactor, evaluation)),
         }
     }
 
@@ -144,8 +184,23 @@ impl ContentFilter {
     pub(super) fn apply_all<'e>(&self, evaluations: &'e [Evaluation]) -> Cow<'e, [Evaluation]> {
         match &self.redactor {
             None => Cow::Borrowed(evaluations),
-            Some(redactor) => evaluations.iter().map(|it| redactor.redact(it)).collect(),
+            Some(redactor) => evaluations.iter().map(|it| self.redacted(redactor, it)).collect(),
         }
+    }
+
+    fn redacted(&self, redactor: &ContentRedactor, evaluation: &Evaluation) -> Evaluation {
+        let mut budget = RedactionBudget::of_evaluation();
+        let shown = redactor.redact(evaluation, &mut budget);
+        if let Some(withheld) = &self.withheld {
+            WITHHELD.into_iter().zip([budget.unaffordable, budget.unread]).for_each(
+                |(reason, texts)| {
+                    if texts > 0 {
+                        withheld.add(reason, texts);
+                    }
+                },
+            );
+        }
+        shown
     }
 }
 
@@ -174,55 +229,69 @@ impl ContentRedactor {
         }
     }
 
-    fn redact(&self, evaluation: &Evaluation) -> Evaluation {
+    fn redact(&self, evaluation: &Evaluation, budget: &mut RedactionBudget) -> Evaluation {
         let trace = evaluation.target.trace_id;
         let outcome = match &evaluation.outcome {
             Outcome::Scored(score) => Outcome::Scored(Score {
-                explanation: self.explanation(trace, &score.explanation),
-                details: self.value(trace, &score.details, DEPTH_MAX),
-                ..score.clone()
+                explanation: self.explanation(trace, &score.explanation, budget),
+                details: self.value(trace, &score.details, (DEPTH_MAX, budget)),
+                value: score.value,
+                label: score.label,
             }),
             Outcome::NotEvaluable { reason, explanation } => {
-                let explanation = self.text(trace, explanation);
+                let explanation = self.text(trace, explanation, budget);
                 Outcome::NotEvaluable { reason: *reason, explanation }
             }
             Outcome::Failed { error_type, error } => {
-                Outcome::Failed { error_type, error: self.text(trace, error) }
+                Outcome::Failed { error_type, error: self.text(trace, error, budget) }
             }
         };
         Evaluation { outcome, ..evaluation.clone() }
     }
 
     /// Redacted, nothing of it is hidden: what is marked as content may be shown.
-    fn explanation(&self, trace: TraceId, explanation: &Explanation) -> Explanation {
-        Explanation::plain(self.text(trace, explanation.as_str()))
+    fn explanation(
+        &self,
+        trace: TraceId,
+        explanation: &Explanation,
+        budget: &mut RedactionBudget,
+    ) -> Explanation {
+        Explanation::plain(self.text(trace, explanation.as_str(), budget))
     }
 
-    fn value(&self, trace: TraceId, value: &Value<'_>, depth: usize) -> Value<'static> {
+    fn value(
+        &self,
+        trace: TraceId,
+        value: &Value<'_>,
+        (depth, budget): (usize, &mut RedactionBudget),
+    ) -> Value<'static> {
         let Some(below) = depth.checked_sub(1) else { return Value::from(UNREAD) };
         match value {
-            Value::String(text) => Value::from(self.text(trace, text)),
+            Value::String(text) => Value::from(self.text(trace, text, budget)),
             Value::List(items) => {
-                Value::List(items.iter().map(|item| self.value(trace, item, below)).collect())
+                let items = items.iter();
+                Value::List(items.map(|item| self.value(trace, item, (below, budget))).collect())
             }
-            Value::Map(map) => Value::Map(
-                map.iter()
-                    .map(|(key, value)| (self.text(trace, key), self.value(trace, value, below)))
-                    .collect::<Map<'_>>(),
-            ),
+            Value::Map(map) => {
+                let entries = map.iter().map(|(key, value)| {
+                    let key = self.text(trace, key, budget);
+                    (key, self.value(trace, value, (below, budget)))
+                });
+                Value::Map(entries.collect::<Map<'_>>())
+            }
             // A card's number may come as a number.
             Value::Number(number) => {
                 let text = number.to_string();
-                let shown = self.text(trace, &text);
+                let shown = self.text(trace, &text, budget);
                 if shown == text { value.clone().into_owned() } else { Value::from(shown) }
             }
             Value::Null | Value::Bool(_) => value.clone().into_owned(),
         }
     }
 
-    fn text(&self, trace: TraceId, text: &str) -> String {
+    fn text(&self, trace: TraceId, text: &str, budget: &mut RedactionBudget) -> String {
         let Some(detectors) = &self.detectors else { return UNREAD.to_owned() };
-        detectors.apply(text, |kind, found| self.name(trace, kind, found)).into_owned()
+        detectors.apply(text, budget, |kind, found| self.name(trace, kind, found)).into_owned()
     }
 
     /// The name of what was found: its kind, and its number among those of the kind in the trace.
@@ -282,18 +351,51 @@ mod tests {
             r#""jane@acme-post.net": true}"#,
         );
         let first = scored("mailed jane@acme-post.net, not joe@acme-post.net", details);
-        let Outcome::Scored(score) = redactor.redact(&first).outcome else { panic!("a score") };
+        let filter = ContentFilter::redacting(&Arc::new(redactor));
+        let Outcome::Scored(score) = filter.apply(&first).into_owned().outcome else {
+            panic!("a score")
+        };
         assert_eq!(&*score.explanation, "mailed [EMAIL_1], not [EMAIL_2]");
         assert_eq!(score.explanation.without_content(), &*score.explanation);
         let details = score.details.to_string();
         assert!(details.contains(r#""to":["[EMAIL_2]"]"#), "{details}");
         assert!(details.contains(r#""[EMAIL_1]":true"#), "{details}");
         assert!(!details.contains("4539"), "{details}");
-        let Outcome::Scored(again) = redactor.redact(&scored("joe@acme-post.net", "{}")).outcome
-        else {
+        let again = scored("joe@acme-post.net", "{}");
+        let Outcome::Scored(again) = filter.apply(&again).into_owned().outcome else {
             panic!("a score")
         };
         assert_eq!(&*again.explanation, "[EMAIL_2]");
+    }
+
+    #[test]
+    fn what_redaction_may_not_read_of_an_evaluation_is_withheld() {
+        let text: String = (0..250).map(|n| format!("ab{n}cd@foobar.com ")).collect();
+        let entry = format!(r#"{{"actual": "{text}", "name": "find"}}"#);
+        let evaluation = scored("as expected", &format!("[{}]", vec![entry; 64].join(",")));
+        let mut budget = RedactionBudget::of_evaluation();
+        let redactor = ContentRedactor::new();
+        let Outcome::Scored(score) = redactor.redact(&evaluation, &mut budget).outcome else {
+            panic!("a score")
+        };
+        let actual = score.details.as_list().unwrap().iter();
+        let actual: Vec<_> = actual.map(|it| it.get("actual").cloned()).collect();
+        assert!(actual[0].as_ref().is_some_and(|it| it.to_string().contains("[EMAIL_250]")));
+        assert!(actual[63].as_ref().is_none_or(|it| *it == Value::from(UNREAD)));
+        assert!(budget.unaffordable > 0 && !score.details.to_string().contains('@'));
+    }
+
+    #[tokio::test]
+    async fn what_may_take_long_is_made_beside_the_threads_of_the_network() {
+        let here = std::thread::current().id();
+        let thread = |_: &ContentFilter, _: &EvaluationBatch| std::thread::current().id();
+        let redacting = ContentFilter::redacting(&Arc::new(ContentRedactor::new()));
+        let small = || vec![[scored("short", "{}")].into()];
+        let large = vec![[scored(&"long".repeat(INLINE_BYTES_MAX), "{}")].into()];
+        let nothing = ContentFilter::nothing();
+        assert_eq!(nothing.make(&small(), thread).await.unwrap(), here);
+        assert_ne!(nothing.make(&large, thread).await.unwrap(), here);
+        assert_ne!(redacting.make(&small(), thread).await.unwrap(), here);
     }
 
     #[test]

@@ -15,13 +15,14 @@ use serde::Deserialize;
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
 use super::queue::{
-    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow,
+    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow, count_of,
 };
 use super::record;
 use super::rotating::{Rotating, Rotation};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use crate::client::retry::{Backoff, RetrySettings, chance};
+use crate::panics::Panicked;
 use crate::settings::{Node, SettingsError};
 
 /// `file`.
@@ -177,12 +178,16 @@ impl RecordFile {
 
 impl RecordFile {
     /// The lines of a batch.
-    fn text(&self, batch: &EvaluationBatch) -> Bytes {
-        let mut text = String::new();
-        for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
-            record::write_line(&self.filter.apply(evaluation), self.content, &mut text);
-        }
-        text.into()
+    async fn text(&self, batch: &EvaluationBatch) -> Result<Bytes, Panicked> {
+        let content = self.content;
+        let text = self.filter.make(batch, move |filter, batch| {
+            let mut text = String::new();
+            for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
+                record::write_line(&filter.apply(evaluation), content, &mut text);
+            }
+            text.into()
+        });
+        text.await
     }
 
     /// Writes all lines, trying again where it must.
@@ -210,16 +215,15 @@ impl RecordFile {
 
 impl Deliver for RecordFile {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
-        let text = self.text(&batch);
+        let Ok(text) = self.text(&batch).await else { return Delivery::broken(count_of(&batch)) };
         drop(batch);
         self.write_all(text).await
     }
 
-    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
-        let count: usize = batch.iter().map(|part| part.len()).sum();
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
         // A batch never holds as many.
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        vec![Parcel { count, payload: self.text(batch) }]
+        let count = u32::try_from(count_of(batch)).unwrap_or(u32::MAX);
+        Ok(vec![Parcel { count, payload: self.text(batch).await? }])
     }
 
     async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
@@ -257,7 +261,7 @@ mod tests {
                 let text = read();
                 assert_eq!(text.lines().count(), 2);
                 // What was kept on disk is written as it would have been.
-                for parcel in file.pack(&batch()) {
+                for parcel in file.pack(&batch()).await.expect("packed") {
                     assert_eq!(file.deliver_parcel(parcel).await.sent, 2);
                 }
                 assert_eq!(read(), text.repeat(2));

@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::external::ExternalInquiry;
+pub use super::external::RedactionGaps;
 use crate::model::{Outcome, SpanId};
 
 /// Version of the words around record and statements: part of what an evaluation is known by.
@@ -115,9 +116,8 @@ pub struct JudgePrompt {
     pub cut_bytes: u64,
     /// An injection was found in the record by our own detectors.
     pub injection_found: bool,
-    /// Values of keys for secrets that are replaced there and were not looked for elsewhere, since
-    /// there were too many; 0 where the record was laid out before.
-    pub unfollowed_secrets: u64,
+    /// What redaction could not do as it should; nothing where the record was laid out before.
+    pub gaps: RedactionGaps,
     /// In how many requests all is asked, one after the other: more than one where the run, or the
     /// answer, is too long for one. Their answers, put together, are one vote.
     pub windows: usize,

@@ -8,6 +8,7 @@ use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::lane::core::ExternalCount;
+use crate::evaluate::external::RedactionGaps;
 use crate::model::WaitingRoom;
 
 /// What the lane counts.
@@ -17,6 +18,7 @@ pub(super) struct ExternalMetrics {
     retries: Counter<u64>,
     ignored: Counter<u64>,
     unfollowed: Counter<u64>,
+    withheld: Counter<u64>,
     tasks: Counter<u64>,
     waits: Histogram<f64>,
     durations: Histogram<f64>,
@@ -58,6 +60,11 @@ impl ExternalMetrics {
                 "Values of keys for secrets that were not looked for elsewhere.",
                 "{value}",
             ),
+            withheld: counter(
+                "spanscore.external.withheld_texts",
+                "Texts that were withheld as a whole, by reason.",
+                "{text}",
+            ),
             tasks: counter(
                 "spanscore.external.tasks",
                 "Tasks that left otherwise than with an evaluation.",
@@ -74,7 +81,7 @@ impl ExternalMetrics {
         self.describes.add(0, &[of.clone(), KeyValue::new("outcome", "described")]);
         self.requests.add(0, &[of.clone(), KeyValue::new("outcome", "answered")]);
         self.retries.add(0, std::slice::from_ref(&of));
-        self.unfollowed.add(0, std::slice::from_ref(&of));
+        self.gaps(evaluator)(RedactionGaps::default());
         for reason in ["unknown_task", "repeated"] {
             self.ignored.add(0, &[of.clone(), KeyValue::new("reason", reason)]);
         }
@@ -83,11 +90,16 @@ impl ExternalMetrics {
         }
     }
 
-    /// Counts secrets of what one evaluator is sent that were not followed.
-    pub(super) fn unfollowed(&self, evaluator: &str) -> impl Fn(u64) + Send + use<> {
-        let of = [KeyValue::new("evaluator", evaluator.to_owned())];
-        let counter = self.unfollowed.clone();
-        move |count| counter.add(count, &of)
+    /// Counts what redaction could not do as it should in what one evaluator is sent.
+    pub(super) fn gaps(&self, evaluator: &str) -> impl Fn(RedactionGaps) + Send + use<> {
+        let of = KeyValue::new("evaluator", evaluator.to_owned());
+        let (unfollowed, withheld) = (self.unfollowed.clone(), self.withheld.clone());
+        move |gaps| {
+            unfollowed.add(gaps.unfollowed, std::slice::from_ref(&of));
+            for (reason, count) in gaps.withheld.by_reason() {
+                withheld.add(count, &[of.clone(), KeyValue::new("reason", reason)]);
+            }
+        }
     }
 
     /// How long a request took.

@@ -9,6 +9,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::lane::core::LaneCount;
 use super::wire::TokenUsage;
+use crate::evaluate::inquiry::RedactionGaps;
 use crate::model::{Evaluation, Outcome, Reason, WaitingRoom};
 
 /// What tokens were: new, known to the provider, or of an answer.
@@ -68,6 +69,11 @@ impl JudgeMetrics {
                 "spanscore.judge.unfollowed_secrets",
                 "Values of keys for secrets that were not looked for elsewhere.",
                 "{value}",
+            ),
+            withheld: counter(
+                "spanscore.judge.withheld_texts",
+                "Texts that were withheld as a whole, by reason.",
+                "{text}",
             ),
             agreement: self.histogram(
                 "spanscore.judge.agreement",
@@ -129,6 +135,7 @@ pub(super) struct LaneMetrics {
     inquiries: Counter<u64>,
     unanswered: Counter<u64>,
     unfollowed: Counter<u64>,
+    withheld: Counter<u64>,
     agreement: Histogram<f64>,
     wait: Histogram<f64>,
     duration: Histogram<f64>,
@@ -149,7 +156,7 @@ impl LaneMetrics {
             }
             self.cost.add(0.0, &of);
             self.cache_hits.add(0, &of);
-            self.unfollowed.add(0, &of);
+            self.gaps(&of, RedactionGaps::default());
             for reason in Reason::UNANSWERED {
                 self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
             }
@@ -222,6 +229,14 @@ impl LaneMetrics {
         }
     }
 
+    /// What redaction could not do as it should.
+    fn gaps(&self, of: &[KeyValue; 2], gaps: RedactionGaps) {
+        self.unfollowed.add(gaps.unfollowed, of);
+        for (reason, count) in gaps.withheld.by_reason() {
+            self.withheld.add(count, &with(of, "reason", reason));
+        }
+    }
+
     pub(super) fn count(&self, count: &LaneCount) {
         let outcome = match count {
             LaneCount::CacheHit(judge, evaluator) => {
@@ -230,8 +245,8 @@ impl LaneMetrics {
             LaneCount::Waited(judge, evaluator, ms) => {
                 return self.wait.record(*ms as f64 / 1e3, &self.labels(*judge, evaluator));
             }
-            LaneCount::Unfollowed(judge, evaluator, count) => {
-                return self.unfollowed.add(*count, &self.labels(*judge, evaluator));
+            LaneCount::Gaps(judge, evaluator, gaps) => {
+                return self.gaps(&self.labels(*judge, evaluator), *gaps);
             }
             LaneCount::Refused(judge, parameter) => {
                 let judge = self.names().get(*judge).cloned().unwrap_or_default();

@@ -20,6 +20,8 @@ pub struct Effort {
     /// `None` once more was asked for than there was.
     trace: Cell<Option<u64>>,
     evaluation: Cell<Option<usize>>,
+    /// Texts of answers that were cut.
+    cut: Cell<u64>,
 }
 
 impl Default for Effort {
@@ -32,7 +34,7 @@ impl Effort {
     /// So many steps for a trace.
     pub fn new(steps: u64) -> Self {
         let evaluation = Cell::new(Some(EVALUATION_STEPS_MAX));
-        Self { given: steps, trace: Cell::new(Some(steps)), evaluation }
+        Self { given: steps, trace: Cell::new(Some(steps)), evaluation, cut: Cell::new(0) }
     }
 
     /// Takes so many steps; `false` where they are not left, and ever after.
@@ -84,6 +86,16 @@ impl Effort {
     /// Steps that the trace has taken: all it was given once it asked for more.
     pub fn taken(&self) -> u64 {
         self.given - self.trace.get().unwrap_or(0)
+    }
+
+    /// Notes that so many texts of an answer were cut.
+    pub fn note_cut(&self, texts: u64) {
+        self.cut.set(self.cut.get() + texts);
+    }
+
+    /// Texts of answers about the trace that were cut.
+    pub fn cut_texts(&self) -> u64 {
+        self.cut.get()
     }
 
     /// Takes all that is left of the trace.

@@ -68,8 +68,8 @@ const ROOMS: &[Room] = &[
     Room {
         name: "emit",
         imports: &[
-            "client", "detect", "log", "model", "otlp", "panics", "settings", "tls", "value",
-            "visible",
+            "client", "detect", "lane", "log", "model", "otlp", "panics", "settings", "tls",
+            "value", "visible",
         ],
     },
     Room { name: "evaluate", imports: &["evaluate/*", "model"] },

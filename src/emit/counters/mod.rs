@@ -10,6 +10,7 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 use tokio::time::{Duration, Instant};
 
 use self::gauges::{LiveGauges, NameAndUnit};
+use super::content::WITHHELD;
 use super::queue::{Delivery, Held, Overflow};
 use crate::log::AppendError;
 
@@ -187,8 +188,31 @@ impl Instruments {
         about: &'static str,
         exporter: &str,
     ) -> Tally {
+        self.tally_by("outcome", (name, unit), about, exporter)
+    }
+
+    /// A counter of one exporter, by what the label says.
+    fn tally_by(
+        &self,
+        by: &'static str,
+        (name, unit): NameAndUnit,
+        about: &'static str,
+        exporter: &str,
+    ) -> Tally {
         let counter = self.meter.u64_counter(name).with_unit(unit).with_description(about).build();
-        Tally { counter, exporter: KeyValue::new("exporter", exporter.to_owned()) }
+        Tally { by, counter, exporter: KeyValue::new("exporter", exporter.to_owned()) }
+    }
+
+    /// The counter of texts that an exporter withheld, at zero for each reason.
+    pub(crate) fn withheld(&self, exporter: &str) -> Tally {
+        let tally = self.tally_by(
+            "reason",
+            ("spanscore.exporter.withheld_texts", "{text}"),
+            "Texts that were withheld as they could not be redacted.",
+            exporter,
+        );
+        WITHHELD.into_iter().for_each(|reason| tally.add(reason, 0));
+        tally
     }
 
     /// Shows how many names of services and agents were cut.
@@ -338,13 +362,14 @@ impl Counters {
 /// A counter of one exporter, by what became of what it counts.
 #[derive(Clone)]
 pub(crate) struct Tally {
+    by: &'static str,
     counter: Counter<u64>,
     exporter: KeyValue,
 }
 
 impl Tally {
-    pub(crate) fn add(&self, outcome: &'static str, count: u64) {
-        self.counter.add(count, &[self.exporter.clone(), KeyValue::new("outcome", outcome)]);
+    pub(crate) fn add(&self, what: &'static str, count: u64) {
+        self.counter.add(count, &[self.exporter.clone(), KeyValue::new(self.by, what)]);
     }
 }
 

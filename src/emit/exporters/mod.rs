@@ -21,6 +21,7 @@ use super::prometheus::ShownScores;
 use super::queue::{Abandoned, Queue, size_of_evaluations};
 use super::settings::ExporterSettings;
 use super::{ExporterStartError, Loss, Unsent};
+use crate::lane::Aside;
 use crate::model::{Evaluation, Memory, Receipt, Want};
 
 /// The running exporters.
@@ -31,6 +32,8 @@ pub struct Exporters {
     persistence: Option<Persistence>,
     /// Replaces personal data and credentials, for all exporters alike.
     redactor: OnceLock<Arc<ContentRedactor>>,
+    /// Where they make what takes long.
+    aside: Aside,
     shown_scores: ShownScores,
     /// Who offers reads, so that one batch goes to the exporters of one config.
     running: RwLock<Vec<RunningExporter>>,
@@ -66,6 +69,7 @@ impl Exporters {
             registry: registry.clone(),
             persistence: persistence.cloned(),
             redactor: OnceLock::new(),
+            aside: Aside::new(),
             shown_scores: ShownScores::default(),
             running: RwLock::default(),
             channels: Vec::new(),

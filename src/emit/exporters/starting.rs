@@ -145,14 +145,15 @@ impl Starting<'_> {
 
     /// What makes evaluations fit to be shown, where so much of their content is.
     pub(in crate::emit) fn content_filter(&self, content: ShownContent) -> ContentFilter {
-        match content {
+        let filter = match content {
             ShownContent::Redacted => {
                 let redactor = &self.exporters.redactor;
                 let redactor = redactor.get_or_init(|| Arc::new(ContentRedactor::new()));
                 ContentFilter::redacting(redactor)
             }
             ShownContent::None | ShownContent::Full => ContentFilter::nothing(),
-        }
+        };
+        filter.of_exporter(self.instruments().withheld(self.name), &self.exporters.aside)
     }
 
     /// Adds its queue of evaluations with something that delivers its batches.

@@ -21,13 +21,16 @@ use serde_json::Value as Json;
 
 use super::content::{ContentFilter, ShownContent};
 use super::counters::{Loss, Seldom};
-use super::queue::{Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings};
+use super::queue::{
+    Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
+};
 use super::record;
 use super::{ExporterStartError, Starting};
 use crate::client::Connection;
 use crate::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
 use crate::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
 use crate::model::{Evaluation, Outcome};
+use crate::panics::Panicked;
 use crate::settings::{Address, HumanDuration, Node, Secret, SettingsError, schema_of_both};
 
 /// Scores in one request.
@@ -145,7 +148,7 @@ impl NativeSettings {
             retry: self.retries(starting.has_log()),
             content: self.sending.content.is_shown(),
             filter: starting.content_filter(self.sending.content),
-            backend,
+            backend: Arc::new(backend),
             trouble: Seldom::new(),
         };
         starting.show(self.sending.content.is_shown(), false);
@@ -240,14 +243,17 @@ struct NativeSender<B> {
     retry: RetrySettings,
     content: bool,
     filter: ContentFilter,
-    backend: B,
+    backend: Arc<B>,
     trouble: Seldom,
 }
 
 impl<B: NativeBackend> NativeSender<B> {
-    fn requests(&self, batch: &EvaluationBatch) -> Vec<NativeRequest> {
-        let evaluations = batch.iter().flat_map(|part| part.iter());
-        requests(&self.backend, &self.filter, self.content, evaluations)
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<NativeRequest>, Panicked> {
+        let (backend, content) = (Arc::clone(&self.backend), self.content);
+        let made = self.filter.make(batch, move |filter, batch| {
+            requests(&*backend, filter, content, batch.iter().flat_map(|part| part.iter()))
+        });
+        made.await
     }
 
     async fn send(&self, request: NativeRequest) -> Delivery {
@@ -296,14 +302,18 @@ fn requests<'e, B: NativeBackend>(
 impl<B: NativeBackend> Deliver for NativeSender<B> {
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
-        for request in self.requests(&batch) {
+        let Ok(requests) = self.requests(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
+        for request in requests {
             delivery.add(self.send(request).await);
         }
         delivery
     }
 
-    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
-        self.requests(batch).into_iter().map(NativeRequest::into_parcel).collect()
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        let requests = self.requests(batch).await?;
+        Ok(requests.into_iter().map(NativeRequest::into_parcel).collect())
     }
 
     async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {

@@ -19,9 +19,12 @@ use crate::client::retry::GivenUp;
 use crate::emit::content::ContentFilter;
 use crate::emit::counters::Loss;
 use crate::emit::dead_letters::DeadLetters;
-use crate::emit::queue::{Deliver, Delivery, EvaluationBatch, Parcel, size_of_evaluation};
+use crate::emit::queue::{
+    Deliver, Delivery, EvaluationBatch, Parcel, count_of, size_of_evaluation,
+};
 use crate::model::Evaluation;
 use crate::otlp::Signal;
+use crate::panics::Panicked;
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
 const NAMES_BYTES: usize = 1024;
@@ -33,13 +36,50 @@ const REFUSED_PARTS_MAX: usize = 64;
 /// The end of an OTLP exporter's queue.
 pub(super) struct BackendSender {
     backend: Arc<Backend>,
-    options: Options,
     filter: ContentFilter,
+    form: RequestForm,
+    dead_letters: DeadLetters,
+}
+
+/// What the settings say of requests.
+#[derive(Clone, Copy)]
+struct RequestForm {
+    options: Options,
     event: bool,
     span: bool,
     count_max: usize,
     bytes_max: usize,
-    dead_letters: DeadLetters,
+}
+
+impl RequestForm {
+    /// A batch in parts that each fit one request.
+    fn requests(self, filter: &ContentFilter, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
+        let shown: Vec<_> = batch.iter().map(|part| filter.apply_all(part)).collect();
+        let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
+        let mut requests = Vec::new();
+        let mut rest = all.as_slice();
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(self.request_len(rest));
+            let events = self.event.then(|| convert::events(part, self.options).encode_to_vec());
+            let spans = self.span.then(|| convert::spans(part, self.options).encode_to_vec());
+            requests.push(EncodedRequests { count: part.len(), events, spans });
+            rest = after;
+        }
+        requests
+    }
+
+    /// How many evaluations fit one request; at least one.
+    fn request_len(self, evaluations: &[&Evaluation]) -> usize {
+        let (mut bytes, mut resource) = (0, None);
+        let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
+            bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
+            if resource.replace(&evaluation.target.resource) != Some(&evaluation.target.resource) {
+                bytes += evaluation.target.resource.encoded.len();
+            }
+            bytes <= self.bytes_max
+        });
+        fit.count().max(1)
+    }
 }
 
 /// Some evaluations, encoded in each form that is sent.
@@ -106,36 +146,14 @@ impl BackendSender {
         let (event, span) =
             (settings.has(EvaluationForm::Event), settings.has(EvaluationForm::Span));
         let (count_max, bytes_max) = (batch.max_size, batch.max_bytes);
-        Self { backend, options, filter, event, span, count_max, bytes_max, dead_letters }
+        let form = RequestForm { options, event, span, count_max, bytes_max };
+        Self { backend, filter, form, dead_letters }
     }
 
     /// The batch in parts that each fit one request.
-    fn requests(&self, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
-        let shown: Vec<_> = batch.iter().map(|part| self.filter.apply_all(part)).collect();
-        let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
-        let mut requests = Vec::new();
-        let mut rest = all.as_slice();
-        while !rest.is_empty() {
-            let (part, after) = rest.split_at(self.request_len(rest));
-            let events = self.event.then(|| convert::events(part, self.options).encode_to_vec());
-            let spans = self.span.then(|| convert::spans(part, self.options).encode_to_vec());
-            requests.push(EncodedRequests { count: part.len(), events, spans });
-            rest = after;
-        }
-        requests
-    }
-
-    /// How many evaluations fit one request; at least one.
-    fn request_len(&self, evaluations: &[&Evaluation]) -> usize {
-        let (mut bytes, mut resource) = (0, None);
-        let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
-            bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
-            if resource.replace(&evaluation.target.resource) != Some(&evaluation.target.resource) {
-                bytes += evaluation.target.resource.encoded.len();
-            }
-            bytes <= self.bytes_max
-        });
-        fit.count().max(1)
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
+        let form = self.form;
+        self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
     }
 
     /// Sends some evaluations in all their forms.
@@ -251,7 +269,9 @@ impl Deliver for BackendSender {
 
     async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
         let mut delivery = Delivery::default();
-        let requests = self.requests(&batch);
+        let Ok(requests) = self.requests(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
         drop(batch);
         for requests in requests {
             delivery.add(self.send(requests).await);
@@ -259,8 +279,8 @@ impl Deliver for BackendSender {
         delivery
     }
 
-    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
-        self.requests(batch).iter().map(EncodedRequests::pack).collect()
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        Ok(self.requests(batch).await?.iter().map(EncodedRequests::pack).collect())
     }
 
     async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {

@@ -14,7 +14,7 @@ use super::handover::{Estate, HANDOVER_WAIT, Heir};
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::emit::counters::Loss;
-use crate::panics::{Panicked, caught, caught_future};
+use crate::panics::{Panicked, caught_future};
 
 /// How often an end is asked whether its backend is away while the process ends.
 const AWAY_LOOK: Duration = Duration::from_millis(100);
@@ -206,8 +206,8 @@ impl Drain {
                 }
                 Turn::Kept => room.settle(&Delivery::default()),
                 Turn::Broken => {
-                    let lost = vec![(Loss::Fault, room.evaluations())];
-                    room.settle(&Delivery { sent: 0, lost });
+                    let broken = Delivery::broken(room.evaluations());
+                    room.settle(&broken);
                 }
                 Turn::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
             }
@@ -298,12 +298,10 @@ impl Drain {
         if let Some(permit) = waits {
             return Turn::Deliver(Cargo::Batch(batch), permit);
         }
-        let Ok(parcels) = caught(|| VecDeque::from(end.pack(&batch))) else {
-            tracing::error!("encoding evaluations panicked; they are lost");
-            return Turn::Broken;
-        };
+        let packed = caught_future(end.pack(&batch)).await;
+        let Ok(parcels) = packed.flatten() else { return Turn::Broken };
         drop(batch);
-        self.keep(overflow, parcels, permits, room).await
+        self.keep(overflow, parcels.into(), permits, room).await
     }
 
     /// A free consumer; `None` where the queue fills before there is one.

@@ -35,6 +35,7 @@ pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 
 use super::counters::{Instruments, Loss, Seldom};
 use crate::model::{Evaluation, Receipt, Share};
+use crate::panics::Panicked;
 use drain::{Cargo, Drain};
 use handover::Heir;
 use room::{QueueShared, Room};
@@ -54,8 +55,14 @@ pub(crate) trait Deliver: Send + Sync + 'static {
 
     /// A batch as it is kept on disk while the queue has no room for it; nothing where the end
     /// cannot deliver parcels.
-    fn pack(&self, _batch: &EvaluationBatch) -> Vec<Parcel> {
-        Vec::new()
+    ///
+    /// # Errors
+    /// Encoding it panicked.
+    fn pack(
+        &self,
+        _batch: &EvaluationBatch,
+    ) -> impl Future<Output = Result<Vec<Parcel>, Panicked>> + Send {
+        async { Ok(Vec::new()) }
     }
 
     /// Delivers a parcel that was kept.
@@ -74,7 +81,18 @@ pub(crate) struct Delivery {
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
+/// How many evaluations a batch holds.
+pub(crate) fn count_of(batch: &EvaluationBatch) -> u64 {
+    batch.iter().map(|part| part.len() as u64).sum()
+}
+
 impl Delivery {
+    /// Of so many evaluations whose encoding panicked.
+    pub(crate) fn broken(evaluations: u64) -> Self {
+        tracing::error!(evaluations, "encoding evaluations panicked; they are lost");
+        Self { sent: 0, lost: vec![(Loss::Fault, evaluations)] }
+    }
+
     /// Adds what became of another batch.
     pub(crate) fn add(&mut self, other: Self) {
         self.sent += other.sent;

@@ -5,7 +5,7 @@
 
 use super::content;
 use super::leaving::unbuilt;
-use crate::detect::redactor::{Redact, Redactor};
+use crate::detect::redactor::{Redact, RedactionGaps, Redactor, UnderKey};
 use crate::model::{CallStatus, Content, ToolCall, Trajectory};
 use crate::value::python::PyValue;
 use crate::value::{Map, Value, json};
@@ -58,43 +58,49 @@ pub fn named(name: &str, input: &str) -> String {
     format!("{{\"protocol_version\":\"{PROTOCOL_VERSION}\",\"metric_name\":{name},{input}")
 }
 
-/// The input as a process reads it: secrets replaced, structured contents as texts; with how many
-/// values of keys for secrets were not looked for elsewhere, since there were too many.
+/// The input as a process reads it: secrets replaced, structured contents as texts; with what
+/// redaction could not do as it should.
 ///
 /// # Errors
 /// Where the detectors cannot be built, which a test rules out.
-pub fn ready(input: &str, redact: Redact, format: OutputFormat) -> Result<(String, u64), String> {
+pub fn ready(
+    input: &str,
+    redact: Redact,
+    format: OutputFormat,
+) -> Result<(String, RedactionGaps), String> {
     // What was written by `input` and `named` is read.
-    let Ok(Value::Map(input)) = json::parse(input) else { return Ok((input.to_owned(), 0)) };
+    let Ok(Value::Map(input)) = json::parse(input) else {
+        return Ok((input.to_owned(), RedactionGaps::default()));
+    };
     let Value::Map(input) = Value::Map(input).into_owned() else { return Ok(Default::default()) };
-    let (mut entries, mut unfollowed) = (input.into_entries(), 0);
+    let (mut entries, mut gaps) = (input.into_entries(), RedactionGaps::default());
     let turns = entries.iter_mut().filter(|(key, _)| key == "invocations");
     for (_, turns) in turns {
         let Value::List(turns) = turns else { continue };
         if redact != Redact::None {
-            unfollowed += redact_turns(turns, redact)?;
+            gaps.add(redact_turns(turns, redact)?);
         }
         turns.iter_mut().for_each(|turn| write_texts(turn, format));
     }
-    Ok((Value::Map(Map::from_entries(entries)).to_string(), unfollowed))
+    Ok((Value::Map(Map::from_entries(entries)).to_string(), gaps))
 }
 
 /// Replaces secrets; the ids of turns stay.
-fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<u64, String> {
+fn redact_turns(turns: &mut [Value<'static>], redact: Redact) -> Result<RedactionGaps, String> {
     let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
     for (key, value) in turns.iter().filter_map(Value::as_map).flat_map(Map::iter) {
         if key != TURN_ID {
-            redactor.look_at(value, Some(key));
+            redactor.look_at(value, UnderKey::of(key));
         }
     }
     if redactor.is_needed() {
         each_entry(turns, |key, value| {
             if key != TURN_ID {
-                redactor.replace(value, Some(key));
+                redactor.replace(value, UnderKey::of(key));
             }
         });
     }
-    Ok(redactor.unfollowed())
+    Ok(redactor.gaps())
 }
 
 /// Writes structured contents as texts.

@@ -8,27 +8,26 @@ use prost_types::value::Kind;
 
 use super::content;
 use super::proto::{ContentMessage, EvaluateRequest, TaskMessage, TrajectoryMessage};
-use crate::detect::redactor::{Redact, Redactor};
+use crate::detect::redactor::{Redact, RedactionGaps, Redactor, UnderKey};
 use crate::settings::SettingsError;
 use crate::value::json;
 
 /// Makes the tasks of a request ready to leave. Placeholders are the same for the same value
-/// throughout a task. Gives how many values of keys for secrets were not looked for elsewhere,
-/// since there were too many.
+/// throughout a task. Gives what redaction could not do as it should.
 ///
 /// # Errors
 /// Where the detectors cannot be built, which a test rules out.
-pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<u64, String> {
-    let mut unfollowed = 0;
+pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<RedactionGaps, String> {
+    let mut gaps = RedactionGaps::default();
     for task in &mut request.tasks {
         if redact != Redact::None {
-            unfollowed += redact_task(task, redact)?;
+            gaps.add(redact_task(task, redact)?);
         }
         for trajectory in &mut task.trajectories {
             each_content(trajectory, &mut content::cut);
         }
     }
-    Ok(unfollowed)
+    Ok(gaps)
 }
 
 /// The error where there are no detectors.
@@ -36,7 +35,7 @@ pub(super) fn unbuilt(error: SettingsError) -> String {
     format!("failed to build the detectors: {error}")
 }
 
-fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<u64, String> {
+fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<RedactionGaps, String> {
     let mut redactor = Redactor::new(redact).map_err(unbuilt)?;
     for trajectory in &mut task.trajectories {
         each_content(trajectory, &mut |content| look_at(&mut redactor, content));
@@ -48,13 +47,13 @@ fn redact_task(task: &mut TaskMessage, redact: Redact) -> Result<u64, String> {
             each_text(trajectory, &mut |key, text| redactor.replace_entry(key, text));
         }
     }
-    Ok(redactor.unfollowed())
+    Ok(redactor.gaps())
 }
 
 fn look_at(redactor: &mut Redactor, content: &ContentMessage) {
     match json::parse(&content.value) {
-        Ok(value) if content.json => redactor.look_at(&value, None),
-        _ => redactor.look_at_entry(None, &content.value),
+        Ok(value) if content.json => redactor.look_at(&value, UnderKey::NONE),
+        _ => redactor.look_at_entry(UnderKey::NONE, &content.value),
     }
 }
 
@@ -62,10 +61,10 @@ fn replace(redactor: &mut Redactor, content: &mut ContentMessage) {
     match json::parse(&content.value) {
         Ok(value) if content.json => {
             let mut value = value.into_owned();
-            redactor.replace(&mut value, None);
+            redactor.replace(&mut value, UnderKey::NONE);
             content.value = value.to_string();
         }
-        _ => redactor.replace_entry(None, &mut content.value),
+        _ => redactor.replace_entry(UnderKey::NONE, &mut content.value),
     }
 }
 
@@ -82,29 +81,26 @@ fn each_content(trajectory: &mut TrajectoryMessage, visit: &mut impl FnMut(&mut 
 }
 
 /// Visits its other texts, each with the key that it stands under, if any.
-fn each_text(
-    trajectory: &mut TrajectoryMessage,
-    visit: &mut impl FnMut(Option<&str>, &mut String),
-) {
-    visit(None, &mut trajectory.session_id);
-    visit(None, &mut trajectory.agent_name);
+fn each_text(trajectory: &mut TrajectoryMessage, visit: &mut impl FnMut(UnderKey, &mut String)) {
+    visit(UnderKey::NONE, &mut trajectory.session_id);
+    visit(UnderKey::NONE, &mut trajectory.agent_name);
     for call in &mut trajectory.tool_calls {
-        visit(None, &mut call.name);
-        visit(None, &mut call.agent_name);
+        visit(UnderKey::NONE, &mut call.name);
+        visit(UnderKey::NONE, &mut call.agent_name);
     }
     for tool in &mut trajectory.tool_definitions {
-        visit(None, &mut tool.description);
-        visit(None, &mut tool.input_schema_json);
+        visit(UnderKey::NONE, &mut tool.description);
+        visit(UnderKey::NONE, &mut tool.input_schema_json);
     }
     for (key, value) in trajectory.attributes.iter_mut().flat_map(|it| &mut it.fields) {
-        each_attribute(Some(key), value, visit);
+        each_attribute(UnderKey::of(key), value, visit);
     }
 }
 
 fn each_attribute(
-    key: Option<&str>,
+    key: UnderKey,
     value: &mut prost_types::Value,
-    visit: &mut impl FnMut(Option<&str>, &mut String),
+    visit: &mut impl FnMut(UnderKey, &mut String),
 ) {
     match &mut value.kind {
         Some(Kind::StringValue(text)) => visit(key, text),
@@ -112,7 +108,8 @@ fn each_attribute(
             list.values.iter_mut().for_each(|item| each_attribute(key, item, visit));
         }
         Some(Kind::StructValue(map)) => {
-            map.fields.iter_mut().for_each(|(key, item)| each_attribute(Some(key), item, visit));
+            let fields = map.fields.iter_mut();
+            fields.for_each(|(key, item)| each_attribute(UnderKey::of(key), item, visit));
         }
         _ => {}
     }

@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::proto::TaskMessage;
+pub use crate::detect::redactor::RedactionGaps;
 use crate::model::{Outcome, Reason, Trajectory, Want};
 
 /// The kinds of evaluators that are not of this process.

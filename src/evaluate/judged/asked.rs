@@ -12,6 +12,7 @@ use super::record::RecordLine;
 use super::redact;
 use super::render::{RecordWindow, RenderRoom, WINDOWS_MAX, parts, render, render_windows};
 use super::settings::{OnInjection, Redact};
+use crate::detect::redactor::RedactionGaps;
 use crate::evaluate::inquiry::{
     Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
 };
@@ -58,14 +59,13 @@ impl fmt::Debug for AskedQuestion {
 }
 
 impl AskedQuestion {
-    /// The record within a room, and how many secrets were not followed where it was not known
-    /// before.
-    fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, u64), Outcome> {
+    /// The record within a room, and what redaction could not do where it was not known before.
+    fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, RedactionGaps), Outcome> {
         let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, laid_out)) = &*kept
             && *known == (PromptRoom { window: 0, ..room.clone() })
         {
-            return Ok((Arc::clone(laid_out), 0));
+            return Ok((Arc::clone(laid_out), RedactionGaps::default()));
         }
         let lines = &self.question.record.lines;
         let sendable = redact::sendable(lines, self.redact, room)?;
@@ -79,7 +79,7 @@ impl AskedQuestion {
         let laid_out = LaidOut { windows, injection_found: sendable.injection_found };
         let laid_out = Arc::new(laid_out);
         *kept = Some((PromptRoom { window: 0, ..room.clone() }, Arc::clone(&laid_out)));
-        Ok((laid_out, sendable.unfollowed))
+        Ok((laid_out, sendable.gaps))
     }
 
     /// Statements of one request at most: as many as can be answered in the tokens that there are,
@@ -350,7 +350,7 @@ fn tell_reason(words: &mut Explanation, answered: &Answered) {
 
 impl Inquiry for AskedQuestion {
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let (laid_out, unfollowed_secrets) = self.lay_out(room)?;
+        let (laid_out, gaps) = self.lay_out(room)?;
         let Some(RecordWindow { record, items }) = laid_out.window(room) else {
             let error = "there is no such part of the record".to_owned();
             return Err(Outcome::Failed { error_type: "internal_error", error });
@@ -369,7 +369,7 @@ impl Inquiry for AskedQuestion {
             digest: prompt::digest(record, (&words.system, &words.closing), guidance, &statements),
             cut_bytes: record.cut_bytes,
             injection_found: laid_out.injection_found,
-            unfollowed_secrets,
+            gaps,
             windows: laid_out.windows.len(),
         })
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::record::{LineKind, RecordLine};
 use super::settings::{Redact, Send};
-use crate::detect::redactor::{Redactor, WITHHELD};
+use crate::detect::redactor::{RedactionGaps, Redactor, UnderKey, WITHHELD};
 use crate::evaluate::inquiry::PromptRoom;
 use crate::model::Outcome;
 use crate::value::Value;
@@ -20,8 +20,8 @@ pub(super) struct Sendable<'r> {
     pub(super) lines: Cow<'r, [RecordLine]>,
     /// Something in it tries to sway a judge.
     pub(super) injection_found: bool,
-    /// Values of keys for secrets that were not looked for elsewhere.
-    pub(super) unfollowed: u64,
+    /// What redaction could not do as it should.
+    pub(super) gaps: RedactionGaps,
 }
 
 /// Replaces what must not leave.
@@ -42,10 +42,11 @@ pub(super) fn sendable<'r>(
         redactor.set(effective(redact, line));
         look(&mut redactor, line);
     }
-    let (injection_found, unfollowed) = (redactor.found_injection(), redactor.unfollowed());
+    let injection_found = redactor.found_injection();
     let withholds = room.withholds_injections && injection_found;
     if !redactor.is_needed() && !withholds && room.withheld.is_empty() {
-        return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found, unfollowed });
+        let gaps = redactor.gaps();
+        return Ok(Sendable { lines: Cow::Borrowed(lines), injection_found, gaps });
     }
     if room.withholds_injections {
         redactor.withhold_injections();
@@ -58,7 +59,7 @@ pub(super) fn sendable<'r>(
             withhold(line);
         }
     }
-    Ok(Sendable { lines: Cow::Owned(lines), injection_found, unfollowed })
+    Ok(Sendable { lines: Cow::Owned(lines), injection_found, gaps: redactor.gaps() })
 }
 
 fn effective(redact: Redact, line: &RecordLine) -> Redact {
@@ -67,7 +68,7 @@ fn effective(redact: Redact, line: &RecordLine) -> Redact {
 
 fn look(redactor: &mut Redactor, line: &RecordLine) {
     let parts = line.content.value().into_iter().chain(&line.schema);
-    parts.for_each(|value| redactor.look_at(value, None));
+    parts.for_each(|value| redactor.look_at(value, UnderKey::NONE));
     if let Some(tool) = &line.tool {
         redactor.look_at_text(tool);
     }
@@ -75,10 +76,10 @@ fn look(redactor: &mut Redactor, line: &RecordLine) {
 
 fn replace_line(redactor: &mut Redactor, line: &mut RecordLine) {
     if let Some(value) = line.content.value_mut() {
-        redactor.replace(value, None);
+        redactor.replace(value, UnderKey::NONE);
     }
     if let Some(schema) = &mut line.schema {
-        redactor.replace(schema, None);
+        redactor.replace(schema, UnderKey::NONE);
     }
     if let (Some(tool), LineKind::Call | LineKind::Tool) = (&mut line.tool, line.kind) {
         redactor.replace_text(tool);
@@ -163,7 +164,7 @@ mod tests {
                 Trajectory { user_input: Content::ready(value), ..Trajectory::default() };
             let record = RunRecord::of(&trajectory, &SendSettings::default(), Default::default());
             let shown = sendable(&record.lines, Redact::Secrets, &room(false, &[])).unwrap();
-            assert_eq!(shown.unfollowed, unfollowed);
+            assert_eq!(shown.gaps.unfollowed, unfollowed);
             let LineContent::Whole(value) = &shown.lines[0].content else { panic!("{shown:?}") };
             assert!(!value.to_string().contains("secret-"), "under their keys all go");
         }

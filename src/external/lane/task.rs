@@ -104,14 +104,14 @@ impl ExternalRunner {
 
     fn send(&mut self, channel: usize, id: u64, request: ExternalRequest) {
         let (client, aside) = (self.client(channel), self.aside.clone());
-        let count_unfollowed = self.metrics.unfollowed(self.core.name(channel));
+        let count_gaps = self.metrics.gaps(self.core.name(channel));
         self.under_way.spawn(async move {
             let started = Instant::now();
             let asking = async {
                 let (client, plan) = client.map_err(unusable)?;
                 let made = aside.run(move || request.ready(&plan)).await;
-                let (request, unfollowed) = made.map_err(|_| internal())??;
-                count_unfollowed(unfollowed);
+                let (request, gaps) = made.map_err(|_| internal())??;
+                count_gaps(gaps);
                 client.evaluate(&request).await
             };
             let answer = caught_future(asking).await.unwrap_or_else(|_| Err(internal()));

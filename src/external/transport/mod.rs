@@ -14,7 +14,9 @@ use self::grpc::GrpcEvaluator;
 use self::http::HttpEvaluator;
 use self::process::ProcessEvaluator;
 use crate::evaluate::external::proto::{DescribeRequest, EvaluateRequest, EvaluateResponse, MINOR};
-use crate::evaluate::external::{ExternalPlan, ExternalTransport, invocations, ready};
+use crate::evaluate::external::{
+    ExternalPlan, ExternalTransport, RedactionGaps, invocations, ready,
+};
 
 /// What is sent.
 #[derive(Debug)]
@@ -26,22 +28,25 @@ pub(super) enum ExternalRequest {
 }
 
 impl ExternalRequest {
-    /// Makes of it what leaves: secrets replaced, what is too long cut; with how many values of
-    /// keys for secrets were not looked for elsewhere. Takes the longer the more there is.
-    pub(super) fn ready(mut self, plan: &ExternalPlan) -> Result<(Self, u64), ExternalFault> {
+    /// Makes of it what leaves: secrets replaced, what is too long cut; with what redaction
+    /// could not do as it should. Takes the longer the more there is.
+    pub(super) fn ready(
+        mut self,
+        plan: &ExternalPlan,
+    ) -> Result<(Self, RedactionGaps), ExternalFault> {
         let done = match (&mut self, &plan.transport) {
             (Self::Tasks(request), _) => ready(request, plan.redact),
             (Self::Input(input), ExternalTransport::Process(process)) => {
                 let made = invocations::ready(input, plan.redact, process.output_format);
-                made.map(|(text, unfollowed)| {
+                made.map(|(text, gaps)| {
                     *input = text;
-                    unfollowed
+                    gaps
                 })
             }
-            (Self::Input(_), _) => Ok(0),
+            (Self::Input(_), _) => Ok(RedactionGaps::default()),
         };
         let internal = |error| ExternalFault::Final { error_type: "internal_error", error };
-        done.map(|unfollowed| (self, unfollowed)).map_err(internal)
+        done.map(|gaps| (self, gaps)).map_err(internal)
     }
 }
 

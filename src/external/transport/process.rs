@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::{ExternalFault, ExternalReply};
+use crate::client::Withheld;
 use crate::evaluate::external::ProcessPlan;
 use crate::evaluate::external::answer::shown;
 
@@ -20,6 +21,8 @@ use crate::evaluate::external::answer::shown;
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of its standard error that are kept: the last ones.
 const STDERR_BYTES_MAX: usize = 2 << 10;
+/// Shorter values of variables may be words of an answer.
+const HIDDEN_IN_OUTPUT_MIN: usize = 8;
 /// How long the end of a killed process is waited for.
 const REAP_TIME: Duration = Duration::from_secs(1);
 /// Variables that a process gets beside those of its settings, where we have them ourselves.
@@ -29,8 +32,36 @@ const PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 pub(in crate::external) struct ProcessEvaluator {
     plan: ProcessPlan,
     timeout: Duration,
+    hidden: HiddenValues,
     /// Started, and waiting for their input.
     spares: Mutex<VecDeque<Running>>,
+}
+
+/// The values of its variables, which are not shown where it prints them.
+struct HiddenValues {
+    /// In what it writes to its standard error.
+    errors: Withheld,
+    /// In its output, where words of the protocol stand: the longer ones.
+    output: Withheld,
+}
+
+impl HiddenValues {
+    fn of(plan: &ProcessPlan) -> Self {
+        let values = || plan.env.values().map(|value| value.reveal());
+        let long = values().filter(|value| value.len() >= HIDDEN_IN_OUTPUT_MIN);
+        Self { errors: Withheld::of_secrets(values()), output: Withheld::of_secrets(long) }
+    }
+
+    /// What is shown of the end of a standard error.
+    fn shown(&self, end: &[u8], is_cut: bool) -> String {
+        let end = String::from_utf8_lossy(end);
+        let end = match is_cut {
+            // What is left of a character says nothing.
+            true => self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER)),
+            false => &end,
+        };
+        shown(&self.errors.without(end))
+    }
 }
 
 /// A process with its group.
@@ -58,7 +89,8 @@ impl Running {
 impl ProcessEvaluator {
     /// Starts those that wait.
     pub(super) fn new(plan: ProcessPlan, timeout: Duration) -> Self {
-        let own = Self { plan, timeout, spares: Mutex::default() };
+        let hidden = HiddenValues::of(&plan);
+        let own = Self { plan, timeout, hidden, spares: Mutex::default() };
         own.refill();
         own
     }
@@ -67,7 +99,7 @@ impl ProcessEvaluator {
     pub(super) async fn run(&self, input: &str) -> Result<ExternalReply, ExternalFault> {
         let mut running = self.take()?;
         self.refill();
-        match tokio::time::timeout(self.timeout, talk(&mut running, input)).await {
+        match tokio::time::timeout(self.timeout, talk(&mut running, input, &self.hidden)).await {
             Ok(said) => said,
             Err(_) => {
                 let ended = running.child.try_wait();
@@ -130,7 +162,11 @@ impl ProcessEvaluator {
 }
 
 /// Writes the input, reads what comes back, and waits for the end.
-async fn talk(running: &mut Running, input: &str) -> Result<ExternalReply, ExternalFault> {
+async fn talk(
+    running: &mut Running,
+    input: &str,
+    hidden: &HiddenValues,
+) -> Result<ExternalReply, ExternalFault> {
     let (stdin, stdout, stderr) =
         (running.child.stdin.take(), running.child.stdout.take(), running.child.stderr.take());
     let writing = async {
@@ -140,22 +176,24 @@ async fn talk(running: &mut Running, input: &str) -> Result<ExternalReply, Exter
             let _ = stdin.shutdown().await;
         }
     };
-    let (mut output, mut errors) = (Vec::new(), VecDeque::new());
+    let (mut output, mut errors, mut is_cut) = (Vec::new(), VecDeque::new(), false);
     let writing = async {
         writing.await;
         Ok(())
     };
     let errors_read = async {
-        read_end(stderr, &mut errors).await;
+        is_cut = read_end(stderr, &mut errors).await;
         Ok(())
     };
     // The first that fails ends it.
     tokio::try_join!(writing, read_output(stdout, &mut output), errors_read)?;
     let status = running.child.wait().await;
     running.kill();
-    let errors = shown(&String::from_utf8_lossy(errors.make_contiguous()));
+    let errors = hidden.shown(errors.make_contiguous(), is_cut);
     match status {
-        Ok(status) if status.success() => Ok(ExternalReply::Output(output, errors)),
+        Ok(status) if status.success() => {
+            Ok(ExternalReply::Output(hidden.output.without_bytes(output), errors))
+        }
         Ok(status) => Err(ExternalFault::Final {
             error_type: "external_process_failed",
             error: match errors.is_empty() {
@@ -187,12 +225,15 @@ async fn read_output(
     })
 }
 
-/// Reads all of it and keeps the end.
-async fn read_end(from: Option<impl AsyncRead + Unpin>, into: &mut VecDeque<u8>) {
-    let Some(mut from) = from else { return };
-    let mut chunk = [0; 4096];
+/// Reads all of it and keeps the end; whether there was more.
+async fn read_end(from: Option<impl AsyncRead + Unpin>, into: &mut VecDeque<u8>) -> bool {
+    let Some(mut from) = from else { return false };
+    let (mut chunk, mut is_cut) = ([0; 4096], false);
     while let Ok(count @ 1..) = from.read(&mut chunk).await {
         into.extend(&chunk[..count]);
-        into.drain(..into.len().saturating_sub(STDERR_BYTES_MAX));
+        let more = into.len().saturating_sub(STDERR_BYTES_MAX);
+        is_cut |= more > 0;
+        into.drain(..more);
     }
+    is_cut
 }

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
 use crate::evaluate::AskedInquiry;
-use crate::evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom};
+use crate::evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom, RedactionGaps};
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
@@ -97,9 +97,8 @@ pub(in crate::judge) enum LaneCount {
     CacheHit(usize, String),
     /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
     Waited(usize, String, u64),
-    /// Values of keys for secrets were not looked for elsewhere in a record: the judge, who asks,
-    /// how many.
-    Unfollowed(usize, String, u64),
+    /// Redaction could not do all in a record: the judge, who asks, what.
+    Gaps(usize, String, RedactionGaps),
     /// A revision took the place of an inquiry that waited.
     Replaced,
     /// An answer came for what had been revised meanwhile: paid, and not told.
@@ -464,8 +463,10 @@ impl LaneCore {
         self.states[judge].rendering -= 1;
         // It may have been replaced meanwhile, or its time may have run out.
         if let Some(task) = self.tasks.get_mut(&id) {
-            if let Ok(JudgePrompt { unfollowed_secrets: count @ 1.., .. }) = &prompt {
-                let count = LaneCount::Unfollowed(judge, evaluator_of(task), *count);
+            if let Ok(JudgePrompt { gaps, .. }) = &prompt
+                && *gaps != RedactionGaps::default()
+            {
+                let count = LaneCount::Gaps(judge, evaluator_of(task), *gaps);
                 self.actions.push(LaneAction::Count(count));
             }
             task.dialog.rendered(prompt);

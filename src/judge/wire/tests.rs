@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::evaluate::inquiry::RedactionGaps;
 use crate::judge::settings::StructuredOutput;
 
 fn judge(yaml_json: Value) -> JudgeSettings {
@@ -26,7 +27,7 @@ fn question(user: &str) -> JudgeQuestion {
         digest: [0; 16],
         cut_bytes: 0,
         injection_found: false,
-        unfollowed_secrets: 0,
+        gaps: RedactionGaps::default(),
     };
     JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
 }

@@ -35,6 +35,7 @@ pub(super) struct PipelineMetrics {
     session_losses: Counter<u64>,
     skipped: SkippedCounters,
     expensive: Counter<u64>,
+    cut_texts: Counter<u64>,
     panics: Counter<u64>,
     time: Counter<f64>,
     not_evaluable: Counter<u64>,
@@ -67,6 +68,8 @@ pub(super) struct JudgedCounts {
     pub(super) expensive: u64,
     /// Traces that were not read, as that could have taken too much memory.
     pub(super) too_large: u64,
+    /// Texts of answers that were cut.
+    pub(super) cut_texts: u64,
 }
 
 impl JudgedCounts {
@@ -192,6 +195,10 @@ impl PipelineMetrics {
                 "spanscore.evaluate.limited_targets",
                 "Traces and sessions not judged in part, as a limit of work was met.",
             ),
+            cut_texts: counter(
+                "spanscore.evaluate.cut_texts",
+                "Texts in the details of evaluations that were cut.",
+            ),
             panics: counter("spanscore.evaluate.panics", "Faults of ours that were survived."),
             time: meter
                 .f64_counter("spanscore.evaluate.time")
@@ -269,6 +276,7 @@ impl PipelineMetrics {
             self.refused.add(0, &reason(word));
         }
         self.panics.add(0, &[]);
+        self.cut_texts.add(0, &[]);
         self.revised.add(0, &[]);
         self.time.add(0.0, &[]);
     }
@@ -304,7 +312,14 @@ impl PipelineMetrics {
         if judged.too_large > 0 {
             self.expensive.add(judged.too_large, &reason(TOO_LARGE));
         }
+        self.cut_texts(judged.cut_texts);
         self.skipped.add(&judged.passes, by);
+    }
+
+    pub(super) fn cut_texts(&self, texts: u64) {
+        if texts > 0 {
+            self.cut_texts.add(texts, &[]);
+        }
     }
 
     pub(super) fn session_judged(

@@ -203,7 +203,8 @@ impl SessionWorker {
             let steps = if reading.is_some() { self.trace_steps } else { 0 };
             let judged =
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
-            let Ok(SessionAnswer { mut evaluations, passes, is_spent, asked }) = judged else {
+            let Ok(SessionAnswer { mut evaluations, passes, is_spent, asked, cut_texts }) = judged
+            else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
@@ -214,6 +215,7 @@ impl SessionWorker {
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
+            self.metrics.cut_texts(cut_texts);
             self.metrics.session_judged(passes, limited, &self.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.journal.as_ref().map(|journal| {
@@ -282,6 +284,8 @@ pub(super) struct SessionAnswer {
     pub(super) asked: Vec<AskedTarget>,
     /// It would have taken more steps than it had.
     pub(super) is_spent: bool,
+    /// Texts of answers that were cut.
+    pub(super) cut_texts: u64,
 }
 
 /// Judges one session on all its traces.
@@ -302,9 +306,10 @@ pub(super) fn evaluate_session(
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {
-        let SessionAnswer { evaluations, passes, asked, is_spent } = &mut answer;
+        let SessionAnswer { evaluations, passes, asked, .. } = &mut answer;
         *passes = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
-        *is_spent = session.effort.is_trace_spent();
+        answer.is_spent = session.effort.is_trace_spent();
+        answer.cut_texts = session.effort.cut_texts();
     }
     answer
 }

@@ -391,6 +391,7 @@ impl Worker {
         });
         match outcome {
             Ok((passes, session, effort)) => {
+                judged.cut_texts += effort.cut_texts();
                 self.hand_to_session(session, trace, due.digest);
                 if !due.is_silent {
                     judged.add(due.completion, passes);

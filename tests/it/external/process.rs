@@ -110,6 +110,21 @@ async fn each_way_in_which_a_process_can_end_is_told_as_what_it_is() {
     running.judged().await;
 }
 
+#[tokio::test]
+async fn what_a_process_prints_is_shown_without_the_values_of_its_variables() {
+    // The longest of its environment, so that it begins the output.
+    let mark = format!("{}-{}", mark("planted"), "k3y".repeat(100));
+    let modes = ["tells_env", "prints_env"];
+    let entries = modes.map(|mode| entry(mode, &mark, "spares: 0"));
+    let running = Running::start(&format!("evaluators:\n{}", entries.concat())).await;
+    running.send(request(refund(7))).await;
+    for event in running.events(modes.len()).await {
+        let words = format!("{:?}", event.0);
+        assert!(words.contains("SPANSCORE_MARK") && words.contains("[REDACTED]"), "{words}");
+        assert!(!words.contains("planted") && !words.contains("k3yk3y"), "{words}");
+    }
+}
+
 /// It ended well, and what it started still has its output.
 #[tokio::test]
 async fn an_output_that_is_still_open_at_the_end_is_told_as_that() {

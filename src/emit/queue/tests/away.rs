@@ -49,12 +49,12 @@ impl Deliver for Remote {
         self.take(count(&batch)).await
     }
 
-    fn pack(&self, batch: &EvaluationBatch) -> Vec<Parcel> {
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
         let parcel = |part: &Arc<[Evaluation]>| Parcel {
             count: part.len() as u32,
             payload: vec![7; 100].into(),
         };
-        batch.iter().map(parcel).collect()
+        Ok(batch.iter().map(parcel).collect())
     }
 
     async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {

@@ -4,6 +4,7 @@
 mod asking;
 mod chosen;
 mod cost;
+mod details;
 mod passes;
 mod targets;
 
@@ -293,10 +294,11 @@ impl Evaluators {
                 (!seen.effort.is_trace_spent() && may_begin).then_some(early)
             });
             let Some(early) = seen else { return };
-            let Some(Early { outcome, best }) = early else { continue };
+            let Some(Early { mut outcome, best }) = early else { continue };
             if best >= configured.info.threshold {
                 continue;
             }
+            trajectory.effort.note_cut(details::cut(&mut outcome));
             let judged = JudgedTarget::Trace(trajectory.span_id);
             let mut evaluation = self.evaluation(chosen, judged, &subject, outcome);
             remember(reported, index, &mut evaluation);

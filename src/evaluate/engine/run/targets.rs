@@ -1,6 +1,6 @@
 //! One evaluator at work on one target, within the steps that the trace has left.
 
-use super::{Chosen, Evaluators, JudgedEvidence, cost, refuse_out_of_range};
+use super::{Chosen, Evaluators, JudgedEvidence, cost, details, refuse_out_of_range};
 use crate::evaluate::engine::identity::{self, JudgedTarget};
 use crate::evaluate::evaluator::Evaluator;
 use crate::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
@@ -123,6 +123,7 @@ impl Evaluators {
             outcome = cost::too_expensive(self.want);
         }
         refuse_out_of_range(&mut outcome);
+        trajectory.effort.note_cut(details::cut(&mut outcome));
         out.push(self.evaluation(chosen, judged, subject, outcome));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::evaluate::AskedInquiry;
 use crate::evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
-    PromptRoom, UnreadableReply,
+    PromptRoom, RedactionGaps, UnreadableReply,
 };
 use crate::judge::lane::core::{LaneAction, LaneCore, LaneCount, LaneLimits};
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
@@ -55,7 +55,7 @@ impl Inquiry for OneStatement {
             cut_bytes: 0,
             windows: self.windows,
             injection_found: self.is_injected,
-            unfollowed_secrets: 0,
+            gaps: RedactionGaps::default(),
         })
     }
 

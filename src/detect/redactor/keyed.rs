@@ -1,0 +1,74 @@
+//! Values of keys for secrets, looked for wherever they stand: all in one pass over a text.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+/// Most of them.
+const KEYED_MAX: usize = 64;
+/// Longest of them, bytes.
+const KEYED_BYTES_MAX: usize = 8 << 10;
+/// Bytes of all of them: what the search is built of.
+const ALL_BYTES_MAX: usize = 64 << 10;
+
+/// Those that are known.
+#[derive(Default)]
+pub(super) struct KeyedSecrets {
+    texts: Vec<String>,
+    bytes: usize,
+    /// Built when first asked for.
+    search: Option<AhoCorasick>,
+}
+
+impl KeyedSecrets {
+    /// Remembers one; false where there is no room for it.
+    pub(super) fn know(&mut self, text: &str) -> bool {
+        // The same one comes with each call: it must not take the place of others.
+        if self.texts.iter().any(|known| known == text) {
+            return true;
+        }
+        let bytes = self.bytes + text.len();
+        if self.texts.len() >= KEYED_MAX || text.len() > KEYED_BYTES_MAX || bytes > ALL_BYTES_MAX {
+            return false;
+        }
+        self.texts.push(text.to_owned());
+        (self.bytes, self.search) = (bytes, None);
+        true
+    }
+
+    /// They, in the order in which they came.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
+    /// What finds them, of those that begin at one place the longest; `None` where it cannot be
+    /// built, which the limits rule out.
+    pub(super) fn search(&mut self) -> Option<AhoCorasick> {
+        if self.search.is_none() {
+            let mut builder = AhoCorasick::builder();
+            // The smallest form: the larger ones take hundreds of bytes for each byte of them.
+            let kind = Some(AhoCorasickKind::ContiguousNFA);
+            let builder = builder.match_kind(MatchKind::LeftmostLongest).kind(kind);
+            self.search = builder.build(&self.texts).ok();
+        }
+        self.search.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_bounded_by_number_and_bytes() {
+        let mut secrets = KeyedSecrets::default();
+        assert!(!secrets.know(&"x".repeat(KEYED_BYTES_MAX + 1)));
+        for n in 0..ALL_BYTES_MAX / KEYED_BYTES_MAX {
+            assert!(secrets.know(&format!("{n:0width$}", width = KEYED_BYTES_MAX)));
+        }
+        assert!(!secrets.know("one more") && secrets.know(&"0".repeat(KEYED_BYTES_MAX)));
+        let search = secrets.search().expect("it is built");
+        assert!(search.memory_usage() < 32 * ALL_BYTES_MAX, "{}", search.memory_usage());
+        let mut secrets = KeyedSecrets::default();
+        assert!((0..KEYED_MAX).all(|n| secrets.know(&format!("secret-{n}"))));
+        assert!(!secrets.know("one more"));
+    }
+}

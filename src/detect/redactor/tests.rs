@@ -1,0 +1,56 @@
+use super::*;
+
+fn redactor(keyed: &[&str]) -> Redactor {
+    let mut redactor = Redactor::new(Redact::SecretsAndPii).unwrap();
+    let key = UnderKey::of("password");
+    keyed.iter().for_each(|secret| redactor.look_at_entry(key, secret));
+    redactor
+}
+
+fn replaced(redactor: &mut Redactor, text: &str) -> String {
+    let mut text = text.to_owned();
+    redactor.replace_text(&mut text);
+    text
+}
+
+#[test]
+fn secrets_that_are_parts_of_placeholders_are_not_found_in_those() {
+    // Each stands in the placeholder of the one before.
+    let parts: Vec<String> =
+        (1..64).map(|n| format!("[SECRET_{n}]")).map(|it| it[3..].to_owned()).collect();
+    let keyed: Vec<&str> = ["SECRET"].into_iter().chain(parts.iter().map(|it| &**it)).collect();
+    let text = "SECRET ".repeat(1_000);
+    let shown = replaced(&mut redactor(&keyed), &text);
+    assert_eq!(shown, "[SECRET_1] ".repeat(1_000));
+}
+
+#[test]
+fn of_secrets_that_begin_alike_the_longest_goes() {
+    let mut redactor = redactor(&["hunter", "hunter22"]);
+    let shown = replaced(&mut redactor, "hunter22, hunter and SECRET_1");
+    assert_eq!(shown, "[SECRET_2], [SECRET_1] and SECRET_1");
+    assert_eq!(redactor.gaps(), RedactionGaps::default());
+}
+
+#[test]
+fn all_texts_share_the_steps() {
+    let text = "write to jane.doe@lampenhaus.de and joe@lampenhaus.de, 4539 5787 6362 1486";
+    let mut first = redactor(&[]);
+    first.look_at_text(text);
+    let shown = replaced(&mut first, text);
+    let (looked, took) = (STEPS_MAX - first.look_steps, STEPS_MAX - first.replace_steps);
+    // A scan that finds, and one that finds no more.
+    assert!(looked < took && shown.contains("[EMAIL_1]"), "{shown}");
+    let mut second = redactor(&[]);
+    second.replace_steps = 2 * took;
+    for (nth, expected) in [(1, &*shown), (2, &*shown), (3, WITHHELD)] {
+        assert_eq!(replaced(&mut second, text), expected, "{nth}");
+    }
+    let withheld = WithheldTexts { steps: 1, ..WithheldTexts::default() };
+    assert_eq!(second.gaps().withheld, withheld);
+    // What nobody has looked at is to be replaced.
+    let mut third = redactor(&[]);
+    third.look_steps = 10;
+    third.look_at_text("nothing to see in here");
+    assert!(third.is_needed());
+}
