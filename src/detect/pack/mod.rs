@@ -17,6 +17,7 @@ pub(in crate::detect) mod number;
 pub(in crate::detect) mod reach;
 mod scan;
 pub(in crate::detect) mod tail;
+mod token;
 mod windows;
 
 use std::ops::Range;
@@ -122,6 +123,8 @@ pub(crate) struct Pack {
     gates: Gates,
     /// What a detector of numbers without `needs` accepts from a first digit on.
     numbers: LiteralTail,
+    /// Whether any detector searches long tokens alone.
+    in_tokens: bool,
     /// Whether any detector reads the shadow.
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
@@ -248,6 +251,7 @@ impl Pack {
                     .filter(|detector| detector.gate.digits && detector.gate.needs.is_none())
                     .filter_map(|detector| Some(&detector.point.as_ref()?.tail)),
             ),
+            in_tokens: detectors.iter().any(|detector| detector.gate.in_token),
             shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
             detectors,

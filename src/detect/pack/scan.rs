@@ -15,7 +15,7 @@ use super::number::Point;
 use super::tail::LiteralTail;
 use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
-use crate::detect::bytes::{digits, runs};
+use crate::detect::bytes::{digits, runs, tokens};
 use crate::detect::normalise::shadow::Shadow;
 use crate::detect::normalise::{encoded, escaped, leet, spaced};
 use crate::detect::prefilter::gates::{Set, is_in, members};
@@ -31,10 +31,13 @@ struct TextForms<'t> {
 }
 
 /// What was learned of a text before detectors run.
+#[derive(Default)]
 struct Prescan {
     profile: Profile,
     windows: Windows,
     numbers: Numbers,
+    /// Where long tokens stand, if any detector asks.
+    tokens: Vec<Range<usize>>,
 }
 
 /// Where numbers start.
@@ -150,7 +153,9 @@ impl Pack {
         }
         let open = self.open(&hits, &profile, &mut windows);
         let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
-        let mut seen = Prescan { profile, windows, numbers };
+        let is_asked = self.in_tokens && profile.long_token;
+        let tokens = if is_asked { tokens(forms.normalised()) } else { Vec::new() };
+        let mut seen = Prescan { profile, windows, numbers, tokens };
         for index in members(&open) {
             if !self.run(index, &mut forms, &mut seen, &mut scan, steps_max) {
                 return scan;
@@ -209,6 +214,13 @@ impl Pack {
                 let parts = seen.numbers.windows(text, detector, &profile.digits);
                 let parts = parts.as_deref().unwrap_or(&profile.digits).iter();
                 detector.find_all(text, parts, &mut refused, &mut hit) && !profile.digits_cut
+            }
+            TextForm::Normalised if detector.gate.in_token => {
+                if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
+                    return false;
+                }
+                let text = forms.normalised();
+                detector.find_all(text, seen.tokens.iter(), &mut refused, &mut hit)
             }
             TextForm::Normalised if let Some(point) = &detector.point => {
                 if !scan.take(whole.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
@@ -304,7 +316,7 @@ impl Pack {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
-        let seen = Prescan { profile, windows, numbers: Numbers::default() };
+        let seen = Prescan { profile, windows, ..Prescan::default() };
         for index in members(&open) {
             let detector = &self.detectors[index];
             let windows = self.gates.is_windowed(index).then(|| seen.windows.of(index));
@@ -320,9 +332,7 @@ impl Pack {
             let mut refused = 0;
             let searched = match windows {
                 Some(windows) => detector.find_in(text, windows, &mut refused, &mut take),
-                None => parts
-                    .iter()
-                    .all(|part| detector.find(text, part.clone(), &mut refused, &mut take)),
+                None => detector.find(text, parts.iter().cloned(), &mut refused, &mut take),
             };
             if !searched {
                 scan.gave_up.push(index as u16);
@@ -351,14 +361,11 @@ impl Detector {
     fn find_all<'r>(
         &self,
         text: &[u8],
-        mut parts: impl Iterator<Item = &'r Range<usize>>,
+        parts: impl Iterator<Item = &'r Range<usize>>,
         refused: &mut u32,
         hit: &mut RawHit,
     ) -> bool {
-        parts.all(|part| {
-            let full = hit.places.len() >= FINDINGS_MAX;
-            full || self.find(text, part.clone(), refused, &mut |found| hit.add(found))
-        })
+        self.find(text, parts.cloned(), refused, &mut |found| hit.add(found))
     }
 }
 
