@@ -95,8 +95,9 @@ pub struct DetectorConfig {
     /// Expression that must not match where it touches the finding or overlaps it, in the same part
     /// of the text: a denial before its verb, within it, or behind it.
     pub denied: Option<String>,
-    /// Expression of the words that may stand directly before the finding, beside names of persons;
-    /// where another one does, the finding is that thing's.
+    /// Expression of the words that may stand directly before the finding. Where another one is
+    /// said to have a number (`part no. 412`), or stands there with a capital as a title does
+    /// (`Build 412`), the finding is a number of that thing; other words and names are no things.
     pub named_as: Option<String>,
     /// Look also through digits put for letters and through base64 and percent encoding.
     pub obfuscated: bool,
