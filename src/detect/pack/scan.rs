@@ -7,15 +7,12 @@
 
 use std::ops::Range;
 
-use super::super::limits::{
-    BYTES_A_LOOK, DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, LOOKS_MIN, STEPS_PER_BYTE,
-};
+use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
 use super::compile::{Detector, Flow, TextForm};
-use super::number::Point;
-use super::tail::LiteralTail;
+use super::numbers::{Numbers, around_signs};
 use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
-use crate::detect::bytes::{digits, runs, tokens};
+use crate::detect::bytes::tokens;
 use crate::detect::normalise::shadow::Shadow;
 use crate::detect::normalise::{encoded, escaped, leet, spaced};
 use crate::detect::prefilter::gates::{Set, is_in, members};
@@ -38,90 +35,6 @@ struct Prescan {
     numbers: Numbers,
     /// Where long tokens stand, if any detector asks.
     tokens: Vec<Range<usize>>,
-}
-
-/// Where numbers start.
-#[derive(Default)]
-struct Numbers {
-    all: Vec<u32>,
-    /// Where a detector without literals may have a match.
-    likely: Vec<u32>,
-    /// Looks that are left.
-    looks: usize,
-}
-
-impl Numbers {
-    fn of(text: &[u8], profile: &Profile, likely: &LiteralTail) -> Self {
-        let mut all = Vec::new();
-        for region in &profile.digits {
-            runs(&text[region.clone()], digits, |run| all.push((region.start + run.start) as u32));
-        }
-        // A region that starts within a number does not start one.
-        all.retain(|&at| at == 0 || !text[at as usize - 1].is_ascii_digit());
-        let looks = looks(text);
-        let mut numbers = Self { likely: all.clone(), all, looks };
-        if numbers.all.len() <= looks {
-            numbers.looks -= numbers.all.len();
-            if let Some(mut look) = likely.look() {
-                numbers.likely.retain(|&at| look.may_stand_at(text, at as usize));
-            }
-        }
-        numbers
-    }
-
-    /// Where a detector of numbers needs to run; `None` where that cannot be told.
-    fn windows(
-        &mut self,
-        text: &[u8],
-        detector: &Detector,
-        regions: &[Range<usize>],
-    ) -> Option<Vec<Range<usize>>> {
-        let point = detector.point.as_ref()?;
-        let starts = if detector.gate.needs.is_none() { &self.likely } else { &self.all };
-        around(text, point, starts.iter().copied(), regions, &mut self.looks)
-    }
-}
-
-/// The parts of these regions around the places where a match may stand; `None` where there are
-/// more places than looks.
-fn around(
-    text: &[u8],
-    point: &Point,
-    places: impl Iterator<Item = u32>,
-    regions: &[Range<usize>],
-    looks: &mut usize,
-) -> Option<Vec<Range<usize>>> {
-    let mut parts: Vec<Range<usize>> = Vec::new();
-    let mut regions = regions.iter().peekable();
-    let mut look = point.tail.look();
-    for at in places.map(|at| at as usize) {
-        *looks = looks.checked_sub(1)?;
-        if look.as_mut().is_some_and(|look| !look.may_stand_at(text, at)) {
-            continue;
-        }
-        while regions.next_if(|region| region.end <= at).is_some() {}
-        let Some(region) = regions.peek() else { break };
-        let start = at.saturating_sub(point.reach.before).max(region.start);
-        let end = (at + point.reach.after).min(region.end);
-        match parts.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            _ => parts.push(start..end),
-        }
-    }
-    Some(parts)
-}
-
-/// The parts of a text around each `@` where a match may stand.
-fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
-    let whole = 0..text.len();
-    let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
-    let found = around(text, point, places, std::slice::from_ref(&whole), &mut looks(text));
-    found.unwrap_or_else(|| std::iter::once(whole).collect())
-}
-
-/// How many literals and numbers of a text are looked at before expressions run.
-fn looks(text: &[u8]) -> usize {
-    LOOKS_MIN + text.len() / BYTES_A_LOOK
 }
 
 impl Pack {
@@ -211,7 +124,7 @@ impl Pack {
                     return false;
                 }
                 let text = forms.normalised();
-                let parts = seen.numbers.windows(text, detector, &profile.digits);
+                let parts = seen.numbers.windows(text, index, detector, &profile.digits);
                 let parts = parts.as_deref().unwrap_or(&profile.digits).iter();
                 detector.find_all(text, parts, &mut refused, &mut hit) && !profile.digits_cut
             }
