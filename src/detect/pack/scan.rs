@@ -5,6 +5,7 @@
 //! text. What the text hides in look-alikes, spaces and encodings is looked at again. Linear: parts
 //! that one detector runs over do not overlap.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
@@ -35,6 +36,18 @@ struct Prescan {
     numbers: Numbers,
     /// Where long tokens stand, if any detector asks.
     tokens: Vec<Range<usize>>,
+}
+
+impl Prescan {
+    /// Where a detector of numbers or of long tokens runs.
+    fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Cow<'_, [Range<usize>]> {
+        if !detector.gate.digits {
+            return Cow::Borrowed(&self.tokens);
+        }
+        let digits = &self.profile.digits;
+        let parts = self.numbers.windows(text, index, detector, digits);
+        parts.map_or(Cow::Borrowed(digits), Cow::Owned)
+    }
 }
 
 impl Pack {
@@ -119,21 +132,14 @@ impl Pack {
                 let mut take = |found| hit.add(found);
                 detector.find_in(forms.normalised(), windows, &mut refused, &mut take)
             }
-            TextForm::Normalised if detector.gate.digits => {
+            TextForm::Normalised if detector.gate.digits || detector.gate.in_token => {
                 if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
                     return false;
                 }
                 let text = forms.normalised();
-                let parts = seen.numbers.windows(text, index, detector, &profile.digits);
-                let parts = parts.as_deref().unwrap_or(&profile.digits).iter();
-                detector.find_all(text, parts, &mut refused, &mut hit) && !profile.digits_cut
-            }
-            TextForm::Normalised if detector.gate.in_token => {
-                if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
-                    return false;
-                }
-                let text = forms.normalised();
-                detector.find_all(text, seen.tokens.iter(), &mut refused, &mut hit)
+                let parts = seen.parts(text, index, detector);
+                let is_cut = detector.gate.digits && profile.digits_cut;
+                detector.find_all(text, parts.iter(), &mut refused, &mut hit) && !is_cut
             }
             TextForm::Normalised if let Some(point) = &detector.point => {
                 if !scan.take(whole.end, DETECTOR_STEPS_PER_BYTE, steps_max) {

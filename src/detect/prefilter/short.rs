@@ -22,7 +22,7 @@ const BLOCK: usize = 128;
 /// Stands behind the text.
 const PAD: u8 = 0x7f;
 /// A block and the bytes behind it that its last places need.
-type Block = [u8; BLOCK + THREE - 1];
+type ShortBlock = [u8; BLOCK + THREE - 1];
 
 /// A set of short anchors in ASCII.
 #[derive(Default)]
@@ -132,7 +132,7 @@ impl ShortAnchors {
 
 /// The numbers of the three bytes at each place; written so that the compiler makes vectors of it.
 #[inline(always)]
-fn numbers(block: &Block) -> [u16; BLOCK] {
+fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
     std::array::from_fn(|at| {
         number(folded(block[at]), folded(block[at + 1]), folded(block[at + 2]))
     })
