@@ -99,6 +99,24 @@ pub(crate) fn runs(
     });
 }
 
+/// Bytes of a long token.
+pub(crate) const TOKEN_BYTES_MIN: usize = 20;
+
+/// The longest runs of visible ASCII, of those that are [so long](TOKEN_BYTES_MIN).
+pub(crate) fn tokens(text: &[u8]) -> Vec<Range<usize>> {
+    let mut all = Vec::new();
+    runs(
+        text,
+        |bytes| between(bytes, b'!', b'~'),
+        |run| {
+            if run.len() >= TOKEN_BYTES_MIN {
+                all.push(run);
+            }
+        },
+    );
+    all
+}
+
 /// Calls `take` with the place of each byte of the class, in order. Zero is in no class.
 #[inline(always)]
 pub(crate) fn places(
@@ -191,6 +209,14 @@ mod tests {
             }
         }
         runs(b"", letters, |_| panic!("no run in nothing"));
+    }
+
+    #[test]
+    fn long_tokens_are_runs_of_visible_ascii() {
+        let (long, short) = ("x/".repeat(10), "y".repeat(19));
+        let text = format!("{long} {short}\n{long}z{short}é{short}\u{7f}{long}");
+        let found = tokens(text.as_bytes()).into_iter().map(|run| &text[run]).collect::<Vec<_>>();
+        assert_eq!(found, [&*long, &*format!("{long}z{short}"), &*long]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use regex_automata::hybrid::dfa::{Cache, DFA, OverlappingState};
 use regex_automata::nfa::thompson;
-use regex_automata::{Anchored, Input, MatchKind};
+use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
 use regex_syntax::hir::Hir;
 
 use self::any_case::in_any_case;
@@ -48,6 +48,10 @@ impl Automaton {
     /// Compiles an expression; an error where it is too large or tells letters of Unicode from
     /// others at the ends of words.
     pub(in crate::detect) fn new(hir: &Hir, reading: ReadingWay) -> Result<Self, AutomatonError> {
+        Self::of_all(&[hir], reading)
+    }
+
+    fn of_all(hirs: &[&Hir], reading: ReadingWay) -> Result<Self, AutomatonError> {
         let nfa = thompson::Config::new()
             .utf8(false)
             .reverse(reading == ReadingWay::Back)
@@ -59,7 +63,7 @@ impl Automaton {
             .match_kind(kind)
             .cache_capacity(DFA_BYTES_MAX)
             .skip_cache_capacity_check(true);
-        let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(hir)?;
+        let nfa = thompson::Compiler::new().configure(nfa).build_many_from_hir(hirs)?;
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
         let bytes = dfa.get_nfa().memory_usage() + dfa.memory_usage();
         Ok(Self { dfa, owner: notes::owner(), reading, _compiled: CompiledBytes::new(bytes) })
@@ -71,6 +75,19 @@ impl Automaton {
         // Where capitals matter the search that follows tells them apart.
         let built = Self::new(&slim(&in_any_case(hir), true), reading);
         built.inspect_err(|error| tracing::error!("a tail: {error}")).ok()
+    }
+
+    /// One of several expressions that is held to a place and tells [which](AutomatonLook::which)
+    /// of them match.
+    pub(in crate::detect) fn placed_all(hirs: &[&Hir]) -> Option<Self> {
+        let slim: Vec<Hir> = hirs.iter().map(|hir| slim(&in_any_case(hir), true)).collect();
+        let built = Self::of_all(&slim.iter().collect::<Vec<_>>(), ReadingWay::From);
+        built.inspect_err(|error| tracing::error!("tails: {error}")).ok()
+    }
+
+    /// No expressions, of as many as it has.
+    pub(in crate::detect) fn none_of_all(&self) -> PatternSet {
+        PatternSet::new(self.dfa.pattern_len())
     }
 
     /// Begins to look at places.
@@ -132,6 +149,27 @@ impl AutomatonLook<'_> {
     pub(in crate::detect) fn accepts(&mut self, text: &[u8], part: Range<usize>) -> bool {
         let input = Input::new(text).span(part).anchored(Anchored::Yes).earliest(true);
         self.end(&input).map_or(true, |found| found.is_some())
+    }
+
+    /// Which of its expressions match from the start of a part on; all where that cannot be told.
+    pub(in crate::detect) fn which(
+        &mut self,
+        text: &[u8],
+        part: Range<usize>,
+        found: &mut PatternSet,
+    ) {
+        found.clear();
+        let input = Input::new(text).span(part).anchored(Anchored::Yes);
+        let dfa = &self.automaton.dfa;
+        let told = self
+            .cache
+            .as_mut()
+            .is_some_and(|cache| dfa.try_which_overlapping_matches(cache, &input, found).is_ok());
+        if !told {
+            (0..dfa.pattern_len()).filter_map(|id| PatternID::new(id).ok()).for_each(|id| {
+                found.insert(id);
+            });
+        }
     }
 
     /// Where all matches back from the end of a part begin, the last first; all places where that

@@ -55,6 +55,9 @@ pub(in crate::detect) struct Gate {
     pub(in crate::detect) at_sign: bool,
     /// Twenty bytes without white space.
     pub(in crate::detect) long_token: bool,
+    /// Whether each match is a part of a [long token](crate::detect::bytes::tokens), so that the
+    /// expression runs in these alone.
+    pub(in crate::detect) in_token: bool,
 }
 
 impl Gate {
@@ -115,23 +118,29 @@ pub(in crate::detect) struct Detector {
 }
 
 impl Detector {
-    /// Gives each finding in a region to `take` until that says [`Flow::Break`]. Matches that
-    /// context, check or `take` refuse are counted in `refused`; `false` when there were more than
-    /// [`REFUSED_MAX`], and the rest of the text was not searched.
+    /// Gives each finding in these regions, in order, to `take` until that says [`Flow::Break`].
+    /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
+    /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.
     pub(in crate::detect) fn find(
         &self,
         text: &[u8],
-        region: Range<usize>,
+        regions: impl Iterator<Item = Range<usize>>,
         refused: &mut u32,
         take: &mut impl FnMut(Range<usize>) -> Flow,
     ) -> bool {
-        let Some(pattern) = &self.pattern else { return true };
+        let mut regions = regions.peekable();
+        let Some(pattern) = self.pattern.as_ref().filter(|_| regions.peek().is_some()) else {
+            return true;
+        };
         let Some(pattern) = pattern.get() else { return false };
         let mut pattern = pattern.look();
-        match self.search(&mut pattern, text, region, refused, take) {
-            ControlFlow::Break(is_searched) => is_searched,
-            ControlFlow::Continue(()) => true,
+        for region in regions {
+            let flow = self.search(&mut pattern, text, region, refused, take);
+            if let ControlFlow::Break(is_searched) = flow {
+                return is_searched;
+            }
         }
+        true
     }
 
     /// The same in windows, the first one first.

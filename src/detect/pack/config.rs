@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use regex_syntax::hir::Hir;
 
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
@@ -17,6 +18,7 @@ use super::needs::OwnNeeds;
 use super::number::Point;
 use super::reach::{self, Reach};
 use super::tail::LiteralTail;
+use super::token::is_in_token;
 use crate::detect::Severity;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::detect::prefilter::gates::members;
@@ -93,8 +95,9 @@ pub struct DetectorConfig {
     /// Expression that must not match where it touches the finding or overlaps it, in the same part
     /// of the text: a denial before its verb, within it, or behind it.
     pub denied: Option<String>,
-    /// Expression of the words that may stand directly before the finding, beside names of persons;
-    /// where another one does, the finding is that thing's.
+    /// Expression of the words that may stand directly before the finding. Where another one is
+    /// said to have a number (`part no. 412`), or stands there with a capital as a title does
+    /// (`Build 412`), the finding is a number of that thing; other words and names are no things.
     pub named_as: Option<String>,
     /// Look also through digits put for letters and through base64 and percent encoding.
     pub obfuscated: bool,
@@ -275,7 +278,10 @@ fn gate(
     let literal = config.literal.iter().filter(is_anchor);
     let mut needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
     let mut or_non_ascii = false;
-    let is_open = !(config.digits || config.at_sign || config.long_token);
+    let in_token = needs.is_empty()
+        && config.long_token
+        && plain(config, pack)?.is_some_and(|hir| is_in_token(&hir));
+    let is_open = !(config.digits || config.at_sign || in_token);
     if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
         // They only save time: where there is no room for them the expression is always tried.
         let all = if when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
@@ -297,6 +303,7 @@ fn gate(
         digits_min: config.digits_min,
         at_sign: config.at_sign,
         long_token: config.long_token,
+        in_token,
     })
 }
 
@@ -345,17 +352,19 @@ fn point(
     pack: &PackConfig,
     gate: &Gate,
 ) -> Result<Option<Point>, SettingsError> {
-    let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
-    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
-    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text)
-    else {
-        return Ok(None);
-    };
+    let Some(parsed) = plain(config, pack)? else { return Ok(None) };
     Ok(match gate {
         Gate { digits: true, .. } => Point::digit(&parsed),
         Gate { at_sign: true, needs: None, .. } => Point::at_sign(&parsed),
         _ => None,
     })
+}
+
+/// The pattern of a detector as it matches the normalised text, where it does.
+fn plain(config: &DetectorConfig, pack: &PackConfig) -> Result<Option<Hir>, SettingsError> {
+    let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
+    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
+    Ok(parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text).ok())
 }
 
 /// Literals of alternatives that have none of the `needs`: each alternative shall open the gate.
@@ -365,13 +374,7 @@ fn completion(
     pack: &PackConfig,
     needs: &[String],
 ) -> Result<Vec<String>, SettingsError> {
-    let is_plain = pack.syntax == Syntax::Linear && config.text == TextForm::Normalised;
-    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain && config.near.is_none())
-    else {
-        return Ok(Vec::new());
-    };
-    let Ok(parsed) = parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text)
-    else {
+    let Some(parsed) = plain(config, pack)?.filter(|_| config.near.is_none()) else {
         return Ok(Vec::new());
     };
     let needs: Vec<String> = needs

@@ -14,9 +14,11 @@ pub(crate) mod expression;
 mod named;
 mod needs;
 pub(in crate::detect) mod number;
+mod numbers;
 pub(in crate::detect) mod reach;
 mod scan;
 pub(in crate::detect) mod tail;
+mod token;
 mod windows;
 
 use std::ops::Range;
@@ -25,7 +27,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::prefilter::gates::Gates;
 use compile::{Detector, TextForm};
-use tail::LiteralTail;
+use numbers::NumberTails;
 
 use super::Severity;
 use crate::settings::SettingsError;
@@ -120,8 +122,10 @@ pub(crate) struct Pack {
     /// The literals that their gates name.
     anchors: Vec<String>,
     gates: Gates,
-    /// What a detector of numbers without `needs` accepts from a first digit on.
-    numbers: LiteralTail,
+    /// What detectors of numbers accept from a first digit on.
+    numbers: NumberTails,
+    /// Whether any detector searches long tokens alone.
+    in_tokens: bool,
     /// Whether any detector reads the shadow.
     shadowed: bool,
     /// Whether any detector reads the text in lower or upper case.
@@ -242,12 +246,8 @@ impl Pack {
     fn new(detectors: Vec<Arc<Detector>>, anchors: Vec<String>) -> Self {
         Self {
             gates: Gates::new(&detectors, &anchors),
-            numbers: LiteralTail::any(
-                detectors
-                    .iter()
-                    .filter(|detector| detector.gate.digits && detector.gate.needs.is_none())
-                    .filter_map(|detector| Some(&detector.point.as_ref()?.tail)),
-            ),
+            numbers: NumberTails::of(&detectors),
+            in_tokens: detectors.iter().any(|detector| detector.gate.in_token),
             shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
             detectors,

@@ -23,7 +23,7 @@ pub(super) const SPELLED_MAX: usize = 256;
 /// What an expression cannot do without.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OwnNeeds {
-    /// Literals in ASCII, in lower case.
+    /// Literals in lower case; for texts that are not normalised, those in ASCII.
     pub(super) literals: Vec<String>,
     /// Whether there are others, which a search for bytes in any case would not find: then a text
     /// beyond ASCII may match without any of `literals`.
@@ -35,8 +35,9 @@ impl OwnNeeds {
     /// worth a search.
     pub(super) fn of_expression(text: &str, form: TextForm) -> Option<Self> {
         let found = required(&parsed(text, form).ok()?)?;
-        let is_ascii = |literal: &String| literal.is_ascii();
-        let (mut literals, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ascii);
+        // The normalised form has letters beyond ASCII in one case, as the expressions for it do.
+        let is_found = |literal: &String| form == TextForm::Normalised || literal.is_ascii();
+        let (mut literals, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_found);
         literals.sort();
         literals.dedup();
         let is_useful = !literals.is_empty() && literals.len() <= LITERALS_MAX;

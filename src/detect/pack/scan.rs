@@ -5,17 +5,15 @@
 //! text. What the text hides in look-alikes, spaces and encodings is looked at again. Linear: parts
 //! that one detector runs over do not overlap.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use super::super::limits::{
-    BYTES_A_LOOK, DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, LOOKS_MIN, STEPS_PER_BYTE,
-};
+use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
 use super::compile::{Detector, Flow, TextForm};
-use super::number::Point;
-use super::tail::LiteralTail;
+use super::numbers::{Numbers, around_signs};
 use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
-use crate::detect::bytes::{digits, runs};
+use crate::detect::bytes::tokens;
 use crate::detect::normalise::shadow::Shadow;
 use crate::detect::normalise::{encoded, escaped, leet, spaced};
 use crate::detect::prefilter::gates::{Set, is_in, members};
@@ -31,94 +29,25 @@ struct TextForms<'t> {
 }
 
 /// What was learned of a text before detectors run.
+#[derive(Default)]
 struct Prescan {
     profile: Profile,
     windows: Windows,
     numbers: Numbers,
+    /// Where long tokens stand, if any detector asks.
+    tokens: Vec<Range<usize>>,
 }
 
-/// Where numbers start.
-#[derive(Default)]
-struct Numbers {
-    all: Vec<u32>,
-    /// Where a detector without literals may have a match.
-    likely: Vec<u32>,
-    /// Looks that are left.
-    looks: usize,
-}
-
-impl Numbers {
-    fn of(text: &[u8], profile: &Profile, likely: &LiteralTail) -> Self {
-        let mut all = Vec::new();
-        for region in &profile.digits {
-            runs(&text[region.clone()], digits, |run| all.push((region.start + run.start) as u32));
+impl Prescan {
+    /// Where a detector of numbers or of long tokens runs.
+    fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Cow<'_, [Range<usize>]> {
+        if !detector.gate.digits {
+            return Cow::Borrowed(&self.tokens);
         }
-        // A region that starts within a number does not start one.
-        all.retain(|&at| at == 0 || !text[at as usize - 1].is_ascii_digit());
-        let looks = looks(text);
-        let mut numbers = Self { likely: all.clone(), all, looks };
-        if numbers.all.len() <= looks {
-            numbers.looks -= numbers.all.len();
-            if let Some(mut look) = likely.look() {
-                numbers.likely.retain(|&at| look.may_stand_at(text, at as usize));
-            }
-        }
-        numbers
+        let digits = &self.profile.digits;
+        let parts = self.numbers.windows(text, index, detector, digits);
+        parts.map_or(Cow::Borrowed(digits), Cow::Owned)
     }
-
-    /// Where a detector of numbers needs to run; `None` where that cannot be told.
-    fn windows(
-        &mut self,
-        text: &[u8],
-        detector: &Detector,
-        regions: &[Range<usize>],
-    ) -> Option<Vec<Range<usize>>> {
-        let point = detector.point.as_ref()?;
-        let starts = if detector.gate.needs.is_none() { &self.likely } else { &self.all };
-        around(text, point, starts.iter().copied(), regions, &mut self.looks)
-    }
-}
-
-/// The parts of these regions around the places where a match may stand; `None` where there are
-/// more places than looks.
-fn around(
-    text: &[u8],
-    point: &Point,
-    places: impl Iterator<Item = u32>,
-    regions: &[Range<usize>],
-    looks: &mut usize,
-) -> Option<Vec<Range<usize>>> {
-    let mut parts: Vec<Range<usize>> = Vec::new();
-    let mut regions = regions.iter().peekable();
-    let mut look = point.tail.look();
-    for at in places.map(|at| at as usize) {
-        *looks = looks.checked_sub(1)?;
-        if look.as_mut().is_some_and(|look| !look.may_stand_at(text, at)) {
-            continue;
-        }
-        while regions.next_if(|region| region.end <= at).is_some() {}
-        let Some(region) = regions.peek() else { break };
-        let start = at.saturating_sub(point.reach.before).max(region.start);
-        let end = (at + point.reach.after).min(region.end);
-        match parts.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            _ => parts.push(start..end),
-        }
-    }
-    Some(parts)
-}
-
-/// The parts of a text around each `@` where a match may stand.
-fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
-    let whole = 0..text.len();
-    let places = memchr::memchr_iter(b'@', text).map(|at| at as u32);
-    let found = around(text, point, places, std::slice::from_ref(&whole), &mut looks(text));
-    found.unwrap_or_else(|| std::iter::once(whole).collect())
-}
-
-/// How many literals and numbers of a text are looked at before expressions run.
-fn looks(text: &[u8]) -> usize {
-    LOOKS_MIN + text.len() / BYTES_A_LOOK
 }
 
 impl Pack {
@@ -150,7 +79,9 @@ impl Pack {
         }
         let open = self.open(&hits, &profile, &mut windows);
         let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
-        let mut seen = Prescan { profile, windows, numbers };
+        let is_asked = self.in_tokens && profile.long_token;
+        let tokens = if is_asked { tokens(forms.normalised()) } else { Vec::new() };
+        let mut seen = Prescan { profile, windows, numbers, tokens };
         for index in members(&open) {
             if !self.run(index, &mut forms, &mut seen, &mut scan, steps_max) {
                 return scan;
@@ -201,14 +132,14 @@ impl Pack {
                 let mut take = |found| hit.add(found);
                 detector.find_in(forms.normalised(), windows, &mut refused, &mut take)
             }
-            TextForm::Normalised if detector.gate.digits => {
+            TextForm::Normalised if detector.gate.digits || detector.gate.in_token => {
                 if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
                     return false;
                 }
                 let text = forms.normalised();
-                let parts = seen.numbers.windows(text, detector, &profile.digits);
-                let parts = parts.as_deref().unwrap_or(&profile.digits).iter();
-                detector.find_all(text, parts, &mut refused, &mut hit) && !profile.digits_cut
+                let parts = seen.parts(text, index, detector);
+                let is_cut = detector.gate.digits && profile.digits_cut;
+                detector.find_all(text, parts.iter(), &mut refused, &mut hit) && !is_cut
             }
             TextForm::Normalised if let Some(point) = &detector.point => {
                 if !scan.take(whole.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
@@ -304,7 +235,7 @@ impl Pack {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
-        let seen = Prescan { profile, windows, numbers: Numbers::default() };
+        let seen = Prescan { profile, windows, ..Prescan::default() };
         for index in members(&open) {
             let detector = &self.detectors[index];
             let windows = self.gates.is_windowed(index).then(|| seen.windows.of(index));
@@ -320,9 +251,7 @@ impl Pack {
             let mut refused = 0;
             let searched = match windows {
                 Some(windows) => detector.find_in(text, windows, &mut refused, &mut take),
-                None => parts
-                    .iter()
-                    .all(|part| detector.find(text, part.clone(), &mut refused, &mut take)),
+                None => detector.find(text, parts.iter().cloned(), &mut refused, &mut take),
             };
             if !searched {
                 scan.gave_up.push(index as u16);
@@ -351,14 +280,11 @@ impl Detector {
     fn find_all<'r>(
         &self,
         text: &[u8],
-        mut parts: impl Iterator<Item = &'r Range<usize>>,
+        parts: impl Iterator<Item = &'r Range<usize>>,
         refused: &mut u32,
         hit: &mut RawHit,
     ) -> bool {
-        parts.all(|part| {
-            let full = hit.places.len() >= FINDINGS_MAX;
-            full || self.find(text, part.clone(), refused, &mut |found| hit.add(found))
-        })
+        self.find(text, parts.cloned(), refused, &mut |found| hit.add(found))
     }
 }
 

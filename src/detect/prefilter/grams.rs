@@ -246,6 +246,17 @@ pub(in crate::detect) fn rarest(
         .unwrap_or_default()
 }
 
+/// Where those three bytes of an anchor of two to four start that ordinary prose has least.
+pub(in crate::detect) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) -> usize {
+    let likely = |start: usize| {
+        let byte = |at: usize| anchor.get(start + at).copied();
+        frequencies.likelihood(&[byte(0), byte(1), byte(2), None], false)
+    };
+    (0..=anchor.len().saturating_sub(3))
+        .min_by(|&a, &b| likely(a).total_cmp(&likely(b)))
+        .unwrap_or_default()
+}
+
 /// All spellings of a gram; an unknown first byte stands for those that are no part of a word where
 /// the anchor starts one.
 pub(in crate::detect) fn spellings(

@@ -3,4 +3,5 @@
 pub(in crate::detect) mod gates;
 pub(in crate::detect) mod grams;
 pub(in crate::detect) mod profile;
+mod short;
 pub(in crate::detect) mod sieve;

@@ -8,11 +8,13 @@
 //! themselves. The look-ups do not wait for each other, unlike the steps of an automaton, and the
 //! branches that a processor cannot foresee are few, which is why this is faster than one on
 //! ordinary prose. An anchor is entered twice, for even and odd places, by those four of its bytes
-//! that prose has least ([`grams`](super::grams)). Linear: a place has a bounded number of anchors.
+//! that prose has least ([`grams`](super::grams)); those that are shorter than that are found by
+//! [three bytes](super::short). Linear: a place has a bounded number of anchors.
 
 use std::ops::Range;
 
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
+use super::short::{SHORT_BYTES_MAX, ShortAnchors};
 
 /// Which anchors occur; bit `n` stands for anchor `n`.
 pub(in crate::detect) type Anchors = [u64; WORDS];
@@ -65,8 +67,9 @@ const NOTES: usize = 128;
 
 /// A compiled set of anchors.
 pub(in crate::detect) struct Sieve {
-    /// `None` where there are no anchors but pairs.
+    /// `None` where there are no anchors but pairs and short ones.
     tables: Option<Tables>,
+    short: ShortAnchors,
     anchors: Vec<Anchor>,
     /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
     /// unknown bytes they would fill the table.
@@ -124,7 +127,7 @@ struct SieveEntry {
 
 /// The first eight bytes of an anchor, in lower case; zeros behind it.
 #[derive(Clone, Copy)]
-struct Head {
+pub(super) struct Head {
     value: u64,
     /// The bits that the anchor fills.
     mask: u64,
@@ -195,7 +198,7 @@ impl WindowMask {
 }
 
 impl Head {
-    fn of(anchor: &[u8]) -> Self {
+    pub(super) fn of(anchor: &[u8]) -> Self {
         let word = |of: fn(u8) -> u8| {
             u64::from_le_bytes(std::array::from_fn(|at| anchor.get(at).copied().map_or(0, of)))
         };
@@ -207,7 +210,7 @@ impl Head {
     }
 
     #[inline(always)]
-    fn is_at(&self, text: &[u8], start: usize) -> bool {
+    pub(super) fn is_at(&self, text: &[u8], start: usize) -> bool {
         let bytes = text.get(start..start + 8).and_then(|bytes| bytes.first_chunk().copied());
         let word = u64::from_le_bytes(bytes.unwrap_or_else(|| padded(text, start)));
         (word | self.lower) & self.mask == self.value
@@ -229,7 +232,8 @@ impl Sieve {
         take: impl Fn(usize) -> bool,
     ) -> Self {
         let fold = if ascii { FOLD_ASCII } else { FOLD_ANY };
-        let mut sieve = Self { tables: None, anchors: Vec::new(), pairs: Vec::new() };
+        let short = ShortAnchors::default();
+        let mut sieve = Self { tables: None, short, anchors: Vec::new(), pairs: Vec::new() };
         for (index, text) in anchors.iter().enumerate() {
             let (word_start, text) = match text.strip_prefix('^') {
                 Some(rest) => (true, rest),
@@ -242,10 +246,14 @@ impl Sieve {
                 [first, second] if !anchor.bytes.iter().any(u8::is_ascii_alphabetic) => {
                     sieve.pairs.push((index, [first, second]));
                 }
+                ref bytes if bytes.is_ascii() && bytes.len() <= SHORT_BYTES_MAX => {
+                    sieve.short.enter(bytes, index);
+                }
                 _ => sieve.tables.get_or_insert_with(|| Tables::new(fold)).enter(&anchor, index),
             }
             sieve.anchors.push(anchor);
         }
+        sieve.short.sort();
         if let Some(tables) = &mut sieve.tables {
             tables.sort();
         }
@@ -269,6 +277,7 @@ impl Sieve {
                 }
             }
         }
+        self.short.find(text, base, |anchor, start| self.confirm(text, start, anchor, hits));
         let Some(tables) = &self.tables else { return };
         let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
         let mut start = 0;

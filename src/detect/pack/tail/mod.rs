@@ -62,9 +62,9 @@ impl LiteralTail {
         Self { tail, head: None, begin: None, next: BTreeMap::new(), compiled }
     }
 
-    /// What one of these accepts.
-    pub(super) fn any<'t>(tails: impl Iterator<Item = &'t Self>) -> Self {
-        Self::of(Hir::alternation(tails.map(|tail| tail.tail.clone()).collect()))
+    /// What a match holds from its literal on.
+    pub(super) fn tail(&self) -> &Hir {
+        &self.tail
     }
 
     /// Begins to look at places; `None` where nothing can be told of any.

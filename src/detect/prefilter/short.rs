@@ -1,0 +1,148 @@
+//! The shortest anchors, by three bytes at every place of a text.
+//!
+//! Four bytes at every second place, by which a [`Sieve`](super::sieve::Sieve) finds the others,
+//! hold one or two bytes that stand beside an anchor of three or four: each would be in its table
+//! with all that these may be, and some eight hundred of them filled half of it. Three bytes folded
+//! to five bits each are a number below 32,768, so a table of that many bits tells exactly which
+//! places are worth a look, and stays in the nearest cache.
+
+use super::grams::{Frequencies, rarest_three};
+use super::sieve::Head;
+
+/// Longest anchor, bytes.
+pub(super) const SHORT_BYTES_MAX: usize = 4;
+/// Bytes that a place is looked up by.
+const THREE: usize = 3;
+/// Bits of a folded byte.
+const BITS: usize = 5;
+/// Words of the table of bits.
+const WORDS: usize = (1 << (THREE * BITS)) / 64;
+/// Places that are looked up before what they name is looked at: a bit each of two words.
+const BLOCK: usize = 128;
+/// Stands behind the text.
+const PAD: u8 = 0x7f;
+/// A block and the bytes behind it that its last places need.
+type ShortBlock = [u8; BLOCK + THREE - 1];
+
+/// A set of short anchors in ASCII.
+#[derive(Default)]
+pub(super) struct ShortAnchors {
+    /// A bit for each folded three bytes that some anchor has; empty where there are no anchors.
+    bits: Vec<u64>,
+    /// How many bits are set before each word.
+    ranks: Vec<u32>,
+    /// Where the entries of each set bit start; one more at the end.
+    starts: Vec<u32>,
+    entries: Vec<ShortEntry>,
+}
+
+struct ShortEntry {
+    three: u16,
+    anchor: u16,
+    /// Bytes from the start of the anchor to the three.
+    offset: u8,
+    head: Head,
+}
+
+/// Case, and of ASCII what else prose can do without; all beyond ASCII is one.
+#[inline(always)]
+fn folded(byte: u8) -> u16 {
+    let beyond = if byte > 0x7f { u8::MAX } else { 0 };
+    u16::from((byte | beyond) & 0x1f)
+}
+
+#[inline(always)]
+fn number(first: u16, second: u16, third: u16) -> u16 {
+    first | second << BITS | third << (2 * BITS)
+}
+
+impl ShortAnchors {
+    /// Adds an anchor of two to four bytes in lower case.
+    pub(super) fn enter(&mut self, bytes: &[u8], index: usize) {
+        let offset = rarest_three(bytes, Frequencies::of_prose());
+        let byte = |at: usize| bytes.get(offset + at).copied().map(folded);
+        let thirds = byte(2).map_or(0..1 << BITS, |third| third..third + 1);
+        for third in thirds {
+            self.entries.push(ShortEntry {
+                three: number(byte(0).unwrap_or_default(), byte(1).unwrap_or_default(), third),
+                anchor: index as u16,
+                offset: offset as u8,
+                head: Head::of(bytes),
+            });
+        }
+    }
+
+    /// Makes the table, when all anchors are entered.
+    pub(super) fn sort(&mut self) {
+        if self.entries.is_empty() {
+            return;
+        }
+        self.entries.sort_unstable_by_key(|entry| (entry.three, entry.anchor));
+        self.bits = vec![0; WORDS];
+        let mut before = None;
+        for (place, entry) in (0..).zip(&self.entries) {
+            if before != Some(entry.three) {
+                self.bits[usize::from(entry.three / 64)] |= 1 << (entry.three % 64);
+                self.starts.push(place);
+                before = Some(entry.three);
+            }
+        }
+        self.starts.push(self.entries.len() as u32);
+        let mut rank = 0;
+        for word in &self.bits {
+            self.ranks.push(rank);
+            rank += word.count_ones();
+        }
+    }
+
+    /// Gives the number and the start of each anchor whose bytes stand in a text behind `from`.
+    pub(super) fn find(&self, text: &[u8], from: usize, mut take: impl FnMut(u16, usize)) {
+        let Some(bits) = self.bits.first_chunk::<WORDS>() else { return };
+        for start in (from..text.len()).step_by(BLOCK) {
+            let rest = &text[start..];
+            let whole = rest.first_chunk();
+            let padded = || std::array::from_fn(|at| rest.get(at).copied().unwrap_or(PAD));
+            let numbers = numbers(&whole.copied().unwrap_or_else(padded));
+            for (half, numbers) in numbers.as_chunks::<64>().0.iter().enumerate() {
+                let mut seen = seen(bits, numbers);
+                while seen != 0 {
+                    let at = seen.trailing_zeros() as usize;
+                    seen &= seen - 1;
+                    self.compare(text, start + half * 64 + at, numbers[at % 64], &mut take);
+                }
+            }
+        }
+    }
+
+    /// Looks which of the anchors with these three bytes stands there.
+    #[inline(always)]
+    fn compare(&self, text: &[u8], at: usize, three: u16, take: &mut impl FnMut(u16, usize)) {
+        let (word, bit) = (usize::from(three / 64), three % 64);
+        let below = self.bits[word] & ((1 << bit) - 1);
+        let rank = (self.ranks[word] + below.count_ones()) as usize;
+        let entries = self.starts[rank] as usize..self.starts[rank + 1] as usize;
+        for entry in &self.entries[entries] {
+            let start = at.wrapping_sub(usize::from(entry.offset));
+            if start < text.len() && entry.head.is_at(text, start) {
+                take(entry.anchor, start);
+            }
+        }
+    }
+}
+
+/// The numbers of the three bytes at each place; written so that the compiler makes vectors of it.
+#[inline(always)]
+fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
+    std::array::from_fn(|at| {
+        number(folded(block[at]), folded(block[at + 1]), folded(block[at + 2]))
+    })
+}
+
+/// Which of these numbers are in the table, a bit each; without a branch, as in the sieve.
+#[inline(always)]
+fn seen(bits: &[u64; WORDS], numbers: &[u16; 64]) -> u64 {
+    numbers.iter().rev().fold(0, |seen, &three| {
+        let word = bits[usize::from(three / 64) % WORDS];
+        seen << 1 | word >> (three % 64) & 1
+    })
+}
