@@ -160,7 +160,8 @@ mod tests {
             worded.add(&words.join("|"));
             for key in keys.iter().map(|key| key.as_bytes()) {
                 let naive = std::str::from_utf8(key).ok();
-                let naive = naive.and_then(|key| words.iter().find_map(|word| super::worded(key, word)));
+                let by = |key| words.iter().find_map(|word| super::worded(key, word));
+                let naive = naive.and_then(by);
                 prop_assert_eq!(SourceWords::new(&words.join("|")).find(key), naive);
                 prop_assert_eq!(worded.has(key), naive.is_some());
             }
