@@ -53,5 +53,7 @@ pub(crate) const ENVELOPE_DEPTH_MAX: usize = 4;
 pub(crate) const ENTRIES_MAX: usize = 64;
 /// Most fields of an object that detectors look at: more than those of the built-in table name.
 pub(crate) const FIELDS_MAX: usize = 512;
+/// Longest result that may be nothing but the message of an error, bytes.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 400;
 /// Last lines of a result in which a program says what stopped it.
 pub(crate) const LAST_LINES: usize = 8;

@@ -191,13 +191,17 @@ impl TraceSpans {
     }
 
     fn count(&self, is_sign: impl Fn(u8) -> bool) -> usize {
-        // So many that a count fits a byte: then sixteen and more are counted at once.
+        let (blocks, rest) = self.arena.as_chunks::<COUNTED_AT_ONCE>();
         let count = |few: &[u8]| {
             usize::from(few.iter().map(|byte| u8::from(is_sign(*byte))).fold(0, u8::wrapping_add))
         };
-        self.arena.chunks(usize::from(u8::MAX)).map(count).sum()
+        blocks.iter().map(|block| count(block)).sum::<usize>() + count(rest)
     }
 }
+
+/// Bytes that are counted in a byte, so that sixteen and more are counted at once: as many of these
+/// as fit, since what is left over of them is counted one by one.
+const COUNTED_AT_ONCE: usize = 240;
 
 /// Memory comes to the caches in lines of so many bytes, on nearly all processors.
 const LINE_BYTES: usize = 64;

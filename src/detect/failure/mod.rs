@@ -8,6 +8,7 @@
 
 pub mod config;
 mod fields;
+mod message;
 mod search;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::settings::{SettingsError, yaml};
 use crate::value::Value;
 use config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use fields::{FieldDetector, Wanted, folded};
+use message::MessageSigns;
 use search::FailureSearch;
 
 /// What a result says of its call.
@@ -33,6 +35,13 @@ pub struct FailureFinding<'p> {
     pub category: &'p str,
 }
 
+impl FailureFinding<'_> {
+    /// Whether nothing but the form of a whole text says so.
+    fn is_message(&self) -> bool {
+        self.category == message::CATEGORY
+    }
+}
+
 /// Compiled detectors of failures.
 pub struct FailureDetectors {
     fields: Vec<FieldDetector>,
@@ -43,6 +52,8 @@ pub struct FailureDetectors {
     starts: TextDetectors,
     ends: TextDetectors,
     lasts: TextDetectors,
+    /// The signs of bare messages, where the built-in table is used.
+    messages: Option<MessageSigns>,
 }
 
 /// Detectors of texts.
@@ -60,7 +71,7 @@ const ORDER: [Says; 3] = [Says::Refused, Says::Interrupted, Says::Failed];
 pub fn built_in_detectors() -> Result<Arc<FailureDetectors>, SettingsError> {
     static BUILT_IN: LazyLock<Result<Arc<FailureDetectors>, SettingsError>> = LazyLock::new(|| {
         let pack = built_in_pack()?;
-        FailureDetectors::compile_with(&[pack], built_in).map(Arc::new)
+        FailureDetectors::compile_with(&[pack], true, built_in).map(Arc::new)
     });
     LazyLock::force(&BUILT_IN).clone()
 }
@@ -80,11 +91,12 @@ impl FailureDetectors {
         if with_built_in {
             packs.push(built_in_pack()?);
         }
-        Self::compile_with(&packs, compile).map(Arc::new)
+        Self::compile_with(&packs, with_built_in, compile).map(Arc::new)
     }
 
     fn compile_with(
         packs: &[FailurePackConfig],
+        with_messages: bool,
         compile: fn(&[PackConfig]) -> Result<Arc<Pack>, SettingsError>,
     ) -> Result<Self, SettingsError> {
         let mut detectors = Vec::new();
@@ -111,6 +123,7 @@ impl FailureDetectors {
             })?,
             ends: TextDetectors::new(packs, compile, |at| at == TextPlace::End)?,
             lasts: TextDetectors::new(packs, compile, |at| at == TextPlace::Last)?,
+            messages: with_messages.then(MessageSigns::built_in).transpose()?,
         })
     }
 
@@ -153,15 +166,26 @@ impl TextDetectors {
 
     fn judge(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
         let scan = scanned(&self.telling, text, effort)?;
-        if let Some(scan) = scanned(&self.ordinary, text, effort)
-            && let Some((kind, category)) = self.ordinary.first(&scan, Says::Ordinary.as_str())
-        {
-            return Some(FailureFinding { says: Says::Ordinary, kind, category });
+        if let Some(ordinary) = self.ordinary(text, effort) {
+            return Some(ordinary);
         }
         ORDER.into_iter().find_map(|says| {
             let (kind, category) = self.telling.first(&scan, says.as_str())?;
             Some(FailureFinding { says, kind, category })
         })
+    }
+}
+
+impl TextDetectors {
+    /// Whether a text is an ordinary one.
+    fn is_ordinary(&self, text: &str, effort: &Effort) -> bool {
+        self.ordinary(text, effort).is_some()
+    }
+
+    fn ordinary(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+        let scan = scanned(&self.ordinary, text, effort)?;
+        let (kind, category) = self.ordinary.first(&scan, Says::Ordinary.as_str())?;
+        Some(FailureFinding { says: Says::Ordinary, kind, category })
     }
 }
 

@@ -20,6 +20,8 @@ use crate::value::{Map, Value};
 const BYTES_PER_STEP: usize = 2;
 /// Steps of asking one detector of fields about an object.
 const STEPS_PER_DETECTOR: usize = 16;
+/// Most fields of an object that is nothing but an envelope around a message.
+const MESSAGE_FIELDS_MAX: usize = 4;
 /// Fields that name a record.
 const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 
@@ -48,7 +50,7 @@ impl<'d> FailureSearch<'d, '_> {
             return None;
         }
         let small = text.len() <= FIELD_BYTES_MAX;
-        let FailureDetectors { starts, ends, lasts, wanted, .. } = self.detectors;
+        let FailureDetectors { starts, ends, lasts, wanted, messages, .. } = self.detectors;
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
@@ -67,7 +69,11 @@ impl<'d> FailureSearch<'d, '_> {
         }
         let said = starts.judge(head(text), self.effort);
         let said = said.or_else(|| ends.judge(tail(text), self.effort));
-        said.or_else(|| lasts.judge(last_lines(tail(text)), self.effort))
+        let said = said.or_else(|| lasts.judge(last_lines(tail(text)), self.effort));
+        said.or_else(|| {
+            let found = messages.as_ref()?.judge(text, self)?;
+            (!starts.is_ordinary(head(text), self.effort)).then_some(found)
+        })
     }
 
     fn object(&self, fields: &ResultFields<'_>, depth: usize) -> Option<FailureFinding<'d>> {
@@ -86,7 +92,10 @@ impl<'d> FailureSearch<'d, '_> {
             return None;
         }
         let inner = inside.iter().filter_map(|name| fields.get(name));
-        inner.filter_map(|value| self.value(value, depth + 1)).next()
+        let mut said = inner.filter_map(|value| self.value(value, depth + 1));
+        // Beside many other fields it is the content of something.
+        let is_bare = fields.count() <= MESSAGE_FIELDS_MAX;
+        said.find(|found| is_bare || !found.is_message())
     }
 
     /// A list says what its only entry says; of blocks of content the first that says something, of
@@ -112,13 +121,15 @@ impl<'d> FailureSearch<'d, '_> {
             Value::Map(map) => map.get("type").is_none() && is_record(map),
             _ => false,
         };
-        let mut said = list
+        let said = list
             .iter()
             .take(ENTRIES_MAX)
             .map(|value| if is_data(value) { None } else { self.value(value, depth + 1) });
         if list.iter().all(is_block) {
             return said.flatten().next();
         }
+        // Of a list of sentences none is what the tool itself says.
+        let mut said = said.map(|said| said.filter(|found| list.len() == 1 || !found.is_message()));
         let first = said.next()??;
         (list.len() <= ENTRIES_MAX && said.all(|other| other.is_some())).then_some(first)
     }

@@ -136,6 +136,43 @@ fn packs_of_a_config_come_first() {
     assert_eq!(kind("Error: x").as_deref(), Some("the result begins with an error"));
 }
 
+#[test]
+fn a_result_that_is_nothing_but_an_exception_s_message_is_a_failure() {
+    for text in [
+        "[Errno 2] No such file or directory: 'x'",
+        "division by zero",
+        "'NoneType' object has no attribute 'get'",
+        "invalid literal for int() with base 10: 'a'",
+        "list index out of range",
+        "unhashable type: 'list'",
+        "max_size must be a positive number, not '2'",
+        "grpc: received message larger than max (3 vs. 2)",
+        "expected parsed statement to be of type amount but got city",
+        r#"[{"type": "text", "text": "dkLen must be a number"}]"#,
+        r#"{"result": "identifiers may not be negative"}"#,
+    ] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
+fn what_is_said_of_people_and_things_is_no_message_of_an_exception() {
+    for text in [
+        "The package was not delivered yet",
+        "Order 17 is not shipped yet",
+        "Account status: closed",
+        "Missing Person (2019)",
+        "Only 3 seats left",
+        "fix: reject invalid index types (#12)",
+        "Reject requests whose type is not known",
+        // One of several, or beside what it is a part of.
+        r#"["the index must be a string", "Add a section", "done"]"#,
+        r#"{"id": 1, "title": "t", "by": "a", "at": "b", "text": "buffer underflow"}"#,
+    ] {
+        check(text, None);
+    }
+}
+
 /// What agents' tools give back on ordinary days, without a word of failing.
 const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
     then invoice date city because weather flight an result nearest retry";

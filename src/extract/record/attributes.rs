@@ -91,10 +91,9 @@ impl<'a> SpanAttributes<'a> {
             put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
         });
         let mut has_body = false;
-        for read in retention.worded.iter().filter_map(|place| read(*place)) {
-            let may_be_body = !retention.kind.tool
-                && table.endings.has(key_value(read.entry)?.0)
-                && is_structured_value(read.value);
+        for (place, ends_so) in &retention.worded {
+            let Some(read) = read(*place) else { continue };
+            let may_be_body = *ends_so && !retention.kind.tool && is_structured_value(read.value);
             let is_about_tools = may_be_body && speaks_of_tools(read.value);
             has_body |= is_about_tools;
             let is_body = is_about_tools || may_be_body && table.endings.whole;
@@ -107,8 +106,9 @@ impl<'a> SpanAttributes<'a> {
                 put(arena, BODY, read.entry);
             }
         }
-        for read in retention.indexed.iter().filter_map(|place| read(*place)) {
-            has_body |= names_tools(key_value(read.entry)?.0);
+        for (place, names_tools) in &retention.indexed {
+            let Some(read) = read(*place) else { continue };
+            has_body |= names_tools;
             put(arena, INDEXED, read.entry);
         }
         self.write_events(table, &retention.keep, arena)?;
@@ -134,7 +134,7 @@ impl<'a> SpanAttributes<'a> {
                     has_body |= speaks_of_tools(value);
                     put(arena, BODY, entry);
                 }
-                None if table.indexed.has(key) && table.prefixes.of(key) == 0 => {
+                None if table.prefixes.of(key) == 0 && table.indexed.has(key) => {
                     has_body |= names_tools(key);
                     put(arena, INDEXED, entry);
                 }

@@ -15,7 +15,7 @@
 //! | others | a text or an encoded `AnyValue` |
 
 use crate::extract::table::{
-    ConditionId, KeySlot, Table, WordedKey, ends_with, indexed_by, worded_by,
+    ConditionId, KeySlot, SourceWords, Table, WordedKey, ends_with, indexed_by,
 };
 use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_value;
@@ -191,7 +191,7 @@ impl<'a> FactsReader<'a> {
     /// in the order of the span; `slots` are those with a slot.
     pub(crate) fn worded<'p>(
         self,
-        words: &'p str,
+        words: &'p SourceWords,
         slots: &'p [(KeySlot, Box<str>)],
     ) -> impl Iterator<Item = (&'p str, AnyValue<'a>)> + use<'a, 'p>
     where
@@ -209,7 +209,7 @@ impl<'a> FactsReader<'a> {
             }
             OTHER | BODY => {
                 let (key, value) = key_value(bytes).ok()?;
-                Some((tail(worded_by(key, words)?), AnyValue::read(value).ok()?))
+                Some((tail(words.find(key)?), AnyValue::read(value).ok()?))
             }
             _ => None,
         })

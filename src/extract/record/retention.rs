@@ -6,7 +6,7 @@ use super::key_trie::KeyMeaning;
 use super::layout::{CONDITIONS, put_header};
 use super::tool_messages::{MessageField, MessagePart};
 use crate::extract::table::bit_set::BitSet;
-use crate::extract::table::{Kept, Matching, Table};
+use crate::extract::table::{Kept, Matching, Table, names_tools};
 use crate::otlp::any_value::key_value;
 
 /// Most entries that are remembered.
@@ -31,10 +31,12 @@ pub(in crate::extract) struct Retention {
     pub(in crate::extract) others: Vec<u32>,
     /// The places of those that are kept if they hold the body of a request or response.
     pub(in crate::extract) bodies: Vec<u32>,
-    /// The places of those that are fields of numbered messages.
-    pub(in crate::extract) indexed: Vec<u32>,
-    /// The places of those that are kept since their keys end with words that are read.
-    pub(in crate::extract) worded: Vec<u32>,
+    /// The places of those that are fields of numbered messages, and whether their keys name
+    /// tools.
+    pub(in crate::extract) indexed: Vec<(u32, bool)>,
+    /// The places of those that are kept since their keys end with words that are read, and whether
+    /// bodies may stand under their keys.
+    pub(in crate::extract) worded: Vec<(u32, bool)>,
     /// The places of those that are kept if they belong to a message about tools.
     pub(in crate::extract) messages: Vec<MessagePart>,
 }
@@ -171,7 +173,7 @@ impl Retention {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
                     } else if keep.worded && is_worded(table, keep, entry) && is_body(table, entry)
                     {
-                        self.worded.push(place);
+                        self.worded.push((place, true));
                     } else if is_worded(table, keep, entry) {
                         let tools_only = !keep.worded;
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
@@ -191,9 +193,9 @@ impl Retention {
                         let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
                         messages.push((place, field));
                     } else if known == 0 && table.indexed.has(key) {
-                        self.indexed.push(place);
+                        self.indexed.push((place, names_tools(key)));
                     } else if keep.worded && table.worded.has(key) {
-                        self.worded.push(place);
+                        self.worded.push((place, table.endings.has(key)));
                     } else if table.endings.has(key) || is_worded(table, keep, entry) {
                         self.bodies.push(place);
                     }

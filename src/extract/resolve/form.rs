@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::super::dialect::Role;
 use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use super::shape::{RecordShape, Shapes};
-use crate::extract::record::layout::FactsReader;
+use crate::extract::record::layout::{self, FactsReader};
 use crate::extract::table::KeySlot;
 use crate::extract::table::bit_set::BitSet;
 
@@ -78,6 +78,7 @@ impl RecordForm {
             held.insert(slot.0);
             by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
         }
+        let has_keys = kinds & (layout::kind(layout::OTHER) | layout::kind(layout::BODY)) != 0;
         let candidate = |number: &u16| {
             let place = match &plan.sources.get(usize::from(*number))?.read {
                 FactPlace::Attr(slot) if held.has(slot.0) => {
@@ -85,6 +86,11 @@ impl RecordForm {
                 }
                 FactPlace::Attr(_) => return None,
                 FactPlace::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
+                FactPlace::Worded(_, any)
+                    if !has_keys && !any.iter().any(|(slot, _)| held.has(slot.0)) =>
+                {
+                    return None;
+                }
                 read if read.kinds() & kinds == 0 => return None,
                 _ => None,
             };
@@ -92,9 +98,10 @@ impl RecordForm {
         };
         let call: [Vec<Candidate>; CALL_ROLES.len()] =
             CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
-        let by_other: Vec<u16> = shape.by_other(kinds).collect();
+        let by_other = shape.by_other(kinds).filter(|number| candidate(number).is_some());
+        let by_other: Vec<u16> = by_other.collect();
         let words = |number: u16| match plan.sources.get(usize::from(number)) {
-            Some(PlannedSource { read: FactPlace::Worded(_), source, .. }) => {
+            Some(PlannedSource { read: FactPlace::Worded(..), source, .. }) => {
                 source.key.split('|').count()
             }
             _ => 0,

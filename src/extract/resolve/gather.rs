@@ -143,7 +143,9 @@ impl<'a> Gathered<'a> {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
             // What a tool was given and gave back, nobody asked or answered.
             let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
-            if is_said && is_tool && matches!(source.read, FactPlace::Worded(_) | FactPlace::Prefix)
+            if is_said
+                && is_tool
+                && matches!(source.read, FactPlace::Worded(..) | FactPlace::Prefix)
             {
                 continue;
             }

@@ -3,7 +3,7 @@
 use super::super::dialect::{FactSource, From, Role};
 use super::super::table::Table;
 use crate::extract::record::layout::{self, FactsReader};
-use crate::extract::table::{ConditionId, KeySlot, WordedKey, worded_by};
+use crate::extract::table::{ConditionId, KeySlot, SourceWords, WordedKey};
 
 /// A table's sources, with the places at which records hold what they read.
 #[derive(Debug, Default)]
@@ -73,8 +73,9 @@ pub(super) enum FactPlace {
     Prefix,
     Ending,
     Indexed,
-    /// Of the keys that have a slot those that are worded so, with what stands behind the word.
-    Worded(Vec<(KeySlot, Box<str>)>),
+    /// By words, and of the keys that have a slot those that are worded so, with what stands behind
+    /// the word.
+    Worded(SourceWords, Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
     EventObject(Vec<KeySlot>),
@@ -187,7 +188,11 @@ impl FactPlace {
             From::AttrsPrefix => Self::Prefix,
             From::AttrsEnding => Self::Ending,
             From::AttrsIndexed => Self::Indexed,
-            From::AttrsWorded => Self::Worded(worded_slots(table, &source.key)),
+            From::AttrsWorded => {
+                let words = SourceWords::new(&source.key);
+                let slots = worded_slots(table, &words);
+                Self::Worded(words, slots)
+            }
             From::AttrsObject => Self::Object(slots(&source.keys)),
             From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
             From::SpanEvent => Self::Event(table.slot(&source.key)?),
@@ -200,10 +205,10 @@ impl FactPlace {
 }
 
 /// The slots of the keys that are worded by one of the words, with what stands behind it.
-fn worded_slots(table: &Table, words: &str) -> Vec<(KeySlot, Box<str>)> {
+fn worded_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
     let slots = (0..table.slot_count()).map(KeySlot);
     let found = slots.filter_map(|slot| {
-        Some(match worded_by(table.key(slot).as_bytes(), words)? {
+        Some(match words.find(table.key(slot).as_bytes())? {
             WordedKey::Whole => (slot, "".into()),
             WordedKey::Part(tail) => (slot, tail.into()),
         })
@@ -219,7 +224,7 @@ impl FactPlace {
             Self::Prefix => layout::OTHER,
             Self::Ending => layout::BODY,
             Self::Indexed => layout::INDEXED,
-            Self::Worded(_) => {
+            Self::Worded(..) => {
                 return [layout::ATTRIBUTE, layout::OTHER, layout::BODY]
                     .into_iter()
                     .fold(0, |kinds, field| kinds | layout::kind(field));

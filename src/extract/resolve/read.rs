@@ -113,8 +113,8 @@ pub(super) fn raws<'a>(
                 unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
             }));
         }
-        FactPlace::Worded(slots) => {
-            let entries: Vec<_> = facts.worded(&source.source.key, slots).collect();
+        FactPlace::Worded(words, slots) => {
+            let entries: Vec<_> = facts.worded(words, slots).collect();
             match entries.iter().find(|(tail, _)| tail.is_empty()) {
                 Some((_, whole)) => found.push(Raw::Any(*whole)),
                 None => {

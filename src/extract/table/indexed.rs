@@ -35,7 +35,9 @@ impl Indexed {
 
     /// Whether a key holds a field of a message behind one of the words.
     pub(in super::super) fn has(&self, key: &[u8]) -> bool {
-        self.words.iter().any(|word| tail(key, word).is_some())
+        // Most keys hold no number at all.
+        key.array_windows().any(|[dot, digit]| *dot == b'.' && digit.is_ascii_digit())
+            && self.words.iter().any(|word| tail(key, word).is_some())
     }
 }
 

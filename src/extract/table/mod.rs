@@ -34,7 +34,7 @@ pub(super) use lower::names_tools;
 pub(super) use matching::{Bound, Matching};
 pub(super) use prefix::Prefixes;
 pub(super) use spoken::{may_say_kind, names_kind};
-pub(super) use worded::{Worded, WordedKey, worded_by};
+pub(super) use worded::{SourceWords, Worded, WordedKey};
 
 /// The place of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -33,14 +33,36 @@ pub(in super::super) enum WordedKey<'k> {
     Part(&'k str),
 }
 
-/// Which of some words, divided by `|`, a key is worded by; `None` for keys that are not UTF-8 or
-/// longer than [`KEY_BYTES_MAX`].
-pub(in super::super) fn worded_by<'k>(key: &'k [u8], words: &str) -> Option<WordedKey<'k>> {
-    if key.len() > KEY_BYTES_MAX {
-        return None;
+/// The words of one source, in the order in which they are tried.
+#[derive(Debug)]
+pub(in super::super) struct SourceWords {
+    words: Vec<Box<str>>,
+    /// What they begin with, a bit each: few keys hold anything that does.
+    firsts: u32,
+}
+
+impl SourceWords {
+    /// Those of a text that are divided by `|`.
+    pub(in super::super) fn new(words: &str) -> Self {
+        let words: Vec<Box<str>> = words.split('|').map(Box::from).collect();
+        let firsts = words.iter().map(|word| match word.as_bytes() {
+            // It stands before everything.
+            [] => u32::MAX,
+            word => 1 << first(word),
+        });
+        Self { firsts: firsts.fold(0, |all, one| all | one), words }
     }
-    let key = std::str::from_utf8(key).ok()?;
-    words.split('|').find_map(|word| worded(key, word))
+
+    /// By which of them a key is worded; `None` for keys that are not UTF-8 or longer than
+    /// [`KEY_BYTES_MAX`].
+    pub(in super::super) fn find<'k>(&self, key: &'k [u8]) -> Option<WordedKey<'k>> {
+        let may_begin = |at: usize| self.firsts >> first(&key[at..]) & 1 == 1;
+        if key.len() > KEY_BYTES_MAX || !begins(key).any(may_begin) {
+            return None;
+        }
+        let key = std::str::from_utf8(key).ok()?;
+        self.words.iter().find_map(|word| worded(key, word))
+    }
 }
 
 fn worded<'k>(key: &'k str, word: &str) -> Option<WordedKey<'k>> {
@@ -137,8 +159,11 @@ mod tests {
             let mut worded = Worded::default();
             worded.add(&words.join("|"));
             for key in keys.iter().map(|key| key.as_bytes()) {
-                let naive = worded_by(key, &words.join("|")).is_some();
-                prop_assert_eq!(worded.has(key), naive);
+                let naive = std::str::from_utf8(key).ok();
+                let by = |key| words.iter().find_map(|word| super::worded(key, word));
+                let naive = naive.and_then(by);
+                prop_assert_eq!(SourceWords::new(&words.join("|")).find(key), naive);
+                prop_assert_eq!(worded.has(key), naive.is_some());
             }
         }
     }
@@ -146,6 +171,9 @@ mod tests {
     #[test]
     fn keys_are_worded_at_their_end_or_before_a_part() {
         use WordedKey::{Part, Whole};
+        fn by<'k>(key: &'k [u8], words: &str) -> Option<WordedKey<'k>> {
+            SourceWords::new(words).find(key)
+        }
         for (key, expected) in [
             ("input", Some(Whole)),
             ("acme.tool.input", Some(Whole)),
@@ -162,11 +190,11 @@ mod tests {
             ("input.x.input", Some(Part("x.input"))),
             ("", None),
         ] {
-            assert_eq!(worded_by(key.as_bytes(), "input|inputs"), expected, "{key}");
+            assert_eq!(by(key.as_bytes(), "input|inputs"), expected, "{key}");
         }
-        assert_eq!(worded_by(b"\xff.input", "input"), None);
+        assert_eq!(by(b"\xff.input", "input"), None);
         let long = |bytes: usize| format!("{}.input", "k".repeat(bytes - ".input".len()));
-        assert_eq!(worded_by(long(KEY_BYTES_MAX).as_bytes(), "input"), Some(Whole));
-        assert_eq!(worded_by(long(KEY_BYTES_MAX + 1).as_bytes(), "input"), None);
+        assert_eq!(by(long(KEY_BYTES_MAX).as_bytes(), "input"), Some(Whole));
+        assert_eq!(by(long(KEY_BYTES_MAX + 1).as_bytes(), "input"), None);
     }
 }
