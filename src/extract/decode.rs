@@ -94,6 +94,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("told_call", told_call::told_call),
     ("qualified_name", shapes::qualified_name),
     ("printed_fields", shapes::printed_fields),
+    ("json_members", shapes::json_members),
     ("said_by_user", answers::said_by_user),
     ("said_by_model", answers::said_by_model),
 ];

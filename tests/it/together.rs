@@ -167,6 +167,31 @@ fn calls_of_one_message_are_listed_in_its_order() {
 }
 
 #[test]
+fn a_message_with_what_is_left_of_an_earlier_one_tells_of_no_group() {
+    // One span holds all replies of a run: the last one overwrote only the first call of another.
+    let call = |name: &str| {
+        let id = format!("call_{name}");
+        json!({ "type": "tool_call", "id": id, "name": name, "arguments": {} })
+    };
+    let message = json!([{ "role": "assistant", "parts": [call("pay"), call("see")] }]);
+    let asks = json!({ "gen_ai.operation.name": "chat",
+                       "gen_ai.output.messages": message.to_string() });
+    let mut run = span(0, None, "chat", asks);
+    run["startTimeUnixNano"] = json!("1000000");
+    run["endTimeUnixNano"] = json!("20000000");
+    let mut spans = vec![run];
+    for (at, name) in (1_u64..).zip(["ask", "see", "try", "pay"]) {
+        let attributes = json!({ "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name,
+                                 "gen_ai.tool.call.id": format!("call_{name}") });
+        let mut tool = span(at as usize, Some(0), name, attributes);
+        tool["startTimeUnixNano"] = (at * 2_000_000).to_string().into();
+        tool["endTimeUnixNano"] = (at * 2_000_000 + 1_000_000).to_string().into();
+        spans.push(tool);
+    }
+    check(&spans, &["ask 1", "see 2", "try 3", "pay 4"]);
+}
+
+#[test]
 fn message_order_is_that_of_the_message_whichever_span_began_first() {
     let resolver = resolver(Vec::new());
     let spans = asked_together(["pay", "ask", "see"], [5, 4, 3]);

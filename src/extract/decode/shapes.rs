@@ -85,6 +85,14 @@ pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(Value::Map(fields)))
 }
 
+/// An object of which each member was written as JSON by itself; text that is none stays.
+pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::Map(map) = value else { return None };
+    let members = map.into_entries().into_iter();
+    let read: Map<'_> = members.map(|(key, member)| (key, json_or_text(member))).collect();
+    Some(Decoded::Value(Value::Map(read)))
+}
+
 /// A list of text blocks: their texts joined, read as JSON where they are; else as it came. A list
 /// of nothing but bare texts is what a tool gave back, and no content in blocks.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
@@ -214,8 +222,18 @@ fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
 pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
     match tool_message_fields(json_or_py_or_text(value)) {
         Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
+        Err(value) if is_text_blocks(&value) => content_text(value),
         Err(value) => value,
     }
+}
+
+/// Whether a value is a list of text blocks and nothing else, as MCP's tools give them back.
+fn is_text_blocks(value: &Value<'_>) -> bool {
+    let is_block = |block: &Value<'_>| {
+        block.get("type").and_then(Value::as_str) == Some("text")
+            && block.get("text").is_some_and(|text| text.as_str().is_some())
+    };
+    value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
 }
 
 pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {

@@ -211,3 +211,19 @@ fn results_in_blocks_beside_a_flag_of_failure_are_read() {
         assert_eq!(shapes::tool_message_error(Value::from(text)).is_some(), error, "{flag}");
     }
 }
+
+#[test]
+fn blocks_of_text_are_their_text_and_no_other_list_is() {
+    check("tool_message", r#"[{"type":"text","text":"19.5"}]"#, "19.5");
+    check("tool_message", "[{'type': 'text', 'text': '{\"n\": 1}'}]", r#"{"n":1}"#);
+    for list in [r#"[{"type":"image","text":"x"}]"#, r#"[{"text":"x"}]"#, "[]"] {
+        check("tool_message", list, list);
+    }
+}
+
+#[test]
+fn members_written_as_json_are_read_and_plain_text_stays() {
+    let members = r#"{"city":"\"Brno\"","n":"7","why":"no \"reason\""}"#;
+    let read = r#"{"city":"Brno","n":7,"why":"no \"reason\""}"#;
+    check("json→json_members", members, read);
+}

@@ -244,7 +244,7 @@ impl<'a> Gathered<'a> {
         if place.as_ref().is_some_and(|(known, _)| *known <= rank) {
             return;
         }
-        if let Some(name) = read::text(source, raw) {
+        if let Some(name) = read::name(source, raw) {
             *place = Some((rank, name));
         }
     }

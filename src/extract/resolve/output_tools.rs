@@ -8,13 +8,14 @@
 use super::plan::ReadingPlan;
 use super::tree::Tree;
 use crate::model::{Content, Origin, ToolCall, Trajectory};
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 /// Members that hold an answer which is no object.
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
 
 /// Marks the calls of output tools, and takes the final output from the last one where the
-/// telemetry has none, or only its text; gives the place of the call that it was taken from.
+/// telemetry has none, or only its text, or an empty object; gives the place of the call that it
+/// was taken from.
 pub(super) fn mark(
     plan: &ReadingPlan,
     tree: &Tree<'_>,
@@ -42,10 +43,13 @@ pub(super) fn mark(
     let call = tool_calls.get(at)?;
     let arguments = call.arguments.value()?;
     let given = unwrapped(call, arguments);
-    let is_text_of = |answer: &Value<'_>| {
-        answer.as_str().is_some() && given.as_str().is_none() && answer != arguments
+    // An empty object beside what an output tool was given stands for no answer.
+    let is_nothing = |answer: &Value<'_>| answer.as_map().is_some_and(Map::is_empty);
+    let is_less = |answer: &Value<'_>| {
+        let is_text = answer.as_str().is_some() && given.as_str().is_none();
+        (is_text || is_nothing(answer)) && answer != arguments
     };
-    if final_output.value().is_none_or(is_text_of) {
+    if final_output.value().is_none_or(is_less) {
         *final_output = Content::ready(given.clone());
         return Some(at);
     }

@@ -40,7 +40,7 @@ fn is_no_content(text: &str) -> bool {
     NO_CONTENT.contains(&text) || is_printed_object(text)
 }
 
-/// Texts that stand where there is no id.
+/// Texts that stand where there is no id, or no name of an agent.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
 
 /// The member of an event's object that holds the name of the event.
@@ -179,6 +179,11 @@ pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>
 /// An id; the placeholders for "none" yield nothing.
 pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|id| !NO_ID.contains(&&**id) && !is_redacted(id))
+}
+
+/// The name of an agent; what stands where none is known yields nothing.
+pub(super) fn name<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    text(source, raw).filter(|name| !NO_ID.contains(&&**name))
 }
 
 /// The value of a source once it is decoded and stripped.

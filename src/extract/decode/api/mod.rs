@@ -17,8 +17,10 @@ mod llamaindex;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
+mod pydantic;
 mod vercel;
 
+pub(super) use self::pydantic::part_kind;
 use crate::value::{Map, Value};
 
 /// How one interface marks calls and results.
@@ -48,7 +50,7 @@ impl ApiShape {
 }
 
 /// The known shapes: a new one is added here.
-const SHAPES: [&ApiShape; 14] = [
+const SHAPES: [&ApiShape; 15] = [
     &conventions::SHAPE,
     &openai_chat::SHAPE,
     &openai_responses::SHAPE,
@@ -61,6 +63,7 @@ const SHAPES: [&ApiShape; 14] = [
     &genkit::SHAPE,
     &haystack::SHAPE,
     &llamaindex::SHAPE,
+    &pydantic::SHAPE,
     &claude_code::SHAPE,
     &codex::SHAPE,
 ];

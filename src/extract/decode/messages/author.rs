@@ -1,6 +1,6 @@
 //! Who wrote a message, and what it says.
 
-use super::super::api::kind;
+use super::super::api::{kind, part_kind};
 use super::block_text;
 use crate::value::{Map, Value};
 
@@ -40,7 +40,7 @@ pub(super) fn author(map: &Map<'_>) -> Option<Author> {
     let role = role.map(|role| role.strip_prefix("ChatRole.").unwrap_or(role)).or_else(|| {
         match kind(map) {
             Some(kind @ ("human" | "ai" | "system" | "tool")) => Some(kind),
-            _ => lang_chain_class(map),
+            _ => lang_chain_class(map).or_else(|| part_author(map)),
         }
     })?;
     Some(of_role(role).unwrap_or_else(|| {
@@ -57,6 +57,16 @@ fn of_role(role: &str) -> Option<Author> {
         "system" | "developer" => Author::Other,
         _ => return None,
     })
+}
+
+/// Who wrote a part of Pydantic AI's messages, which have no role.
+fn part_author<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    match part_kind(map)? {
+        "user-prompt" => Some("user"),
+        "text" => Some("assistant"),
+        "system-prompt" => Some("system"),
+        _ => None,
+    }
 }
 
 /// The class of a message in LangChain's own serialisation: the last item of `id`.

@@ -440,6 +440,7 @@ fn is_error(map: &Map<'_>) -> bool {
     let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
     let flag = flag || map.get("error") == Some(&Value::Bool(true));
     flag || map.get("status").and_then(Value::as_str) == Some("error")
+        || api::part_kind(map) == Some("retry-prompt")
 }
 
 /// The object that a text prints: a message of any author, or the call of a model.

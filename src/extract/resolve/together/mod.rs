@@ -4,11 +4,14 @@
 //! agent made between two of its model calls are ([`turns`]); where the agent has no model spans,
 //! those that overlap in time. Calls that start in the same instant always are: clocks that count
 //! milliseconds tell no more of them. A call whose span is within another call's span follows that
-//! one all the same. Inside a group the calls are listed in the order of the message, without one
+//! one all the same. A message between whose calls the agent made others is none of one reply, and
+//! tells of no group. Inside a group the calls are listed in the order of the message, without one
 //! by what the telemetry says: start, end, name, span. Who judges must not read an order into that.
 
 mod sets;
 mod turns;
+
+use hashbrown::{HashMap, HashSet};
 
 use self::sets::Sets;
 use super::gather::Gathered;
@@ -58,7 +61,7 @@ impl<'a> Together<'a> {
         }
         let nest = Nest::new(tree, &calls, &places);
         let mut sets = Sets::new(calls.len());
-        join_messages(&places, &mut sets);
+        join_messages(&calls, &places, &mut sets);
         turns::join(tree, gathered, agents, &nest, &calls, &places, &mut sets);
         join_instants(&calls, &mut sets);
         let groups = groups(&calls, &places, &nest, &mut sets);
@@ -123,11 +126,43 @@ impl Nest {
 }
 
 /// Calls of one message.
-fn join_messages(places: &[CallPlace], sets: &mut Sets) {
+fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) {
+    let mixed = mixed_messages(calls, places);
     let asked = |at: &u32| places[*at as usize].asked.message;
-    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(|at| asked(at) != NONE).collect();
+    let is_one = |at: &u32| asked(at) != NONE && !mixed.contains(&asked(at));
+    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(is_one).collect();
     asked_for.sort_by_key(asked);
     sets.join_runs(&asked_for, |one, next| asked(&one) == asked(&next));
+}
+
+/// Messages that hold what is left of an earlier one: their calls began before the reply was there,
+/// and between two of them the same agent made another that they do not tell of. An instrumentation
+/// that writes every reply of a run on one span overwrites only as much of the last reply as the
+/// next one has.
+fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> {
+    let mut order: Vec<usize> =
+        (0..calls.len()).filter(|at| calls[*at].origin == Origin::Span).collect();
+    order.sort_by_key(|at| (calls[*at].start_ns, calls[*at].end_ns));
+    let message = |at: usize| places[at].asked.message;
+    // What has not ended ends last.
+    let end = |at: usize| calls[at].end_ns.wrapping_sub(1);
+    let mut last_of: HashMap<u32, usize> = HashMap::new();
+    let mut mixed = HashSet::new();
+    let mut previous = None;
+    for at in order {
+        let earlier = last_of.insert(message(at), at).filter(|_| message(at) != NONE);
+        let before = previous.replace(at);
+        if let (Some(earlier), Some(other)) = (earlier, before) {
+            let is_between = places[at].asked.time_ns > calls[at].start_ns
+                && calls[other].start_ns > end(earlier)
+                && end(other) < calls[at].start_ns
+                && calls[other].agent == calls[at].agent;
+            if other != earlier && message(other) != message(at) && is_between {
+                mixed.insert(message(at));
+            }
+        }
+    }
+    mixed
 }
 
 /// Calls of one instant.
@@ -166,7 +201,7 @@ fn groups(
         within[at as usize] = if same { outer } else { NONE };
     }
     let levels = depths(&within);
-    let mut known = hashbrown::HashMap::new();
+    let mut known = HashMap::new();
     let mut group_of = vec![0_u32; calls.len()];
     let mut begun: Vec<(u64, u32, u32)> = Vec::new();
     for (at, call) in calls.iter().enumerate() {

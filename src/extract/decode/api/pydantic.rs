@@ -1,0 +1,20 @@
+//! The messages of Pydantic AI as its own types are serialised: parts whose `part_kind` says what
+//! they are.
+
+use super::ApiShape;
+use crate::value::{Map, Value};
+
+pub(super) const SHAPE: ApiShape = ApiShape {
+    name: "pydantic",
+    is_call: |map, _| part_kind(map) == Some("tool-call"),
+    is_result: |map, _| {
+        part_kind(map) == Some("tool-return")
+            || part_kind(map) == Some("retry-prompt") && map.get("tool_name").is_some()
+    },
+    ..ApiShape::NONE
+};
+
+/// What a part is.
+pub(in super::super) fn part_kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
+    map.get("part_kind").and_then(Value::as_str)
+}
