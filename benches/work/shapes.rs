@@ -12,7 +12,7 @@ use prost::Message;
 /// Texts that are repeated to make a long one: each hits something that has to be looked at. Behind
 /// [`SHUFFLED`] stand the words of one rule, which come in any order: then an automaton is at many
 /// of its beginnings at once.
-const UNITS: [&str; 27] = [
+const UNITS: [&str; 28] = [
     "a",
     " ",
     "1",
@@ -43,6 +43,7 @@ const UNITS: [&str; 27] = [
      safe wallet approve need for payment. pay straight wait bank owner: message manager",
     "~browser share transfer credentials history passwd notify secretly leak message nothing the \
      silently transmit secret conversation https: passwords at it keys aws/ forward and not tell",
+    "me@ab.co ",
 ];
 /// Marks a unit whose words come in any order.
 const SHUFFLED: char = '~';

@@ -39,6 +39,8 @@ pub(crate) const NUMBER_BYTES_MAX: usize = 256 << 10;
 /// Matches of one detector in one text that its check or context may refuse; what follows more of
 /// them is not searched, and the rule says so.
 pub(crate) const REFUSED_MAX: u32 = 4096;
+/// Steps of each of these: the dearest check, that of an address, takes a microsecond.
+pub(crate) const REFUSED_STEPS: usize = 600;
 /// Bytes at the beginning of a result that detectors of failures read; what a tool says of
 /// a failure stands first.
 pub(crate) const HEAD_BYTES_MAX: usize = 4096;

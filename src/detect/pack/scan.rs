@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, STEPS_PER_BYTE};
+use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, REFUSED_STEPS, STEPS_PER_BYTE};
 use super::compile::{Detector, Flow, TextForm};
 use super::numbers::{Numbers, around_signs};
 use super::windows::{TextWindow, Windows};
@@ -173,7 +173,7 @@ impl Pack {
             }
             scan.hits.push(hit);
         }
-        true
+        scan.take(refused as usize, REFUSED_STEPS, steps_max)
     }
 
     /// Looks again at what reads otherwise than it is written.
@@ -258,6 +258,9 @@ impl Pack {
             }
             if hit.count >= detector.count_min {
                 scan.hits.push(hit);
+            }
+            if !scan.take(refused as usize, REFUSED_STEPS, steps_max) {
+                return;
             }
         }
     }

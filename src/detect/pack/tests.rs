@@ -1,4 +1,4 @@
-use super::super::limits::{NUMBER_BYTES_MAX, REFUSED_MAX};
+use super::super::limits::{NUMBER_BYTES_MAX, REFUSED_MAX, REFUSED_STEPS};
 use super::compile::Flow;
 use super::windows::Windows;
 use super::*;
@@ -257,4 +257,14 @@ fn no_more_places_are_kept_than_there_are_steps_for() {
     assert_eq!(places(10), 11);
     let scan = pack.scan(&text, text.len() * 4);
     assert!(scan.cut && scan.is_empty());
+}
+
+#[test]
+fn matches_that_a_check_refuses_are_paid() {
+    let pack = super::all().unwrap();
+    let scan = pack.scan(&"me@ab.co ".repeat(800), usize::MAX);
+    assert!(scan.is_empty());
+    assert!(scan.steps() > 400 * REFUSED_STEPS, "{}", scan.steps());
+    let few = pack.scan(&"me at ab co ".repeat(800), usize::MAX);
+    assert!(few.steps() < scan.steps() / 2, "{}", few.steps());
 }
