@@ -128,7 +128,8 @@ impl ExtractionParts {
 
     fn read(&self, signal: Signal, request: &[u8]) -> Result<(TableBatches, Extracted), Broken> {
         let table = self.table();
-        let mut batches: Vec<_> = (0..self.shard_count).map(|_| self.pool.take()).collect();
+        let mut batches: Vec<_> =
+            (0..self.shard_count).map(|_| self.pool.take(request.len())).collect();
         let mut cache = self.caches().pop().unwrap_or_default();
         let extracted = extract(&table, signal, request, &mut cache, &mut batches);
         self.caches().push(cache);

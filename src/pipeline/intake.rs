@@ -170,7 +170,8 @@ impl PipelineIntake {
         deadline: Instant,
         origin: RequestOrigin<'_>,
     ) -> Result<Option<Claim>, Refused> {
-        room.grow(batches.iter().map(SpanBatch::bytes).sum());
+        let filled = batches.iter().filter(|batch| !batch.spans.is_empty());
+        room.grow(filled.map(SpanBatch::bytes).sum());
         let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {

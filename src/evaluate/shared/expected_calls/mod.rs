@@ -7,9 +7,10 @@
 
 mod numbers;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
