@@ -5,9 +5,12 @@
 //! of small requests would wait for all that a flood has in the queue, fill its own part of it
 //! meanwhile, and then have to wait with its next request before that is acknowledged.
 //!
-//! It is start-time fair queueing (Goyal, Vin, Cheng: "Start-time Fair Queuing", 1996): what is put
-//! in starts where its sender's last ended, or now, if that is later; what starts first goes first,
-//! and now is where that starts. Who has nothing here is not remembered: nobody saves up.
+//! It is self-clocked fair queueing (Golestani, "A self-clocked fair queueing scheme for broadband
+//! applications", 1994): what is put in ends its bytes behind its sender's last, or behind now, if
+//! that is later; what ends first goes first, and now is where that ends. Who has nothing here is
+//! not remembered, so nobody saves up. That it is the ends which are compared, and not the starts,
+//! is for floods that open a connection for each request: each is a new sender, and would start
+//! now, before the second request of whoever waits.
 //!
 //! Whatever is no request changes how the shard works, so it stays where it stands: all before it
 //! is worked off before it, all behind it after it.
@@ -60,9 +63,9 @@ impl Inbox {
     }
 }
 
-/// Start-time fair queueing of what several senders put in.
+/// Self-clocked fair queueing of what several senders put in.
 struct FairLine<T> {
-    /// By start, then by arrival.
+    /// By end, then by arrival.
     waiting: BTreeMap<(u64, u64), (usize, T)>,
     senders: HashMap<usize, SenderInLine>,
     now: u64,
@@ -85,16 +88,15 @@ impl<T> Default for FairLine<T> {
 impl<T> FairLine<T> {
     fn put(&mut self, sender: usize, cost: usize, what: T) {
         let own = self.senders.entry(sender).or_default();
-        let start = own.end.max(self.now);
-        own.end = start.saturating_add(cost as u64);
+        own.end = own.end.max(self.now).saturating_add(cost as u64);
         own.count += 1;
         self.came += 1;
-        self.waiting.insert((start, self.came), (sender, what));
+        self.waiting.insert((own.end, self.came), (sender, what));
     }
 
     fn take(&mut self) -> Option<T> {
-        let ((start, _), (sender, what)) = self.waiting.pop_first()?;
-        self.now = start;
+        let ((end, _), (sender, what)) = self.waiting.pop_first()?;
+        self.now = end;
         if let Some(own) = self.senders.get_mut(&sender) {
             own.count -= 1;
             if own.count == 0 {
@@ -178,12 +180,43 @@ mod tests {
     }
 
     #[test]
-    fn who_was_away_goes_first_once_and_has_saved_up_nothing() {
+    fn flood_of_new_senders_does_not_pass_who_waits_with_little() {
+        let mut line = FairLine::default();
+        let mut order = Vec::new();
+        for number in 0..10 {
+            line.put(100 + number, 400_000, "flood");
+            line.put(2, 2_000, "quiet");
+            if number % 3 == 2 {
+                order.extend(line.take());
+            }
+        }
+        order.extend(taken(&mut line));
+        let quiet = order.iter().take_while(|name| **name == "quiet").count();
+        assert_eq!((quiet, order.len()), (10, 20));
+    }
+
+    #[test]
+    fn large_request_is_passed_by_as_many_bytes_as_it_has_and_no_more() {
+        let mut line = FairLine::default();
+        line.put(1, 10_000, "large");
+        let mut passed = 0;
+        loop {
+            line.put(2 + passed, 1_000, "small");
+            match line.take() {
+                Some("small") => passed += 1,
+                _ => break,
+            }
+        }
+        assert_eq!(passed, 9);
+    }
+
+    #[test]
+    fn who_was_away_has_saved_up_nothing() {
         let mut line = FairLine::default();
         (0..6).for_each(|_| line.put(1, 10, 1));
         assert_eq!([1; 4].map(|_| line.take()), [Some(1); 4]);
         (0..3).for_each(|_| line.put(2, 10, 2));
-        assert_eq!(taken(&mut line), [2, 1, 2, 1, 2]);
+        assert_eq!(taken(&mut line), [1, 2, 1, 2, 2]);
     }
 
     proptest! {
