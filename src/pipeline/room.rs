@@ -18,6 +18,9 @@ use crate::receive::{AskedRoom, Sender, Waiters};
 /// A shard that is held up may have so many times what is left of the queue.
 const SHARD_TIMES: usize = 4;
 
+/// A request may be so many times what it leaves of the queue.
+const REQUEST_TIMES: usize = 4;
+
 /// A sender that has no more than this part of what is left of the queue waits for no shard: by its
 /// requests alone none could get nearly all of it, and some dozens of them would leave a twentieth.
 const LITTLE_PART: usize = 2;
@@ -57,7 +60,7 @@ impl RequestQueue {
         waits: impl FnOnce(),
     ) -> Option<QueueRoom> {
         let bytes = bytes.min(self.share.largest());
-        let is_taken = || self.share.try_take_for(sender.queued(), bytes);
+        let is_taken = || self.try_take(sender, bytes);
         if !self.waiters.is_empty() || !is_taken() {
             let _waiting = sender.wait()?;
             let held = sender.queued().load(Ordering::Relaxed);
@@ -66,6 +69,22 @@ impl RequestQueue {
             is_there.then_some(())?;
         }
         Some(QueueRoom { queue: Arc::clone(self), sender: Arc::clone(sender), bytes })
+    }
+}
+
+impl RequestQueue {
+    /// Takes room if there is some, and if it leaves a part of that: whoever has nothing may take
+    /// all there is of a share, and a flood that opens a connection for each request has nothing
+    /// each time.
+    fn try_take(&self, sender: &Sender, bytes: usize) -> bool {
+        if !self.share.try_take_for(sender.queued(), bytes) {
+            return false;
+        }
+        let leaves_some = bytes <= self.share.left().saturating_mul(REQUEST_TIMES);
+        if !leaves_some {
+            self.share.give_back_for(sender.queued(), bytes);
+        }
+        leaves_some
     }
 }
 
@@ -211,12 +230,12 @@ mod tests {
         let queue = RequestQueue::new(Share::new("queue", 1000));
         let (flood, other, quiet) = (Arc::default(), Arc::default(), Arc::default());
         let mut held = Vec::new();
-        for (sender, bytes) in [(&flood, 700), (&other, 250)] {
+        for (sender, bytes) in [(&flood, 700), (&other, 200)] {
             held.push(queue.take(sender, bytes, Instant::now(), || {}).await.unwrap());
         }
         let waiting = ask(&queue, &flood, 100);
         yield_now().await;
-        let later = ask(&queue, &quiet, 60);
+        let later = ask(&queue, &quiet, 90);
         yield_now().await;
         assert!(!waiting.is_finished() && !later.is_finished());
         drop(held.pop());
@@ -235,6 +254,20 @@ mod tests {
         let large = queue.take(&Arc::default(), 5000, Instant::now(), || {}).await;
         assert!(large.is_some() && queue.share().held() == 800);
         assert!(queue.take(&Arc::default(), 100, Instant::now(), || {}).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn flood_of_new_senders_leaves_room_for_small_requests() {
+        let queue = RequestQueue::new(Share::new("queue", 10_000));
+        let mut held = Vec::new();
+        while let Some(room) = queue.take(&Arc::default(), 400, Instant::now(), || {}).await {
+            held.push(room);
+        }
+        assert_eq!(queue.share().left(), 400);
+        let quiet = Arc::default();
+        for _ in 0..10 {
+            held.push(queue.take(&quiet, 10, Instant::now(), || {}).await.unwrap());
+        }
     }
 
     #[tokio::test(start_paused = true)]
