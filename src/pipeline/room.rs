@@ -18,8 +18,8 @@ use crate::receive::{AskedRoom, Sender, Waiters};
 /// A shard that is held up may have so many times what is left of the queue.
 const SHARD_TIMES: usize = 4;
 
-/// A request may be so many times what it leaves of the queue.
-const REQUEST_TIMES: usize = 4;
+/// A large request leaves this part of the queue to small ones.
+const LEFT_PART: usize = 10;
 
 /// A sender that has no more than this part of what is left of the queue waits for no shard: by its
 /// requests alone none could get nearly all of it, and some dozens of them would leave a twentieth.
@@ -73,14 +73,14 @@ impl RequestQueue {
 }
 
 impl RequestQueue {
-    /// Takes room if there is some, and if it leaves a part of that: whoever has nothing may take
-    /// all there is of a share, and a flood that opens a connection for each request has nothing
-    /// each time.
+    /// Takes room if there is some and as much is left behind it, or a tenth of the queue: whoever
+    /// has nothing may take all there is of a share, and a flood that opens a connection for each
+    /// request has nothing each time.
     fn try_take(&self, sender: &Sender, bytes: usize) -> bool {
         if !self.share.try_take_for(sender.queued(), bytes) {
             return false;
         }
-        let leaves_some = bytes <= self.share.left().saturating_mul(REQUEST_TIMES);
+        let leaves_some = self.share.left() >= bytes.min(self.share.limit() / LEFT_PART);
         if !leaves_some {
             self.share.give_back_for(sender.queued(), bytes);
         }
@@ -275,7 +275,7 @@ mod tests {
         let queue = RequestQueue::new(Share::new("queue", 10_000));
         let shards = [ShardQueue::new(2), ShardQueue::new(2)];
         let mut held = Vec::new();
-        for bytes in [7_000, 2_400] {
+        for bytes in [7_000, 2_000] {
             let room = queue.take(&Arc::default(), bytes, Instant::now(), || {}).await;
             let room = Arc::new(room.unwrap());
             for shard in &shards {
@@ -289,8 +289,8 @@ mod tests {
             assert!(shard.take(&room, 50, Instant::now(), || {}).await.is_some());
         }
         // Its next one makes it one that has more than little.
-        let more = Arc::new(queue.take(&quiet, 200, Instant::now(), || {}).await.unwrap());
-        assert!(shards[0].take(&more, 200, Instant::now(), || {}).await.is_none());
+        let more = Arc::new(queue.take(&quiet, 400, Instant::now(), || {}).await.unwrap());
+        assert!(shards[0].take(&more, 400, Instant::now(), || {}).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
