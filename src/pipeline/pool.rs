@@ -40,8 +40,8 @@ impl BatchPool {
         batch
     }
 
-    /// Keeps a batch that is not needed any more, unless it is too large; where there are enough, in
-    /// place of the oldest: of another size than what comes now, they may fit nothing.
+    /// Keeps a batch that is not needed any more, unless it is too large; where there are enough,
+    /// in place of the oldest: of another size than what comes now, they may fit nothing.
     pub(super) fn give_back(&self, mut batch: SpanBatch) {
         if batch.arena.capacity() > ARENA_BYTES_MAX || batch.spans.capacity() > SPANS_MAX {
             return;

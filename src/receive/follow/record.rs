@@ -77,14 +77,14 @@ pub(super) struct ReadRecords {
 
 /// Why a record was not read.
 #[derive(Debug)]
-enum Unread {
+enum UnreadRecord {
     /// It never will be.
     Unusable(PassedOver, String),
     /// There is no memory for it now.
     NoRoom,
 }
 
-impl From<OtlpJsonError> for Unread {
+impl From<OtlpJsonError> for UnreadRecord {
     fn from(error: OtlpJsonError) -> Self {
         Self::Unusable(PassedOver::Malformed, error.to_string())
     }
@@ -107,8 +107,10 @@ pub(super) fn read_records(
         }
         match requests {
             Ok(more) => read.requests.extend(more.into_iter().map(|it| (record.line, it))),
-            Err(Unread::Unusable(reason, why)) => read.unusable.push((record.line, reason, why)),
-            Err(Unread::NoRoom) => break,
+            Err(UnreadRecord::Unusable(reason, why)) => {
+                read.unusable.push((record.line, reason, why))
+            }
+            Err(UnreadRecord::NoRoom) => break,
         }
         read.next += 1;
         if read.room.held >= UNPACKED_BYTES {
@@ -123,7 +125,7 @@ fn requests_of(
     record: &FileRecord,
     settings: &RecordSettings,
     room: &mut ReadRoom,
-) -> Result<Vec<Received>, Unread> {
+) -> Result<Vec<Received>, UnreadRecord> {
     let body = match ContentCoding::from_magic(&record.bytes) {
         Some(coding) => unpack(coding, &record.bytes, settings.bytes_max, room)?,
         None => record.bytes.clone(),
@@ -134,7 +136,7 @@ fn requests_of(
     let signals = json::signals(&body)?;
     if signals.is_empty() {
         let why = "not an OTLP/JSON request".to_owned();
-        return Err(Unread::Unusable(PassedOver::Malformed, why));
+        return Err(UnreadRecord::Unusable(PassedOver::Malformed, why));
     }
     let mut requests = Vec::with_capacity(signals.len());
     for signal in &signals {
@@ -144,7 +146,7 @@ fn requests_of(
             is_room
         });
         if !is_room {
-            return Err(Unread::NoRoom);
+            return Err(UnreadRecord::NoRoom);
         }
         let request = request?;
         // What holds several signals is no request that could be passed on as it is.
@@ -164,14 +166,14 @@ fn unpack(
     bytes: &[u8],
     bytes_max: usize,
     room: &mut ReadRoom,
-) -> Result<Bytes, Unread> {
+) -> Result<Bytes, UnreadRecord> {
     let malformed = |error: std::io::Error| {
         let why = format!("cannot be decompressed: {error}");
-        Unread::Unusable(PassedOver::Malformed, why)
+        UnreadRecord::Unusable(PassedOver::Malformed, why)
     };
     let window = window_bytes(coding, bytes, bytes_max);
     if !room.take(window) {
-        return Err(Unread::NoRoom);
+        return Err(UnreadRecord::NoRoom);
     }
     let mut reader = coding.reader(bytes, bytes_max).map_err(malformed)?;
     let mut body = Vec::new();
@@ -180,10 +182,10 @@ fn unpack(
         let read = reader.by_ref().take(step as u64).read_to_end(&mut body).map_err(malformed)?;
         if body.len() > bytes_max {
             let why = "larger than `max_record_mib`".to_owned();
-            return Err(Unread::Unusable(PassedOver::TooLarge, why));
+            return Err(UnreadRecord::Unusable(PassedOver::TooLarge, why));
         }
         if !room.take(read) {
-            return Err(Unread::NoRoom);
+            return Err(UnreadRecord::NoRoom);
         }
         if read < step {
             room.give_back(window);
