@@ -3,8 +3,8 @@
 //! Four bytes at every second place, by which a [`Sieve`](super::sieve::Sieve) finds the others,
 //! hold one or two bytes that stand beside an anchor of three or four: each would be in its table
 //! with all that these may be, and some eight hundred of them filled half of it. Three bytes folded
-//! to five bits each are a number below 32,768, so a table of that many bits tells exactly which
-//! places are worth a look, and stays in the nearest cache.
+//! to sixteen bits are few enough for a table of one bit each, which tells exactly which places are
+//! worth a look and stays in the nearest cache.
 
 use super::grams::{Frequencies, rarest_three};
 use super::sieve::Head;
@@ -13,10 +13,10 @@ use super::sieve::Head;
 pub(super) const SHORT_BYTES_MAX: usize = 4;
 /// Bytes that a place is looked up by.
 const THREE: usize = 3;
-/// Bits of a folded byte.
+/// Bits of a folded byte; the one in the middle has one more.
 const BITS: usize = 5;
 /// Words of the table of bits.
-const WORDS: usize = (1 << (THREE * BITS)) / 64;
+const WORDS: usize = (1 << (THREE * BITS + 1)) / 64;
 /// Places that are looked up before what they name is looked at: a bit each of two words.
 const BLOCK: usize = 128;
 /// Stands behind the text.
@@ -44,27 +44,44 @@ struct ShortEntry {
     head: Head,
 }
 
+/// Stands for all bytes beyond ASCII: a sign that no anchor has three times in a row, so that texts
+/// without ASCII are not worth a look at every place.
+const BEYOND: u8 = b'~';
+
 /// Case, and of ASCII what else prose can do without; all beyond ASCII is one.
 #[inline(always)]
 fn folded(byte: u8) -> u16 {
-    let beyond = if byte > 0x7f { u8::MAX } else { 0 };
-    u16::from((byte | beyond) & 0x1f)
+    u16::from(byte_of_ascii(byte) & 0x1f)
+}
+
+/// The same of a byte in the middle, of which letters are told from digits and most signs: an
+/// anchor of signs would be worth a look at the letters that differ from them in that alone.
+#[inline(always)]
+fn folded_middle(byte: u8) -> u16 {
+    let byte = byte_of_ascii(byte);
+    u16::from(byte & 0x1f | (byte & 0x40) >> 1)
 }
 
 #[inline(always)]
-fn number(first: u16, second: u16, third: u16) -> u16 {
-    first | second << BITS | third << (2 * BITS)
+fn byte_of_ascii(byte: u8) -> u8 {
+    if byte > 0x7f { BEYOND } else { byte }
+}
+
+#[inline(always)]
+fn number(first: u8, middle: u8, last: u8) -> u16 {
+    folded(first) | folded_middle(middle) << BITS | folded(last) << (2 * BITS + 1)
 }
 
 impl ShortAnchors {
     /// Adds an anchor of two to four bytes in lower case.
     pub(super) fn enter(&mut self, bytes: &[u8], index: usize) {
         let offset = rarest_three(bytes, Frequencies::of_prose());
-        let byte = |at: usize| bytes.get(offset + at).copied().map(folded);
-        let thirds = byte(2).map_or(0..1 << BITS, |third| third..third + 1);
-        for third in thirds {
+        let byte = |at: usize| bytes.get(offset + at).copied();
+        // A byte beside the anchor may be any: one of each folded form.
+        let last = byte(2).map_or(0..1 << BITS, |last| last..last + 1);
+        for last in last {
             self.entries.push(ShortEntry {
-                three: number(byte(0).unwrap_or_default(), byte(1).unwrap_or_default(), third),
+                three: number(byte(0).unwrap_or_default(), byte(1).unwrap_or_default(), last),
                 anchor: index as u16,
                 offset: offset as u8,
                 head: Head::of(bytes),
@@ -133,9 +150,7 @@ impl ShortAnchors {
 /// The numbers of the three bytes at each place; written so that the compiler makes vectors of it.
 #[inline(always)]
 fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
-    std::array::from_fn(|at| {
-        number(folded(block[at]), folded(block[at + 1]), folded(block[at + 2]))
-    })
+    std::array::from_fn(|at| number(block[at], block[at + 1], block[at + 2]))
 }
 
 /// Which of these numbers are in the table, a bit each; without a branch, as in the sieve.

@@ -71,8 +71,8 @@ pub(in crate::detect) struct Sieve {
     tables: Option<Tables>,
     short: ShortAnchors,
     anchors: Vec<Anchor>,
-    /// Anchors of two bytes without letters, which are searched for one by one: as grams with two
-    /// unknown bytes they would fill the table.
+    /// Anchors of one character beyond ASCII in two bytes, which are searched for one by one: as
+    /// grams with two unknown bytes they would fill the table.
     pairs: Vec<(usize, [u8; 2])>,
 }
 
@@ -243,12 +243,10 @@ impl Sieve {
             let is_taken = take(index) && (anchor.bytes.is_ascii() || !ascii);
             match anchor.bytes[..] {
                 _ if !is_taken => {}
-                [first, second] if !anchor.bytes.iter().any(u8::is_ascii_alphabetic) => {
-                    sieve.pairs.push((index, [first, second]));
-                }
                 ref bytes if bytes.is_ascii() && bytes.len() <= SHORT_BYTES_MAX => {
                     sieve.short.enter(bytes, index);
                 }
+                [first, second] => sieve.pairs.push((index, [first, second])),
                 _ => sieve.tables.get_or_insert_with(|| Tables::new(fold)).enter(&anchor, index),
             }
             sieve.anchors.push(anchor);
