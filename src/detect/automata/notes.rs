@@ -5,8 +5,8 @@
 //! writes the text, and there are hundreds of automata. So what they noted is kept within what
 //! expressions leave of one [share]. It lies on shelves that all threads take from: whoever reads
 //! with an automaton has its notes alone, and brings them back. Where there is no room for more,
-//! one shelf after the other is cleared until there is, and the share counts what was on them: that
-//! is worked out again.
+//! one shelf after the other is looked through until there is: notes that nobody has read with
+//! since the last look are forgotten, and the share counts them. They are worked out again.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -71,17 +71,34 @@ struct KeptNotes {
     next: AtomicUsize,
 }
 
-/// Notes by automaton, with their bytes; of one that several threads read with at once, several.
+/// Notes by automaton; of one that several threads read with at once, several.
 #[derive(Default)]
-struct Shelf(HashMap<u32, Vec<(AutomatonNotes, usize)>>);
+struct Shelf(HashMap<u32, Vec<ShelvedNotes>>);
+
+struct ShelvedNotes {
+    notes: AutomatonNotes,
+    bytes: usize,
+    /// Whether nobody has read with them since they were last looked at.
+    is_idle: bool,
+}
 
 impl Shelf {
-    fn take(&mut self, owner: u32) -> Option<(AutomatonNotes, usize)> {
+    fn take(&mut self, owner: u32) -> Option<ShelvedNotes> {
         self.0.get_mut(&owner)?.pop()
     }
 
     fn add(&mut self, owner: u32, notes: AutomatonNotes, bytes: usize) {
-        self.0.entry(owner).or_default().push((notes, bytes));
+        self.0.entry(owner).or_default().push(ShelvedNotes { notes, bytes, is_idle: false });
+    }
+
+    /// Takes out what is idle; what stays counts as idle until somebody reads with it.
+    fn take_idle(&mut self) -> Vec<ShelvedNotes> {
+        let mut idle = Vec::new();
+        self.0.retain(|_, all| {
+            idle.extend(all.extract_if(.., |notes| std::mem::replace(&mut notes.is_idle, true)));
+            !all.is_empty()
+        });
+        idle
     }
 }
 
@@ -97,28 +114,27 @@ impl KeptNotes {
     }
 
     fn take(&self, owner: u32) -> Option<AutomatonNotes> {
-        let (notes, bytes) = self.shelf(owner as usize).take(owner)?;
-        self.share.give_back(bytes);
-        Some(notes)
+        let shelved = self.shelf(owner as usize).take(owner)?;
+        self.share.give_back(shelved.bytes);
+        Some(shelved.notes)
     }
 
     fn keep(&self, owner: u32, notes: AutomatonNotes) {
         let bytes = notes.bytes();
-        for _ in 0..SHELVES {
+        // The second time around nothing is left that somebody has read with meanwhile.
+        for _ in 0..2 * SHELVES {
             if self.share.try_take(bytes) {
                 return self.shelf(owner as usize).add(owner, notes, bytes);
             }
-            let cleared = self.clear(self.next.fetch_add(1, Ordering::Relaxed));
-            self.share.count_forgotten(cleared);
+            let idle = self.shelf(self.next.fetch_add(1, Ordering::Relaxed)).take_idle();
+            self.share.count_forgotten(self.drop_all(idle));
         }
         self.share.count_forgotten(1);
     }
 
-    /// Forgets what is on one shelf; gives how many notes that were.
-    fn clear(&self, number: usize) -> usize {
-        let cleared = std::mem::take(&mut *self.shelf(number));
-        let notes = cleared.0.into_values().flatten();
-        notes.map(|(_, bytes)| self.share.give_back(bytes)).count()
+    /// Drops notes; gives how many they were.
+    fn drop_all(&self, notes: impl IntoIterator<Item = ShelvedNotes>) -> usize {
+        notes.into_iter().map(|shelved| self.share.give_back(shelved.bytes)).count()
     }
 }
 
@@ -141,7 +157,8 @@ pub(in crate::detect) fn keep(owner: u32, notes: AutomatonNotes) {
 /// Forgets all notes, for when there is nothing to read.
 pub(in crate::detect) fn forget() {
     (0..SHELVES).for_each(|number| {
-        NOTES.clear(number);
+        let shelf = std::mem::take(&mut *NOTES.shelf(number));
+        NOTES.drop_all(shelf.0.into_values().flatten());
     });
 }
 
@@ -157,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_stay_within_their_share_and_one_shelf_is_forgotten_for_another() {
+    fn notes_stay_within_their_share_and_some_are_forgotten_for_others() {
         let each = notes().bytes();
         let share = Share::new("x", each * 10);
         let kept = KeptNotes::new(Arc::clone(&share));
@@ -173,6 +190,22 @@ mod tests {
         assert_eq!((share.held(), share.forgotten()), (each * 10, 1), "room made of the first");
         assert!(kept.take(0).is_none() && kept.take(1).is_some());
         assert!(kept.take(3).is_some() && kept.take(3).is_some(), "two read with it at once");
+    }
+
+    #[test]
+    fn notes_that_are_read_with_outlive_those_that_are_not() {
+        let each = notes().bytes();
+        let share = Share::new("x", each * 8);
+        let kept = KeptNotes::new(Arc::clone(&share));
+        (0..8).for_each(|owner| kept.keep(owner, notes()));
+        for owner in 8..80 {
+            kept.keep(owner, notes());
+            let often = [3, 5].map(|owner| kept.take(owner));
+            for (owner, notes) in [3, 5].into_iter().zip(often) {
+                kept.keep(owner, notes.unwrap());
+            }
+        }
+        assert_eq!((share.held(), share.forgotten()), (each * 8, 72));
     }
 
     #[test]
