@@ -22,11 +22,14 @@ const SHARE_MIN: usize = MIB / 2;
 /// What is remembered to be quick, and has fixed limits: batches to be filled again, resources
 /// and keys of four cores.
 const FIXED: usize = 12 * MIB;
-/// The part of the limit that rules have which tell whether a call failed, within bounds: compiled
-/// they are nine mebibytes, and what their automata note of many different texts twenty.
+/// The part of the limit that rules have, within bounds.
 const RULES_PART: usize = 8;
-/// The least for them.
+/// The least for those which tell whether a call failed: compiled they are nine mebibytes, and what
+/// their automata note of many different texts twenty.
 const RULES_MIN: usize = 8 * MIB;
+/// The least for those which scan texts: compiled they are half of it, and what they note of one
+/// kind of texts the rest.
+const SCANNING_RULES_MIN: usize = 64 * MIB;
 /// Rounds after which what is enough is known: with each of them an eighth of the last change.
 const ROUNDS: usize = 12;
 /// Schemas that one evaluator keeps compiled.
@@ -66,11 +69,12 @@ fn rules(node: &Node, total: usize) -> usize {
     let scans = |kind: &str, _: &Node| SCANNING.contains(&kind);
     let any =
         has("evaluators", &scans) || has("judges", &|_, _| true) || has("exporters", &redacts);
-    if any {
-        RULES_BYTES_MAX
+    let (least, most) = if any {
+        (SCANNING_RULES_MIN, RULES_BYTES_MAX)
     } else {
-        (total / RULES_PART).clamp(RULES_MIN, MemoryLimits::default().rules)
-    }
+        (RULES_MIN, MemoryLimits::default().rules)
+    };
+    (total / RULES_PART).clamp(least, most)
 }
 
 /// What waits for judges, and the answers of theirs that are remembered, where there is one.
@@ -323,6 +327,11 @@ mod tests {
     fn what_scans_texts_has_more_for_rules() {
         for (total, expected) in [(2048, 32), (1024, 32), (128, 16), (32, 8)] {
             assert_eq!(rules(&Node::default(), total * MIB), expected * MIB);
+        }
+        let scanning = r#"{"judges": {"j": {}}}"#;
+        let scanning = Node::from_value(&json::parse(scanning).unwrap());
+        for (total, expected) in [(2048, 128), (1024, 128), (768, 96), (256, 64)] {
+            assert_eq!(rules(&scanning, total * MIB), expected * MIB);
         }
         for (text, is_more) in [
             (r#"{"evaluators": {"tool_error": null}, "exporters": {"console": {}}}"#, false),
