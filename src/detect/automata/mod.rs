@@ -2,7 +2,7 @@
 //!
 //! In goes what an expression is made of, out comes an automaton that reads a text one way: to the
 //! end of the first match, or from one place on. It is lazy, and what it notes of the texts that it
-//! has read is [kept](notes) by the thread.
+//! has read is [kept](notes).
 
 mod any_case;
 pub(in crate::detect) mod notes;
@@ -16,7 +16,7 @@ use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
 use regex_syntax::hir::Hir;
 
 use self::any_case::in_any_case;
-use self::notes::{AutomatonNotes, CompiledBytes};
+use self::notes::{CompiledBytes, NotesPlace, TakenNotes};
 pub(in crate::detect) use self::slim::slim;
 use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
@@ -35,8 +35,7 @@ pub(in crate::detect) enum ReadingWay {
 /// A compiled expression with what its searches note.
 pub(in crate::detect) struct Automaton {
     dfa: DFA,
-    /// What its notes are kept under.
-    owner: u32,
+    notes: NotesPlace<Cache>,
     reading: ReadingWay,
     _compiled: CompiledBytes,
 }
@@ -66,7 +65,7 @@ impl Automaton {
         let nfa = thompson::Compiler::new().configure(nfa).build_many_from_hir(hirs)?;
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
         let bytes = dfa.get_nfa().memory_usage() + dfa.memory_usage();
-        Ok(Self { dfa, owner: notes::owner(), reading, _compiled: CompiledBytes::new(bytes) })
+        Ok(Self { dfa, notes: NotesPlace::new(), reading, _compiled: CompiledBytes::new(bytes) })
     }
 
     /// One that is held to a place, for letters in any case and the normalised form of texts, and
@@ -92,11 +91,8 @@ impl Automaton {
 
     /// Begins to look at places.
     pub(in crate::detect) fn look(&self) -> AutomatonLook<'_> {
-        let cache = match notes::take(self.owner) {
-            Some(AutomatonNotes::Automaton(cache)) => cache,
-            _ => Box::new(self.dfa.create_cache()),
-        };
-        AutomatonLook { automaton: self, cache: Some(cache) }
+        let notes = self.notes.take(|| self.dfa.create_cache());
+        AutomatonLook { automaton: self, taken: Some(notes) }
     }
 }
 
@@ -104,13 +100,13 @@ impl Automaton {
 pub(in crate::detect) struct AutomatonLook<'a> {
     automaton: &'a Automaton,
     /// `None` only while it ends.
-    cache: Option<Box<Cache>>,
+    taken: Option<TakenNotes<Cache>>,
 }
 
 impl Drop for AutomatonLook<'_> {
     fn drop(&mut self) {
-        if let Some(cache) = self.cache.take() {
-            notes::keep(self.automaton.owner, AutomatonNotes::Automaton(cache));
+        if let Some(taken) = self.taken.take() {
+            self.automaton.notes.keep(taken);
         }
     }
 }
@@ -118,10 +114,8 @@ impl Drop for AutomatonLook<'_> {
 impl AutomatonLook<'_> {
     /// Where the search of an input ends; `Err` where that cannot be told.
     fn end(&mut self, input: &Input<'_>) -> Result<Option<usize>, ()> {
-        let (Automaton { dfa, reading, .. }, Some(cache)) = (self.automaton, &mut self.cache)
-        else {
-            return Err(());
-        };
+        let Some(TakenNotes { notes: cache, .. }) = &mut self.taken else { return Err(()) };
+        let Automaton { dfa, reading, .. } = self.automaton;
         let found = match reading {
             ReadingWay::First | ReadingWay::From => dfa.try_search_fwd(cache, input),
             ReadingWay::Back => dfa.try_search_rev(cache, input),
@@ -161,10 +155,9 @@ impl AutomatonLook<'_> {
         found.clear();
         let input = Input::new(text).span(part).anchored(Anchored::Yes);
         let dfa = &self.automaton.dfa;
-        let told = self
-            .cache
-            .as_mut()
-            .is_some_and(|cache| dfa.try_which_overlapping_matches(cache, &input, found).is_ok());
+        let told = self.taken.as_mut().is_some_and(|taken| {
+            dfa.try_which_overlapping_matches(&mut taken.notes, &input, found).is_ok()
+        });
         if !told {
             (0..dfa.pattern_len()).filter_map(|id| PatternID::new(id).ok()).for_each(|id| {
                 found.insert(id);
@@ -180,7 +173,7 @@ impl AutomatonLook<'_> {
         part: Range<usize>,
         mut each: impl FnMut(usize),
     ) {
-        let Some(cache) = &mut self.cache else { return };
+        let Some(TakenNotes { notes: cache, .. }) = &mut self.taken else { return };
         let mut state = OverlappingState::start();
         let input = Input::new(text).span(part.clone()).anchored(Anchored::Yes);
         loop {

@@ -3,27 +3,23 @@
 //!
 //! A lazy automaton notes each of its states that a text leads to, some megabytes where a stranger
 //! writes the text, and there are hundreds of automata. So what they noted is kept within what
-//! expressions leave of one [share]. It lies on shelves that all threads take from: whoever reads
-//! with an automaton has its notes alone, and brings them back. Where there is no room for more,
-//! one shelf after the other is looked through until there is: notes that nobody has read with
-//! since the last look are forgotten, and the share counts them. They are worked out again.
+//! expressions leave of one [share]. Each automaton has a place for its notes, of which all threads
+//! take: whoever reads with it has its notes alone, and brings them back. A text takes from some
+//! fifty places, so that costs no more than the lock of that place: what is taken stays counted, and
+//! the share is asked only for what was added. Where there is no room for that, one place after the
+//! other is looked at until there is: notes that nobody has read with since the last look are
+//! forgotten, and the share counts them. They are worked out again.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-use hashbrown::HashMap;
 use regex_automata::hybrid::dfa;
 use regex_automata::meta;
 
 use crate::detect::limits::RULES_BYTES_MAX;
 use crate::model::Share;
 
-/// Shelves, each with a lock of its own: more than there are threads, so that they seldom meet, and
-/// so many that what is forgotten at once is little.
-const SHELVES: usize = 64;
-
 static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
-static NOTES: LazyLock<KeptNotes> = LazyLock::new(|| KeptNotes::new(share()));
+static NOTES: LazyLock<Arc<KeptNotes>> = LazyLock::new(|| KeptNotes::new(share()));
 
 /// What compiled expressions and the notes of their automata take, of the whole process.
 pub(in crate::detect) fn share() -> Arc<Share> {
@@ -47,173 +43,272 @@ impl Drop for CompiledBytes {
 }
 
 /// The notes of one automaton.
-pub(in crate::detect) enum AutomatonNotes {
-    /// Of one that reads one way.
-    Automaton(Box<dfa::Cache>),
-    /// Of an expression that takes more than that.
-    Expression(Box<meta::Cache>),
+pub(in crate::detect) trait AutomatonNotes {
+    /// Bytes that they take.
+    fn bytes(&self) -> usize;
 }
 
-impl AutomatonNotes {
+impl AutomatonNotes for dfa::Cache {
     fn bytes(&self) -> usize {
-        match self {
-            Self::Automaton(cache) => cache.memory_usage(),
-            Self::Expression(cache) => cache.memory_usage(),
-        }
+        self.memory_usage()
     }
 }
 
-/// Notes that nobody reads with now.
-struct KeptNotes {
-    share: Arc<Share>,
-    shelves: [Mutex<Shelf>; SHELVES],
-    /// The shelf that is cleared next.
-    next: AtomicUsize,
+impl AutomatonNotes for meta::Cache {
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
 }
 
-/// Notes by automaton; of one that several threads read with at once, several.
-#[derive(Default)]
-struct Shelf(HashMap<u32, Vec<ShelvedNotes>>);
+/// Where the notes of one automaton lie while nobody reads with them; of one that several threads
+/// read with at once, several.
+pub(in crate::detect) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<Place<N>>);
 
-struct ShelvedNotes {
-    notes: AutomatonNotes,
+struct Place<N> {
+    lying: Mutex<Vec<LyingNotes<N>>>,
+    all: Arc<KeptNotes>,
+}
+
+struct LyingNotes<N> {
+    notes: Box<N>,
     bytes: usize,
     /// Whether nobody has read with them since they were last looked at.
     is_idle: bool,
 }
 
-impl Shelf {
-    fn take(&mut self, owner: u32) -> Option<ShelvedNotes> {
-        self.0.get_mut(&owner)?.pop()
+/// Notes in somebody's hands, and the bytes of them that are counted.
+pub(in crate::detect) struct TakenNotes<N> {
+    pub(in crate::detect) notes: Box<N>,
+    counted: usize,
+}
+
+impl<N: AutomatonNotes + Send> NotesPlace<N> {
+    /// A place for the notes of one more automaton.
+    pub(in crate::detect) fn new() -> Self {
+        Self::within(&NOTES)
     }
 
-    fn add(&mut self, owner: u32, notes: AutomatonNotes, bytes: usize) {
-        self.0.entry(owner).or_default().push(ShelvedNotes { notes, bytes, is_idle: false });
+    fn within(all: &Arc<KeptNotes>) -> Self {
+        let place = Arc::new(Place { lying: Mutex::default(), all: Arc::clone(all) });
+        all.enter(Arc::downgrade(&place) as Weak<dyn Forgetful + Send + Sync>);
+        Self(place)
     }
 
-    /// Takes out what is idle; what stays counts as idle until somebody reads with it.
-    fn take_idle(&mut self) -> Vec<ShelvedNotes> {
-        let mut idle = Vec::new();
-        self.0.retain(|_, all| {
-            idle.extend(all.extract_if(.., |notes| std::mem::replace(&mut notes.is_idle, true)));
-            !all.is_empty()
-        });
-        idle
+    /// Takes the notes of somebody who has ended, or new ones.
+    pub(in crate::detect) fn take(&self, new: impl FnOnce() -> N) -> TakenNotes<N> {
+        match self.0.lying().pop() {
+            Some(LyingNotes { notes, bytes, .. }) => TakenNotes { notes, counted: bytes },
+            None => TakenNotes { notes: Box::new(new()), counted: 0 },
+        }
     }
+
+    /// Puts them back, if there is room for what was added.
+    pub(in crate::detect) fn keep(&self, TakenNotes { notes, counted }: TakenNotes<N>) {
+        let bytes = notes.bytes();
+        let all = &self.0.all;
+        if all.makes_room(bytes.saturating_sub(counted)) {
+            all.share.give_back(counted.saturating_sub(bytes));
+            self.0.lying().push(LyingNotes { notes, bytes, is_idle: false });
+        } else {
+            all.share.give_back(counted);
+            all.share.count_forgotten(1);
+        }
+    }
+}
+
+impl<N> Place<N> {
+    /// Whoever panicked at it has left it whole.
+    fn lying(&self) -> MutexGuard<'_, Vec<LyingNotes<N>>> {
+        self.lying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N> Drop for Place<N> {
+    fn drop(&mut self) {
+        self.all.share.give_back(self.lying().iter().map(|notes| notes.bytes).sum());
+    }
+}
+
+/// What can forget notes.
+trait Forgetful {
+    /// Forgets those that are idle, or all; what stays counts as idle until somebody reads with it.
+    /// Gives how many were forgotten, and their bytes.
+    fn forget(&self, all: bool) -> (usize, usize);
+}
+
+impl<N> Forgetful for Place<N> {
+    fn forget(&self, all: bool) -> (usize, usize) {
+        let mut lying = self.lying();
+        let is_idle =
+            |notes: &mut LyingNotes<N>| std::mem::replace(&mut notes.is_idle, true) || all;
+        let forgotten: Vec<_> = lying.extract_if(.., is_idle).collect();
+        drop(lying);
+        (forgotten.len(), forgotten.iter().map(|notes| notes.bytes).sum())
+    }
+}
+
+/// All places of notes within one share.
+struct KeptNotes {
+    share: Arc<Share>,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    all: Vec<Weak<dyn Forgetful + Send + Sync>>,
+    /// The one that is looked at next.
+    next: usize,
+    /// So many that those of automata that are gone are worth a look.
+    many: usize,
 }
 
 impl KeptNotes {
-    fn new(share: Arc<Share>) -> Self {
-        let shelves = std::array::from_fn(|_| Mutex::default());
-        Self { share, shelves, next: AtomicUsize::new(0) }
+    fn new(share: Arc<Share>) -> Arc<Self> {
+        Arc::new(Self { share, places: Mutex::default() })
     }
 
-    /// The shelf of that number. Whoever panicked at it has left it whole.
-    fn shelf(&self, number: usize) -> MutexGuard<'_, Shelf> {
-        self.shelves[number % SHELVES].lock().unwrap_or_else(PoisonError::into_inner)
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, owner: u32) -> Option<AutomatonNotes> {
-        let shelved = self.shelf(owner as usize).take(owner)?;
-        self.share.give_back(shelved.bytes);
-        Some(shelved.notes)
-    }
-
-    fn keep(&self, owner: u32, notes: AutomatonNotes) {
-        let bytes = notes.bytes();
-        // The second time around nothing is left that somebody has read with meanwhile.
-        for _ in 0..2 * SHELVES {
-            if self.share.try_take(bytes) {
-                return self.shelf(owner as usize).add(owner, notes, bytes);
-            }
-            let idle = self.shelf(self.next.fetch_add(1, Ordering::Relaxed)).take_idle();
-            self.share.count_forgotten(self.drop_all(idle));
+    fn enter(&self, place: Weak<dyn Forgetful + Send + Sync>) {
+        let mut places = self.places();
+        if places.all.len() >= places.many {
+            places.all.retain(|place| place.strong_count() > 0);
+            places.many = 64 + 2 * places.all.len();
         }
-        self.share.count_forgotten(1);
+        places.all.push(place);
     }
 
-    /// Drops notes; gives how many they were.
-    fn drop_all(&self, notes: impl IntoIterator<Item = ShelvedNotes>) -> usize {
-        notes.into_iter().map(|shelved| self.share.give_back(shelved.bytes)).count()
+    /// Takes so many bytes of the share; `false` where no other notes can be forgotten for them.
+    fn makes_room(&self, bytes: usize) -> bool {
+        if bytes == 0 || self.share.try_take(bytes) {
+            return true;
+        }
+        let mut places = self.places();
+        // The second time around nothing is left that somebody has read with meanwhile.
+        for _ in 0..2 * places.all.len() {
+            let next = places.next % places.all.len();
+            places.next = next + 1;
+            let Some(place) = places.all[next].upgrade() else { continue };
+            let (forgotten, bytes_of_them) = place.forget(false);
+            self.share.give_back(bytes_of_them);
+            self.share.count_forgotten(forgotten);
+            if forgotten > 0 && self.share.try_take(bytes) {
+                return true;
+            }
+        }
+        false
     }
-}
 
-/// A number for an automaton, that no other has.
-pub(in crate::detect) fn owner() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The notes of an automaton, if some are kept.
-pub(in crate::detect) fn take(owner: u32) -> Option<AutomatonNotes> {
-    NOTES.take(owner)
-}
-
-/// Keeps the notes of an automaton.
-pub(in crate::detect) fn keep(owner: u32, notes: AutomatonNotes) {
-    NOTES.keep(owner, notes);
+    /// Forgets all that nobody reads with now.
+    fn forget(&self) {
+        for place in self.places().all.iter().filter_map(Weak::upgrade) {
+            self.share.give_back(place.forget(true).1);
+        }
+    }
 }
 
 /// Forgets all notes, for when there is nothing to read.
 pub(in crate::detect) fn forget() {
-    (0..SHELVES).for_each(|number| {
-        let shelf = std::mem::take(&mut *NOTES.shelf(number));
-        NOTES.drop_all(shelf.0.into_values().flatten());
-    });
+    NOTES.forget();
 }
 
 #[cfg(test)]
 mod tests {
-    use regex_automata::hybrid::dfa::DFA;
-
     use super::*;
 
-    fn notes() -> AutomatonNotes {
-        let dfa = DFA::builder().configure(DFA::config()).build("[a-z]{1,20} x").unwrap();
-        AutomatonNotes::Automaton(Box::new(dfa.create_cache()))
+    struct Noted(usize);
+
+    impl AutomatonNotes for Noted {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    /// So many places within a share of so many bytes.
+    fn places(count: usize, bytes: usize) -> (Arc<Share>, Vec<NotesPlace<Noted>>) {
+        let share = Share::new("x", bytes);
+        let all = KeptNotes::new(Arc::clone(&share));
+        (share, (0..count).map(|_| NotesPlace::within(&all)).collect())
+    }
+
+    /// Reads with the automaton of a place, which then has noted at least so much; gives how much
+    /// it had.
+    fn read(place: &NotesPlace<Noted>, bytes: usize) -> usize {
+        let mut taken = place.take(|| Noted(0));
+        let before = taken.notes.0;
+        taken.notes.0 = before.max(bytes);
+        place.keep(taken);
+        before
     }
 
     #[test]
     fn notes_stay_within_their_share_and_some_are_forgotten_for_others() {
-        let each = notes().bytes();
-        let share = Share::new("x", each * 10);
-        let kept = KeptNotes::new(Arc::clone(&share));
-        share.take(each * 2);
-        for owner in 0..8 {
-            kept.keep(owner, notes());
-            assert_eq!(share.held(), each * (owner as usize + 3));
+        let (share, places) = places(4, 100);
+        for (place, held) in places.iter().zip([30, 60, 90]) {
+            assert_eq!((read(place, 30), share.held()), (0, held));
         }
-        assert!(kept.take(3).is_some() && kept.take(3).is_none());
-        assert_eq!(share.held(), each * 9);
-        kept.keep(3, notes());
-        kept.keep(3, notes());
-        assert_eq!((share.held(), share.forgotten()), (each * 10, 1), "room made of the first");
-        assert!(kept.take(0).is_none() && kept.take(1).is_some());
-        assert!(kept.take(3).is_some() && kept.take(3).is_some(), "two read with it at once");
+        assert_eq!((read(&places[1], 40), share.held()), (30, 100), "what was added is counted");
+        assert_eq!((read(&places[3], 30), share.held(), share.forgotten()), (0, 100, 1));
+        assert_eq!([0, 1, 2, 3].map(|place| read(&places[place], 0)), [0, 40, 30, 30]);
+        drop(places);
+        assert_eq!(share.held(), 0, "gone with their automata");
+    }
+
+    #[test]
+    fn several_read_with_one_automaton_at_once() {
+        let (share, places) = places(1, 100);
+        let (mut one, mut other) = (places[0].take(|| Noted(0)), places[0].take(|| Noted(0)));
+        (one.notes.0, other.notes.0) = (10, 20);
+        places[0].keep(one);
+        places[0].keep(other);
+        assert_eq!(share.held(), 30);
+        let taken = [0, 0].map(|_| places[0].take(|| Noted(0)));
+        assert_eq!((taken.each_ref().map(|taken| taken.notes.0), share.held()), ([20, 10], 30));
     }
 
     #[test]
     fn notes_that_are_read_with_outlive_those_that_are_not() {
-        let each = notes().bytes();
-        let share = Share::new("x", each * 8);
-        let kept = KeptNotes::new(Arc::clone(&share));
-        (0..8).for_each(|owner| kept.keep(owner, notes()));
-        for owner in 8..80 {
-            kept.keep(owner, notes());
-            let often = [3, 5].map(|owner| kept.take(owner));
-            for (owner, notes) in [3, 5].into_iter().zip(often) {
-                kept.keep(owner, notes.unwrap());
+        let (share, places) = places(80, 80);
+        for place in &places[..8] {
+            read(place, 10);
+        }
+        for place in &places[8..] {
+            read(place, 10);
+            for often in [3, 5] {
+                assert_eq!(read(&places[often], 10), 10);
             }
         }
-        assert_eq!((share.held(), share.forgotten()), (each * 8, 72));
+        assert_eq!((share.held(), share.forgotten()), (80, 72));
     }
 
     #[test]
     fn notes_that_never_fit_are_not_kept() {
-        let share = Share::new("x", notes().bytes() - 1);
-        let kept = KeptNotes::new(Arc::clone(&share));
-        kept.keep(1, notes());
-        assert!(kept.take(1).is_none());
-        assert_eq!((share.held(), share.forgotten()), (0, 1));
+        let (share, places) = places(1, 99);
+        read(&places[0], 100);
+        assert_eq!((read(&places[0], 0), share.held(), share.forgotten()), (0, 0, 1));
+        read(&places[0], 60);
+        read(&places[0], 100);
+        assert_eq!((share.held(), share.forgotten()), (0, 2), "what was counted is given back");
+    }
+
+    #[test]
+    fn places_of_automata_that_are_gone_are_taken_out() {
+        let all = KeptNotes::new(Share::new("x", 100));
+        for _ in 0..1_000 {
+            NotesPlace::<Noted>::within(&all);
+        }
+        assert!(all.places().all.len() <= 64);
+    }
+
+    #[test]
+    fn all_notes_are_forgotten_when_there_is_nothing_to_read() {
+        let (share, places) = places(3, 100);
+        places.iter().for_each(|place| {
+            read(place, 10);
+        });
+        places[0].0.all.forget();
+        assert_eq!((share.held(), share.forgotten(), read(&places[1], 0)), (0, 0, 0));
     }
 }

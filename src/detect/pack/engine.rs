@@ -12,7 +12,7 @@ use regex_automata::{Anchored, Input, Span};
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
-use crate::detect::automata::notes::{self, AutomatonNotes, CompiledBytes};
+use crate::detect::automata::notes::{CompiledBytes, NotesPlace, TakenNotes};
 use crate::detect::automata::{Automaton, AutomatonError, AutomatonLook, ReadingWay};
 
 /// A compiled expression.
@@ -38,8 +38,7 @@ pub(in crate::detect) struct Linear {
 /// An expression that chooses by itself how it searches.
 pub(in crate::detect) struct General {
     regex: Box<Regex>,
-    /// What its notes are kept under.
-    owner: u32,
+    notes: NotesPlace<meta::Cache>,
     _compiled: CompiledBytes,
 }
 
@@ -56,15 +55,12 @@ impl General {
             .hybrid_cache_capacity(DFA_BYTES_MAX);
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
         let _compiled = CompiledBytes::new(regex.memory_usage());
-        Ok(Self { regex: Box::new(regex), owner: notes::owner(), _compiled })
+        Ok(Self { regex: Box::new(regex), notes: NotesPlace::new(), _compiled })
     }
 
     fn look(&self) -> GeneralLook<'_> {
-        let cache = match notes::take(self.owner) {
-            Some(AutomatonNotes::Expression(cache)) => cache,
-            _ => Box::new(self.regex.create_cache()),
-        };
-        GeneralLook { general: self, cache: Some(cache) }
+        let notes = self.notes.take(|| self.regex.create_cache());
+        GeneralLook { general: self, taken: Some(notes) }
     }
 }
 
@@ -149,13 +145,13 @@ pub(in crate::detect) struct LinearLook<'e> {
 pub(in crate::detect) struct GeneralLook<'e> {
     general: &'e General,
     /// `None` only while it ends.
-    cache: Option<Box<meta::Cache>>,
+    taken: Option<TakenNotes<meta::Cache>>,
 }
 
 impl Drop for GeneralLook<'_> {
     fn drop(&mut self) {
-        if let Some(cache) = self.cache.take() {
-            notes::keep(self.general.owner, AutomatonNotes::Expression(cache));
+        if let Some(taken) = self.taken.take() {
+            self.general.notes.keep(taken);
         }
     }
 }
@@ -181,14 +177,15 @@ impl LinearLook<'_> {
 
 impl GeneralLook<'_> {
     fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
-        let found = self.general.regex.search_with(self.cache.as_deref_mut()?, input)?;
+        let found = self.general.regex.search_with(&mut self.taken.as_mut()?.notes, input)?;
         Some(found.range())
     }
 
     fn is_match(&mut self, text: &[u8]) -> bool {
         let input = Input::new(text).earliest(true);
-        let found = |cache| self.general.regex.search_half_with(cache, &input);
-        self.cache.as_deref_mut().and_then(found).is_some()
+        let regex = &self.general.regex;
+        let taken = self.taken.as_mut();
+        taken.is_some_and(|taken| regex.search_half_with(&mut taken.notes, &input).is_some())
     }
 
     fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
@@ -198,7 +195,7 @@ impl GeneralLook<'_> {
         }
         let mut groups = regex.create_captures();
         let input = Input::new(text).span(Span::from(found)).anchored(Anchored::Yes);
-        regex.search_captures_with(self.cache.as_deref_mut()?, &input, &mut groups);
+        regex.search_captures_with(&mut self.taken.as_mut()?.notes, &input, &mut groups);
         (1..regex.captures_len())
             .find_map(|index| groups.get_group(index))
             .map(|group| group.range())
