@@ -33,15 +33,14 @@ impl Shadow {
         let nfkd = DecomposingNormalizer::new_nfkd();
         let (mut at, mut hidden_to) = (0, usize::MAX);
         while at < text.len() {
-            let rest = &text[at..];
-            let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
-            // Runs of plain ASCII are copied whole and need no entry in the map: the distance
-            // between text and shadow does not change in them, so the map grows with what was
-            // folded.
-            let plain = rest.bytes().position(|b| !is_plain(b)).unwrap_or(rest.len());
-            shadow.text.push_str(&rest[..plain]);
-            at += plain;
-            let Some(mut c) = text[at..].chars().next() else { break };
+            while mixed.next_if(|&(_, end)| end <= at).is_some() {}
+            let to_mixed = mixed.peek().map_or(text.len(), |&(start, _)| start).saturating_sub(at);
+            // What stays as it is is copied in runs and needs no entry in the map: the distance
+            // between text and shadow does not change in it, so the map grows with what was folded.
+            let (same, next) = same_from(&text[at..], to_mixed);
+            shadow.text.push_str(&text[at..at + same]);
+            at += same;
+            let Some(mut c) = next else { break };
             let mut length = c.len_utf8();
             if c.is_ascii() {
                 let Some((written, bytes)) = escaped::read(&text[at..]) else {
@@ -159,6 +158,21 @@ impl Shadow {
                     (None, None) => self.text.extend(c.to_lowercase()),
                 },
             }
+        }
+    }
+}
+
+/// Bytes from the start of a text on that are their own shadow, with the character behind them.
+/// From `to_mixed` on, where a word of several scripts starts, those are ASCII alone.
+fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
+    let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
+    let mut at = 0;
+    loop {
+        // Most is ASCII, and a byte is told apart in less time than a character is decoded.
+        at += text.as_bytes()[at..].iter().position(|&b| !is_plain(b)).unwrap_or(text.len() - at);
+        match text[at..].chars().next() {
+            Some(c) if !c.is_ascii() && at < to_mixed && stays(c) => at += c.len_utf8(),
+            next => return (at, next),
         }
     }
 }

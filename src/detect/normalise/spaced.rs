@@ -16,7 +16,7 @@ type ClosedUp = (Vec<u8>, Vec<u32>);
 /// The text with words closed up that have a sign between their letters; `None` where there is no
 /// such word.
 pub(in crate::detect) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
-    let (mut out, mut places) = (Vec::new(), Vec::new());
+    let (mut out, mut places) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len()));
     let (mut at, mut any) = (0, false);
     while at < text.len() {
         let letters = if starts_word(text, at) { parted_letters(text, at) } else { 0 };
@@ -45,8 +45,14 @@ pub(in crate::detect) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     if !cuts().zip(cuts().skip(HYPHENS_MIN - 1)).any(is_close) {
         return None;
     }
-    let is_kept = |(at, byte): &(usize, &u8)| **byte != b'-' || !is_inside(*at);
-    Some(text.iter().enumerate().filter(is_kept).map(|(at, &byte)| (byte, at as u32)).unzip())
+    let (mut out, mut places) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len()));
+    let mut start = 0;
+    for end in cuts().chain(std::iter::once(text.len())) {
+        out.extend_from_slice(&text[start..end]);
+        places.extend(start as u32..end as u32);
+        start = end + 1;
+    }
+    Some((out, places))
 }
 
 fn starts_word(text: &[u8], at: usize) -> bool {

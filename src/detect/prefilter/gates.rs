@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::super::limits::DETECTORS_MAX;
 use super::profile::Profile;
-use super::sieve::{Anchors, Hits, NONE, Sieve};
+use super::sieve::{Anchors, Hits, NONE, PLACES_USUAL, Sieve};
 use crate::detect::pack::compile::{Detector, meet};
 use crate::detect::pack::reach::Reach;
 use crate::detect::pack::tail::LiteralTail;
@@ -235,7 +235,7 @@ impl Gates {
         most: usize,
         is_asked: impl Fn(usize) -> bool,
     ) -> Vec<LiteralPlace> {
-        let mut all = Vec::new();
+        let mut all = Vec::with_capacity(PLACES_USUAL);
         'text: for &(anchor, at) in &hits.places {
             for literal in &self.reaches[usize::from(anchor)] {
                 let detector = literal.detector;

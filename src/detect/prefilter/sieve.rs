@@ -32,7 +32,7 @@ pub(in crate::detect) struct Hits {
 
 impl Default for Hits {
     fn default() -> Self {
-        Self { set: NONE, places: Vec::new() }
+        Self { set: NONE, places: Vec::with_capacity(PLACES_USUAL) }
     }
 }
 
@@ -62,6 +62,8 @@ const AFTER: usize = 4;
 type Block = [u8; BEFORE + BLOCK + AFTER];
 /// Stands beside the text, as a byte that neither prose nor anchors have.
 const PAD: u8 = 0x7f;
+/// Room for the places of an ordinary text, so that it is not made bit by bit.
+pub(super) const PLACES_USUAL: usize = 128;
 /// Notes of several blocks.
 const NOTES: usize = 128;
 
