@@ -15,7 +15,8 @@ use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
 use crate::detect::bytes::tokens;
 use crate::detect::normalise::shadow::Shadow;
-use crate::detect::normalise::{encoded, escaped, leet, spaced};
+use crate::detect::normalise::spaced::{self, ClosedUp};
+use crate::detect::normalise::{encoded, escaped, leet};
 use crate::detect::prefilter::gates::{Set, is_in, members};
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Hits;
@@ -195,11 +196,11 @@ impl Pack {
             });
         }
         let closed = profile.spaced.then(|| spaced::closed_up(plain)).flatten();
-        for (text, places) in closed.into_iter().chain(spaced::without_hyphens(plain)) {
+        for ClosedUp { text, places, parts } in
+            closed.into_iter().chain(spaced::without_hyphens(plain))
+        {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
-            let whole = 0..text.len();
-            let parts = std::slice::from_ref(&whole);
-            self.run_obfuscated((&text, parts, steps_max), scan, |found| {
+            self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
                 let (first, last) = (place(found.start), place(found.end - 1) + 1);
                 // Where nothing was closed up the plain pass has the finding already.
                 (last - first > found.len()).then_some(first..last)
