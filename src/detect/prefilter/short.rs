@@ -50,26 +50,23 @@ const BEYOND: u8 = b'~';
 
 /// Case, and of ASCII what else prose can do without; all beyond ASCII is one.
 #[inline(always)]
-fn folded(byte: u8) -> u16 {
-    u16::from(byte_of_ascii(byte) & 0x1f)
+fn folded(byte: u8) -> u8 {
+    let byte = if byte > 0x7f { BEYOND } else { byte };
+    byte & 0x1f
 }
 
 /// The same of a byte in the middle, of which letters are told from digits and most signs: an
 /// anchor of signs would be worth a look at the letters that differ from them in that alone.
 #[inline(always)]
-fn folded_middle(byte: u8) -> u16 {
-    let byte = byte_of_ascii(byte);
-    u16::from(byte & 0x1f | (byte & 0x40) >> 1)
+fn folded_middle(byte: u8) -> u8 {
+    let byte = if byte > 0x7f { BEYOND } else { byte };
+    byte & 0x1f | (byte & 0x40) >> 1
 }
 
-#[inline(always)]
-fn byte_of_ascii(byte: u8) -> u8 {
-    if byte > 0x7f { BEYOND } else { byte }
-}
-
+/// The number of three folded bytes.
 #[inline(always)]
 fn number(first: u8, middle: u8, last: u8) -> u16 {
-    folded(first) | folded_middle(middle) << BITS | folded(last) << (2 * BITS + 1)
+    u16::from(first) | u16::from(middle) << BITS | u16::from(last) << (2 * BITS + 1)
 }
 
 impl ShortAnchors {
@@ -77,11 +74,13 @@ impl ShortAnchors {
     pub(super) fn enter(&mut self, bytes: &[u8], index: usize) {
         let offset = rarest_three(bytes, Frequencies::of_prose());
         let byte = |at: usize| bytes.get(offset + at).copied();
-        // A byte beside the anchor may be any: one of each folded form.
-        let last = byte(2).map_or(0..1 << BITS, |last| last..last + 1);
+        let first = folded(byte(0).unwrap_or_default());
+        let middle = folded_middle(byte(1).unwrap_or_default());
+        // A byte beside the anchor may be any.
+        let last = byte(2).map(folded).map_or(0..1 << BITS, |last| last..last + 1);
         for last in last {
             self.entries.push(ShortEntry {
-                three: number(byte(0).unwrap_or_default(), byte(1).unwrap_or_default(), last),
+                three: number(first, middle, last),
                 anchor: index as u16,
                 offset: offset as u8,
                 head: Head::of(bytes),
@@ -150,7 +149,9 @@ impl ShortAnchors {
 /// The numbers of the three bytes at each place; written so that the compiler makes vectors of it.
 #[inline(always)]
 fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
-    std::array::from_fn(|at| number(block[at], block[at + 1], block[at + 2]))
+    let folded: ShortBlock = std::array::from_fn(|at| folded(block[at]));
+    let middle: ShortBlock = std::array::from_fn(|at| folded_middle(block[at]));
+    std::array::from_fn(|at| number(folded[at], middle[at + 1], folded[at + 2]))
 }
 
 /// Which of these numbers are in the table, a bit each; without a branch, as in the sieve.
