@@ -20,6 +20,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+pub(super) use answers::told_object;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
