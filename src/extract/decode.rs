@@ -20,6 +20,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
+pub(super) use answers::told_object;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
@@ -315,12 +316,14 @@ pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// As `json_or_text`, but a text that is a bracketed Python literal becomes its value.
+/// As `json_or_text`, but a text that is a bracketed Python literal becomes its value, and one that
+/// Python prints of a dictionary with other objects in it its members.
 pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
-        Value::String(text) if is_bracketed(&text) || text.starts_with('(') => {
-            python_literal(text).unwrap_or_else(Value::String)
-        }
+        Value::String(text) if is_bracketed(&text) || text.starts_with('(') => python_literal(text)
+            .unwrap_or_else(|text| {
+                repr::members(&text).map_or_else(|| Value::String(text), Value::Map)
+            }),
         value => value,
     }
 }

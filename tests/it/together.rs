@@ -192,6 +192,38 @@ fn a_message_with_what_is_left_of_an_earlier_one_tells_of_no_group() {
 }
 
 #[test]
+fn messages_of_a_whole_run_are_rounds_one_after_another() {
+    let message = |name: &str| {
+        let call = json!({ "type": "tool_call", "id": name, "name": name, "arguments": {} });
+        json!({ "role": "assistant", "parts": [call] })
+    };
+    let said = json!([message("ask"), message("see"), message("pay")]).to_string();
+    let keys = json!({ "gen_ai.operation.name": "invoke_agent", "gen_ai.output.messages": said });
+    let mut run = span(0, None, "invoke_agent", keys);
+    run["startTimeUnixNano"] = json!("1000000");
+    run["endTimeUnixNano"] = json!("20000000");
+    let mut spans = vec![run];
+    for (at, name, times_ms) in [(1, "ask", (2, 5)), (2, "see", (4, 6)), (3, "pay", (7, 9))] {
+        let mut call = tool(at, Some(0), name, times_ms);
+        let id = json!({ "key": "tool_call.id", "value": { "stringValue": name } });
+        call["attributes"].as_array_mut().unwrap().push(id);
+        spans.push(call);
+    }
+    check(&spans, &["ask 1", "see 1", "pay 2"]);
+}
+
+#[test]
+fn calls_before_the_first_model_call_are_told_apart_by_time() {
+    let spans = [
+        tool(0, None, "a", (1, 3)),
+        tool(1, None, "b", (2, 4)),
+        tool(2, None, "c", (5, 6)),
+        model(3, None, (7, 9)),
+    ];
+    check(&spans, &["a 1", "b 1", "c 2"]);
+}
+
+#[test]
 fn message_order_is_that_of_the_message_whichever_span_began_first() {
     let resolver = resolver(Vec::new());
     let spans = asked_together(["pay", "ask", "see"], [5, 4, 3]);

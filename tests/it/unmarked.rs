@@ -163,6 +163,14 @@ fn an_output_tool_is_known_by_its_name_or_by_what_it_was_given() {
     }
     assert!(!check("final_resulting", object(), "ok", json!("Done."), true));
     assert!(check("submit", object(), "ok", object(), false));
+    // The text of the answer tells the object, or the framework says what the call was.
+    for told in ["{\"a\": 1}", "a=1", "Returning structured response: a=1"] {
+        assert!(check("submit", object(), "ok", json!(told), false), "{told}");
+        assert!(!check("submit", object(), "ok", json!(told), true), "{told}");
+    }
+    let told = "Successfully validated Trip structured output";
+    assert!(check("Trip", object(), told, json!(""), true));
+    assert!(!check("submit", object(), "ok", json!("a=2"), false));
     // The model was asked again, and wrote the answer itself.
     assert!(!check("submit", object(), "ok", object(), true));
     assert!(check("submit", json!({ "answer": "Fair." }), "ok", json!("Fair."), false));

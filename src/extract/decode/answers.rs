@@ -7,7 +7,7 @@
 
 use super::messages::Messages;
 use super::shapes::joined_text;
-use super::{Decoded, json_or_py_or_text};
+use super::{Decoded, json_or_py_or_text, repr};
 use crate::value::{Map, Value};
 
 /// Envelopes one within the other; what lies deeper stands for itself.
@@ -25,6 +25,9 @@ pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
     // A list of messages that holds none: nobody asked anything.
     match recorded(value, Speaker::User, 0) {
         Some(Decoded::Value(Value::List(items))) if items.is_empty() => None,
+        // Nor in no inputs at all, be they written as a text.
+        Some(Decoded::Value(Value::Map(map))) if map.is_empty() => None,
+        Some(Decoded::Value(Value::String(text))) if text == "{}" => None,
         asked => asked,
     }
 }
@@ -53,6 +56,24 @@ fn said(value: Value<'_>) -> Messages<'_> {
     match json_or_py_or_text(value) {
         Value::String(_) => Messages::default(),
         value => Messages::read(value),
+    }
+}
+
+/// What LangChain's tool for structured answers gives back before what it prints of the answer.
+const RETURNING: &str = "Returning structured response: ";
+
+/// The object that the text of an answer tells: its JSON, or what Python prints of it.
+pub(in super::super) fn told_object(text: &str) -> Option<Value<'static>> {
+    let text = text.strip_prefix(RETURNING).unwrap_or(text);
+    let told = match json_or_py_or_text(Value::from(text.to_owned())) {
+        Value::Map(mut map) if map.len() == 1 && map.get("structured_response").is_some() => {
+            map.remove("structured_response")?
+        }
+        told => told,
+    };
+    match told {
+        told @ Value::Map(_) => Some(told),
+        told => repr::fields(told.as_str()?).map(Value::Map),
     }
 }
 
@@ -174,6 +195,13 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     }
     if is_function_call(&map) {
         return Ok(function_arguments(map));
+    }
+    // What the Vercel AI SDK and Mastra give back beside all that they know of the run.
+    if speaker == Speaker::Agent
+        && ["text", "object", "files"].into_iter().all(|key| map.get(key).is_some())
+    {
+        let object = map.remove("object").filter(|object| !object.is_null());
+        return object.or_else(|| map.remove("text")).ok_or(map);
     }
     // LangWatch tells the kind of a value beside it.
     if map.len() == 2 && map.get("type").is_some_and(|kind| kind.as_str().is_some()) {

@@ -12,9 +12,21 @@ const DEPTH_MAX: usize = 8;
 /// of a literal; what is still deeper is read item by item at once.
 const TRIES_MAX: usize = 4;
 
+/// What stands before a field where each is on a line of its own.
+const BLANKS: [char; 2] = [' ', '\n'];
+
 /// The fields of an object that a text prints; `None` if it prints none. Linear in the text.
 pub(super) fn fields(text: &str) -> Option<Map<'static>> {
     FieldReader { tries: text.len().saturating_mul(TRIES_MAX) }.read(text.trim(), 0)
+}
+
+/// The members of a dictionary that a text prints and that is no literal: a value of it is such an
+/// object, or another whose form says nothing of its parts.
+pub(super) fn members(text: &str) -> Option<Map<'static>> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let may_be = inner.starts_with('\'');
+    let reader = || FieldReader { tries: text.len().saturating_mul(TRIES_MAX) };
+    may_be.then(|| reader().members(inner, 0)).flatten()
 }
 
 /// Whether a text begins like such an object.
@@ -51,6 +63,7 @@ impl FieldReader {
             Some(b'(') => text.get(name + 1..)?.strip_suffix(')')?,
             _ => text,
         };
+        rest = rest.trim_start_matches(BLANKS);
         let mut entries = Vec::new();
         while !rest.is_empty() {
             let (key, behind) = rest.split_once('=')?;
@@ -74,6 +87,9 @@ impl FieldReader {
             [b'[', .., b']'] | [b'(', .., b')'] if depth < DEPTH_MAX => {
                 self.items(&text[1..text.len() - 1], depth + 1).map(Value::List)
             }
+            [b'{', .., b'}'] if depth < DEPTH_MAX => {
+                self.members(&text[1..text.len() - 1], depth + 1).map(Value::Map)
+            }
             _ => self.read(text, depth + 1).map(Value::Map),
         };
         found.unwrap_or_else(|| Value::String(Cow::Owned(text.to_owned())))
@@ -90,6 +106,24 @@ impl FieldReader {
             self.tries -= text.len();
         }
         literal
+    }
+
+    /// The members of a dictionary that is no literal.
+    fn members(&mut self, text: &str, depth: usize) -> Option<Map<'static>> {
+        let (mut rest, mut entries) = (text.trim(), Vec::new());
+        while !rest.is_empty() {
+            if !rest.starts_with(['\'', '"']) {
+                return None;
+            }
+            let end = quote_end(rest.as_bytes(), 0)?;
+            let key = python::parse_literal(rest.get(..=end)?)?;
+            let behind = rest.get(end + 1..)?.trim_start().strip_prefix(':')?;
+            let end = value_end(behind, ValueEnd::Comma)?;
+            let value = self.value(&behind[..end], depth);
+            entries.push((Cow::Owned(key.as_str()?.to_owned()), value));
+            rest = behind[end..].trim_start_matches([',', ' ', '\n']);
+        }
+        Some(Map::from_entries(entries))
     }
 
     /// The items of a list that is no literal.
@@ -119,9 +153,9 @@ fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
             b')' | b']' | b'}' => (depth, separator) = (depth.checked_sub(1)?, None),
             _ if depth > 0 => {}
             // Of several side by side the first one tells.
-            b',' | b' ' if matches!(before, b',' | b' ') => {}
+            b',' | b' ' | b'\n' if matches!(before, b',' | b' ' | b'\n') => {}
             b',' if wanted == ValueEnd::Comma => return Some(at),
-            b',' | b' ' => separator = Some(at),
+            b',' | b' ' | b'\n' => separator = Some(at),
             b'=' if wanted == ValueEnd::Field && is_name(before) && separator.is_some() => {
                 return separator;
             }
@@ -178,9 +212,28 @@ mod tests {
             "a=[B(c=1),  D(e='f, g')] h=<object at 0x7f>",
             r#"{"a":[{"c":1},{"e":"f, g"}],"h":"<object at 0x7f>"}"#,
         );
+        check(
+            "P(\n  f=C(\n    args={\n      'a': 1\n    },\n    id='c'\n  )\n)",
+            r#"{"f":{"args":{"a":1},"id":"c"}}"#,
+        );
         check("a=1 and b=2", r#"{"a":"1 and","b":2}"#);
         for text in ["plain words", "f(x)", "a='open", "x = 1", ""] {
             check(text, "nothing");
+        }
+    }
+
+    #[test]
+    fn members_of_dictionaries_that_are_no_literals_are_read() {
+        for (text, expected) in [
+            ("{'out': ValueError('only 3, x')}", r#"{"out":"ValueError('only 3, x')"}"#),
+            ("{'a': {'b': M(c=1), 'd': [M(e='f')]}}", r#"{"a":{"b":{"c":1},"d":[{"e":"f"}]}}"#),
+            ("{'a': 1, b}", "nothing"),
+            ("{'a': M(1}", "nothing"),
+            ("{M(a=1)}", "nothing"),
+            (r#"{"a": cut"#, "nothing"),
+        ] {
+            let found = members(text).map(|map| Value::Map(map).to_string());
+            assert_eq!(found.as_deref().unwrap_or("nothing"), expected, "{text}");
         }
     }
 

@@ -35,7 +35,8 @@ pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
 }
 
 /// Keys under which decorators record what a function returned.
-const RETURNED: [&str; 6] = ["result", "output", "value", "return_value", "__default__", "default"];
+const RETURNED: [&str; 7] =
+    ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
 
 /// An object that holds what a function returned and nothing else: that.
 pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
@@ -136,7 +137,8 @@ pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
 }
 
-/// `[{json: x}]`: x, as Bedrock's tool results hold it; of Cohere's one document its data.
+/// `[{json: x}]`: x, as Bedrock's tool results hold it, without what Strands puts around what is no
+/// object; of Cohere's one document its data.
 fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     if let [Value::Map(map)] = &mut blocks[..]
         && let Some(Value::Map(document)) = map.get("document")
@@ -145,7 +147,13 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
         return json_or_text(data.clone());
     }
     match &mut blocks[..] {
-        [Value::Map(map)] if map.len() == 1 => map.remove("json").unwrap_or(Value::List(blocks)),
+        [Value::Map(map)] if map.len() == 1 => match map.remove("json") {
+            Some(Value::Map(mut map)) if map.len() == 1 && map.get("$value").is_some() => {
+                map.remove("$value").unwrap_or_default()
+            }
+            Some(value) => value,
+            None => Value::List(blocks),
+        },
         _ => Value::List(blocks),
     }
 }
@@ -181,8 +189,18 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     }
     let is_tool = map.get("type").and_then(Value::as_str) == Some("tool");
     let flag = map.get("isError").or_else(|| map.get("is_error"));
-    if matches!((map.get("content"), flag), (Some(Value::List(_)), Some(Value::Bool(_)))) {
+    let is_list = map.get("content").is_some_and(|content| content.as_list().is_some());
+    if is_list && matches!(flag, Some(Value::Bool(_))) {
         return Ok(map);
+    }
+    // As Bedrock's interface has it, and Strands within.
+    if is_list && let Some(id) = map.get("toolUseId").cloned() {
+        map.insert("tool_call_id", id);
+        return Ok(map);
+    }
+    // LangWatch tells the kind of a value beside it.
+    if map.len() == 2 && map.get("type").is_some() && map.get("value").is_some() {
+        return tool_message_fields(map.remove("value").unwrap_or_default());
     }
     if is_message(&map) || (is_tool && map.get("content").is_some()) {
         return Ok(map);

@@ -84,6 +84,11 @@ fn tool_messages_are_read_in_every_shape() {
         check("tool_message.tool_call_id", text, r#""c""#);
         check("tool_message.error", text, r#"{"a":1}"#);
     }
+    let strands = r#"{"toolUseId":"c","status":"error","content":[{"text":"{\"a\":1}"}]}"#;
+    check("tool_message", strands, r#"{"a":1}"#);
+    check("tool_message.tool_call_id", strands, r#""c""#);
+    check("tool_message.error", strands, r#"{"a":1}"#);
+    check("tool_message", &format!(r#"{{"type":"json","value":{strands}}}"#), r#"{"a":1}"#);
     check("tool_message", "plain", r#""plain""#);
     check("tool_message.tool_call_id", "plain", "nothing");
     check("tool_message.error", r#"{"content":"x","tool_call_id":"c"}"#, "nothing");
@@ -123,6 +128,20 @@ fn calls_and_results_are_found_in_every_message_shape() {
         r#"{"messages":[[{"type":"ai","data":{"content":"","tool_calls":[{"name":"f",
             "args":{"a":1},"id":"c","type":"tool_call"}]}},
             {"type":"tool","data":{"content":"r","tool_call_id":"c"}}]]}"#,
+        r#"[{"role":"assistant","parts":[{"type":"server_tool_call","id":"c","name":"f",
+            "server_tool_call":{"type":"f","a":1}},{"type":"server_tool_call_response","id":"c",
+            "server_tool_call_response":"r"}]}]"#,
+        r#"[{"role":"model","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"a":1}}}]},
+            {"role":"user","tool_call_id":"c","content":"r"}]"#,
+        r#"[{"role":"model","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"a":1}}}]},
+            {"role":"user","content":
+            "{\"parts\":[{\"function_response\":{\"id\":\"c\",\"response\":\"r\"}}]}"}]"#,
+        r#"{"candidates":[{"content":{"parts":[{"text":"So."}],"role":"model"}}],
+            "automatic_function_calling_history":[{"parts":[{"function_call":{"id":"b","name":"f",
+            "args":{}}}],"role":"model"},{"parts":[{"text":"Do."}]},
+            {"parts":[{"function_call":{"id":"c","name":"f","args":{"a":1}}}],"role":"model"},
+            {"parts":[{"function_response":{"name":"f","response":{"result":"r"}}}],
+            "role":"user"}]}"#,
         r#"[{"message":{"role":"assistant","tool_calls":[{"tool_call":{"id":"c",
             "function":{"name":"f","arguments":"{\"a\":1}"}}}]}},
             {"message":{"role":"tool","tool_call_id":"c","content":"r"}}]"#,
@@ -145,6 +164,22 @@ fn the_last_texts_of_user_and_model_are_found() {
             {"role":"user","parts":[{"type":"text","content":"b"}]}]"#,
         r#""b""#,
     );
+    check(
+        "user_text",
+        r#"[{"role":"user","parts":[{"type":"blob","modality":"image","content":"aGk="},
+            {"type":"text","content":"b"},{"type":"uri","uri":"u","content":"u"}]}]"#,
+        r#""b""#,
+    );
+    check(
+        "assistant_text",
+        r#"[{"role":"assistant","parts":[{"type":"text","content":"b"},
+            {"type":"reasoning","content":"so it is"}]}]"#,
+        r#""b""#,
+    );
+    check("user_text", r#"[{"role":"user","content":"{}"}]"#, "nothing");
+    check("user_text", "{}", "nothing");
+    let run = r#"{"text":"{\"a\":1}","object":{"a":1},"files":[]}"#;
+    check("assistant_text", run, r#"{"a":1}"#);
     check("user_text", "plain", r#""plain""#);
     check("user_text", r#"{"task":"do it","stream":false}"#, r#""do it""#);
     check(

@@ -82,7 +82,7 @@ pub(super) fn requested<'a>(
             let mut asked = LlmCall::new(plan, call.clone(), found);
             (asked.span, asked.time_ns) = (span, time_ns);
             asked.is_repeated = before.is_none();
-            asked.asked = Asked { order: requested.len() as u32, message, time_ns };
+            asked.asked = Asked { order: requested.len() as u32, message, time_ns, part: 0 };
             requested.push(asked);
         }
         message += 1;

@@ -59,11 +59,13 @@ pub(super) struct Asked {
     pub(super) message: u32,
     /// When the model had answered, Unix nanoseconds; 0 where that is not known.
     pub(super) time_ns: u64,
+    /// Which of several messages of a model it is, where they stand in one list.
+    pub(super) part: u32,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { order: u32::MAX, message: u32::MAX, time_ns: 0 }
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, part: 0 }
     }
 }
 
@@ -194,18 +196,37 @@ pub(super) fn requested<'a>(
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let (mut message, mut last) = (0, None);
+    let is_guess = |source: u16| {
+        plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
+    };
     for ModelOutput { found, calls: known } in outputs {
         let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
-        for call in known.unwrap_or_else(read) {
-            if says_again(&mut calls, (span, source), &call, effort) {
+        let (answered, begins) = known.map_or_else(read, |calls| (calls, Vec::new()));
+        for (at, call) in answered.into_iter().enumerate() {
+            if let Some(known) = says_again(&mut calls, (span, source), &call, effort) {
+                // An outer span may tell of it once more, by the id that it now has.
+                if let Some(id) = call.id {
+                    places.entry(id).or_insert(known);
+                }
                 continue;
             }
+            let key = (span, start_ns, call.turn);
+            let part = begins.partition_point(|begin| *begin <= at) as u32;
+            let mut number = || {
+                message += u32::from(last.replace(key) != Some(key));
+                message
+            };
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
-                let other = places.get(id).and_then(|at| calls.get(*at));
-                if other.is_some_and(|other| !other.is_other(&call, span, time_ns)) {
+                let other = places.get(id).and_then(|at| calls.get_mut(*at));
+                if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
+                    // What is known to be a message tells better what it holds than a guess.
+                    if is_guess(other.source) && !is_guess(source) {
+                        let asked = Asked { message: number(), time_ns, part, ..other.asked };
+                        (other.asked, other.source) = (asked, source);
+                    }
                     continue;
                 }
                 places.insert(id.clone(), calls.len());
@@ -219,43 +240,45 @@ pub(super) fn requested<'a>(
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            let key = (span, start_ns, call.turn);
-            message += u32::from(last.replace(key) != Some(key));
-            let asked = Asked { order: calls.len() as u32, message, time_ns };
+            let asked = Asked { order: calls.len() as u32, message: number(), time_ns, part };
             calls.push(LlmCall { asked, ..LlmCall::of(dialect, call, (span, time_ns, source)) });
         }
     }
     calls
 }
 
-/// The calls that a model asked for in an answer. What is only guessed to be one and holds what
+/// The calls that a model asked for in an answer, and how many stand before each message. What is only guessed to be one and holds what
 /// users or tools said is a history, and goes to the inputs.
 fn answered<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
     inputs: &mut Vec<FoundValue<'a>>,
     effort: &Effort,
-) -> Vec<MessageCall<'a>> {
-    let guessed = found.is_fallback(plan).then(|| found.clone());
-    let Some(messages) = read_messages(plan, found, effort) else { return Vec::new() };
-    if let Some(found) = guessed
-        && (messages.user.is_some() || !messages.results.is_empty())
-    {
+) -> (Vec<MessageCall<'a>>, Vec<usize>) {
+    let is_guessed = found.is_fallback(plan);
+    let read = read_messages(plan, found.clone(), effort);
+    let Some(messages) = read else { return Default::default() };
+    let has_results = !messages.results.is_empty();
+    if is_guessed && (messages.user.is_some() || has_results) {
         inputs.push(found);
-        return Vec::new();
+        return Default::default();
     }
-    messages.calls
+    // What ran where the model does, or in its library, stands in the answer with its results.
+    if has_results {
+        inputs.push(found);
+    }
+    (messages.calls, messages.begins)
 }
 
-/// Whether another source has given the same call of the same model call, which takes what it
-/// lacks.
+/// The place of the same call of the same model call that another source has given, which takes what
+/// it lacks.
 fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,
     effort: &Effort,
-) -> bool {
-    let is_same = |known: &&mut LlmCall<'a>| {
+) -> Option<usize> {
+    let is_same = |known: &LlmCall<'a>| {
         known.span == span
             && known.source != source
             && known.call.name == call.name
@@ -267,14 +290,15 @@ fn says_again<'a>(
             }
     };
     let near = calls.len().saturating_sub(WINDOW);
-    let Some(known) = calls[near..].iter_mut().find(is_same) else { return false };
+    let place = near + calls[near..].iter().position(is_same)?;
+    let known = calls.get_mut(place)?;
     if known.call.id.is_none() {
         known.call.id.clone_from(&call.id);
     }
     if known.call.arguments == Decoded::Value(Value::Null) {
         known.call.arguments.clone_from(&call.arguments);
     }
-    true
+    Some(place)
 }
 
 /// Whether a text may hold a tool call, or its result: every shape of one has one of these words,

@@ -1,14 +1,22 @@
 //! Output tools: a framework's own way to return a structured answer by a tool call. The call's
 //! arguments are the final output.
 //!
-//! A call is told to be one by a name that a dialect knows; or by its arguments, where they are the
-//! final output: of a call that only a model's message holds, and of the last call on a span after
+//! A call is told to be one by a name that a dialect knows; by what its framework gives back for it;
+//! or by its arguments, where they are the final output, as it is or as its text tells it: of a call that only a model's message holds, and of the last call on a span after
 //! which no model was asked again, since then nobody else can have written the answer.
 
+use std::cell::LazyCell;
+
+use super::super::decode::told_object;
 use super::plan::ReadingPlan;
 use super::tree::Tree;
 use crate::model::{Content, Origin, ToolCall, Trajectory};
 use crate::value::{Map, Value};
+
+/// How what a framework gives back for an answer that a call returned begins and ends: Strands
+/// Agents, LangChain.
+const GIVEN_BACK: [(&str, &str); 2] =
+    [("Successfully validated ", " structured output"), ("Returning structured response: ", "")];
 
 /// Members that hold an answer which is no object.
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
@@ -24,13 +32,17 @@ pub(super) fn mark(
     let Trajectory { tool_calls, final_output, agent_name, .. } = trajectory;
     let last = tool_calls.len().checked_sub(1)?;
     let is_named = |tool: &str| plan.output_tools.iter().any(|name| names(name, tool));
+    // The answer is only decoded where a call may have given it.
+    let answer =
+        LazyCell::new(|| -> Option<Answer<'_, '_>> { Some(Answer::of(final_output.value()?)) });
     for (at, call) in tool_calls.iter_mut().enumerate() {
-        // The answer is only decoded where a call may have given it.
+        let answer = || LazyCell::force(&answer).as_ref();
         call.is_output = is_named(&call.name)
+            || is_given_back(call)
             || match call.origin {
-                Origin::Llm => final_output.value().is_some_and(|answer| is_answer(call, answer)),
+                Origin::Llm => answer().is_some_and(|answer| answer.is_of(call)),
                 Origin::Span if at == last && is_end(tree, call) => {
-                    final_output.value().is_some_and(|answer| gives(call, answer))
+                    answer().is_some_and(|answer| answer.is_given_by(call))
                 }
                 Origin::Span => false,
             };
@@ -64,19 +76,39 @@ fn names(name: &str, tool: &str) -> bool {
     }
 }
 
-/// Whether the arguments of a call are the answer, an object.
-fn is_answer(call: &ToolCall<'_>, answer: &Value<'_>) -> bool {
-    let is_object = answer.as_map().is_some_and(|map| !map.is_empty());
-    is_object && call.arguments.value() == Some(answer)
+/// Whether what a call gave back is what a framework says of an answer.
+fn is_given_back(call: &ToolCall<'_>) -> bool {
+    let Some(text) = call.result.value().and_then(Value::as_str) else { return false };
+    GIVEN_BACK.iter().any(|(begin, end)| text.starts_with(begin) && text.ends_with(end))
 }
 
-/// Whether the arguments of a call on a span are the answer, or hold an answer that is a text; a
-/// tool that gives back such a text is none.
-fn gives(call: &ToolCall<'_>, answer: &Value<'_>) -> bool {
-    let Some(arguments) = call.arguments.value() else { return false };
-    let is_text = answer.as_str().is_some_and(|text| !text.is_empty());
-    let is_said = || unwrapped(call, arguments) == answer && call.result.value() != Some(answer);
-    is_answer(call, answer) || is_text && is_said()
+/// The final output, and the object that its text tells.
+struct Answer<'v, 'a> {
+    value: &'v Value<'a>,
+    told: Option<Value<'static>>,
+}
+
+impl<'v, 'a> Answer<'v, 'a> {
+    fn of(value: &'v Value<'a>) -> Self {
+        Self { value, told: value.as_str().and_then(told_object) }
+    }
+
+    /// Whether the arguments of a call are the answer, an object.
+    fn is_of(&self, call: &ToolCall<'_>) -> bool {
+        let object = self.told.as_ref().unwrap_or(self.value);
+        let is_object = object.as_map().is_some_and(|map| !map.is_empty());
+        is_object && call.arguments.value() == Some(object)
+    }
+
+    /// Whether the arguments of a call on a span are the answer, or hold an answer that is a text;
+    /// a tool that gives back such a text is none.
+    fn is_given_by(&self, call: &ToolCall<'_>) -> bool {
+        let Some(arguments) = call.arguments.value() else { return false };
+        let is_text = self.value.as_str().is_some_and(|text| !text.is_empty());
+        let is_said =
+            || unwrapped(call, arguments) == self.value && call.result.value() != Some(self.value);
+        self.is_of(call) || is_text && is_said()
+    }
 }
 
 /// Whether no model was asked for anything after the call had begun.

@@ -1,7 +1,7 @@
 //! Who wrote a message, and what it says.
 
 use super::super::api::{kind, part_kind};
-use super::block_text;
+use super::{block_text, repr};
 use crate::value::{Map, Value};
 
 /// Who wrote a message.
@@ -29,9 +29,51 @@ pub(super) fn has_content(map: &Map<'_>) -> bool {
     has(map) || inner("data") || inner("kwargs")
 }
 
-/// Whether an object is a message of a user.
+/// Whether an object is a message of a user, or what Python prints of one.
 pub(super) fn is_users(value: &Value<'_>) -> bool {
-    value.as_map().and_then(author) == Some(Author::User)
+    let written_by = match value {
+        Value::String(text) => repr::fields(text).as_ref().and_then(author),
+        value => value.as_map().and_then(author),
+    };
+    written_by == Some(Author::User)
+}
+
+/// Whether a message is a user's and has words, or says of nobody that he wrote it: results of tools
+/// may be sent in the user's name too.
+pub(super) fn asks(value: &Value<'_>) -> bool {
+    let says = |part: &Value<'_>| {
+        let text = part.get("text").and_then(Value::as_str).or_else(|| block_text(part));
+        text.is_some_and(|text| !text.is_empty())
+    };
+    let has = |key| match value.get(key) {
+        Some(Value::List(parts)) => parts.iter().any(says),
+        Some(part) => says(part),
+        None => false,
+    };
+    let may_be_users = value.as_map().and_then(author).is_none_or(|by| by == Author::User);
+    may_be_users && ["parts", "content"].into_iter().any(has)
+}
+
+/// Kinds of parts that hold what nobody says: what a model thinks, and data beside the words.
+const UNSAID: [&str; 12] = [
+    "reasoning",
+    "thinking",
+    "redacted_thinking",
+    "compaction",
+    "blob",
+    "uri",
+    "file",
+    "image",
+    "audio",
+    "video",
+    "document",
+    "media",
+];
+
+/// Whether an object is a part of somebody's message that is not said.
+pub(super) fn is_unsaid(map: &Map<'_>, outer: Author) -> bool {
+    matches!(outer, Author::User | Author::Assistant)
+        && kind(map).is_some_and(|kind| UNSAID.contains(&kind))
 }
 
 /// Who wrote a message, if the object is one.

@@ -5,10 +5,12 @@
 //! Gemini, LangChain, OpenInference and others, and as Python prints them.
 
 mod author;
+mod tool;
 
 use std::borrow::Cow;
 
-use self::author::{Author, author, has_content, is_users, part_text};
+use self::author::{Author, author, has_content, is_unsaid, is_users, part_text};
+use self::tool::{is_error, names_call, rounds_before};
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::waiting::WaitingCalls;
 use super::{Decoded, api, is_bracketed, json_or_text, repr};
@@ -77,6 +79,8 @@ pub(crate) struct Messages<'a> {
     pub has_author: bool,
     /// How many results stand before the last message of a model.
     behind_model: usize,
+    /// How many calls stand before each message of a model.
+    pub begins: Vec<usize>,
 }
 
 impl<'a> Messages<'a> {
@@ -133,7 +137,7 @@ impl<'a> Messages<'a> {
             }
             Value::String(text) => match printed(&text, author) {
                 Some(map) => self.map(map, author, depth + 1),
-                None => self.text(text, author),
+                None => self.text(text, author, depth),
             },
             _ => {}
         }
@@ -147,7 +151,7 @@ impl<'a> Messages<'a> {
             let texts: Vec<&str> = texts.collect();
             if !texts.is_empty() {
                 let joined = texts.concat();
-                self.text(Cow::Owned(joined), author);
+                self.text(Cow::Owned(joined), author, depth);
             }
             for item in items.into_iter().filter(|item| !is_text(item)) {
                 self.walk(item, author, depth + 1);
@@ -159,7 +163,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn text(&mut self, text: Cow<'a, str>, author: Author) {
+    fn text(&mut self, text: Cow<'a, str>, author: Author, depth: usize) {
         // Content that is a list of blocks may be written as a text.
         let text = if text.starts_with("[{\"") && author != Author::Unknown {
             match json_or_text(Value::from(&*text)).as_list().and_then(joined_text) {
@@ -168,6 +172,13 @@ impl<'a> Messages<'a> {
             }
         } else {
             text
+        };
+        let text = match author {
+            Author::User => match self.replies(text, depth) {
+                Some(text) => text,
+                None => return,
+            },
+            _ => text,
         };
         match author {
             Author::User => {
@@ -192,19 +203,25 @@ impl<'a> Messages<'a> {
         self.has_author |= own_author.is_some();
         if own_author == Some(Author::Assistant) {
             self.behind_model = self.results.len();
+            self.begins.push(self.calls.len());
         }
-        if author == Author::Tool && self.tool_message(&mut map) {
+        let is_reply =
+            author == Author::Tool || own_author == Some(Author::User) && names_call(&map);
+        if is_reply && self.tool_message(&mut map) || is_unsaid(&map, outer) {
             return;
         }
         if let Some(text) = part_text(&map) {
             match printed(text, author) {
                 Some(map) => self.map(map, author, depth + 1),
-                None => self.text(Cow::Owned(text.to_owned()), author),
+                None => self.text(Cow::Owned(text.to_owned()), author, depth),
             }
             return;
         }
         let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
         let before = (self.calls.len(), self.spoken);
+        if let Some(rounds) = rounds_before(&mut map) {
+            self.list(rounds, author, depth + 1);
+        }
         // In the order in which they are to be read: a message's text before its calls.
         for key in ENVELOPES {
             if let Some(inner) = map.remove(key) {
@@ -306,6 +323,7 @@ impl<'a> Messages<'a> {
         let value = ["response", "result", "output", "content", "outputs"]
             .into_iter()
             .find_map(|key| map.remove(key))
+            .or_else(|| map.remove("server_tool_call_response").map(untyped))
             .unwrap_or_default();
         self.push_result(id, name, value, is_error);
         true
@@ -344,37 +362,6 @@ impl<'a> Messages<'a> {
         };
         self.results.push(MessageResult { id, call, value: message_result(value), is_error });
     }
-
-    /// A message of the role `tool` that names its call.
-    fn tool_message(&mut self, map: &mut Map<'a>) -> bool {
-        for inner in ["data", "kwargs"] {
-            if let Some(Value::Map(fields)) = map.get(inner)
-                && fields.get("tool_call_id").is_some()
-                && let Some(Value::Map(mut fields)) = map.remove(inner)
-            {
-                return self.tool_message(&mut fields);
-            }
-        }
-        let is_error = is_error(map);
-        // A log event of a tool message carries the call's id as `id`.
-        let beside = |map: &Map<'a>| {
-            let id = map.get("additional_kwargs")?.get("tool_call_id")?.as_str()?;
-            Some(Cow::Owned(id.to_owned()))
-        };
-        let id = take_text(map, &["tool_call_id", "id"]).or_else(|| beside(map));
-        let is_content = |key: &&str| {
-            map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
-        };
-        let Some(key) =
-            ["content", "_content", "contents", "output", "blocks"].into_iter().find(is_content)
-        else {
-            return false;
-        };
-        let name = take_text(map, &NAMES);
-        let value = map.remove(key).unwrap_or_default();
-        self.push_result(id, name, unwrap_contents(value), is_error);
-        true
-    }
 }
 
 /// Keys of the tool that a result is of.
@@ -385,21 +372,24 @@ fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
     match map.remove("tool_input") {
         Some(Value::String(text)) if text.contains("\"<nested>\"") => Decoded::Unreadable(text),
         Some(input) => message_arguments(input),
-        None => Decoded::Value(Value::Null),
+        None => match map.remove("server_tool_call") {
+            Some(told) => Decoded::Value(untyped(told)),
+            None => Decoded::Value(Value::Null),
+        },
     }
+}
+
+/// What is told of a call or a result without the kind of tool that it is of.
+fn untyped(mut told: Value<'_>) -> Value<'_> {
+    if let Value::Map(map) = &mut told {
+        map.remove("type");
+    }
+    told
 }
 
 /// Whether a list holds a message of a user.
 fn is_chat(items: &[Value<'_>]) -> bool {
     items.iter().any(is_users)
-}
-
-/// Whether the content of a tool's message is a list of results that name their calls themselves.
-fn holds_results(content: &Value<'_>) -> bool {
-    let Some(items) = content.as_list() else { return false };
-    let prints_result = |item: &Value<'_>| item.as_str().is_some_and(repr::may_print_fields);
-    let holds_result = |map: &Map<'_>| api::is_result(map) || api::result_in(map).is_some();
-    items.iter().any(|item| item.as_map().is_some_and(holds_result) || prints_result(item))
 }
 
 /// Keys under which messages, or parts of them, stand.
@@ -436,13 +426,6 @@ const ENVELOPES: [&str; 29] = [
     "result",
 ];
 
-fn is_error(map: &Map<'_>) -> bool {
-    let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
-    let flag = flag || map.get("error") == Some(&Value::Bool(true));
-    flag || map.get("status").and_then(Value::as_str) == Some("error")
-        || api::part_kind(map) == Some("retry-prompt")
-}
-
 /// The object that a text prints: a message of any author, or the call of a model.
 fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     let may = match author {
@@ -463,22 +446,6 @@ fn prints_call(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let name = &text[..name.count()];
     name.ends_with("Call") && text[name.len()..].starts_with('(') && text.ends_with(')')
-}
-
-/// OpenInference wraps each block once more.
-fn unwrap_contents(value: Value<'_>) -> Value<'_> {
-    match value {
-        Value::List(items) => Value::List(
-            items
-                .into_iter()
-                .map(|item| match item {
-                    Value::Map(mut map) => map.remove("message_content").unwrap_or(Value::Map(map)),
-                    item => item,
-                })
-                .collect(),
-        ),
-        value => value,
-    }
 }
 
 fn take_text<'a>(map: &mut Map<'a>, keys: &[&str]) -> Option<Cow<'a, str>> {

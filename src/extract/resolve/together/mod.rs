@@ -4,7 +4,8 @@
 //! agent made between two of its model calls are ([`turns`]); where the agent has no model spans,
 //! those that overlap in time. Calls that start in the same instant always are: clocks that count
 //! milliseconds tell no more of them. A call whose span is within another call's span follows that
-//! one all the same. A message between whose calls the agent made others is none of one reply, and
+//! one all the same. Several messages in one list, on a span that the calls were made within, are
+//! rounds one after another unless their calls overlap. A message between whose calls the agent made others is none of one reply, and
 //! tells of no group. Inside a group the calls are listed in the order of the message, without one
 //! by what the telemetry says: start, end, name, span. Who judges must not read an order into that.
 
@@ -132,7 +133,21 @@ fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) 
     let is_one = |at: &u32| asked(at) != NONE && !mixed.contains(&asked(at));
     let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(is_one).collect();
     asked_for.sort_by_key(asked);
-    sets.join_runs(&asked_for, |one, next| asked(&one) == asked(&next));
+    sets.join_runs(&asked_for, |one, next| {
+        asked(&one) == asked(&next) && !is_later_round(calls, places, one as usize, next as usize)
+    });
+}
+
+/// Whether a call was made after the one before it in a list of several messages of a model: an
+/// agent's span that lasts as long as its calls tells all that the model said, round after round.
+fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next: usize) -> bool {
+    let is_within = |at: usize| {
+        calls[at].origin == Origin::Span && calls[at].start_ns < places[at].asked.time_ns
+    };
+    places[one].asked.part != places[next].asked.part
+        && is_within(one)
+        && is_within(next)
+        && calls[one].end_ns.wrapping_sub(1) < calls[next].start_ns
 }
 
 /// Messages that hold what is left of an earlier one: their calls began before the reply was there,
@@ -165,10 +180,11 @@ fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> 
     mixed
 }
 
-/// Calls of one instant.
+/// Calls of one instant; of those that messages alone tell of only the answer's is known.
 fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
     let start = |at: &u32| calls[*at as usize].start_ns;
-    let mut by_start: Vec<u32> = (0..calls.len() as u32).collect();
+    let is_on_span = |at: &u32| calls[*at as usize].origin == Origin::Span;
+    let mut by_start: Vec<u32> = (0..calls.len() as u32).filter(is_on_span).collect();
     by_start.sort_by_key(start);
     sets.join_runs(&by_start, |one, next| start(&one) == start(&next));
 }

@@ -5,7 +5,8 @@
 //! calls as well as tool calls; spans beside each other that name one agent and hold only one of
 //! both are parts of one run. What happens within a call is a run of its own. A model span that is
 //! the only one of its run and lasts longer than a call is no turn: it is the whole conversation of
-//! a library that asks again by itself, so such calls are told apart by time.
+//! a library that asks again by itself, so such calls are told apart by time; so are those before
+//! the first model span, which tells of the answer alone.
 
 use hashbrown::HashMap;
 
@@ -63,6 +64,11 @@ pub(super) fn join(
             continue;
         };
         let turn = models.partition_point(|(start, _)| *start <= call.start_ns);
+        // The model spans do not tell who asked for what was made before the first of them.
+        if turn == 0 && !is_told {
+            without_models.push(at);
+            continue;
+        }
         let first = *turns.entry((scope, turn)).or_insert(at);
         if !is_told {
             sets.join(first, at);

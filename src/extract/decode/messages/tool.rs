@@ -1,0 +1,105 @@
+//! Messages with what a tool gave back, whoever is said to have written them.
+
+use std::borrow::Cow;
+
+use super::super::{api, json_or_text, repr};
+use super::author::{Author, asks};
+use super::{Messages, NAMES, take_text};
+use crate::value::{Map, Value};
+
+impl<'a> Messages<'a> {
+    /// A message of the role `tool` that names its call.
+    pub(super) fn tool_message(&mut self, map: &mut Map<'a>) -> bool {
+        for inner in ["data", "kwargs"] {
+            if let Some(Value::Map(fields)) = map.get(inner)
+                && fields.get("tool_call_id").is_some()
+                && let Some(Value::Map(mut fields)) = map.remove(inner)
+            {
+                return self.tool_message(&mut fields);
+            }
+        }
+        let is_error = is_error(map);
+        // A log event of a tool message carries the call's id as `id`.
+        let beside = |map: &Map<'a>| {
+            let id = map.get("additional_kwargs")?.get("tool_call_id")?.as_str()?;
+            Some(Cow::Owned(id.to_owned()))
+        };
+        let id = take_text(map, &["tool_call_id", "id"]).or_else(|| beside(map));
+        let is_content = |key: &&str| {
+            map.get(key).is_some_and(|content| id.is_some() || !holds_results(content))
+        };
+        let Some(key) =
+            ["content", "_content", "contents", "output", "blocks"].into_iter().find(is_content)
+        else {
+            return false;
+        };
+        let name = take_text(map, &NAMES);
+        let value = map.remove(key).unwrap_or_default();
+        self.push_result(id, name, unwrap_contents(value), is_error);
+        true
+    }
+
+    /// What was written as the user's text and is a list of results, or an object around one: the
+    /// interfaces of some models have results sent by the user. Gives back what is none.
+    pub(super) fn replies(&mut self, text: Cow<'a, str>, depth: usize) -> Option<Cow<'a, str>> {
+        let may_hold = ["result", "esponse"].iter().any(|word| text.contains(word));
+        if !may_hold || !matches!(text.as_bytes(), [b'{' | b'[', b'{' | b'"', ..]) {
+            return Some(text);
+        }
+        let value = json_or_text(Value::String(text.clone()));
+        let parts = ["parts", "content"].into_iter().find_map(|key| value.get(key));
+        if !holds_results(parts.unwrap_or(&value)) {
+            return Some(text);
+        }
+        // Nobody speaks in it but the tool.
+        self.walk(value, Author::Other, depth + 1);
+        None
+    }
+}
+
+/// Whether a message names the call that it answers.
+pub(super) fn names_call(map: &Map<'_>) -> bool {
+    map.get("tool_call_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
+}
+
+/// The rounds of calls and results that a library made by itself before the response that holds
+/// them: what it repeats of the conversation before goes.
+pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
+    let keys = ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
+    let Value::List(mut rounds) = keys.into_iter().find_map(|key| map.remove(key))? else {
+        return None;
+    };
+    let asked = rounds.iter().rposition(asks)?;
+    Some(rounds.split_off(asked + 1))
+}
+
+/// Whether the content of a tool's message is a list of results that name their calls themselves.
+fn holds_results(content: &Value<'_>) -> bool {
+    let Some(items) = content.as_list() else { return false };
+    let prints_result = |item: &Value<'_>| item.as_str().is_some_and(repr::may_print_fields);
+    let holds_result = |map: &Map<'_>| api::is_result(map) || api::result_in(map).is_some();
+    items.iter().any(|item| item.as_map().is_some_and(holds_result) || prints_result(item))
+}
+
+pub(super) fn is_error(map: &Map<'_>) -> bool {
+    let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
+    let flag = flag || map.get("error") == Some(&Value::Bool(true));
+    flag || map.get("status").and_then(Value::as_str) == Some("error")
+        || api::part_kind(map) == Some("retry-prompt")
+}
+
+/// OpenInference wraps each block once more.
+fn unwrap_contents(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::List(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| match item {
+                    Value::Map(mut map) => map.remove("message_content").unwrap_or(Value::Map(map)),
+                    item => item,
+                })
+                .collect(),
+        ),
+        value => value,
+    }
+}
