@@ -5,10 +5,12 @@
 //! Gemini, LangChain, OpenInference and others, and as Python prints them.
 
 mod author;
+mod keys;
 
 use std::borrow::Cow;
 
 use self::author::{Author, author, has_content, is_users, part_text};
+use self::keys::Members;
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::waiting::WaitingCalls;
 use super::{Decoded, api, is_bracketed, json_or_text, repr};
@@ -85,6 +87,11 @@ impl<'a> Messages<'a> {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
         messages
+    }
+
+    /// Whether a value holds messages, told without reading them; `None` where only reading tells.
+    pub(crate) fn are_in(value: &Value<'_>) -> Option<bool> {
+        keys::holds_messages(value, 0)
     }
 
     /// Of a state that holds a whole conversation what was said since the user spoke last; nothing
@@ -187,7 +194,9 @@ impl<'a> Messages<'a> {
         if depth > DEPTH_MAX || is_marked && (self.call(&mut map) || self.result(&mut map)) {
             return;
         }
-        let own_author = author(&map);
+        // What is taken out since may still be a bit: it is asked for in vain.
+        let members = Members::of(&map);
+        let own_author = if members.say_author() { author(&map) } else { None };
         let author = own_author.unwrap_or(outer);
         self.has_author |= own_author.is_some();
         if own_author == Some(Author::Assistant) {
@@ -196,7 +205,9 @@ impl<'a> Messages<'a> {
         if author == Author::Tool && self.tool_message(&mut map) {
             return;
         }
-        if let Some(text) = part_text(&map) {
+        if members.say_author()
+            && let Some(text) = part_text(&map)
+        {
             match printed(text, author) {
                 Some(map) => self.map(map, author, depth + 1),
                 None => self.text(Cow::Owned(text.to_owned()), author),
@@ -205,8 +216,7 @@ impl<'a> Messages<'a> {
         }
         let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
         let before = (self.calls.len(), self.spoken);
-        // In the order in which they are to be read: a message's text before its calls.
-        for key in ENVELOPES {
+        for key in members.envelopes() {
             if let Some(inner) = map.remove(key) {
                 self.walk(inner, author, depth + 1);
             }
@@ -401,40 +411,6 @@ fn holds_results(content: &Value<'_>) -> bool {
     let holds_result = |map: &Map<'_>| api::is_result(map) || api::result_in(map).is_some();
     items.iter().any(|item| item.as_map().is_some_and(holds_result) || prints_result(item))
 }
-
-/// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 29] = [
-    "messages",
-    // As Go prints the field of a struct.
-    "Messages",
-    "message",
-    "message_content",
-    "replies",
-    "tool_messages",
-    "tool_results",
-    "chat_history",
-    "candidates",
-    "choices",
-    "generations",
-    "data",
-    "kwargs",
-    "request",
-    "response",
-    "responseParts",
-    "output",
-    "input",
-    "blocks",
-    "contents",
-    "content",
-    "_content",
-    "parts",
-    "text",
-    "tool_calls",
-    "toolCalls",
-    "function_call",
-    "update",
-    "result",
-];
 
 fn is_error(map: &Map<'_>) -> bool {
     let flag = ["is_error", "isError"].iter().any(|key| map.get(key) == Some(&Value::Bool(true)));
