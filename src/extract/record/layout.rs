@@ -100,6 +100,11 @@ impl<'a> FactsReader<'a> {
         Self { bytes }
     }
 
+    /// All that is written.
+    pub(in crate::extract) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
     /// no `detect` is among them.
     pub(crate) fn conditions(self) -> impl Iterator<Item = ConditionId> + 'a {

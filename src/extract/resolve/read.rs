@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use super::super::decode::{Decoded, Shortcut, looks_whole};
+use super::super::decode::{Decoded, Shortcut, looks_whole, may_hold};
 use super::super::dialect::{FactSource, OnlyIf, Scalar};
 use super::plan::{FactPlace, PlannedSource};
 use super::unflatten::{is_placed, unflatten};
@@ -80,6 +80,31 @@ impl<'a> Raw<'a> {
             Self::Made(value) => value.as_str(),
             Self::Behind(..) | Self::Broken(_) => None,
         }
+    }
+}
+
+/// What the text of messages has in which any result is marked as a failure, or says whether it is
+/// a success.
+const FAILURE_MARKS: [&str; 3] = ["error", "isError", "retry-prompt"];
+const NO_SUCCESS: [&str; 2] = ["success", "alse"];
+
+impl<'a> Raw<'a> {
+    /// Whether messages in it may tell that a call failed.
+    pub(super) fn may_fail(&self) -> bool {
+        let may_hold = |mark: &str| self.may_hold(mark);
+        FAILURE_MARKS.iter().any(|mark| may_hold(mark))
+            || NO_SUCCESS.iter().all(|mark| may_hold(mark))
+    }
+
+    /// Whether a text in it may hold a word.
+    pub(super) fn may_hold(&self, word: &str) -> bool {
+        let bytes = match self {
+            Self::Any(AnyValue::String(text)) => text.as_bytes(),
+            Self::Any(AnyValue::Array(bytes) | AnyValue::KeyValues(bytes)) => bytes,
+            Self::Behind(_, facts) => facts.bytes(),
+            Self::Any(_) | Self::Made(_) | Self::Broken(_) => return true,
+        };
+        may_hold(bytes, word)
     }
 }
 
