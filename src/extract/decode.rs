@@ -11,6 +11,7 @@ mod messages;
 mod repr;
 mod shapes;
 mod shortcut;
+mod spelled;
 mod told_call;
 mod waiting;
 
@@ -25,6 +26,7 @@ pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
 pub(super) use shortcut::Shortcut;
+pub(super) use spelled::may_hold;
 
 use self::shortcut::{OfJson, OfWords, is_words};
 
@@ -282,11 +284,20 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::UnwrapResult => shapes::unwrap_result(value),
         DecodeStep::ContentText => shapes::content_text(value),
         DecodeStep::ToolMessage => shapes::tool_message(value),
+        // Most results are no messages, and are read whole by another source.
+        DecodeStep::ToolMessageId if !holds_any(&value, shapes::ID_MARKS) => return None,
+        DecodeStep::ToolMessageName if !holds_any(&value, shapes::NAME_MARKS) => return None,
+        DecodeStep::ToolMessageError if !holds_any(&value, shapes::ERROR_MARKS) => return None,
         DecodeStep::ToolMessageId => shapes::tool_message_id(value)?,
         DecodeStep::ToolMessageName => shapes::tool_message_name(value)?,
         DecodeStep::ToolMessageError => shapes::tool_message_error(value)?,
         DecodeStep::ToolOutput => shapes::tool_output(value),
     }))
+}
+
+/// Whether a value may hold any of some words: a text only if it does.
+fn holds_any(value: &Value<'_>, words: &[&str]) -> bool {
+    value.as_str().is_none_or(|text| words.iter().any(|word| may_hold(text.as_bytes(), word)))
 }
 
 /// A text as JSON, read once more where that gives a text holding an object or list.

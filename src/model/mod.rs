@@ -30,9 +30,10 @@ pub use memory::{Memory, MemoryLimits, Share};
 pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
-    Resource, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch, fingerprint, shard_of,
+    Resource, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch,
+    fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};
-pub use trajectory::{Completion, Exchange, Trajectory, Usage};
+pub use trajectory::{Completion, Exchange, ForeignResults, Trajectory, Usage};
 pub use verdicts::GivenVerdicts;
 pub use waiting::{WaitingPlace, WaitingRoom};

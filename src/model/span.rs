@@ -172,35 +172,46 @@ pub struct TraceSpans {
 }
 
 impl TraceSpans {
-    /// About how many values its facts hold, if all of them are JSON: what makes values costly is
-    /// how many there are, and prose holds few of the signs that part them.
-    pub fn value_count(&self) -> usize {
-        self.count(|byte| matches!(byte, b',' | b'[' | b'{'))
-    }
-
-    /// About how many more signs there are to read, if all of them are Python's literals: quotes
-    /// and parentheses.
-    pub fn literal_sign_count(&self) -> usize {
-        self.count(|byte| matches!(byte, b'\'' | b'('))
-    }
-
-    /// About how many fields there are to read, if all of them are what Python prints of objects
-    /// (`name=value`).
-    pub fn printed_field_count(&self) -> usize {
-        self.count(|byte| byte == b'=')
-    }
-
-    fn count(&self, is_sign: impl Fn(u8) -> bool) -> usize {
+    /// The signs in its facts that tell how costly they are to read.
+    pub fn signs(&self) -> SignCounts {
         let (blocks, rest) = self.arena.as_chunks::<COUNTED_AT_ONCE>();
-        let count = |few: &[u8]| {
-            usize::from(few.iter().map(|byte| u8::from(is_sign(*byte))).fold(0, u8::wrapping_add))
-        };
-        blocks.iter().map(|block| count(block)).sum::<usize>() + count(rest)
+        let mut all = SignCounts::default();
+        blocks.iter().for_each(|block| all.add(block));
+        all.add(rest);
+        all
     }
 }
 
-/// Bytes that are counted in a byte, so that sixteen and more are counted at once: as many of these
-/// as fit, since what is left over of them is counted one by one.
+impl SignCounts {
+    /// Adds those of a few bytes, counted in bytes, so that sixteen and more are counted at once.
+    #[inline(always)]
+    fn add(&mut self, few: &[u8]) {
+        let count = |is_sign: fn(u8) -> bool| {
+            usize::from(few.iter().map(|byte| u8::from(is_sign(*byte))).fold(0, u8::wrapping_add))
+        };
+        // `[` and `{` differ in one bit, `'` and `(` follow each other.
+        self.values += count(|byte| (byte == b',') | (byte | 0x20 == b'{'));
+        self.literals += count(|byte| byte.wrapping_sub(b'\'') < 2);
+        self.fields += count(|byte| byte == b'=');
+    }
+}
+
+/// How many signs facts have that tell how costly they are to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignCounts {
+    /// About how many values they hold, if all of them are JSON: what makes values costly is how
+    /// many there are, and prose holds few of the signs that part them.
+    pub values: usize,
+    /// About how many more signs there are to read, if all of them are Python's literals: quotes
+    /// and parentheses.
+    pub literals: usize,
+    /// About how many fields there are to read, if all of them are what Python prints of objects
+    /// (`name=value`).
+    pub fields: usize,
+}
+
+/// Bytes whose signs are counted in a byte: as many vectors of sixteen as fit, since what is left
+/// over of them is counted one by one.
 const COUNTED_AT_ONCE: usize = 240;
 
 /// Memory comes to the caches in lines of so many bytes, on nearly all processors.

@@ -1,6 +1,7 @@
 //! A trajectory: what is judged.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::tool_call::groups;
@@ -79,6 +80,33 @@ pub struct Exchange<'a> {
     pub user_input: Content<'a>,
 }
 
+/// Results of calls of other traces by call id, read from the messages of a trace when they are
+/// asked for: only the traces of a session ask each other.
+#[derive(Default)]
+pub struct ForeignResults<'a> {
+    known: OnceCell<Vec<(Cow<'a, str>, Value<'a>)>>,
+    read: Option<ReadForeign<'a>>,
+}
+
+type ReadForeign<'a> = Box<dyn Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
+
+impl<'a> ForeignResults<'a> {
+    /// Those that `read` yields when they are first asked for.
+    pub fn new(read: impl Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
+        Self { known: OnceCell::new(), read: Some(Box::new(read)) }
+    }
+
+    /// Those that are at hand.
+    pub fn ready(results: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
+        Self { known: OnceCell::from(results), read: None }
+    }
+
+    /// All of them; to read them costs steps of the trace.
+    pub fn get(&self, effort: &Effort) -> &[(Cow<'a, str>, Value<'a>)] {
+        self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
+    }
+}
+
 /// One trace's tool calls in order, with what else is judged.
 #[derive(Default)]
 pub struct Trajectory<'a> {
@@ -119,7 +147,7 @@ pub struct Trajectory<'a> {
     pub calls_missing: bool,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
     /// for a trace without tool spans.
-    pub foreign_results: Vec<(Cow<'a, str>, Value<'a>)>,
+    pub foreign_results: ForeignResults<'a>,
     /// What the user asked.
     pub user_input: Content<'a>,
     /// What the agent answered.

@@ -52,7 +52,8 @@ pub(super) fn reserve<'a>(
 
 /// Bytes that reading a trace takes, at most.
 fn reading_bytes(trace: &TraceSpans) -> usize {
-    let values = trace.value_count() + trace.printed_field_count();
+    let signs = trace.signs();
+    let values = signs.values + signs.fields;
     trace.arena.len() * BYTES_PER_BYTE + values * BYTES_PER_VALUE
 }
 

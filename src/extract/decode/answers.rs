@@ -94,16 +94,18 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
     {
         return Some(Decoded::Value(answer));
     }
-    let messages = Messages::read(value.clone());
-    let has_messages =
-        messages.has_author || !messages.calls.is_empty() || !messages.results.is_empty();
-    let own = if speaker == Speaker::User { messages.user } else { messages.assistant };
-    if let Some(text) = own {
-        return Some(Decoded::Value(Value::String(text)));
-    }
-    if has_messages {
-        return None;
-    }
+    // Most answers hold none, or surely some: then nothing is read in vain, or copied.
+    let value = match Messages::are_in(&value) {
+        Some(false) => value,
+        Some(true) => return said_by(speaker, Messages::read(value)),
+        None => {
+            let messages = Messages::read(value.clone());
+            if messages.has_author || !messages.calls.is_empty() || !messages.results.is_empty() {
+                return said_by(speaker, messages);
+            }
+            value
+        }
+    };
     if depth >= DEPTH_MAX {
         return Some(Decoded::Value(value));
     }
@@ -111,6 +113,11 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
         Ok(inner) => recorded(inner, speaker, depth + 1),
         Err(value) => Some(Decoded::Value(value)),
     }
+}
+
+fn said_by(speaker: Speaker, messages: Messages<'_>) -> Option<Decoded<'_>> {
+    let own = if speaker == Speaker::User { messages.user } else { messages.assistant };
+    own.map(|text| Decoded::Value(Value::String(text)))
 }
 
 /// The answer of a LangGraph state that has one beside its messages.

@@ -254,6 +254,12 @@ fn is_text_blocks(value: &Value<'_>) -> bool {
     value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
 }
 
+/// Words of which any text of a message has one that gives the id of a call, or its tool's name, or
+/// says that it failed.
+pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id"];
+pub(super) const NAME_MARKS: &[&str] = &["name"];
+pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
+
 pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
     let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
     fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))

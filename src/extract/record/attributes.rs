@@ -1,7 +1,9 @@
 //! What one pass over an encoded span or log record collects, and how it becomes facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{ATTRIBUTE, BODY, EVENT, EVENT_ATTRIBUTE, INDEXED, OTHER, put, put_attribute};
+use super::layout::{
+    ATTRIBUTE, BODY, EVENT, EVENT_ATTRIBUTE, INDEXED, OTHER, WORDED, put, put_attribute, put_worded,
+};
 use super::retention::Retention;
 use super::tool_messages::{is_structured_value, keep_tool_messages, speaks_of_tools};
 use crate::extract::table::bit_set::BitSet;
@@ -80,30 +82,31 @@ impl<'a> SpanAttributes<'a> {
                 put_attribute(arena, ATTRIBUTE, kept.slot, value);
             }
         }
-        for place in &retention.others {
+        for (place, words) in &retention.others {
             if let Some(read) = self.read.get(*place as usize) {
-                put(arena, OTHER, read.entry);
+                put_other(arena, *words, read.entry);
             }
         }
         let read = |place: u32| self.read.get(place as usize);
         let value = |place| read(place).map_or(&[][..], |read| read.value);
-        keep_tool_messages(&retention.messages, value, |place| {
-            put(arena, OTHER, read(place).map_or(&[], |read| read.entry));
+        keep_tool_messages(&retention.messages, value, |part| {
+            put_other(arena, part.words, read(part.place).map_or(&[], |read| read.entry));
         });
         let mut has_body = false;
-        for (place, ends_so) in &retention.worded {
+        for (place, ends_so, words) in &retention.worded {
             let Some(read) = read(*place) else { continue };
             let may_be_body = *ends_so && !retention.kind.tool && is_structured_value(read.value);
             let is_about_tools = may_be_body && speaks_of_tools(read.value);
             has_body |= is_about_tools;
             let is_body = is_about_tools || may_be_body && table.endings.whole;
-            put(arena, if is_body { BODY } else { OTHER }, read.entry);
+            put_worded(arena, if is_body { BODY } else { WORDED }, *words, read.entry);
         }
-        for read in retention.bodies.iter().filter_map(|place| read(*place)) {
+        for (place, words) in &retention.bodies {
+            let Some(read) = read(*place) else { continue };
             let is_body = speaks_of_tools(read.value) && is_structured_value(read.value);
             has_body |= is_body;
             if is_body || table.endings.whole && is_structured_value(read.value) {
-                put(arena, BODY, read.entry);
+                put_worded(arena, BODY, *words, read.entry);
             }
         }
         for (place, names_tools) in &retention.indexed {
@@ -119,34 +122,39 @@ impl<'a> SpanAttributes<'a> {
     pub(in crate::extract) fn write_root(
         &self,
         table: &Table,
-        keep: &Kept,
+        retention: &Retention,
         span: &'a [u8],
         arena: &mut Vec<u8>,
     ) -> Result<bool, Malformed> {
-        let mut has_body = false;
-        let mut written = BitSet::default();
+        let keys = match retention.root.get() {
+            Some(keys) => keys,
+            None => {
+                let keys = root_keys(table, span)?;
+                retention.root.get_or_init(|| keys)
+            }
+        };
+        let (mut has_body, mut keys) = (false, keys.iter());
         let mut fields = Fields::new(span);
         while let Some(field) = fields.next()? {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
-            let (key, value) = key_value(entry)?;
-            match table.keys.get(key) {
-                None if table.endings.has(key) && is_structured_value(value) => {
+            let value = key_value(entry)?.1;
+            match keys.next() {
+                Some(RootKey::Slot(slot)) => put_attribute(arena, ATTRIBUTE, *slot, value),
+                Some(RootKey::Body(words, _)) if is_structured_value(value) => {
                     has_body |= speaks_of_tools(value);
-                    put(arena, BODY, entry);
+                    put_worded(arena, BODY, *words, entry);
                 }
-                None if table.prefixes.of(key) == 0 && table.indexed.has(key) => {
-                    has_body |= names_tools(key);
+                Some(RootKey::Indexed(names_tools) | RootKey::Body(_, Some(names_tools))) => {
+                    has_body |= names_tools;
                     put(arena, INDEXED, entry);
                 }
-                None => put(arena, OTHER, entry),
-                Some(slot) if !written.has(slot) => {
-                    written.insert(slot);
-                    put_attribute(arena, ATTRIBUTE, slot, value);
+                Some(RootKey::Other(words) | RootKey::Body(words, None)) => {
+                    put_other(arena, *words, entry);
                 }
-                Some(_) => {}
+                Some(RootKey::Again) | None => {}
             }
         }
-        self.write_events(table, keep, arena)?;
+        self.write_events(table, &retention.keep, arena)?;
         Ok(has_body)
     }
 
@@ -178,6 +186,53 @@ impl<'a> SpanAttributes<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What the key of an attribute of a root span means, all of which are kept.
+pub(in crate::extract) enum RootKey {
+    /// It has a slot.
+    Slot(u16),
+    /// It came before.
+    Again,
+    /// A field of a numbered message; whether the key names tools.
+    Indexed(bool),
+    /// A body may stand under it; else it is the key of such a field, or any. By the words of which
+    /// sources it is worded.
+    Body(u32, Option<bool>),
+    /// Any other; by the words of which sources it is worded.
+    Other(u32),
+}
+
+/// What the keys of an encoded span mean, in order.
+fn root_keys(table: &Table, span: &[u8]) -> Result<Vec<RootKey>, Malformed> {
+    let (mut keys, mut written) = (Vec::new(), BitSet::default());
+    let mut fields = Fields::new(span);
+    while let Some(field) = fields.next()? {
+        let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
+        let (key, _) = key_value(entry)?;
+        let words = || table.worded.bits(key);
+        let indexed = || {
+            let is_indexed = table.prefixes.of(key) == 0 && table.indexed.has(key);
+            is_indexed.then(|| names_tools(key))
+        };
+        keys.push(match table.keys.get(key) {
+            None if table.endings.has(key) => RootKey::Body(words(), indexed()),
+            None => indexed().map_or_else(|| RootKey::Other(words()), RootKey::Indexed),
+            Some(slot) if written.has(slot) => RootKey::Again,
+            Some(slot) => {
+                written.insert(slot);
+                RootKey::Slot(slot)
+            }
+        });
+    }
+    Ok(keys)
+}
+
+fn put_other(arena: &mut Vec<u8>, words: u32, entry: &[u8]) {
+    match words {
+        0 => put(arena, OTHER, entry),
+        words => put_worded(arena, WORDED, words, entry),
     }
 }
 

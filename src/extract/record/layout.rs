@@ -8,7 +8,8 @@
 //! | `CONDITIONS` | ids of the conditions that hold, `u16` little endian, ascending |
 //! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
 //! | `OTHER` | an encoded `KeyValue` whose key has no slot |
-//! | `BODY` | as `OTHER`, where the value may be the body of a request or response |
+//! | `WORDED` | by which sources' words the key is worded, `u32` little endian, then as `OTHER` |
+//! | `BODY` | as `WORDED`, where the value may be the body of a request or response |
 //! | `INDEXED` | as `OTHER`, where the key is that of a field of a numbered message |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
@@ -32,6 +33,7 @@ pub(in crate::extract) const LOG_EVENT: u8 = 8;
 pub(in crate::extract) const LOG_BODY: u8 = 9;
 pub(in crate::extract) const BODY: u8 = 10;
 pub(in crate::extract) const INDEXED: u8 = 11;
+pub(in crate::extract) const WORDED: u8 = 12;
 
 /// Appends a field.
 #[inline]
@@ -48,6 +50,15 @@ pub(in crate::extract) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u1
     put_header(arena, field, 2 + value.len());
     arena.extend_from_slice(&slot.to_le_bytes());
     arena.extend_from_slice(value);
+}
+
+/// Appends an attribute whose key is worded by the words of some sources, or by none.
+#[inline]
+pub(in crate::extract) fn put_worded(arena: &mut Vec<u8>, field: u8, words: u32, entry: &[u8]) {
+    arena.reserve(HEADER_MAX + 4 + entry.len());
+    put_header(arena, field, 4 + entry.len());
+    arena.extend_from_slice(&words.to_le_bytes());
+    arena.extend_from_slice(entry);
 }
 
 /// Most bytes of a field's tag and length.
@@ -87,6 +98,11 @@ impl<'a> FactsReader<'a> {
     /// ([`TraceSpans::facts`](crate::model::TraceSpans::facts)).
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
+    }
+
+    /// All that is written.
+    pub(in crate::extract) fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
     /// The conditions of the dialects that hold for the span, ascending. Where an exclusion holds,
@@ -132,8 +148,8 @@ impl<'a> FactsReader<'a> {
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
-            OTHER | BODY | INDEXED => {
-                let (key, value) = key_value(bytes).ok()?;
+            OTHER | WORDED | BODY | INDEXED => {
+                let (key, value) = key_value(entry(field, bytes)).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
             }
             _ => None,
@@ -160,7 +176,8 @@ impl<'a> FactsReader<'a> {
     /// the words, in the order of the span.
     pub(crate) fn bodies(self, words: &str) -> impl Iterator<Item = AnyValue<'a>> {
         self.fields().filter_map(move |(field, bytes)| {
-            let (key, value) = if field == BODY { key_value(bytes).ok()? } else { return None };
+            let (_, entry) = if field == BODY { worded(bytes)? } else { return None };
+            let (key, value) = key_value(entry).ok()?;
             let is_meant = words.split('|').any(|word| ends_with(key, word.as_bytes()));
             AnyValue::read(value).ok().filter(|_| is_meant)
         })
@@ -191,13 +208,13 @@ impl<'a> FactsReader<'a> {
     /// in the order of the span; `slots` are those with a slot.
     pub(crate) fn worded<'p>(
         self,
-        words: &'p SourceWords,
+        (words, bit): (&'p SourceWords, u32),
         slots: &'p [(KeySlot, Box<str>)],
     ) -> impl Iterator<Item = (&'p str, AnyValue<'a>)> + use<'a, 'p>
     where
         'a: 'p,
     {
-        let tail = |worded| match worded {
+        let tail = |key| match key {
             WordedKey::Whole => "",
             WordedKey::Part(tail) => tail,
         };
@@ -207,24 +224,48 @@ impl<'a> FactsReader<'a> {
                 let (_, tail) = slots.iter().find(|(known, _)| *known == slot)?;
                 Some((&**tail, AnyValue::read(value).ok()?))
             }
-            OTHER | BODY => {
-                let (key, value) = key_value(bytes).ok()?;
+            WORDED | BODY => {
+                let (_, entry) = worded(bytes).filter(|(words, _)| words & bit != 0)?;
+                let (key, value) = key_value(entry).ok()?;
                 Some((tail(words.find(key)?), AnyValue::read(value).ok()?))
             }
             _ => None,
         })
     }
 
-    /// The span events that a source names, in the order of the span.
+    /// All span events, in the order of the span.
+    #[cfg(test)]
     pub(crate) fn events(self) -> impl Iterator<Item = Event<'a>> {
+        self.events_like("")
+    }
+
+    /// The span events whose names begin with one of some names divided by `|`, in the order of the
+    /// span.
+    pub(in crate::extract) fn events_like<'n>(
+        self,
+        names: &'n str,
+    ) -> impl Iterator<Item = Event<'a>> + 'n
+    where
+        'a: 'n,
+    {
+        let is_meant =
+            |event: &[u8]| names.split('|').any(|known| event.starts_with(known.as_bytes()));
         let mut fields = Fields::new(self.bytes);
         std::iter::from_fn(move || {
-            while let Ok(Some((number, field))) = fields.next() {
-                if let (true, Field::Bytes(name)) = (number == u32::from(EVENT), field) {
+            loop {
+                let number = fields.number();
+                let (number, name) = match fields.next_bytes(number) {
+                    Some(name) => (number, name),
+                    None => match fields.next() {
+                        Ok(Some((number, Field::Bytes(name)))) => (number as u8, name),
+                        Ok(Some(_)) => continue,
+                        _ => return None,
+                    },
+                };
+                if number == EVENT && is_meant(name) {
                     return Some(Event { name: text(name), rest: fields });
                 }
             }
-            None
         })
     }
 
@@ -315,7 +356,32 @@ pub(in crate::extract) type Attribute<'a> = (&'a [u8], &'a [u8]);
 /// A field that is an attribute without a slot.
 #[inline]
 pub(in crate::extract) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
-    if field == OTHER { key_value(bytes).ok() } else { None }
+    if matches!(field, OTHER | WORDED) { key_value(entry(field, bytes)).ok() } else { None }
+}
+
+/// The encoded `KeyValue` of a field that is an attribute without a slot.
+#[inline]
+fn entry(field: u8, bytes: &[u8]) -> &[u8] {
+    match (field, worded(bytes)) {
+        (WORDED | BODY, Some((_, entry))) => entry,
+        _ => bytes,
+    }
+}
+
+/// By the words of which sources the key of a field is worded, and its encoded `KeyValue`.
+#[inline]
+fn worded(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (words, entry) = bytes.split_first_chunk()?;
+    Some((u32::from_le_bytes(*words), entry))
+}
+
+/// By the words of which sources the key of a field is worded.
+#[inline]
+pub(in crate::extract) fn words(field: u8, bytes: &[u8]) -> u32 {
+    match field {
+        WORDED | BODY => worded(bytes).map_or(0, |(words, _)| words),
+        _ => 0,
+    }
 }
 
 #[inline]

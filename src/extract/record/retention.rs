@@ -1,7 +1,9 @@
 //! What to retain of a span: worked out once for each sequence of keys and the conditions that
 //! hold, and remembered as an entry at the node of the trie where the sequence ends.
 
-use super::attributes::SpanAttributes;
+use std::cell::OnceCell;
+
+use super::attributes::{RootKey, SpanAttributes};
 use super::key_trie::KeyMeaning;
 use super::layout::{CONDITIONS, put_header};
 use super::tool_messages::{MessageField, MessagePart};
@@ -27,18 +29,22 @@ pub(in crate::extract) struct Retention {
     pub(in crate::extract) kind: SpanKind,
     /// The attributes to keep, by their place among those that were read.
     pub(in crate::extract) attributes: Vec<KeptAttribute>,
-    /// The places of attributes without a slot that are kept.
-    pub(in crate::extract) others: Vec<u32>,
-    /// The places of those that are kept if they hold the body of a request or response.
-    pub(in crate::extract) bodies: Vec<u32>,
+    /// The places of attributes without a slot that are kept, and by the words of which sources
+    /// their keys are worded.
+    pub(in crate::extract) others: Vec<(u32, u32)>,
+    /// The places of those that are kept if they hold the body of a request or response, and such
+    /// words.
+    pub(in crate::extract) bodies: Vec<(u32, u32)>,
     /// The places of those that are fields of numbered messages, and whether their keys name
     /// tools.
     pub(in crate::extract) indexed: Vec<(u32, bool)>,
-    /// The places of those that are kept since their keys end with words that are read, and whether
-    /// bodies may stand under their keys.
-    pub(in crate::extract) worded: Vec<(u32, bool)>,
+    /// The places of those that are kept since their keys end with words that are read, whether
+    /// bodies may stand under their keys, and such words.
+    pub(in crate::extract) worded: Vec<(u32, bool, u32)>,
     /// The places of those that are kept if they belong to a message about tools.
     pub(in crate::extract) messages: Vec<MessagePart>,
+    /// What the keys of a root span mean, once one was written.
+    pub(in crate::extract) root: OnceCell<Vec<RootKey>>,
 }
 
 /// An attribute to keep.
@@ -173,12 +179,12 @@ impl Retention {
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
                     } else if keep.worded && is_worded(table, keep, entry) && is_body(table, entry)
                     {
-                        self.worded.push((place, true));
+                        self.worded.push((place, true, words(table, entry)));
                     } else if is_worded(table, keep, entry) {
                         let tools_only = !keep.worded;
                         self.attributes.push(KeptAttribute { place, slot, tools_only });
                     } else if is_body(table, entry) {
-                        self.bodies.push(place);
+                        self.bodies.push((place, words(table, entry)));
                     }
                 }
                 // What says a kind may be a part of what is read, or hold the id of a call.
@@ -187,17 +193,18 @@ impl Retention {
                     let known = table.prefixes.of(key);
                     let prefixes = known & keep.prefixes;
                     if prefixes & !table.tools_only_prefixes != 0 {
-                        self.others.push(place);
+                        self.others.push((place, table.worded.bits(key)));
                     } else if prefixes != 0 {
                         let prefix = prefixes.trailing_zeros() as u16;
                         let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
-                        messages.push((place, field));
+                        messages.push((place, field, table.worded.bits(key)));
                     } else if known == 0 && table.indexed.has(key) {
                         self.indexed.push((place, names_tools(key)));
                     } else if keep.worded && table.worded.has(key) {
-                        self.worded.push((place, table.endings.has(key)));
+                        let words = table.worded.bits(key);
+                        self.worded.push((place, table.endings.has(key), words));
                     } else if table.endings.has(key) || is_worded(table, keep, entry) {
-                        self.bodies.push(place);
+                        self.bodies.push((place, table.worded.bits(key)));
                     }
                 }
                 KeyMeaning::Unread => {}
@@ -205,6 +212,11 @@ impl Retention {
         }
         self.messages = MessagePart::all(&messages);
     }
+}
+
+/// By the words of which sources the key of an attribute is worded.
+fn words(table: &Table, entry: &[u8]) -> u32 {
+    table.worded.bits(key_value(entry).unwrap_or_default().0)
 }
 
 /// Whether a key ends with a word that is read of the span at hand.

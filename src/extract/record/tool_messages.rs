@@ -91,6 +91,8 @@ impl MessageField {
 pub(in crate::extract) struct MessagePart {
     /// The place of the attribute among those of its span.
     pub(in crate::extract) place: u32,
+    /// By the words of which sources its key is worded.
+    pub(in crate::extract) words: u32,
     field: MessageField,
     /// What the keys alone say of its message.
     message: MessageContent,
@@ -107,16 +109,17 @@ struct MessageContent {
 
 impl MessagePart {
     /// The parts of the messages of a span.
-    pub(in crate::extract) fn all(fields: &[(u32, MessageField)]) -> Vec<Self> {
+    pub(in crate::extract) fn all(fields: &[(u32, MessageField, u32)]) -> Vec<Self> {
         let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
-        for (_, field) in fields {
+        for (_, field, _) in fields {
             let message = messages.entry(field.message).or_default();
             message.is_of_tools |= field.is_of_tools();
             message.is_result |= field.is_call_id;
         }
         let message = |field: &MessageField| messages.get(&field.message).copied();
-        let part = |(place, field): &(u32, MessageField)| Self {
+        let part = |(place, field, words): &(u32, MessageField, u32)| Self {
             place: *place,
+            words: *words,
             field: *field,
             message: message(field).unwrap_or_default(),
         };
@@ -144,17 +147,17 @@ fn says_result(value: &[u8]) -> bool {
     matches!(value, b"\x0a\x04tool" | b"\x0a\x08function")
 }
 
-/// Passes on the places of the parts of those messages that hold a call or its result, without
+/// Passes on the parts of those messages that hold a call or its result, without
 /// their prose; `value` gives the encoded value at a place. Mostly the keys tell them.
 pub(in crate::extract) fn keep_tool_messages<'a>(
     parts: &[MessagePart],
     value: impl Fn(u32) -> &'a [u8],
-    mut keep: impl FnMut(u32),
+    mut keep: impl FnMut(&MessagePart),
 ) {
     let told = |part: &&MessagePart| part.tells(value(part.place));
     let Some(first) = parts.iter().position(|part| told(&part)) else {
         let kept = parts.iter().filter(|part| part.is_kept(part.message, value(part.place)));
-        return kept.for_each(|part| keep(part.place));
+        return kept.for_each(keep);
     };
     let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
     for part in parts[first..].iter().filter(told) {
@@ -165,7 +168,7 @@ pub(in crate::extract) fn keep_tool_messages<'a>(
     for part in parts {
         let message = messages.get(&part.field.message).copied().unwrap_or(part.message);
         if part.is_kept(message, value(part.place)) {
-            keep(part.place);
+            keep(part);
         }
     }
 }
@@ -217,11 +220,11 @@ mod tests {
         for count in [5, parts.len()] {
             let parts = &parts[..count];
             let fields = parts.iter().map(|(key, ..)| MessageField::new(0, key.as_bytes()));
-            let fields: Vec<_> = (0..).zip(fields).collect();
+            let fields: Vec<_> = (0..).zip(fields).map(|(at, field)| (at, field, 0)).collect();
             let mut kept = vec![false; count];
             let value = |place: u32| parts[place as usize].1;
-            keep_tool_messages(&MessagePart::all(&fields), value, |place| {
-                kept[place as usize] = true;
+            keep_tool_messages(&MessagePart::all(&fields), value, |part| {
+                kept[part.place as usize] = true;
             });
             for ((key, _, wanted), kept) in parts.iter().zip(kept) {
                 assert_eq!(kept, *wanted, "{key} of {count}");

@@ -3,14 +3,16 @@
 //!
 //! A record names attribute keys and conditions by their numbers in the table that it was extracted
 //! with. Each number becomes that of the same key or condition in the other table, in its place; of
-//! what the other table does not know the number becomes one that nothing reads. What the first
-//! table has not retained is not in the record: the second cannot find it either.
+//! what the other table does not know the number becomes one that nothing reads. By which words a
+//! key is worded is told anew. What the first table has not retained is not in the record: the
+//! second cannot find it either, nor by its words what no source of the first reads by words.
 
 use std::ops::Range;
 
-use super::layout::{ATTRIBUTE, CONDITIONS, EVENT_ATTRIBUTE};
-use crate::extract::table::{KeySlot, Table};
+use super::layout::{ATTRIBUTE, BODY, CONDITIONS, EVENT_ATTRIBUTE, WORDED};
+use crate::extract::table::{KeySlot, Table, Worded};
 use crate::model::SpanRecord;
+use crate::otlp::any_value::key_value;
 use crate::otlp::wire::{Field, Fields};
 
 /// Stands for a key or a condition that the other table does not know.
@@ -21,6 +23,7 @@ const UNKNOWN: u16 = u16::MAX;
 pub struct Translation {
     slots: Vec<u16>,
     conditions: Vec<u16>,
+    worded: Worded,
 }
 
 impl Translation {
@@ -34,7 +37,8 @@ impl Translation {
             .conditions()
             .iter()
             .map(|condition| to.condition(condition).map_or(UNKNOWN, |condition| condition.0));
-        Self { slots: slots.collect(), conditions: conditions.collect() }
+        let (slots, conditions) = (slots.collect(), conditions.collect());
+        Self { slots, conditions, worded: to.worded.clone() }
     }
 
     /// Rewrites the facts of records, which stay where they are.
@@ -56,6 +60,12 @@ impl Translation {
                 ATTRIBUTE | EVENT_ATTRIBUTE => {
                     if let Some(slot) = content.first_chunk_mut() {
                         *slot = known(&self.slots, *slot).to_le_bytes();
+                    }
+                }
+                WORDED | BODY => {
+                    if let Some((words, entry)) = content.split_first_chunk_mut() {
+                        let key = key_value(entry).unwrap_or_default().0;
+                        *words = self.worded.bits(key).to_le_bytes();
                     }
                 }
                 _ => {}
@@ -101,8 +111,23 @@ mod tests {
         Arc::new(Table::compile(Dialect::with_builtin(dialects), facts).unwrap())
     }
 
+    /// A tool call of an instrumentation that no dialect knows, within a span without attributes.
+    const UNKNOWN_TOOL: &[u8] = br#"{"resourceSpans": [{"scopeSpans": [{"spans": [
+        {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "x",
+         "startTimeUnixNano": "1", "endTimeUnixNano": "9"},
+        {"traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203332", "name": "y",
+         "parentSpanId": "b7ad6b7169203331", "startTimeUnixNano": "2", "endTimeUnixNano": "3",
+         "attributes": [{"key": "acme.span.kind", "value": {"stringValue": "tool"}},
+         {"key": "acme.tool_name", "value": {"stringValue": "lookup"}},
+         {"key": "acme.input", "value": {"stringValue": "{\"a\": 1}"}},
+         {"key": "acme.output", "value": {"stringValue": "found it"}}]}]}]}]}"#;
+
     fn trace(table: &Table) -> TraceSpans {
-        let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
+        trace_of(table, SAMPLE)
+    }
+
+    fn trace_of(table: &Table, request: &[u8]) -> TraceSpans {
+        let request = json::transcode(Signal::Traces, request).unwrap();
         let mut batches = [SpanBatch::default()];
         let mut cache = ExtractionCache::default();
         extract(table, Signal::Traces, &request, &mut cache, &mut batches).unwrap();
@@ -141,6 +166,18 @@ mod tests {
             Translation::new(&other, &all).apply(&mut old.arena, &old.spans);
             assert_eq!(shown(&all, &old), shown(&all, &trace(&all)));
         }
+    }
+
+    #[test]
+    fn words_of_keys_are_those_of_the_other_table() {
+        let both = Facts { arguments: true, results: true, ..Facts::default() };
+        let both = table(&both, Vec::new());
+        let results = table(&Facts { results: true, ..Facts::default() }, Vec::new());
+        let mut old = trace_of(&both, UNKNOWN_TOOL);
+        Translation::new(&both, &results).apply(&mut old.arena, &old.spans);
+        let read = shown(&results, &old);
+        assert_eq!(read, shown(&results, &trace_of(&results, UNKNOWN_TOOL)));
+        assert!(read.contains("lookup") && read.contains("found it"), "{read}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::super::dialect::Role;
 use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use super::shape::{RecordShape, Shapes};
-use crate::extract::record::layout::{self, FactsReader};
+use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 use crate::extract::table::bit_set::BitSet;
 
@@ -36,6 +36,8 @@ pub(super) struct Signature<'a> {
     pub(super) conditions: &'a [u8],
     /// The [kinds](crate::extract::record::layout::kind) of its facts.
     pub(super) kinds: u16,
+    /// By the words of which sources the keys of attributes without a slot are worded.
+    pub(super) words: u32,
     /// The slots of its attributes, in order.
     pub(super) slots: &'a [KeySlot],
 }
@@ -56,6 +58,7 @@ pub(super) struct RecordForm {
     word_count: usize,
     conditions: Box<[u8]>,
     kinds: u16,
+    words: u32,
     slots: Box<[KeySlot]>,
 }
 
@@ -69,7 +72,7 @@ pub(super) struct Candidate {
 
 impl RecordForm {
     fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
-        let Signature { conditions, kinds, slots } = signature;
+        let Signature { conditions, kinds, words, slots } = signature;
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
         // Which these are depends on the slots alone, not on their values: so it is worked out once
         // for all records of a signature, and a record is read by walking its own attributes.
@@ -78,7 +81,6 @@ impl RecordForm {
             held.insert(slot.0);
             by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
         }
-        let has_keys = kinds & (layout::kind(layout::OTHER) | layout::kind(layout::BODY)) != 0;
         let candidate = |number: &u16| {
             let place = match &plan.sources.get(usize::from(*number))?.read {
                 FactPlace::Attr(slot) if held.has(slot.0) => {
@@ -86,8 +88,8 @@ impl RecordForm {
                 }
                 FactPlace::Attr(_) => return None,
                 FactPlace::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
-                FactPlace::Worded(_, any)
-                    if !has_keys && !any.iter().any(|(slot, _)| held.has(slot.0)) =>
+                FactPlace::Worded((_, bit), any)
+                    if bit & words == 0 && !any.iter().any(|(slot, _)| held.has(slot.0)) =>
                 {
                     return None;
                 }
@@ -100,7 +102,7 @@ impl RecordForm {
             CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
         let by_other = shape.by_other(kinds).filter(|number| candidate(number).is_some());
         let by_other: Vec<u16> = by_other.collect();
-        let words = |number: u16| match plan.sources.get(usize::from(number)) {
+        let word_count = |number: u16| match plan.sources.get(usize::from(number)) {
             Some(PlannedSource { read: FactPlace::Worded(..), source, .. }) => {
                 source.key.split('|').count()
             }
@@ -108,12 +110,13 @@ impl RecordForm {
         };
         let of_calls = call.iter().flatten().map(|candidate| candidate.source);
         Self {
-            word_count: by_other.iter().copied().chain(of_calls).map(words).sum(),
+            word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
             by_attribute,
             by_other,
             call,
             conditions: conditions.into(),
             kinds,
+            words,
             slots: slots.into(),
             shape,
         }
@@ -121,8 +124,8 @@ impl RecordForm {
 
     #[inline]
     fn signature(&self) -> Signature<'_> {
-        let Self { conditions, kinds, slots, .. } = self;
-        Signature { conditions, kinds: *kinds, slots }
+        let Self { conditions, kinds, words, slots, .. } = self;
+        Signature { conditions, kinds: *kinds, words: *words, slots }
     }
 
     /// How many attributes the records have.
@@ -283,7 +286,7 @@ mod tests {
             let mut facts = Vec::new();
             put(&mut facts, CONDITIONS, &condition);
             let (kinds, slots) = (kind(ATTRIBUTE), &[KeySlot(slot)]);
-            let signature = Signature { conditions: &condition, kinds, slots };
+            let signature = Signature { conditions: &condition, kinds, words: 0, slots };
             forms.of(&plan, FactsReader::new(&facts), signature)
         };
         for odd in 0..3000 {
@@ -301,7 +304,7 @@ mod tests {
             let mut trace = TraceForms::new(&plan, &forms);
             for slot in 0..100 {
                 let slots = &[KeySlot(slot)];
-                let signature = Signature { conditions: &[], kinds: 0, slots };
+                let signature = Signature { conditions: &[], kinds: 0, words: 0, slots };
                 let number = trace.number(FactsReader::new(&[]), signature);
                 assert_eq!(trace.get(number).slots[..], slots[..], "round {round}");
             }

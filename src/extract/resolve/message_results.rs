@@ -15,11 +15,18 @@ use super::plan::ReadingPlan;
 use crate::model::{Content, Effort, Origin, ToolCall};
 use crate::value::Value;
 
+/// Up to this many calls their results are looked for by their ids in the text of each input.
+const LOOKED_FOR_MAX: usize = 4;
+
 /// Results that messages give back to models, by the id of the call.
 pub(super) struct MessageResults<'a, 'g> {
     plan: &'a ReadingPlan,
     /// Inputs not read yet, the last one at the end.
     unread: Vec<&'g FoundValue<'a>>,
+    /// How many of them are not of the span that is being read.
+    beyond: usize,
+    /// Whether the rest of that span may tell of a failure, once that is known.
+    may_fail: Option<bool>,
     effort: &'g Effort,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
     /// Results of calls without ids, from the last input that has any.
@@ -27,6 +34,8 @@ pub(super) struct MessageResults<'a, 'g> {
     /// Whether any input holds results that belong to no call that it tells of.
     has_loose: bool,
     all: &'g [FoundValue<'a>],
+    /// How many inputs there were to read.
+    count: usize,
 }
 
 impl<'a, 'g> MessageResults<'a, 'g> {
@@ -38,15 +47,46 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         let mut unread: Vec<_> =
             model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
         unread.sort_by_key(|found| (found.end_ns, found.start_ns, found.span, !found.source));
-        let (known, unnamed) = (HashMap::new(), UnnamedResults::default());
-        Self { plan, unread, effort, known, unnamed, has_loose: false, all: model_inputs }
+        Self {
+            plan,
+            count: unread.len(),
+            beyond: unread.len(),
+            may_fail: None,
+            unread,
+            effort,
+            known: HashMap::new(),
+            unnamed: UnnamedResults::default(),
+            has_loose: false,
+            all: model_inputs,
+        }
+    }
+
+    /// Only the results of these calls are asked for: where they are few, inputs that hold the id
+    /// of none are left out.
+    pub(super) fn look_for(&mut self, ids: &[&str]) {
+        if ids.len() <= LOOKED_FOR_MAX {
+            self.unread.retain(|found| ids.iter().any(|id| found.raw.may_hold(id)));
+            self.beyond = self.unread.len();
+        }
+    }
+
+    /// How many inputs the spans have that were read.
+    pub(super) fn looked_at(&self) -> usize {
+        self.count - self.beyond
     }
 
     /// The result of a call, from the last input that repeats it; of several calls of one id that
     /// of the place among them.
     pub(super) fn of(&mut self, id: &str, place: usize) -> Option<&MessageResult<'a>> {
         while !self.known.contains_key(id) {
-            self.read_next()?;
+            self.read_one()?;
+        }
+        // A span may hold the same messages in several ways. One is enough for the results, but
+        // only some of them say which failed.
+        if *self.may_fail.get_or_insert_with(|| {
+            self.unread[self.beyond..].iter().any(|found| found.raw.may_fail())
+        }) {
+            self.read_span();
         }
         let results = self.known.get(id)?;
         results.get(place).or_else(|| results.last().filter(|_| place == 0))
@@ -55,7 +95,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     /// The result of a call without an id; each is given once.
     pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
         while !self.unnamed.is_known {
-            self.read_next()?;
+            self.read_one()?;
         }
         self.unnamed.take(&call.name, call.arguments.value(), self.effort)
     }
@@ -63,7 +103,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     /// Gives results that say nothing of their calls to the calls that only messages tell of: those
     /// behind the last message of a model belong to the calls that it asked for, in order, where
     /// they are as many.
-    pub(super) fn give_loose(&self, calls: &mut [ToolCall<'a>]) {
+    pub(super) fn give_loose(&mut self, calls: &mut [ToolCall<'a>]) {
+        self.read_span();
         if !self.has_loose {
             return;
         }
@@ -100,17 +141,20 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Reads the last input that is not read, with whatever else its span holds.
-    fn read_next(&mut self) -> Option<()> {
-        let span = self.unread.last()?.span;
-        while self.unread.last().is_some_and(|found| found.span == span) {
+    /// Reads what is left of the span that is being read.
+    fn read_span(&mut self) {
+        while self.unread.len() > self.beyond {
             self.read_one();
         }
-        Some(())
     }
 
+    /// Reads the last input that is not read.
     fn read_one(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
+        if self.unread.len() < self.beyond {
+            let other = self.unread.iter().rposition(|other| other.span != found.span);
+            (self.beyond, self.may_fail) = (other.map_or(0, |at| at + 1), None);
+        }
         if let Some(messages) = read_messages(self.plan, found.clone(), self.effort) {
             self.has_loose |= messages.loose_results().next().is_some();
             // Within one input the last result of an id is the latest; across inputs the last
@@ -142,9 +186,16 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         Some(())
     }
 
-    /// Everything that the last input repeats, for calls of other traces.
-    pub(super) fn into_last(mut self) -> Vec<MessageResult<'a>> {
-        while self.known.is_empty() && self.read_next().is_some() {}
+    /// Everything that the last inputs repeat, for calls of other traces: of so many as were looked
+    /// at for this trace's own calls, at least those of the last span that has any.
+    pub(super) fn into_last(mut self, looked_at: usize) -> Vec<MessageResult<'a>> {
+        let own = self.unread.len().saturating_sub(looked_at);
+        while self.unread.len() > own {
+            self.read_one();
+        }
+        while self.known.is_empty() && self.read_one().is_some() {
+            self.read_span();
+        }
         let mut all: Vec<_> = self.known.into_values().flatten().collect();
         all.sort_by(|a, b| a.id.cmp(&b.id));
         all

@@ -60,13 +60,14 @@ pub use session::{SessionCalls, reconcile};
 use self::diagnostics::Diagnostics;
 use self::form::RecordForms;
 use self::gather::Gathered;
+use self::message_results::MessageResults;
 use self::messages::RequestedAs;
 use self::plan::ReadingPlan;
 use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
-use crate::model::{Content, Effort, Origin, ToolCall, TraceSpans, Trajectory};
+use crate::model::{Content, Effort, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory};
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -159,7 +160,7 @@ impl Resolver {
         };
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
-        join_results(plan, &gathered, &mut trajectory, has_span_calls);
+        join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
         let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
         if let Some(diagnostics) = diagnostics {
@@ -189,11 +190,12 @@ const STEPS_PER_WORD: usize = 8;
 
 /// Steps to read a trace: all that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
+    let signs = trace.signs();
     trace.arena.len() * STEPS_PER_BYTE
         + trace.spans.len() * STEPS_PER_RECORD
-        + trace.value_count() * STEPS_PER_VALUE
-        + trace.literal_sign_count() * STEPS_PER_LITERAL_SIGN
-        + trace.printed_field_count() * STEPS_PER_FIELD
+        + signs.values * STEPS_PER_VALUE
+        + signs.literals * STEPS_PER_LITERAL_SIGN
+        + signs.fields * STEPS_PER_FIELD
 }
 
 /// Steps to look for words in the keys of attributes that no dialect names.
@@ -228,20 +230,24 @@ fn unread<'a>(
 /// Takes results that stand only in messages.
 fn join_results<'a>(
     plan: &'a ReadingPlan,
-    gathered: &Gathered<'a>,
+    gathered: &mut Gathered<'a>,
     trajectory: &mut Trajectory<'a>,
     has_span_calls: bool,
 ) {
     let lacks =
         |call: &ToolCall<'_>| matches!(call.result, Content::NotRecorded | Content::Redacted);
-    let wanted = trajectory.tool_calls.iter().any(lacks);
-    if gathered.model_inputs.is_empty() || (has_span_calls && !wanted) {
+    let calls = &mut trajectory.tool_calls;
+    if gathered.model_inputs.is_empty() || (has_span_calls && !calls.iter().any(lacks)) {
         return;
     }
     let effort = &trajectory.effort;
-    let mut results = message_results::MessageResults::new(plan, &gathered.model_inputs, effort);
+    let mut results = MessageResults::new(plan, &gathered.model_inputs, effort);
+    if has_span_calls && calls.iter().all(|call| call.origin == Origin::Span) {
+        let wanted = calls.iter().filter(|call| lacks(call)).filter_map(|call| call.id.as_deref());
+        results.look_for(&wanted.collect::<Vec<_>>());
+    }
     let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
-    for call in &mut trajectory.tool_calls {
+    for call in &mut *calls {
         let place = call.id.as_ref().map(|id| {
             let place = places.entry(id.clone()).or_default();
             *place += 1;
@@ -262,14 +268,20 @@ fn join_results<'a>(
             call.result = Content::ready(result.value);
         }
     }
-    results.give_loose(&mut trajectory.tool_calls);
+    if calls.iter().any(|call| matches!(call.result, Content::NotRecorded)) {
+        results.give_loose(calls);
+    }
+    let looked_at = results.looked_at();
     // Without a single tool span this may be one of several traces of a run, each of which repeats
     // the results of the others.
     if !has_span_calls {
-        let own = trajectory.tool_calls.iter().filter(|call| !call.is_repeated);
-        let own: HashSet<_> = own.flat_map(|call| &call.id).collect();
-        let foreign = results.into_last().into_iter().filter(|result| !own.contains(&result.id));
-        let foreign = foreign.map(|result| (result.id, result.value)).collect();
-        trajectory.foreign_results = foreign;
+        let own = calls.iter().filter(|call| !call.is_repeated);
+        let own: HashSet<_> = own.filter_map(|call| call.id.clone()).collect();
+        let inputs = std::mem::take(&mut gathered.model_inputs);
+        trajectory.foreign_results = ForeignResults::new(move |effort| {
+            let results = MessageResults::new(plan, &inputs, effort).into_last(looked_at);
+            let foreign = results.into_iter().filter(|result| !own.contains(&result.id));
+            foreign.map(|result| (result.id, result.value)).collect()
+        });
     }
 }

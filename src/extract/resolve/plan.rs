@@ -73,9 +73,9 @@ pub(super) enum FactPlace {
     Prefix,
     Ending,
     Indexed,
-    /// By words, and of the keys that have a slot those that are worded so, with what stands behind
-    /// the word.
-    Worded(SourceWords, Vec<(KeySlot, Box<str>)>),
+    /// By words and their bit, and of the keys that have a slot those that are worded so, with what
+    /// stands behind the word.
+    Worded((SourceWords, u32), Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
     EventObject(Vec<KeySlot>),
@@ -191,7 +191,7 @@ impl FactPlace {
             From::AttrsWorded => {
                 let words = SourceWords::new(&source.key);
                 let slots = worded_slots(table, &words);
-                Self::Worded(words, slots)
+                Self::Worded((words, table.worded.bit(&source.key)), slots)
             }
             From::AttrsObject => Self::Object(slots(&source.keys)),
             From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
@@ -221,11 +221,13 @@ impl FactPlace {
     pub(super) fn kinds(&self) -> u16 {
         layout::kind(match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
-            Self::Prefix => layout::OTHER,
+            Self::Prefix => {
+                return layout::kind(layout::OTHER) | layout::kind(layout::WORDED);
+            }
             Self::Ending => layout::BODY,
             Self::Indexed => layout::INDEXED,
             Self::Worded(..) => {
-                return [layout::ATTRIBUTE, layout::OTHER, layout::BODY]
+                return [layout::ATTRIBUTE, layout::WORDED, layout::BODY]
                     .into_iter()
                     .fold(0, |kinds, field| kinds | layout::kind(field));
             }

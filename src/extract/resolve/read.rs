@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 
-use super::super::decode::{Decoded, Shortcut, looks_whole};
+use super::super::decode::{Decoded, Shortcut, looks_whole, may_hold};
 use super::super::dialect::{FactSource, OnlyIf, Scalar};
 use super::plan::{FactPlace, PlannedSource};
-use super::unflatten::unflatten;
+use super::unflatten::{is_placed, unflatten};
 use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 use crate::model::tool_call::Lazy;
@@ -56,6 +56,9 @@ pub(super) enum Raw<'a> {
     Any(AnyValue<'a>),
     /// A value put together from several attributes.
     Made(Value<'a>),
+    /// The attributes behind a prefix of keys, which are put together where they are read: most are
+    /// what a model was given, which repeats what was said before and is seldom asked for.
+    Behind(&'a str, FactsReader<'a>),
     /// What can be read of one that is malformed in part.
     Broken(Value<'a>),
 }
@@ -66,6 +69,7 @@ impl<'a> Raw<'a> {
         match self {
             Self::Any(value) => value.to_value().map_err(|_| value.legible()),
             Self::Made(value) => Ok(value),
+            Self::Behind(prefix, facts) => put_together(facts.behind(prefix)),
             Self::Broken(value) => Err(value),
         }
     }
@@ -74,9 +78,50 @@ impl<'a> Raw<'a> {
         match self {
             Self::Any(value) => value.as_str(),
             Self::Made(value) => value.as_str(),
-            Self::Broken(_) => None,
+            Self::Behind(..) | Self::Broken(_) => None,
         }
     }
+}
+
+/// What the text of messages has in which any result is marked as a failure, or says whether it is
+/// a success.
+const FAILURE_MARKS: [&str; 3] = ["error", "isError", "retry-prompt"];
+const NO_SUCCESS: [&str; 2] = ["success", "alse"];
+
+impl<'a> Raw<'a> {
+    /// Whether messages in it may tell that a call failed.
+    pub(super) fn may_fail(&self) -> bool {
+        let may_hold = |mark: &str| self.may_hold(mark);
+        FAILURE_MARKS.iter().any(|mark| may_hold(mark))
+            || NO_SUCCESS.iter().all(|mark| may_hold(mark))
+    }
+
+    /// Whether a text in it may hold a word.
+    pub(super) fn may_hold(&self, word: &str) -> bool {
+        let bytes = match self {
+            Self::Any(AnyValue::String(text)) => text.as_bytes(),
+            Self::Any(AnyValue::Array(bytes) | AnyValue::KeyValues(bytes)) => bytes,
+            Self::Behind(_, facts) => facts.bytes(),
+            Self::Any(_) | Self::Made(_) | Self::Broken(_) => return true,
+        };
+        may_hold(bytes, word)
+    }
+}
+
+/// The value that attributes describe by their keys, all of which are legible; of one that is
+/// malformed what can be read.
+fn put_together<'a>(
+    entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>,
+) -> Result<Value<'a>, Value<'a>> {
+    let mut is_broken = false;
+    let mut read = |value: AnyValue<'a>| {
+        value.to_value().unwrap_or_else(|_| {
+            is_broken = true;
+            value.legible()
+        })
+    };
+    let value = unflatten(entries.map(|(tail, value)| (tail, read(value)))).unwrap_or_default();
+    if is_broken { Err(value) } else { Ok(value) }
 }
 
 /// All values that a source finds on a record, in order: several where a span has several events.
@@ -100,10 +145,8 @@ pub(super) fn raws<'a>(
         }
         FactPlace::Prefix => {
             let prefix = source.source.key.as_str();
-            let mut entries = facts.behind(prefix).peekable();
-            if entries.peek().is_some() {
-                let entries = entries.map(|(tail, value)| (tail, read(value)));
-                found.extend(unflatten(entries).map(made));
+            if facts.behind(prefix).any(|(tail, _)| is_placed(tail)) {
+                found.push(Raw::Behind(prefix, facts));
             }
         }
         FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
@@ -113,8 +156,8 @@ pub(super) fn raws<'a>(
                 unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
             }));
         }
-        FactPlace::Worded(words, slots) => {
-            let entries: Vec<_> = facts.worded(words, slots).collect();
+        FactPlace::Worded((words, bit), slots) => {
+            let entries: Vec<_> = facts.worded((words, *bit), slots).collect();
             match entries.iter().find(|(tail, _)| tail.is_empty()) {
                 Some((_, whole)) => found.push(Raw::Any(*whole)),
                 None => {
@@ -130,11 +173,13 @@ pub(super) fn raws<'a>(
             }
         }
         FactPlace::Event(slot) => {
-            let events = facts.events().filter(|event| source.reads_event(event.name));
+            let events = facts.events_like(&source.source.event);
+            let events = events.filter(|event| source.reads_event(event.name));
             found.extend(events.filter_map(|event| event.attribute(*slot).map(Raw::Any)));
         }
         FactPlace::EventObject(slots) => {
-            let events = facts.events().filter(|event| source.reads_event(event.name));
+            let events = facts.events_like(&source.source.event);
+            let events = events.filter(|event| source.reads_event(event.name));
             found.extend(events.map(|event| {
                 is_broken.set(false);
                 let mut whole = object(source, slots, |slot| event.attribute(*slot).map(read));

@@ -28,7 +28,7 @@ impl SessionCalls {
                 known.insert((call.name.to_string(), id.to_string()));
             }
         }
-        for (id, value) in &trajectory.foreign_results {
+        for (id, value) in trajectory.foreign_results.get(&trajectory.effort) {
             self.results.entry_ref(&**id).or_insert_with(|| Arc::new(value.clone().into_owned()));
         }
     }
@@ -74,7 +74,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
-    use crate::model::ToolCall;
+    use crate::model::{ForeignResults, ToolCall};
 
     #[test]
     fn calls_of_one_id_share_the_result_that_another_trace_repeats() {
@@ -84,7 +84,8 @@ mod tests {
             ..ToolCall::default()
         };
         let results = vec![(Cow::Borrowed("x"), Value::from("long"))];
-        let repeats = Trajectory { foreign_results: results, ..Trajectory::default() };
+        let repeats =
+            Trajectory { foreign_results: ForeignResults::ready(results), ..Trajectory::default() };
         let mut known = SessionCalls::default();
         known.add(&repeats);
         let calls = (0..3).map(|_| call()).collect();

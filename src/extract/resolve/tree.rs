@@ -104,9 +104,10 @@ impl<'a> Tree<'a> {
             return span;
         }
         slots.clear();
-        let (mut kinds, mut conditions): (_, &[u8]) = (0, &[]);
+        let (mut kinds, mut words, mut conditions): (_, _, &[u8]) = (0, 0, &[]);
         for (kind, fact) in facts.fields() {
             kinds |= layout::kind(kind);
+            words |= layout::words(kind, fact);
             if let Some((slot, value)) = layout::attribute(kind, fact) {
                 slots.push(slot);
                 self.values.push(value);
@@ -117,7 +118,7 @@ impl<'a> Tree<'a> {
             }
         }
         span.others = (others as u32, (self.others.len() - others) as u32);
-        span.form = self.forms.number(facts, Signature { conditions, kinds, slots });
+        span.form = self.forms.number(facts, Signature { conditions, kinds, words, slots });
         span
     }
 

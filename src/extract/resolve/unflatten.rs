@@ -18,11 +18,26 @@ const SCAN_MAX: usize = 16;
 pub(super) fn unflatten<'a>(
     entries: impl Iterator<Item = (&'a str, Value<'a>)>,
 ) -> Option<Value<'a>> {
-    let mut root = KeyTreeNode::default();
-    for (key, value) in entries {
-        root.put(key, value);
+    let (mut root, mut path) = (KeyTreeNode::default(), KeyPath::default());
+    for (key, value) in entries.filter(|(key, _)| is_placed(key)) {
+        root.put(key, value, &mut path);
     }
     (!root.children.is_empty()).then(|| root.into_value())
+}
+
+/// Whether a key has a place in the value.
+#[inline]
+pub(super) fn is_placed(key: &str) -> bool {
+    let dots = || key.bytes().filter(|byte| *byte == b'.').count();
+    key.len() < PARTS_MAX || dots() < PARTS_MAX
+}
+
+/// The way to the node of the last key: that of the next one mostly begins alike.
+#[derive(Default)]
+struct KeyPath<'a> {
+    key: &'a str,
+    /// Of the parts of the key but the last one the byte behind its dot, and the place of its node.
+    parts: Vec<(usize, usize)>,
 }
 
 #[derive(Default)]
@@ -30,41 +45,53 @@ struct KeyTreeNode<'a> {
     value: Option<Value<'a>>,
     children: Vec<(&'a str, KeyTreeNode<'a>)>,
     /// Where each child stands, once there are many.
-    places: HashMap<&'a str, usize>,
+    places: Option<Box<HashMap<&'a str, usize>>>,
 }
 
 impl<'a> KeyTreeNode<'a> {
-    fn put(&mut self, key: &'a str, value: Value<'a>) {
-        if key.split('.').nth(PARTS_MAX).is_some() {
-            return;
+    fn put(&mut self, key: &'a str, value: Value<'a>, path: &mut KeyPath<'a>) {
+        let same = common_length(path.key.as_bytes(), key.as_bytes());
+        path.key = key;
+        let known = path.parts.iter().take_while(|(end, _)| *end <= same).count();
+        path.parts.truncate(known);
+        let (mut node, mut at) = (self, 0);
+        for &(end, place) in &path.parts {
+            node = &mut node.children[place].1;
+            at = end;
         }
-        let mut node = self;
-        for part in key.split('.') {
-            let at = match node.place(part) {
-                Some(at) => at,
+        loop {
+            let rest = &key[at..];
+            let dot = rest.bytes().position(|byte| byte == b'.');
+            let part = dot.map_or(rest, |dot| &rest[..dot]);
+            let place = match node.place(part) {
+                Some(place) => place,
                 None if node.children.len() >= ITEMS_MAX => return,
                 None => node.add(part),
             };
-            node = &mut node.children[at].1;
+            node = &mut node.children[place].1;
+            let Some(dot) = dot else { break };
+            at += dot + 1;
+            path.parts.push((at, place));
         }
         node.value = Some(value);
     }
 
     fn place(&self, part: &str) -> Option<usize> {
-        if self.places.is_empty() {
+        match &self.places {
             // Keys of one parent come one after another, so the last child is nearly always it.
-            return self.children.iter().rposition(|(known, _)| *known == part);
+            None => self.children.iter().rposition(|(known, _)| *known == part),
+            Some(places) => places.get(part).copied(),
         }
-        self.places.get(part).copied()
     }
 
     fn add(&mut self, part: &'a str) -> usize {
         let at = self.children.len();
         self.children.push((part, KeyTreeNode::default()));
-        if !self.places.is_empty() {
-            self.places.insert(part, at);
+        if let Some(places) = &mut self.places {
+            places.insert(part, at);
         } else if at >= SCAN_MAX {
-            self.places = self.children.iter().map(|(part, _)| *part).zip(0..).collect();
+            let places = self.children.iter().map(|(part, _)| *part).zip(0..);
+            self.places = Some(Box::new(places.collect()));
         }
         at
     }
@@ -73,7 +100,10 @@ impl<'a> KeyTreeNode<'a> {
         if self.children.is_empty() {
             return self.value.unwrap_or_default();
         }
-        let number = |key: &str| key.parse::<u32>().ok();
+        let number = |key: &str| match key.as_bytes() {
+            [b'0'..=b'9' | b'+', ..] => key.parse::<u32>().ok(),
+            _ => None,
+        };
         if self.children.iter().all(|(key, _)| number(key).is_some()) {
             self.children.sort_by_key(|(key, _)| number(key));
             return Value::List(
@@ -85,6 +115,14 @@ impl<'a> KeyTreeNode<'a> {
             entries.map(|(key, node)| (Cow::Borrowed(key), node.into_value())).collect(),
         ))
     }
+}
+
+/// How many bytes two keys begin with alike.
+fn common_length(one: &[u8], other: &[u8]) -> usize {
+    let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    let same = 8 * words.take_while(|(one, other)| one == other).count();
+    let rest = one[same..].iter().zip(&other[same..]);
+    same + rest.take_while(|(one, other)| one == other).count()
 }
 
 #[cfg(test)]

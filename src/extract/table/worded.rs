@@ -34,7 +34,7 @@ pub(in super::super) enum WordedKey<'k> {
 }
 
 /// The words of one source, in the order in which they are tried.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct SourceWords {
     words: Vec<Box<str>>,
     /// What they begin with, a bit each: few keys hold anything that does.
@@ -104,9 +104,11 @@ fn starts(text: &[u8], word: &[u8]) -> bool {
 
 /// The words of all sources of a table that read worded keys, each once, by their first letters:
 /// few of the words of a key begin like one of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in super::super) struct Worded {
     by_letter: [Vec<Box<[u8]>>; FIRSTS],
+    /// The words of each source, as it names them.
+    sources: Vec<(Box<str>, SourceWords)>,
 }
 
 /// What words may begin with: the letters, and anything else.
@@ -115,6 +117,9 @@ const FIRSTS: usize = 27;
 impl Worded {
     /// Adds the words of a source.
     pub(super) fn add(&mut self, words: &str) {
+        if self.place(words).is_none() {
+            self.sources.push((words.into(), SourceWords::new(words)));
+        }
         for word in words.split('|').map(|word| word.to_ascii_lowercase().into_bytes()) {
             if let Some(known) = self.by_letter.get_mut(first(&word))
                 && !known.iter().any(|known| **known == word)
@@ -122,6 +127,24 @@ impl Worded {
                 known.push(word.into());
             }
         }
+    }
+
+    fn place(&self, words: &str) -> Option<usize> {
+        self.sources.iter().position(|(known, _)| **known == *words)
+    }
+
+    /// The bit of a source's words; those beyond the 31st share one.
+    pub(in super::super) fn bit(&self, words: &str) -> u32 {
+        self.place(words).map_or(0, |place| 1 << place.min(31))
+    }
+
+    /// By the words of which sources a key is worded, a bit each.
+    pub(in super::super) fn bits(&self, key: &[u8]) -> u32 {
+        if !self.has(key) {
+            return 0;
+        }
+        let found = (0..).zip(&self.sources).filter(|(_, (_, words))| words.find(key).is_some());
+        found.fold(0, |all, (place, _)| all | 1 << 31.min(place))
     }
 
     /// Whether any source reads a key of this form.
@@ -164,6 +187,8 @@ mod tests {
                 let naive = naive.and_then(by);
                 prop_assert_eq!(SourceWords::new(&words.join("|")).find(key), naive);
                 prop_assert_eq!(worded.has(key), naive.is_some());
+                let bit = if naive.is_some() { worded.bit(&words.join("|")) } else { 0 };
+                prop_assert_eq!(worded.bits(key), bit);
             }
         }
     }

@@ -87,6 +87,10 @@ pub struct JsonNumber<'a> {
     pub is_integer: bool,
 }
 
+/// Bytes for which room is made behind the first plain part of a string that has escapes: most are
+/// JSON in JSON.
+const ESCAPED_GUESS: usize = 128;
+
 /// Reads tokens from a text.
 pub struct JsonLexer<'a> {
     text: &'a str,
@@ -196,7 +200,7 @@ impl<'a> JsonLexer<'a> {
         if is_all {
             return Ok(Cow::Borrowed(plain));
         }
-        let mut out = String::with_capacity(plain.len() + 16);
+        let mut out = String::with_capacity(plain.len() + ESCAPED_GUESS);
         self.escaped_string(plain, &mut out)?;
         Ok(Cow::Owned(out))
     }

@@ -5,11 +5,13 @@
 //! Gemini, LangChain, OpenInference and others, and as Python prints them.
 
 mod author;
+mod keys;
 mod tool;
 
 use std::borrow::Cow;
 
 use self::author::{Author, author, has_content, is_unsaid, is_users, part_text};
+use self::keys::Members;
 use self::tool::{is_error, names_call, rounds_before};
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::waiting::WaitingCalls;
@@ -89,6 +91,11 @@ impl<'a> Messages<'a> {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
         messages
+    }
+
+    /// Whether a value holds messages, told without reading them; `None` where only reading tells.
+    pub(crate) fn are_in(value: &Value<'_>) -> Option<bool> {
+        keys::holds_messages(value, 0)
     }
 
     /// Of a state that holds a whole conversation what was said since the user spoke last; nothing
@@ -198,7 +205,9 @@ impl<'a> Messages<'a> {
         if depth > DEPTH_MAX || is_marked && (self.call(&mut map) || self.result(&mut map)) {
             return;
         }
-        let own_author = author(&map);
+        // What is taken out since may still be a bit: it is asked for in vain.
+        let members = Members::of(&map);
+        let own_author = if members.say_author() { author(&map) } else { None };
         let author = own_author.unwrap_or(outer);
         self.has_author |= own_author.is_some();
         if own_author == Some(Author::Assistant) {
@@ -207,10 +216,13 @@ impl<'a> Messages<'a> {
         }
         let is_reply =
             author == Author::Tool || own_author == Some(Author::User) && names_call(&map);
-        if is_reply && self.tool_message(&mut map) || is_unsaid(&map, outer) {
+        if is_reply && self.tool_message(&mut map) || members.say_author() && is_unsaid(&map, outer)
+        {
             return;
         }
-        if let Some(text) = part_text(&map) {
+        if members.say_author()
+            && let Some(text) = part_text(&map)
+        {
             match printed(text, author) {
                 Some(map) => self.map(map, author, depth + 1),
                 None => self.text(Cow::Owned(text.to_owned()), author, depth),
@@ -219,11 +231,12 @@ impl<'a> Messages<'a> {
         }
         let said_nothing = own_author == Some(Author::Assistant) && has_content(&map);
         let before = (self.calls.len(), self.spoken);
-        if let Some(rounds) = rounds_before(&mut map) {
+        if members.have_rounds()
+            && let Some(rounds) = rounds_before(&mut map)
+        {
             self.list(rounds, author, depth + 1);
         }
-        // In the order in which they are to be read: a message's text before its calls.
-        for key in ENVELOPES {
+        for key in members.envelopes() {
             if let Some(inner) = map.remove(key) {
                 self.walk(inner, author, depth + 1);
             }
@@ -391,40 +404,6 @@ fn untyped(mut told: Value<'_>) -> Value<'_> {
 fn is_chat(items: &[Value<'_>]) -> bool {
     items.iter().any(is_users)
 }
-
-/// Keys under which messages, or parts of them, stand.
-const ENVELOPES: [&str; 29] = [
-    "messages",
-    // As Go prints the field of a struct.
-    "Messages",
-    "message",
-    "message_content",
-    "replies",
-    "tool_messages",
-    "tool_results",
-    "chat_history",
-    "candidates",
-    "choices",
-    "generations",
-    "data",
-    "kwargs",
-    "request",
-    "response",
-    "responseParts",
-    "output",
-    "input",
-    "blocks",
-    "contents",
-    "content",
-    "_content",
-    "parts",
-    "text",
-    "tool_calls",
-    "toolCalls",
-    "function_call",
-    "update",
-    "result",
-];
 
 /// The object that a text prints: a message of any author, or the call of a model.
 fn printed(text: &str, author: Author) -> Option<Map<'static>> {

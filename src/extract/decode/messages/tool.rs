@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::super::{api, json_or_text, repr};
 use super::author::{Author, asks};
+use super::keys::ROUNDS;
 use super::{Messages, NAMES, take_text};
 use crate::value::{Map, Value};
 
@@ -65,8 +66,7 @@ pub(super) fn names_call(map: &Map<'_>) -> bool {
 /// The rounds of calls and results that a library made by itself before the response that holds
 /// them: what it repeats of the conversation before goes.
 pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
-    let keys = ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
-    let Value::List(mut rounds) = keys.into_iter().find_map(|key| map.remove(key))? else {
+    let Value::List(mut rounds) = ROUNDS.into_iter().find_map(|key| map.remove(key))? else {
         return None;
     };
     let asked = rounds.iter().rposition(asks)?;

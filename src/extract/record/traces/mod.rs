@@ -197,7 +197,7 @@ impl<'a> SpanReader<'_, 'a> {
             arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
             let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.found.write_root(self.table, keep, view.encoded, arena)?
+                self.found.write_root(self.table, retention, view.encoded, arena)?
             } else {
                 self.found.write(self.table, retention, arena)?
             };

@@ -86,6 +86,10 @@ impl<'a> Together<'a> {
             last = group;
             calls[at as usize].group = number;
         }
+        // Mostly they are in order already, and a call is large.
+        if order.is_sorted() {
+            return calls;
+        }
         let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
         order.into_iter().filter_map(|at| calls[at as usize].take()).collect()
     }
@@ -128,11 +132,15 @@ impl Nest {
 
 /// Calls of one message.
 fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) {
-    let mixed = mixed_messages(calls, places);
     let asked = |at: &u32| places[*at as usize].asked.message;
-    let is_one = |at: &u32| asked(at) != NONE && !mixed.contains(&asked(at));
-    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(is_one).collect();
+    let is_told = |at: &u32| asked(at) != NONE;
+    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(is_told).collect();
     asked_for.sort_by_key(asked);
+    if asked_for.array_windows().all(|[one, next]| asked(one) != asked(next)) {
+        return;
+    }
+    let mixed = mixed_messages(calls, places);
+    asked_for.retain(|at| !mixed.contains(&asked(at)));
     sets.join_runs(&asked_for, |one, next| {
         asked(&one) == asked(&next) && !is_later_round(calls, places, one as usize, next as usize)
     });
@@ -182,6 +190,9 @@ fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> 
 
 /// Calls of one instant; of those that messages alone tell of only the answer's is known.
 fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
+    if calls.array_windows().all(|[one, next]| one.start_ns < next.start_ns) {
+        return;
+    }
     let start = |at: &u32| calls[*at as usize].start_ns;
     let is_on_span = |at: &u32| calls[*at as usize].origin == Origin::Span;
     let mut by_start: Vec<u32> = (0..calls.len() as u32).filter(is_on_span).collect();

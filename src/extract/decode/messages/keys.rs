@@ -1,0 +1,194 @@
+//! Which of the members that the reader of messages asks for an object has.
+//!
+//! It asks for dozens, of objects that have a few: so each key is looked at once, and only those
+//! that are there are asked for.
+
+use super::author::{author, part_text};
+use super::{DEPTH_MAX, api, is_bracketed, repr};
+use crate::value::{Map, Value};
+
+/// Keys under which messages, or parts of them, stand, in the order in which they are to be read:
+/// a message's text before its calls.
+pub(super) const ENVELOPES: [&str; 29] = [
+    "messages",
+    // As Go prints the field of a struct.
+    "Messages",
+    "message",
+    "message_content",
+    "replies",
+    "tool_messages",
+    "tool_results",
+    "chat_history",
+    "candidates",
+    "choices",
+    "generations",
+    "data",
+    "kwargs",
+    "request",
+    "response",
+    "responseParts",
+    "output",
+    "input",
+    "blocks",
+    "contents",
+    "content",
+    "_content",
+    "parts",
+    "text",
+    "tool_calls",
+    "toolCalls",
+    "function_call",
+    "update",
+    "result",
+];
+
+/// Keys under which the rounds of calls and results stand that a library made by itself.
+pub(super) const ROUNDS: [&str; 2] =
+    ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
+
+/// A set of such members, a bit each: those of [`ENVELOPES`] by their places, then the others.
+#[derive(Clone, Copy)]
+pub(super) struct Members(u32);
+
+impl Members {
+    /// Members that say who wrote a message, or what a part of one is.
+    const ABOUT: u32 = 1 << 29;
+    /// The rounds that a library made by itself.
+    const ROUNDS: u32 = 1 << 30;
+    const ENVELOPES: u32 = (1 << ENVELOPES.len()) - 1;
+
+    /// Those of an object.
+    pub(super) fn of(map: &Map<'_>) -> Self {
+        Self(map.iter().fold(0, |all, (key, _)| all | bit(key)))
+    }
+
+    /// Whether anything may say who wrote the message, or what a part of one is.
+    pub(super) fn say_author(self) -> bool {
+        self.0 & Self::ABOUT != 0
+    }
+
+    /// Whether there are rounds that a library made by itself.
+    pub(super) fn have_rounds(self) -> bool {
+        self.0 & Self::ROUNDS != 0
+    }
+
+    /// The envelopes among them, in the order in which they are to be read.
+    pub(super) fn envelopes(self) -> impl Iterator<Item = &'static str> {
+        let mut rest = self.0 & Self::ENVELOPES;
+        std::iter::from_fn(move || {
+            let envelope = ENVELOPES.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(*envelope)
+        })
+    }
+}
+
+/// Whether the reader of messages finds any in a value: a call, a result, or who wrote one. `None`
+/// where only reading tells.
+pub(super) fn holds_messages(value: &Value<'_>, depth: usize) -> Option<bool> {
+    // What lies deeper is not found.
+    if depth > DEPTH_MAX {
+        return Some(false);
+    }
+    let map = match value {
+        Value::List(items) => return any(items.iter(), depth),
+        Value::String(text) => {
+            return if is_bracketed(text) || repr::may_print_fields(text) {
+                None
+            } else {
+                Some(false)
+            };
+        }
+        Value::Map(map) => map,
+        _ => return Some(false),
+    };
+    let members = Members::of(map);
+    if members.say_author() && author(map).is_some() {
+        return Some(true);
+    }
+    if api::may_be_marked(map) || members.have_rounds() {
+        return None;
+    }
+    if members.say_author()
+        && let Some(text) = part_text(map)
+    {
+        return if repr::may_print_fields(text) { None } else { Some(false) };
+    }
+    any(members.envelopes().filter_map(|key| map.get(key)), depth)
+}
+
+fn any<'v>(values: impl Iterator<Item = &'v Value<'v>>, depth: usize) -> Option<bool> {
+    let mut found = Some(false);
+    for value in values {
+        match holds_messages(value, depth + 1) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => found = None,
+        }
+    }
+    found
+}
+
+/// The bit of a member; none of one that nobody asks for.
+fn bit(key: &str) -> u32 {
+    if matches!(key.as_bytes(), b"role" | b"_role" | b"type" | b"lc" | b"part_kind" | b"block_type")
+    {
+        return Members::ABOUT;
+    }
+    if ROUNDS.contains(&key) {
+        return Members::ROUNDS;
+    }
+    let place = match key.as_bytes() {
+        b"messages" => 0,
+        b"Messages" => 1,
+        b"message" => 2,
+        b"message_content" => 3,
+        b"replies" => 4,
+        b"tool_messages" => 5,
+        b"tool_results" => 6,
+        b"chat_history" => 7,
+        b"candidates" => 8,
+        b"choices" => 9,
+        b"generations" => 10,
+        b"data" => 11,
+        b"kwargs" => 12,
+        b"request" => 13,
+        b"response" => 14,
+        b"responseParts" => 15,
+        b"output" => 16,
+        b"input" => 17,
+        b"blocks" => 18,
+        b"contents" => 19,
+        b"content" => 20,
+        b"_content" => 21,
+        b"parts" => 22,
+        b"text" => 23,
+        b"tool_calls" => 24,
+        b"toolCalls" => 25,
+        b"function_call" => 26,
+        b"update" => 27,
+        b"result" => 28,
+        _ => return 0,
+    };
+    1 << place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn each_envelope_has_the_bit_of_its_place() {
+        for (place, key) in ENVELOPES.iter().enumerate() {
+            assert_eq!(bit(key), 1 << place, "{key}");
+        }
+        let keys = ["result", "x", "messages", "role"];
+        let map: Map<'_> = keys.into_iter().map(|key| (key, Value::Null)).collect();
+        let members = Members::of(&map);
+        assert_eq!(members.envelopes().collect::<Vec<_>>(), ["messages", "result"]);
+        assert!(members.say_author() && !members.have_rounds());
+        let map: Map<'_> = ROUNDS.into_iter().map(|key| (key, Value::Null)).collect();
+        assert!(Members::of(&map).have_rounds());
+    }
+}
