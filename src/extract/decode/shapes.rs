@@ -256,7 +256,7 @@ fn is_text_blocks(value: &Value<'_>) -> bool {
 
 /// Words of which any text of a message has one that gives the id of a call, or its tool's name, or
 /// says that it failed.
-pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id"];
+pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
 
