@@ -130,6 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_that_begin_alike_share_the_parts_that_are_alike() {
+        let keys = ["a.b", "a.bc", "a.bc.d", "a.b.c", "ab.c", "a.b.d", "a", "a.bc.dd.e"];
+        let made = unflatten(keys.into_iter().zip((1..).map(Value::from)));
+        let whole = r#"{"a":{"b":{"c":4,"d":6},"bc":{"d":3,"dd":{"e":8}}},"ab":{"c":5}}"#;
+        assert_eq!(made.map(|value| value.to_string()).as_deref(), Some(whole));
+    }
+
+    #[test]
     fn indices_are_places_in_lists() {
         let entries = [
             ("1.message.role", "assistant"),

@@ -175,8 +175,9 @@ fn bit(key: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Messages;
     use super::*;
-    use crate::value::Value;
+    use crate::value::json;
 
     #[test]
     fn each_envelope_has_the_bit_of_its_place() {
@@ -190,5 +191,27 @@ mod tests {
         assert!(members.say_author() && !members.have_rounds());
         let map: Map<'_> = ROUNDS.into_iter().map(|key| (key, Value::Null)).collect();
         assert!(Members::of(&map).have_rounds());
+    }
+
+    #[test]
+    fn messages_are_told_as_reading_finds_them() {
+        let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(30), "]".repeat(30));
+        for (text, told) in [
+            (r#"{"total": 3, "output": [{"text": "x"}], "parts": [1, null]}"#, Some(false)),
+            (r#"{"data": {"role": "user", "content": "x"}}"#, Some(true)),
+            (r#"[{"x": 1}, {"messages": [{"type": "ai", "content": ""}]}]"#, Some(true)),
+            (r#"{"other": {"role": "user"}}"#, Some(false)),
+            (r#"{"type": "text", "text": "x", "parts": [{"role": "user"}]}"#, Some(false)),
+            (r#"{"type": "text", "text": "a=1"}"#, None),
+            (r#"{"content": "[{\"role\": \"user\"}]"}"#, None),
+            (r#"{"name": "x", "arguments": {}}"#, None),
+            (&deep(r#"{"role": "user"}"#), Some(false)),
+        ] {
+            let value = json::parse(text).unwrap();
+            assert_eq!(holds_messages(&value, 0), told, "{text}");
+            let read = Messages::read(value);
+            let found = read.has_author || !read.calls.is_empty() || !read.results.is_empty();
+            assert!(told.is_none_or(|told| told == found), "{text}");
+        }
     }
 }
