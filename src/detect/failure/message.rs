@@ -53,6 +53,19 @@ const COPULAS: [&str; 17] = [
     "is", "are", "was", "were", "cannot", "can't", "must", "should", "has", "have", "does", "did",
     "may", "can", "isn't", "aren't", "will",
 ];
+/// Behind these, too, and behind the word that tells of what came something that is wrong.
+const STATES: [&str; 9] = [
+    "aborted",
+    "expected",
+    "failed",
+    "exceeded",
+    "overflowed",
+    "not",
+    "already",
+    "timed",
+    "exceeds",
+];
+const CAME: [&str; 3] = ["received", "found", "got"];
 /// Steps of looking at a byte of a short text.
 const STEPS_PER_BYTE: usize = 16;
 
@@ -70,6 +83,7 @@ struct MessageConfig {
     weak: String,
     weak_head: String,
     identifier: String,
+    programs: String,
     quoted: String,
     speaker: String,
     against: Vec<AgainstConfig>,
@@ -115,6 +129,8 @@ pub(super) struct MessageSigns {
     weak: Regex,
     weak_head: Regex,
     identifier: Regex,
+    /// What only programs say.
+    programs: Regex,
     quoted: Regex,
     speaker: Regex,
     against: Vec<(i32, Regex)>,
@@ -143,6 +159,7 @@ impl MessageSigns {
             weak: compiled(&config.weak, true)?,
             weak_head: compiled(&config.weak_head, true)?,
             identifier: compiled(&config.identifier, false)?,
+            programs: compiled(&config.programs, true)?,
             quoted: compiled(&config.quoted, false)?,
             speaker: compiled(&config.speaker, false)?,
             against: against
@@ -195,7 +212,7 @@ impl MessageSigns {
         }
         let weak = self.weak(text, &looks);
         let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
-        if !has_sign || !self.is_of_programs(&looks) {
+        if !has_sign || !self.is_of_programs(text, &looks) {
             return false;
         }
         let points = looks.of_first
@@ -230,7 +247,7 @@ impl MessageSigns {
     }
 
     /// Whether a program speaks, and not somebody of a parcel, a room or a guest.
-    fn is_of_programs(&self, looks: &Looks) -> bool {
+    fn is_of_programs(&self, text: &str, looks: &Looks) -> bool {
         let compares = || {
             let words = || looks.words.iter().map(String::as_str);
             words().any(|word| word == "got") && words().any(|word| word.starts_with("expect"))
@@ -242,6 +259,7 @@ impl MessageSigns {
             || has(&self.technical, looks)
             || looks.of_first == WRONG && has(&self.shared, looks)
             || compares()
+            || self.programs.is_match(text)
     }
 
     /// What a first word costs that changes, documentation and prose begin with.
@@ -249,7 +267,10 @@ impl MessageSigns {
         let Some(first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
         let begins = |found: Option<regex::Match<'_>>| found.is_some_and(|it| it.start() == 0);
         let is_subject = || {
-            said.get(1).is_some_and(|second| COPULAS.contains(&&**second))
+            let second = said.get(1).map_or("", String::as_str);
+            COPULAS.contains(&second)
+                || STATES.contains(&second)
+                || CAME.contains(&&**first) && self.wrong.contains(second)
                 || begins(self.quoted.find(body))
                 || begins(self.identifier.find(body))
         };

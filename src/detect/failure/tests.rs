@@ -173,6 +173,29 @@ fn what_is_said_of_people_and_things_is_no_message_of_an_exception() {
     }
 }
 
+#[test]
+fn what_only_programs_say_of_a_thing_needs_no_technical_noun() {
+    for text in [
+        "Eval name is required",
+        "Callback called multiple times",
+        "Sort aborted",
+        "Received unknown parameter: colour",
+        "incomplete input",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    ] {
+        check(text, Some(Says::Failed));
+    }
+    for text in [
+        "color=red size=unknown",
+        "The parcel was refused by the recipient.",
+        "Raises ValueError if the value is not an integer.",
+        "Segmentation fault (core dumped): causes and solutions",
+        "I read the file; it holds 14 orders, two of them without a customer.",
+    ] {
+        check(text, None);
+    }
+}
+
 /// What agents' tools give back on ordinary days, without a word of failing.
 const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
     then invoice date city because weather flight an result nearest retry";
