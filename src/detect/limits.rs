@@ -8,8 +8,8 @@ pub(crate) const OWN_REGEX_BYTES_MAX: usize = if cfg!(fuzzing) { 1 << 20 } else 
 /// Largest cache of one pattern's lazy automaton, bytes.
 pub(crate) const DFA_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of compiled expressions and of what automata have noted of texts, together, where
-/// texts are scanned. All built-in expressions take 35 MiB, and what they note of texts of all kinds
-/// 75.
+/// texts are scanned. All built-in expressions take 35 MiB, and what they note of texts of all
+/// kinds 75.
 pub(crate) const RULES_BYTES_MAX: usize = 128 << 20;
 /// Steps of one pass over a byte of a text: that of the gates, or of a detector of numbers.
 pub(crate) const STEPS_PER_BYTE: usize = 2;

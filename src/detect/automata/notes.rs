@@ -5,9 +5,9 @@
 //! writes the text, and there are hundreds of automata. So what they noted is kept within what
 //! expressions leave of one [share]. Each automaton has a place for its notes, of which all threads
 //! take: whoever reads with it has its notes alone, and brings them back. A text takes from some
-//! fifty places, so that costs no more than the lock of that place: what is taken stays counted, and
-//! the share is asked only for what was added. Where there is no room for that, one place after the
-//! other is looked at until there is: notes that nobody has read with since the last look are
+//! fifty places, so that costs no more than the lock of that place: what is taken stays counted,
+//! and the share is asked only for what was added. Where there is no room for that, one place after
+//! the other is looked at until there is: notes that nobody has read with since the last look are
 //! forgotten, and the share counts them. They are worked out again.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -62,9 +62,9 @@ impl AutomatonNotes for meta::Cache {
 
 /// Where the notes of one automaton lie while nobody reads with them; of one that several threads
 /// read with at once, several.
-pub(in crate::detect) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<Place<N>>);
+pub(in crate::detect) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<AutomatonPlace<N>>);
 
-struct Place<N> {
+struct AutomatonPlace<N> {
     lying: Mutex<Vec<LyingNotes<N>>>,
     all: Arc<KeptNotes>,
 }
@@ -89,7 +89,7 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
     }
 
     fn within(all: &Arc<KeptNotes>) -> Self {
-        let place = Arc::new(Place { lying: Mutex::default(), all: Arc::clone(all) });
+        let place = Arc::new(AutomatonPlace { lying: Mutex::default(), all: Arc::clone(all) });
         all.enter(Arc::downgrade(&place) as Weak<dyn Forgetful + Send + Sync>);
         Self(place)
     }
@@ -116,14 +116,14 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
     }
 }
 
-impl<N> Place<N> {
+impl<N> AutomatonPlace<N> {
     /// Whoever panicked at it has left it whole.
     fn lying(&self) -> MutexGuard<'_, Vec<LyingNotes<N>>> {
         self.lying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<N> Drop for Place<N> {
+impl<N> Drop for AutomatonPlace<N> {
     fn drop(&mut self) {
         self.all.share.give_back(self.lying().iter().map(|notes| notes.bytes).sum());
     }
@@ -136,7 +136,7 @@ trait Forgetful {
     fn forget(&self, all: bool) -> (usize, usize);
 }
 
-impl<N> Forgetful for Place<N> {
+impl<N> Forgetful for AutomatonPlace<N> {
     fn forget(&self, all: bool) -> (usize, usize) {
         let mut lying = self.lying();
         let is_idle =
@@ -150,11 +150,11 @@ impl<N> Forgetful for Place<N> {
 /// All places of notes within one share.
 struct KeptNotes {
     share: Arc<Share>,
-    places: Mutex<Places>,
+    places: Mutex<AutomatonPlaces>,
 }
 
 #[derive(Default)]
-struct Places {
+struct AutomatonPlaces {
     all: Vec<Weak<dyn Forgetful + Send + Sync>>,
     /// The one that is looked at next.
     next: usize,
@@ -167,7 +167,7 @@ impl KeptNotes {
         Arc::new(Self { share, places: Mutex::default() })
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, AutomatonPlaces> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
