@@ -247,8 +247,8 @@ pub(super) fn requested<'a>(
     calls
 }
 
-/// The calls that a model asked for in an answer, and how many stand before each message. What is only guessed to be one and holds what
-/// users or tools said is a history, and goes to the inputs.
+/// The calls that a model asked for in an answer, and how many stand before each message. What is
+/// only guessed to be one and holds what users or tools said is a history, and goes to the inputs.
 fn answered<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
@@ -270,8 +270,8 @@ fn answered<'a>(
     (messages.calls, messages.begins)
 }
 
-/// The place of the same call of the same model call that another source has given, which takes what
-/// it lacks.
+/// The place of the same call of the same model call that another source has given, which takes
+/// what it lacks.
 fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),

@@ -1,9 +1,10 @@
 //! Output tools: a framework's own way to return a structured answer by a tool call. The call's
 //! arguments are the final output.
 //!
-//! A call is told to be one by a name that a dialect knows; by what its framework gives back for it;
-//! or by its arguments, where they are the final output, as it is or as its text tells it: of a call that only a model's message holds, and of the last call on a span after
-//! which no model was asked again, since then nobody else can have written the answer.
+//! A call is told to be one by a name that a dialect knows; by what its framework gives back for
+//! it; or by its arguments, where they are the final output, as it is or as its text tells it: of a
+//! call that only a model's message holds, and of the last call on a span after which no model was
+//! asked again, since then nobody else can have written the answer.
 
 use std::cell::LazyCell;
 
@@ -33,8 +34,7 @@ pub(super) fn mark(
     let last = tool_calls.len().checked_sub(1)?;
     let is_named = |tool: &str| plan.output_tools.iter().any(|name| names(name, tool));
     // The answer is only decoded where a call may have given it.
-    let answer =
-        LazyCell::new(|| -> Option<Answer<'_, '_>> { Some(Answer::of(final_output.value()?)) });
+    let answer = LazyCell::new(|| final_output.value().map(FinalAnswer::of));
     for (at, call) in tool_calls.iter_mut().enumerate() {
         let answer = || LazyCell::force(&answer).as_ref();
         call.is_output = is_named(&call.name)
@@ -83,12 +83,12 @@ fn is_given_back(call: &ToolCall<'_>) -> bool {
 }
 
 /// The final output, and the object that its text tells.
-struct Answer<'v, 'a> {
+struct FinalAnswer<'v, 'a> {
     value: &'v Value<'a>,
     told: Option<Value<'static>>,
 }
 
-impl<'v, 'a> Answer<'v, 'a> {
+impl<'v, 'a> FinalAnswer<'v, 'a> {
     fn of(value: &'v Value<'a>) -> Self {
         Self { value, told: value.as_str().and_then(told_object) }
     }

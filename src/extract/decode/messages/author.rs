@@ -38,8 +38,8 @@ pub(super) fn is_users(value: &Value<'_>) -> bool {
     written_by == Some(Author::User)
 }
 
-/// Whether a message is a user's and has words, or says of nobody that he wrote it: results of tools
-/// may be sent in the user's name too.
+/// Whether a message is a user's and has words, or says of nobody that he wrote it: results of
+/// tools may be sent in the user's name too.
 pub(super) fn asks(value: &Value<'_>) -> bool {
     let says = |part: &Value<'_>| {
         let text = part.get("text").and_then(Value::as_str).or_else(|| block_text(part));

@@ -5,9 +5,10 @@
 //! those that overlap in time. Calls that start in the same instant always are: clocks that count
 //! milliseconds tell no more of them. A call whose span is within another call's span follows that
 //! one all the same. Several messages in one list, on a span that the calls were made within, are
-//! rounds one after another unless their calls overlap. A message between whose calls the agent made others is none of one reply, and
-//! tells of no group. Inside a group the calls are listed in the order of the message, without one
-//! by what the telemetry says: start, end, name, span. Who judges must not read an order into that.
+//! rounds one after another unless their calls overlap. A message between whose calls the agent
+//! made others is none of one reply, and tells of no group. Inside a group the calls are listed in
+//! the order of the message, without one by what the telemetry says: start, end, name, span. Who
+//! judges must not read an order into that.
 
 mod sets;
 mod turns;
