@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TARGETS = sorted(path.stem for path in (HERE / "fuzz_targets").glob("*.rs"))
 
 # Executions of all runs together.
-GOAL, GOALS = 10_000_000, {"stages": 1_000_000, "judged": 1_000_000}
+GOAL, GOALS = 10_000_000, {"stages": 1_000_000, "judged": 1_000_000, "contents": 1_000_000}
 
 # Seconds of one of the runs that reach a goal: what was counted is lost with a run that is broken off.
 GOAL_SECONDS = 600
