@@ -340,7 +340,8 @@ fn words_in_the_keys_of_a_stranger_take_steps_of_the_trace() {
     let evaluators = "{tool_error: {}}";
     let of = |own: &str| judged(evaluators, &keys(own), u64::MAX).1;
     let (worded, others) = (of("acme.input.k"), of("acme.colour.k"));
-    assert!(worded > others + 400 * 100, "{worded} steps, and {others} without words");
+    // Only the words of sources that one of the keys is for are looked for: three words a key.
+    assert!(worded > others + 400 * 3 * 8, "{worded} steps, and {others} without words");
     let (out, _) = judged(evaluators, &keys("acme.input.k"), worded / 2);
     assert_eq!(answers(&out), ["trace_too_expensive"]);
 }

@@ -106,9 +106,16 @@ fn starts(text: &[u8], word: &[u8]) -> bool {
 /// few of the words of a key begin like one of them.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Worded {
-    by_letter: [Vec<Box<[u8]>>; FIRSTS],
+    by_letter: [Vec<SharedWord>; FIRSTS],
     /// The words of each source, as it names them.
-    sources: Vec<(Box<str>, SourceWords)>,
+    sources: Vec<Box<str>>,
+}
+
+/// A word, and the bits of the sources that have it.
+#[derive(Clone, Debug)]
+struct SharedWord {
+    word: Box<[u8]>,
+    sources: u32,
 }
 
 /// What words may begin with: the letters, and anything else.
@@ -118,19 +125,20 @@ impl Worded {
     /// Adds the words of a source.
     pub(super) fn add(&mut self, words: &str) {
         if self.place(words).is_none() {
-            self.sources.push((words.into(), SourceWords::new(words)));
+            self.sources.push(words.into());
         }
+        let bit = self.bit(words);
         for word in words.split('|').map(|word| word.to_ascii_lowercase().into_bytes()) {
-            if let Some(known) = self.by_letter.get_mut(first(&word))
-                && !known.iter().any(|known| **known == word)
-            {
-                known.push(word.into());
+            let Some(known) = self.by_letter.get_mut(first(&word)) else { continue };
+            match known.iter_mut().find(|known| *known.word == *word) {
+                Some(known) => known.sources |= bit,
+                None => known.push(SharedWord { word: word.into(), sources: bit }),
             }
         }
     }
 
     fn place(&self, words: &str) -> Option<usize> {
-        self.sources.iter().position(|(known, _)| **known == *words)
+        self.sources.iter().position(|known| **known == *words)
     }
 
     /// The bit of a source's words; those beyond the 31st share one.
@@ -140,25 +148,28 @@ impl Worded {
 
     /// By the words of which sources a key is worded, a bit each.
     pub(in super::super) fn bits(&self, key: &[u8]) -> u32 {
-        if !self.has(key) {
-            return 0;
-        }
-        let found = (0..).zip(&self.sources).filter(|(_, (_, words))| words.find(key).is_some());
-        found.fold(0, |all, (place, _)| all | 1 << 31.min(place))
+        self.sources_of(key).fold(0, |all, sources| all | sources)
     }
 
     /// Whether any source reads a key of this form.
     pub(in super::super) fn has(&self, key: &[u8]) -> bool {
-        if key.len() > KEY_BYTES_MAX {
-            return false;
-        }
-        let Ok(key) = std::str::from_utf8(key) else { return false };
-        begins(key.as_bytes()).any(|begin| {
+        self.sources_of(key).next().is_some()
+    }
+
+    /// The bits of the sources of each word by which a key is worded, in one pass over its borders:
+    /// a stranger's key may be nothing but words.
+    fn sources_of<'w>(&'w self, key: &'w [u8]) -> impl Iterator<Item = u32> + 'w {
+        let key = if key.len() > KEY_BYTES_MAX { None } else { std::str::from_utf8(key).ok() };
+        let of_place = |key: &'w str, begin: usize| {
             let text = &key.as_bytes()[begin..];
-            self.by_letter.get(first(text)).into_iter().flatten().any(|word| {
+            let known = self.by_letter.get(first(text)).into_iter().flatten();
+            known.filter(move |SharedWord { word, .. }| {
                 starts(text, word) && key.get(begin + word.len()..).and_then(behind).is_some()
             })
-        })
+        };
+        let places =
+            key.into_iter().flat_map(|key| begins(key.as_bytes()).map(move |at| (key, at)));
+        places.flat_map(move |(key, at)| of_place(key, at)).map(|shared| shared.sources)
     }
 }
 
