@@ -223,7 +223,8 @@ impl Patience {
     /// Learns that records of a trace came so long after its root had ended.
     pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
         let Some(root) = end.place.of(spans) else { return };
-        let (root, last) = (service_of(spans, root), service_of(spans, spans.spans.len() - 1));
+        let root = service_of(spans, root);
+        let last = service_of(spans, spans.spans.len() - 1);
         self.change_habits(root, |habits| {
             let known_ms = if root == last {
                 &mut habits.own_late_ms

@@ -163,7 +163,8 @@ impl Sessions {
         };
         let traces_max = self.settings.traces_per_session_max as usize;
         if let Some(session) = self.by_key.get_mut(&key) {
-            let (before, trace_id) = (session.bytes, trace.trace_id);
+            let before = session.bytes;
+            let trace_id = trace.trace_id;
             let is_in = session.add(trace, u128::from_be_bytes(digest), traces_max);
             self.bytes = self.bytes + session.bytes - before;
             self.open_count += usize::from(!session.is_open);
@@ -222,8 +223,8 @@ impl Sessions {
             by_key.get(key).is_some_and(|session| session.number == *number)
         };
         self.wheel.due(now_ms, is_known, &mut fired);
-        let (idle_ms, age_max_ms) =
-            (self.settings.idle_timeout.as_ms(), self.settings.age_max.as_ms());
+        let idle_ms = self.settings.idle_timeout.as_ms();
+        let age_max_ms = self.settings.age_max.as_ms();
         for (key, number) in fired {
             let Some(session) = self.by_key.get(&key).filter(|found| found.number == number) else {
                 continue;

@@ -150,7 +150,8 @@ mod tests {
         ) {
             let mut wheel = Wheel::new(start_ms);
             let mut model: Vec<(u64, u32)> = Vec::new();
-            let (mut now_ms, mut count) = (start_ms, 0);
+            let mut now_ms = start_ms;
+            let mut count = 0;
             for (pause_ms, deadlines) in steps {
                 for after_ms in deadlines {
                     wheel.arm(now_ms + after_ms, count);

@@ -49,7 +49,8 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CommandError> {
         std::fs::read_dir(folder).and_then(Iterator::collect).map_err(failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
-        let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+        let path = entry.path();
+        let kind = entry.file_type().map_err(failed)?;
         // A link to a folder may lead back here.
         if kind.is_dir() {
             walk(&path, files)?;

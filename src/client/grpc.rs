@@ -110,9 +110,10 @@ impl Dial {
     fn new(uri: Uri, settings: &ClientSettings) -> Result<Self, String> {
         let is_secure = uri.scheme_str() == Some("https");
         // Over TLS the channel is told of the stream below it, and of the address that it is for.
-        let builder = match is_secure {
-            true => Channel::builder(plain(&uri)).origin(uri.clone()),
-            false => Channel::builder(uri.clone()),
+        let builder = if is_secure {
+            Channel::builder(plain(&uri)).origin(uri.clone())
+        } else {
+            Channel::builder(uri.clone())
         };
         let endpoint = builder
             .connect_timeout(settings.timeout)
@@ -120,13 +121,12 @@ impl Dial {
             .user_agent(USER_AGENT)
             .map_err(|error| error.to_string())?;
         let text = |error: TlsError| error.to_string();
-        let tls = match is_secure {
-            true => {
-                let tls = ClientTls::new(&settings.tls, &["h2"]).map_err(text)?;
-                let name = tls.name_of(uri.host().unwrap_or_default()).map_err(text)?;
-                Some((tls, name))
-            }
-            false => None,
+        let tls = if is_secure {
+            let tls = ClientTls::new(&settings.tls, &["h2"]).map_err(text)?;
+            let name = tls.name_of(uri.host().unwrap_or_default()).map_err(text)?;
+            Some((tls, name))
+        } else {
+            None
         };
         Ok(Self { endpoint, tls })
     }

@@ -52,7 +52,8 @@ impl HttpClient {
             Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
         };
         let withheld = Withheld::of(&settings.headers, &settings.endpoint);
-        let (base, compression) = (base.to_owned(), settings.compression);
+        let base = base.to_owned();
+        let compression = settings.compression;
         Ok(Self { http, base, content_type, compression, withheld })
     }
 
@@ -84,9 +85,10 @@ impl HttpClient {
     ) -> Result<Taken, SendError> {
         let path = signal.http_path();
         let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
-        match is_json {
-            true => Taken::from_json(signal, &body, &self.withheld),
-            false => Taken::from_protobuf(&body, &self.withheld),
+        if is_json {
+            Taken::from_json(signal, &body, &self.withheld)
+        } else {
+            Taken::from_protobuf(&body, &self.withheld)
         }
     }
 

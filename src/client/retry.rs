@@ -259,7 +259,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn attempts_end_with_the_time_for_trying() {
-        let (settings, started) = (settings(10), Instant::now());
+        let settings = settings(10);
+        let started = Instant::now();
         let attempts = Cell::new(0);
         let gone = || {
             attempts.set(attempts.get() + 1);
@@ -273,7 +274,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_change_ends_the_waiting_at_once_and_an_attempt_after_its_time() {
-        let (settings, started) = (settings(0), Instant::now());
+        let settings = settings(0);
+        let started = Instant::now();
         let after = |seconds| sleep(Duration::from_secs(seconds));
         let gone = || async {
             Err(AttemptError::Retryable {
@@ -296,7 +298,8 @@ mod tests {
 
     #[test]
     fn time_for_trying_has_an_end_unless_all_must_be_delivered() {
-        let (unsaid, minute) = (RetrySettings::default(), settings(60));
+        let unsaid = RetrySettings::default();
+        let minute = settings(60);
         let secs = |s| Some(Duration::from_secs(s));
         assert_eq!((unsaid.time_max(), minute.time_max()), (secs(300), secs(60)));
         assert_eq!(unsaid.for_ever_unless_told().time_max(), None);

@@ -76,9 +76,8 @@ impl Withheld {
 
     /// A text without them.
     pub(crate) fn without<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
-        self.0.iter().fold(text.into(), |text, secret| match text.contains(secret) {
-            true => Cow::Owned(text.replace(secret, REDACTED)),
-            false => text,
+        self.0.iter().fold(text.into(), |text, secret| {
+            if text.contains(secret) { Cow::Owned(text.replace(secret, REDACTED)) } else { text }
         })
     }
 

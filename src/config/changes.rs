@@ -58,7 +58,8 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
     }
     for key in keys {
         let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        let (before, now) = (before.get(key), now.get(key));
+        let before = before.get(key);
+        let now = now.get(key);
         let has_live = is_live(&path) || LIVE.iter().any(|live| live.starts_with(&path));
         if before.is_none() != now.is_none() && !has_live {
             differ.push(path);

@@ -205,9 +205,12 @@ fn configure_one(
             expect::read(expect, &shared, template, sources, errors).map(Against::Expectations)
         }
     };
-    let (settings, info, against) = (settings?, info?, against?);
+    let settings = settings?;
+    let info = info?;
+    let against = against?;
     let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
-    let (sample, early) = (settings.sample, settings.early);
+    let sample = settings.sample;
+    let early = settings.early;
     let configured = Configured { info, when, sample, early, asks, run_if, tools, against };
     if settings.level == LevelSetting::Call && !configured.reads_calls() {
         let place = shared.get("level").map_or(key.place, |level| level.place);

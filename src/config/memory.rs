@@ -152,7 +152,8 @@ pub(super) fn divide(
     }
     let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
-    let (rest, weights) = (total - undivided - named, weights.sum::<usize>().max(1));
+    let rest = total - undivided - named;
+    let weights = weights.sum::<usize>().max(1);
     let divided = |part: &Part| (rest as u128 * part.weight as u128 / weights as u128) as usize;
     let [connections, requests, queue, traces, judging, sessions, exporters, forward, series] =
         parts.map(|part| part.written.unwrap_or_else(|| divided(&part)));
@@ -273,9 +274,11 @@ mod tests {
         let receivers: ReceiversSettings = or_empty(section("receivers")).read().unwrap();
         let exporters = emit::settings::read(&section("exporters")).unwrap();
         let otlp = receivers.otlp.as_ref();
-        let (limits, sessions) = (&limits, &sessions);
+        let limits = &limits;
+        let sessions = &sessions;
         let forward = emit::forward::read_forwards(&section("forward")).unwrap();
-        let (exporters, forward) = (&exporters[..], &forward[..]);
+        let exporters = &exporters[..];
+        let forward = &forward[..];
         divide(ShareSettings { otlp, limits, sessions, exporters, forward }, &node)
     }
 

@@ -241,7 +241,8 @@ fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
         let text: String = chars.iter().skip(from).take(count).collect();
         visible::line(text).to_string()
     };
-    let (before, rest) = (part(skip, at - skip), part(at, LINE_CHARS_MAX - (at - skip)));
+    let before = part(skip, at - skip);
+    let rest = part(at, LINE_CHARS_MAX - (at - skip));
     let indent = before.chars().count();
     let word = chars
         .iter()

@@ -81,7 +81,8 @@ pub(crate) fn runs(
     class: impl Fn(Bytes) -> Bytes + Copy,
     mut take: impl FnMut(Range<usize>),
 ) {
-    let (mut start, mut inside) = (0, 0);
+    let mut start = 0;
+    let mut inside = 0;
     blocks(text, class, |first, members| {
         let mut edges = members ^ (members << 1 | inside);
         let mut open = inside;
@@ -137,8 +138,10 @@ pub(crate) fn places(
 #[inline(always)]
 pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
     // Of the last block: where rows of one, two, four, eight and sixteen end.
-    let (mut members, mut edges) = ([0; 5], [0; 4]);
-    let (mut twenty, mut nine_edges) = (0, 0);
+    let mut members = [0; 5];
+    let mut edges = [0; 4];
+    let mut twenty = 0;
+    let mut nine_edges = 0;
     blocks(text, class, |_, one| {
         // What held so many bytes before.
         let before = |now: u64, last: u64, by: u32| now << by | last >> (64 - by);
@@ -200,7 +203,8 @@ mod tests {
         for before in [0, 1, 7, 60, 63, 64, 65, 127, 128] {
             for length in [1, 2, 8, 63, 64, 65, 130] {
                 let text = format!("{}{} b", " ".repeat(before), "a".repeat(length));
-                let (mut found, mut all) = (Vec::new(), Vec::new());
+                let mut found = Vec::new();
+                let mut all = Vec::new();
                 runs(text.as_bytes(), letters, |run| found.push(run));
                 let last = before + length + 1;
                 assert_eq!(found, [before..before + length, last..last + 1]);
@@ -213,7 +217,8 @@ mod tests {
 
     #[test]
     fn long_tokens_are_runs_of_visible_ascii() {
-        let (long, short) = ("x/".repeat(10), "y".repeat(19));
+        let long = "x/".repeat(10);
+        let short = "y".repeat(19);
         let text = format!("{long} {short}\n{long}z{short}é{short}\u{7f}{long}");
         let found = tokens(text.as_bytes()).into_iter().map(|run| &text[run]).collect::<Vec<_>>();
         assert_eq!(found, [&*long, &*format!("{long}z{short}"), &*long]);

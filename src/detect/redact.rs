@@ -140,7 +140,8 @@ impl Redaction {
         }
         // The longest of those that begin at one place holds.
         found.sort_by_key(|(range, _)| (range.start, usize::MAX - range.end));
-        let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
         for (range, kind) in found {
             if range.end <= from {
                 continue;

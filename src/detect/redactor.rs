@@ -348,7 +348,8 @@ impl Redactor {
             if found.is_empty() {
                 break;
             }
-            let (known, text) = (&mut self.known, marked.text());
+            let known = &mut self.known;
+            let text = marked.text();
             let named = found.into_iter().map(|(range, word)| {
                 let name = known.placeholder(&word, &text[range.clone()]);
                 (range, name)
@@ -381,10 +382,11 @@ impl Redactor {
         let names: Vec<String> = is_there
             .into_iter()
             .zip(self.keyed.texts())
-            .map(|(is_there, secret)| match is_there {
-                true => known.placeholder(SECRET, secret),
-                false => String::new(),
-            })
+            .map(
+                |(is_there, secret)| {
+                    if is_there { known.placeholder(SECRET, secret) } else { String::new() }
+                },
+            )
             .collect();
         let found = search.find_iter(marked.text());
         let found = found.map(|it| (it.range(), &names[it.pattern().as_usize()]));

@@ -163,7 +163,9 @@ fn number(digits: &[u8]) -> u32 {
 /// advertisements used is void.
 fn ssn(digits: &[u8]) -> bool {
     let Ok(digits) = <&[u8; 9]>::try_from(digits) else { return false };
-    let (area, group, serial) = (number(&digits[..3]), number(&digits[3..5]), number(&digits[5..]));
+    let area = number(&digits[..3]);
+    let group = number(&digits[3..5]);
+    let serial = number(&digits[5..]);
     area != 0
         && area != 666
         && area < 900

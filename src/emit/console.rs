@@ -248,7 +248,8 @@ impl Console {
     }
 
     async fn render(&self, batch: &EvaluationBatch) -> Result<String, Panicked> {
-        let (format, style) = (self.format, self.style);
+        let format = self.format;
+        let style = self.style;
         let text = self.filter.make(batch, move |filter, batch| {
             let mut out = String::new();
             for evaluations in batch {

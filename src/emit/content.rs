@@ -144,7 +144,8 @@ impl ContentFilter {
         if self.redactor.is_none() && bytes <= INLINE_BYTES_MAX {
             return Ok(make(self, batch));
         }
-        let (own, batch) = (self.clone(), batch.clone());
+        let own = self.clone();
+        let batch = batch.clone();
         self.aside.run(move || make(&own, &batch)).await
     }
 
@@ -298,7 +299,8 @@ impl ContentRedactor {
     fn name(&self, trace: TraceId, kind: &str, found: &str) -> String {
         let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let word: String = kind.chars().map(word).collect();
-        let (data, kind) = (self.hasher.hash_one(found.trim()), self.hasher.hash_one(kind));
+        let data = self.hasher.hash_one(found.trim());
+        let kind = self.hasher.hash_one(kind);
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = names.get(&trace).map(std::mem::take).unwrap_or_default();
         let number = known.number(data, kind);

@@ -66,7 +66,8 @@ impl DeadLetters {
         }
         let name = format!("{}.jsonl", file_name(exporter));
         let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
-        let (file, trouble) = (Arc::default(), Seldom::new());
+        let file = Arc::default();
+        let trouble = Seldom::new();
         Self { exporter: exporter.into(), path, file, counter, trouble }
     }
 

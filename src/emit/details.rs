@@ -69,7 +69,8 @@ fn write_item(item: &Value<'_>, depth: usize, lines: &mut DetailLines) {
         lines.push((depth, format!("turn {turn}: {score}")));
         return write_map(map, depth + 1, lines);
     }
-    let (expected, actual) = (map.get("expected"), map.get("actual"));
+    let expected = map.get("expected");
+    let actual = map.get("actual");
     if let (Some(expected), Some(actual)) = (expected, actual) {
         let is_right = map.get("score").and_then(Value::as_number).map(|score| score.as_f64());
         let name = map.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -100,11 +101,14 @@ fn write_item(item: &Value<'_>, depth: usize, lines: &mut DetailLines) {
 fn write_step(step: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key| step.get(key).map(ToString::to_string).unwrap_or_default();
-    let (name, expected, actual) = (text("name"), step.get("expected"), step.get("actual"));
+    let name = text("name");
+    let expected = step.get("expected");
+    let actual = step.get("actual");
     match text("is") {
         "same" => lines.push((depth, call('=', name, actual))),
         "moved" => {
-            let (place, at) = (number("place"), number("call"));
+            let place = number("place");
+            let at = number("call");
             let line = call('>', name, actual);
             lines.push((depth, format!("{line}  call {at}, expected at place {place}")));
         }

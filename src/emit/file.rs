@@ -109,7 +109,8 @@ impl Exporter for FileSettings {
         let tries_again = self.must_deliver && starting.has_log();
         let filter = starting.content_filter(self.content);
         let file = RecordFile::open(self, tries_again, filter).map_err(|error| {
-            let (exporter, path) = (starting.name().to_owned(), self.path.clone());
+            let exporter = starting.name().to_owned();
+            let path = self.path.clone();
             ExporterStartError::File { exporter, path, error }
         })?;
         starting.show(self.content.is_shown(), true);
@@ -162,7 +163,8 @@ impl RecordFile {
 
     /// Writes all but the first lines; how many were written whole, and what stopped the rest.
     async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
-        let (file, lines) = (Arc::clone(&self.file), Arc::clone(lines));
+        let file = Arc::clone(&self.file);
+        let lines = Arc::clone(lines);
         let write = move || {
             let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
             let ends: Vec<_> = lines.ends[done..].iter().map(|end| end - start).collect();
@@ -192,7 +194,8 @@ impl RecordFile {
 
     /// Writes all lines, trying again where it must.
     async fn write_all(&self, text: Bytes) -> Delivery {
-        let (lines, mut done) = (Arc::new(RecordLines::from(text)), 0);
+        let lines = Arc::new(RecordLines::from(text));
+        let mut done = 0;
         let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
         let mut backoff = Backoff::new(&retries.for_ever_unless_told());
         loop {
@@ -240,7 +243,8 @@ mod tests {
     async fn file_that_cannot_be_written_is_tried_again_only_where_it_must_deliver() {
         for tries_again in [false, true] {
             let dir = tempfile::tempdir().expect("a folder");
-            let (folder, path) = (dir.path().join("scores"), dir.path().join("scores/s.jsonl"));
+            let folder = dir.path().join("scores");
+            let path = dir.path().join("scores/s.jsonl");
             std::fs::create_dir(&folder).expect("a folder");
             let settings = FileSettings {
                 path: path.to_string_lossy().into_owned(),

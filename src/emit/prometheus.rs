@@ -112,7 +112,8 @@ impl Collector for ScoreCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (mut counters, mut histograms) = (Vec::new(), Vec::new());
+        let mut counters = Vec::new();
+        let mut histograms = Vec::new();
         let mut superseded = Vec::new();
         let scores = self.scores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(scores) = scores else { return Vec::new() };
@@ -210,13 +211,15 @@ mod tests {
 
     #[test]
     fn counters_and_histogram_have_the_documented_names_and_labels() {
-        let (idle, share) = (HumanDuration::default(), Memory::default().series);
+        let idle = HumanDuration::default();
+        let share = Memory::default().series;
         let scores = Arc::new(Scores::new(Grouping::Service, 1, idle, share));
         scores.record(&[sample::scored(1.0), sample::scored(0.5), sample::not_evaluable()]);
         let mut other = sample::failed();
         Arc::make_mut(&mut other.target).agent_name = None;
         scores.record(&[other]);
-        let (registry, shown) = (Registry::new(), ShownScores::default());
+        let registry = Registry::new();
+        let shown = ShownScores::default();
         shown.register(&registry).expect("registers");
         shown.show(Some(scores));
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default();

@@ -77,7 +77,8 @@ impl Rotating {
         if let Err(error) = self.follow_path() {
             return (0, Some(error));
         }
-        let (mut start, mut written) = (0, 0);
+        let mut start = 0;
+        let mut written = 0;
         while written < ends.len() {
             let until = self.lines_that_fit(start, &ends[written..]);
             if until == 0 {
@@ -159,7 +160,8 @@ fn open(path: &Path, rotation: Rotation) -> io::Result<(File, u64)> {
 /// How many lines a file has; none where it cannot be read.
 fn count_lines(path: &Path) -> u64 {
     let Ok(file) = File::open(path) else { return 0 };
-    let (mut reader, mut lines) = (BufReader::new(file), 0);
+    let mut reader = BufReader::new(file);
+    let mut lines = 0;
     while let Ok(bytes) = reader.fill_buf() {
         if bytes.is_empty() {
             break;
@@ -220,7 +222,8 @@ mod tests {
     #[test]
     fn a_file_that_was_moved_away_is_made_anew() -> io::Result<()> {
         let dir = tempfile::tempdir()?;
-        let (path, moved) = (dir.path().join("scores.jsonl"), dir.path().join("moved"));
+        let path = dir.path().join("scores.jsonl");
+        let moved = dir.path().join("moved");
         let read = || Ok::<_, io::Error>((fs::read_to_string(&path)?, fs::read_to_string(&moved)?));
         let mut file = Rotating::open(&path, rotation(0, 0))?;
         append(&mut file, &["a\n"]);

@@ -111,11 +111,13 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
             return Err(error.with_help(help).at(exporters.place));
         }
     }
-    let (mut read, mut singles) = (Vec::new(), Vec::new());
+    let mut read = Vec::new();
+    let mut singles = Vec::new();
     for (key, node) in exporters.entries() {
         let kind = kind_of(&key.text).map_err(|error| error.at(key.place))?;
         let exporter = read_one(kind, node).map_err(|e| e.at(node.place).at(key.place))?;
-        let (name, written) = (key.text.clone(), node.clone());
+        let name = key.text.clone();
+        let written = node.clone();
         read.push(ExporterSettings { name, exporter, written });
         if kind.single && singles.contains(&kind.name) {
             let error = SettingsError::new(format!("only one `{}` exporter can run", kind.name));

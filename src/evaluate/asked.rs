@@ -26,7 +26,8 @@ pub enum AskedTarget {
 impl AskedTarget {
     /// What is for judges, and what is for evaluators outside of this process.
     pub fn by_lane(asked: Vec<Self>) -> (Vec<AskedInquiry>, Vec<AskedExternal>) {
-        let (mut judged, mut external) = (Vec::new(), Vec::new());
+        let mut judged = Vec::new();
+        let mut external = Vec::new();
         for asked in asked {
             match asked {
                 Self::Judge(asked) => judged.push(asked),
@@ -160,9 +161,10 @@ impl AskedExternal {
 
     /// The id that the evaluation of the target will have with that version.
     pub fn versioned_id(&self, version: &str) -> EvaluationId {
-        match version.is_empty() {
-            true => self.evaluation.id,
-            false => with_version(self.evaluation.id, version),
+        if version.is_empty() {
+            self.evaluation.id
+        } else {
+            with_version(self.evaluation.id, version)
         }
     }
 
@@ -171,7 +173,8 @@ impl AskedExternal {
     pub fn conclude(self, verdicts: Vec<ExternalVerdict>) -> Vec<Evaluation> {
         let Self { evaluation, calls, .. } = self;
         let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
-        let (mut own, mut of_calls) = (None, Vec::new());
+        let mut own = None;
+        let mut of_calls = Vec::new();
         for ExternalVerdict { span_id, outcome, .. } in verdicts {
             let is_own = span_id.is_none_or(|span| span == evaluation.span_id);
             if is_own && own.is_none() {

@@ -93,7 +93,8 @@ impl ExternalMetrics {
     /// Counts what redaction could not do as it should in what one evaluator is sent.
     pub(super) fn gaps(&self, evaluator: &str) -> impl Fn(RedactionGaps) + Send + use<> {
         let of = KeyValue::new("evaluator", evaluator.to_owned());
-        let (unfollowed, withheld) = (self.unfollowed.clone(), self.withheld.clone());
+        let unfollowed = self.unfollowed.clone();
+        let withheld = self.withheld.clone();
         move |gaps| {
             unfollowed.add(gaps.unfollowed, std::slice::from_ref(&of));
             for (reason, count) in gaps.withheld.by_reason() {
@@ -145,7 +146,8 @@ fn show_waiting(meter: &Meter, room: &Arc<WaitingRoom>) {
         ("spanscore.external.waiting_size", "Bytes of those.", "By"),
     ];
     for (name, about, unit) in gauges {
-        let (room, is_size) = (Arc::clone(room), unit == "By");
+        let room = Arc::clone(room);
+        let is_size = unit == "By";
         meter
             .u64_observable_gauge(name)
             .with_description(about)

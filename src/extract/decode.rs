@@ -124,7 +124,8 @@ impl Decode {
     pub fn parse(text: &str) -> Result<Self, String> {
         let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
         let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
-        let (words, json) = (OfWords::of(&alternatives), OfJson::of(&alternatives));
+        let words = OfWords::of(&alternatives);
+        let json = OfJson::of(&alternatives);
         Ok(Self { alternatives, words, json })
     }
 

@@ -93,7 +93,8 @@ impl Frame {
         }
         let head =
             RecordHead { arrival_ns: u64_at(bytes, 16), tags: u32_at(bytes, 24).to_le_bytes() };
-        let (len, payload_checksum) = (u32_at(bytes, 4), u32_at(bytes, 28));
+        let len = u32_at(bytes, 4);
+        let payload_checksum = u32_at(bytes, 28);
         Some(Self { position, len, head, payload_checksum })
     }
 

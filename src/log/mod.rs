@@ -139,10 +139,12 @@ impl Log {
         clock: Clock,
     ) -> Result<(Self, Recovered, Claim), LogOpenError> {
         let (segments, recovered) = open::recover(&disk)?;
-        let (segments, source) = (Arc::new(segments), Arc::new(Source::default()));
+        let segments = Arc::new(segments);
+        let source = Arc::new(Source::default());
         let all = source.claim(0);
         let queue = Arc::new(WriteQueue::new(limits, recovered.end, segments.bytes()));
-        let (queued, kept) = (Arc::clone(&queue), Arc::clone(&segments));
+        let queued = Arc::clone(&queue);
+        let kept = Arc::clone(&segments);
         let mut writer = writer::LogWriter::new(disk, queued, kept, Arc::clone(&source), clock);
         if let Err(error) = writer.begin(recovered.end) {
             use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};

@@ -75,7 +75,8 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     let names = disk.list().map_err(LogOpenError::Read)?;
     let mut bases: Vec<u64> = names.iter().filter_map(|name| SegmentFile::base_of(name)).collect();
     bases.sort_unstable();
-    let (mut segments, mut recovered) = (Vec::<SegmentFile>::new(), Recovered::default());
+    let mut segments = Vec::<SegmentFile>::new();
+    let mut recovered = Recovered::default();
     for base in bases {
         match look_at(&**disk, base) {
             Found::Segment(segment) => {
@@ -110,7 +111,8 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
 fn look_at(disk: &dyn Disk, base: u64) -> Found {
     let read = || {
         let file = disk.open(&SegmentFile::name(base))?;
-        let (size, mut head) = (file.size()?, [0; SEGMENT_HEAD_BYTES]);
+        let size = file.size()?;
+        let mut head = [0; SEGMENT_HEAD_BYTES];
         let Some(len) = size.checked_sub(SEGMENT_HEAD_BYTES as u64) else {
             return Ok(Found::Begun(size));
         };

@@ -153,7 +153,8 @@ impl WriteQueue {
     /// what these may take.
     pub(super) fn push_note(&self, head: RecordHead, payload: Bytes) -> Result<(), AppendError> {
         let bytes = frame_bytes(payload.len());
-        let (written, is_note) = (None, true);
+        let written = None;
+        let is_note = true;
         let record = |position| WaitingRecord { position, head, payload, written, is_note };
         self.add(bytes, &self.limits.of_notes(), |_| (), record)
     }

@@ -56,7 +56,8 @@ fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<b
     if position.checked_add(len).is_none_or(|end| end > segment.end) {
         return Ok(false);
     }
-    let (mut offset, mut rest) = (segment.offset(position), buffer);
+    let mut offset = segment.offset(position);
+    let mut rest = buffer;
     while !rest.is_empty() {
         match segment.file.read_at(rest, offset) {
             Ok(0) => return Ok(false),
@@ -110,7 +111,8 @@ fn find_frame(
 /// # Errors
 /// Where a part of it cannot be read: nothing is known of that.
 pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
-    let (mut at, mut end) = (segment.base, segment.base);
+    let mut at = segment.base;
+    let mut end = segment.base;
     while at < segment.end {
         match frame_at(segment, at)? {
             Some(frame) => {

@@ -48,7 +48,8 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// The numbers of the records that a log finds, and the bytes that it passes over.
 fn found(log: &Log) -> (Vec<u8>, u64) {
-    let (mut numbers, mut skipped) = (Vec::new(), 0);
+    let mut numbers = Vec::new();
+    let mut skipped = 0;
     for record in log.records() {
         match record {
             Ok(record) if record.head.tags[0] == PROBE_TAG => {}
@@ -93,7 +94,8 @@ fn segments_go_when_nobody_claims_a_position_in_them() {
     let (log, _, all) = open(&disk, limits(Durability::Os));
     let claims: Vec<_> = (0..30).map(|number| append(&log, number, 50).unwrap()).collect();
     drop(all);
-    let (kept, mut gone) = (claims[20].clone(), claims);
+    let kept = claims[20].clone();
+    let mut gone = claims;
     gone.clear();
     let waits = Instant::now();
     while log.usage().segments > 5 {
@@ -350,7 +352,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Does the steps beside a plain model: what was answered and is claimed is found after every end
 /// that the durability survives, in order, and nothing else than what was appended.
 fn check_model(steps: Vec<Step>, durability: Durability) {
-    let (disk, mut number) = (FakeDisk::default(), 0_u8);
+    let disk = FakeDisk::default();
+    let mut number = 0_u8;
     let (mut log, _, mut all) = open(&disk, limits(durability));
     let mut appended = BTreeMap::<u64, (u8, usize)>::new();
     let mut claimed = Vec::<(Claim, u8)>::new();

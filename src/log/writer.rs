@@ -68,8 +68,10 @@ impl LogWriter {
         source: Arc<Source>,
         clock: Clock,
     ) -> Self {
-        let (limits, now) = (queue.limits, Instant::now());
-        let (active, is_dirty) = (None, false);
+        let limits = queue.limits;
+        let now = Instant::now();
+        let active = None;
+        let is_dirty = false;
         Self {
             disk,
             limits,
@@ -343,7 +345,8 @@ impl LogWriter {
             }
         }
         if let Some(active) = &self.active {
-            let (len, end) = (active.end - active.base, active.end);
+            let len = active.end - active.base;
+            let end = active.end;
             let age_ns = now_ns.saturating_sub(active.created_ns);
             let is_idle = lowest.is_none() && len > IDLE_BYTES;
             if is_idle || len > 0 && age_ns > self.limits.age_max_ns / AGE_PARTS {
@@ -384,7 +387,8 @@ impl LogWriter {
             self.begin(next)?;
         }
         let Some(active) = &self.active else { return Ok(()) };
-        let (file, end) = (Arc::clone(&active.file), active.offset(active.end));
+        let file = Arc::clone(&active.file);
+        let end = active.offset(active.end);
         let mut left = usize::try_from(self.refused_bytes).unwrap_or(usize::MAX).max(1);
         let mut parts = Vec::new();
         while left > 0 {
@@ -393,10 +397,7 @@ impl LogWriter {
             left -= part;
         }
         let written = write_all(|parts| file.append(parts), &mut parts);
-        let synced = match written.is_ok() && self.is_unsynced {
-            true => file.sync(),
-            false => Ok(()),
-        };
+        let synced = if written.is_ok() && self.is_unsynced { file.sync() } else { Ok(()) };
         let cut = file.cut(end);
         if cut.is_err() || synced.is_err() {
             self.active = None;

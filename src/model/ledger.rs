@@ -160,7 +160,8 @@ mod tests {
     #[test]
     fn lowest_position_is_that_of_the_oldest_work() {
         let source = Arc::new(Source::default());
-        let (first, second) = (source.claim(10), source.claim(20));
+        let first = source.claim(10);
+        let second = source.claim(20);
         let again = source.claim(10);
         assert_eq!(source.lowest(), Some(10));
         drop(first);
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn claims_keep_the_lowest_of_each_source() {
-        let (log, partition) = (Arc::new(Source::default()), Arc::new(Source::default()));
+        let log = Arc::new(Source::default());
+        let partition = Arc::new(Source::default());
         let mut claims = Claims::from(log.claim(7));
         claims.join(&log.claim(3).into());
         claims.join(&log.claim(5).into());

@@ -261,7 +261,9 @@ mod tests {
 
     #[test]
     fn one_holder_alone_has_nearly_all_and_leaves_room_for_another() {
-        let (share, one, other) = (Share::new("x", 1000), AtomicUsize::new(0), AtomicUsize::new(0));
+        let share = Share::new("x", 1000);
+        let one = AtomicUsize::new(0);
+        let other = AtomicUsize::new(0);
         let mut taken = 0;
         while share.try_take_for(&one, 10) {
             taken += 10;
@@ -276,7 +278,8 @@ mod tests {
 
     #[test]
     fn no_holder_takes_more_than_there_is() {
-        let (share, own) = (Share::new("x", 100), AtomicUsize::new(0));
+        let share = Share::new("x", 100);
+        let own = AtomicUsize::new(0);
         assert!(!share.try_take_for(&own, 101) && !share.try_take(usize::MAX));
         assert!(share.try_take_for(&own, 100) && !share.try_take(1));
         share.change(100, 40);
@@ -297,7 +300,8 @@ mod tests {
 
     #[test]
     fn what_is_given_back_twice_leaves_the_share_empty_and_of_use() {
-        let (share, own) = (Share::new("x", 100), AtomicUsize::new(0));
+        let share = Share::new("x", 100);
+        let own = AtomicUsize::new(0);
         assert!(share.try_take_for(&own, 10));
         share.give_back_for(&own, 10);
         share.give_back_for(&own, 10);

@@ -37,7 +37,8 @@ impl<K: Eq + Hash, V> Generation<K, V> {
 impl<K: Eq + Hash, V> Recent<K, V> {
     /// An empty table of entries whose weights are at most so much together.
     pub fn new(weight_max: usize) -> Self {
-        let (young, old) = (Generation::default(), Generation::default());
+        let young = Generation::default();
+        let old = Generation::default();
         Self { young, old, half: weight_max / 2, forgotten: 0 }
     }
 

@@ -74,7 +74,8 @@ fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
         started.sort_by_key(|(start, _)| *start);
         calls.extend(started.into_iter().map(|(_, call)| call));
     }
-    let (mut last, mut number) = (0, 0);
+    let mut last = 0;
+    let mut number = 0;
     for call in calls.iter_mut().filter(|call| call.group != 0) {
         number += u32::from(call.group != last);
         last = std::mem::replace(&mut call.group, number);
@@ -152,7 +153,8 @@ mod tests {
     #[test]
     fn keys_that_run_together_differ_in_their_bytes() {
         let key = |service: &str, session: &str| {
-            let (service_name, session_id) = (Some(service.into()), session.into());
+            let service_name = Some(service.into());
+            let session_id = session.into();
             SessionKey { service_name, session_id }.to_bytes()
         };
         assert_ne!(key("shop", "1"), key("sho", "p1"));

@@ -234,7 +234,8 @@ pub fn fetch(bytes: &[u8]) {
 pub fn fingerprint(bytes: &[u8]) -> u32 {
     const LANES: usize = LINE_BYTES / 8;
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (mut sums, mut sums_of_sums) = ([0_u64; LANES], [0_u64; LANES]);
+    let mut sums = [0_u64; LANES];
+    let mut sums_of_sums = [0_u64; LANES];
     let mut add = |line: &[u8; LINE_BYTES]| {
         let mut words = [0; LANES];
         for (word, bytes) in words.iter_mut().zip(line.as_chunks().0) {

@@ -175,7 +175,8 @@ impl<'a> Trajectory<'a> {
     /// before it. Nothing for a trace.
     pub fn calls_by_turn(&self) -> impl ExactSizeIterator<Item = &[ToolCall<'a>]> {
         let mut groups = groups(&self.tool_calls).peekable();
-        let (mut from, mut to) = (0, 0);
+        let mut from = 0;
+        let mut to = 0;
         let mut ends = Vec::with_capacity(self.turn_starts.len());
         for next_start in self.turn_starts.iter().skip(1) {
             let is_before = |group: &&[ToolCall<'_>]| {

@@ -25,7 +25,8 @@ impl GivenVerdicts {
         let before = self.0.len();
         let mut taken = vec![false; before];
         for evaluation in evaluations {
-            let (key, verdict) = (key(evaluation), evaluation.verdict());
+            let key = key(evaluation);
+            let verdict = evaluation.verdict();
             // Several calls of one span are told apart by their order.
             let known = self.0[..before].iter().enumerate();
             let mut free = known.filter(|(at, (other, _))| *other == key && !taken[*at]);

@@ -15,7 +15,8 @@ pub struct WaitingRoom {
 impl WaitingRoom {
     /// Nothing waits, and no more than this may.
     pub fn new(count_max: usize, bytes_max: usize) -> Arc<Self> {
-        let (count, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let count = AtomicUsize::new(0);
+        let bytes = AtomicUsize::new(0);
         Arc::new(Self { count, bytes, count_max: count_max.into(), bytes_max: bytes_max.into() })
     }
 

@@ -301,7 +301,8 @@ mod tests {
             let value = field(tag, bytes);
             assert_eq!(AnyValue::read(&value).unwrap().to_value(), Ok(Value::from(expected)));
         };
-        let (text, bytes) = (0x0a, 0x3a);
+        let text = 0x0a;
+        let bytes = 0x3a;
         check(bytes, b"{\"a\": 1}", "eyJhIjogMX0=");
         check(bytes, b"\xff\x00", "/wA=");
         check(bytes, b"", "");

@@ -41,7 +41,8 @@ impl Broken {
 /// Items that begin in a message that may be cut off.
 fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
     let Some((wanted, below)) = path.split_first() else { return 1 };
-    let (mut fields, mut items) = (Fields::new(message), 0);
+    let mut fields = Fields::new(message);
+    let mut items = 0;
     loop {
         let here = fields;
         let (field, is_last) = match fields.next() {
@@ -76,7 +77,8 @@ pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Re
         let Err(rest) = whole else { return };
         let this = Broken::new(request, rest, &PATH[level..]);
         let before = broken.unwrap_or(Broken { items: 0, ..this });
-        let (items, at) = (before.items + this.items, before.at.min(this.at));
+        let items = before.items + this.items;
+        let at = before.at.min(this.at);
         broken = Some(Broken { items, at, ..this });
     };
     let whole = each(request, number::REQUEST_RESOURCES, |group| {
@@ -179,7 +181,8 @@ mod tests {
     #[test]
     fn breaks_inside_whole_messages_are_added_up() {
         let mut broken = request(&[2, 3, 1]);
-        let (second, third) = (request(&[2]).len(), request(&[2, 3]).len());
+        let second = request(&[2]).len();
+        let third = request(&[2, 3]).len();
         // The last item of each of the first two groups is longer than its scope.
         broken[second - 4] += 1;
         broken[third - 4] += 1;

@@ -89,7 +89,8 @@ fn key_of(pair: &[u8]) -> Option<&[u8]> {
 }
 
 fn key_value(key: &[u8], value: &[u8]) -> Vec<u8> {
-    let (mut any, mut pair) = (Vec::new(), Vec::new());
+    let mut any = Vec::new();
+    let mut pair = Vec::new();
     put(STRING, value, &mut any);
     put(FIRST, key, &mut pair);
     put(VALUE, &any, &mut pair);

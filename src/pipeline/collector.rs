@@ -132,7 +132,8 @@ impl OpenedLog {
     fn new(place: Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
         let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
         let (journal, past) = Journal::open(&data_dir, limits, meter)?;
-        let (log, end) = (Arc::clone(&journal) as Arc<dyn ReadBack>, journal.log().found_end());
+        let log = Arc::clone(&journal) as Arc<dyn ReadBack>;
+        let end = journal.log().found_end();
         let lender = journal.log().downgrade();
         Ok(Self {
             journal: Some(journal),

@@ -56,7 +56,8 @@ struct ExtractionParts {
 
 impl Extraction {
     pub(super) fn new(table: Arc<Table>, pool: Arc<BatchPool>, shard_count: usize) -> Self {
-        let (table, caches) = (RwLock::new(table), Mutex::default());
+        let table = RwLock::new(table);
+        let caches = Mutex::default();
         let parts = ExtractionParts { table, caches, pool, shard_count };
         Self { parts: Arc::new(parts), large: Arc::new(Semaphore::new(shard_count.max(1))) }
     }
@@ -102,7 +103,8 @@ impl Extraction {
                 turn.map_err(|_| UnreadRequest::Crowded)?.map_err(|_| UnreadRequest::Ending)?
             }
         };
-        let (parts, request) = (Arc::clone(&self.parts), request.clone());
+        let parts = Arc::clone(&self.parts);
+        let request = request.clone();
         let reading = tokio::task::spawn_blocking(move || {
             // Given back when it is read, though nobody may wait for it any more.
             let _turn = turn;
@@ -162,7 +164,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn large_requests_wait_for_each_other_and_small_ones_for_none() {
         let extraction = extraction();
-        let (large, small) = (request(IN_PLACE_BYTES_MAX), request(100));
+        let large = request(IN_PLACE_BYTES_MAX);
+        let small = request(100);
         let waited = AtomicBool::new(false);
         let read = async |request: &Bytes| {
             let deadline = Instant::now() + Duration::from_secs(1);

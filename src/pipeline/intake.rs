@@ -203,7 +203,8 @@ impl PipelineIntake {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
             let room = Arc::new((own, Arc::clone(&room)));
-            let (batch, table) = (Arc::new(batch), Arc::clone(&table));
+            let batch = Arc::new(batch);
+            let table = Arc::clone(&table);
             place.send(ShardMessage::Batch { batch, table, at_ms, room });
         }
         Ok(claim)
@@ -411,7 +412,8 @@ mod tests {
         let meter = telemetry.meter();
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let backlog = Arc::new(Backlog::new(shards.len()));
-        let (table, queue) = (Arc::new(table), Share::new("queue", 1 << 20));
+        let table = Arc::new(table);
+        let queue = Share::new("queue", 1 << 20);
         PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
     }
 

@@ -125,7 +125,8 @@ impl Pipeline {
         meter: &Meter,
         PipelineLinks { metrics, journal, lanes }: PipelineLinks,
     ) -> std::io::Result<Self> {
-        let (shard_count, memory) = (settings.shard_count.max(1), &settings.memory);
+        let shard_count = settings.shard_count.max(1);
+        let memory = &settings.memory;
         let pool = Arc::default();
         let backlog = Arc::new(Backlog::new(shard_count));
         // The owner of sessions stands behind the shards.
@@ -148,7 +149,8 @@ impl Pipeline {
         // Where nobody judges sessions it has nothing to do, until a reload says otherwise.
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
         threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
-        let (fields, held) = (settings.sessions.key, Arc::clone(&memory.sessions));
+        let fields = settings.sessions.key;
+        let held = Arc::clone(&memory.sessions);
         let sessions = SessionSender { fields, queue: traces, memory: held };
         let mut senders = Vec::with_capacity(shard_count);
         for index in 0..shard_count {
@@ -158,14 +160,17 @@ impl Pipeline {
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         drop(sessions);
-        let (table, queue) = (Arc::clone(resolver.table()), Arc::clone(&memory.queue));
-        let (known, counted) = (Arc::clone(&backlog), Arc::clone(&metrics));
+        let table = Arc::clone(resolver.table());
+        let queue = Arc::clone(&memory.queue);
+        let known = Arc::clone(&backlog);
+        let counted = Arc::clone(&metrics);
         let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
             .forwarding(&settings.forwards);
         if let Some(journal) = journal {
             intake = intake.with_journal(Arc::clone(&journal));
         }
-        let (intake, metrics) = (Arc::new(intake), counted);
+        let intake = Arc::new(intake);
+        let metrics = counted;
         Ok(Self { intake, threads, backlog, heartbeats, metrics })
     }
 
@@ -281,7 +286,8 @@ impl WorkerParts<'_> {
     }
 
     fn session_worker(&self) -> SessionWorker {
-        let (memory, settings) = (&self.settings.memory, self.settings.sessions);
+        let memory = &self.settings.memory;
+        let settings = self.settings.sessions;
         SessionWorker {
             settings,
             sessions: Sessions::new(settings, 0),

@@ -47,7 +47,8 @@ impl BatchPool {
             return;
         }
         batch.clear();
-        let (mut kept, bytes) = (self.kept(), room_bytes(&batch));
+        let mut kept = self.kept();
+        let bytes = room_bytes(&batch);
         while kept.batches.len() >= BATCHES_MAX || kept.bytes + bytes > POOL_BYTES_MAX {
             if kept.batches.is_empty() {
                 return;

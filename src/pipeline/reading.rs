@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn small_traces_take_nothing_and_large_ones_what_their_values_need() {
         let share = Share::new("judging", 100 << 20);
-        let (small, large) = (trace(SMALL_BYTES), trace(1 << 20));
+        let small = trace(SMALL_BYTES);
+        let large = trace(1 << 20);
         let _small = reserve(&share, [&small].into_iter(), || {}).expect("room");
         assert_eq!(share.held(), 0);
         let held = reserve(&share, [&large].into_iter(), || {}).expect("room");

@@ -183,7 +183,8 @@ impl Drop for ShardRoom {
 
 /// Shows how full the queue of requests is whenever metrics are read.
 pub(super) fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
-    let (held, capacity) = (Arc::clone(queue), queue.limit() as u64);
+    let held = Arc::clone(queue);
+    let capacity = queue.limit() as u64;
     meter
         .u64_observable_gauge("spanscore.pipeline.queue_size")
         .with_description("Requests that wait to be assembled.")
@@ -221,14 +222,17 @@ mod tests {
         sender: &Arc<Sender>,
         bytes: usize,
     ) -> tokio::task::JoinHandle<Option<QueueRoom>> {
-        let (queue, sender) = (Arc::clone(queue), Arc::clone(sender));
+        let queue = Arc::clone(queue);
+        let sender = Arc::clone(sender);
         tokio::spawn(async move { queue.take(&sender, bytes, Instant::now() + LONG, || {}).await })
     }
 
     #[tokio::test(start_paused = true)]
     async fn sender_with_little_in_the_queue_goes_before_a_flood_that_came_first() {
         let queue = RequestQueue::new(Share::new("queue", 1000));
-        let (flood, other, quiet) = (Arc::default(), Arc::default(), Arc::default());
+        let flood = Arc::default();
+        let other = Arc::default();
+        let quiet = Arc::default();
         let mut held = Vec::new();
         for (sender, bytes) in [(&flood, 700), (&other, 200)] {
             held.push(queue.take(sender, bytes, Instant::now(), || {}).await.unwrap());
@@ -300,7 +304,8 @@ mod tests {
         let sender = Arc::default();
         let room = Arc::new(queue.take(&sender, 500, Instant::now(), || {}).await.unwrap());
         let first = shard.take(&room, 1900, Instant::now(), || {}).await;
-        let (own, its) = (Arc::clone(&shard), Arc::clone(&room));
+        let own = Arc::clone(&shard);
+        let its = Arc::clone(&room);
         let waiting = tokio::spawn(async move {
             own.take(&its, 200, Instant::now() + LONG, || {}).await.is_some()
         });

@@ -55,8 +55,10 @@ mod tests {
     #[tokio::test]
     async fn work_that_never_yields_holds_up_nobody_else() {
         let mut threads = Threads::default();
-        let (go_on, waited) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let (asked, done) = (Arc::clone(&go_on), Arc::clone(&waited));
+        let go_on = Arc::new(AtomicBool::new(false));
+        let waited = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&go_on);
+        let done = Arc::clone(&waited);
         let busy = async move {
             while !asked.load(Ordering::Acquire) {
                 std::hint::spin_loop();

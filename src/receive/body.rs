@@ -87,7 +87,8 @@ impl<'a> BodyReader<'a> {
         min_rate: u32,
     ) -> Self {
         let pace = Pace { since: Instant::now(), min_rate };
-        let (_taking, read) = (BodyTaking::start(owner.sender), Bytes::new());
+        let _taking = BodyTaking::start(owner.sender);
+        let read = Bytes::new();
         Self { body, ticket, owner, _taking, pace, came: 0, read, more: BytesMut::new() }
     }
 

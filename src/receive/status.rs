@@ -311,7 +311,8 @@ pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::from_static(b"{}");
     }
-    let (count, rejected) = (signal.rejected_key(), accepted.rejected);
+    let count = signal.rejected_key();
+    let rejected = accepted.rejected;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(text, r#"{{"partialSuccess":{{"{count}":"{rejected}","errorMessage":"#);

@@ -17,7 +17,8 @@ impl Node {
     pub fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
         &self,
     ) -> Result<(A, B), SettingsError> {
-        let (one, other) = (keys_of::<A>(), keys_of::<B>());
+        let one = keys_of::<A>();
+        let other = keys_of::<B>();
         let all = || one.iter().chain(other).copied();
         if let Some((key, _)) = self.entries().find(|(key, _)| all().all(|known| known != key.text))
         {
@@ -70,7 +71,8 @@ pub fn schema_of_both<A: JsonSchema, B: JsonSchema>() -> Schema {
 
 /// The schema of a map that has the keys of both.
 pub fn joined(first: Schema, second: Schema) -> Schema {
-    let (first, mut schema) = (first.to_value(), second.to_value());
+    let first = first.to_value();
+    let mut schema = second.to_value();
     for section in ["properties", "$defs"] {
         let part = |schema: &serde_json::Value| schema.get(section)?.as_object().cloned();
         let Some(mut all) = part(&first) else { continue };

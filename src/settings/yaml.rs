@@ -71,9 +71,10 @@ pub(crate) fn parse(
                 let message = reader.stand_ins.restore(&message);
                 let is_of_tabs = message.starts_with("tabs disallowed");
                 let error = SettingsError::new(message).at(place);
-                reader.errors.push(match is_of_tabs {
-                    true => error.with_help("indent with spaces"),
-                    false => error,
+                reader.errors.push(if is_of_tabs {
+                    error.with_help("indent with spaces")
+                } else {
+                    error
                 });
                 break;
             }
@@ -289,7 +290,8 @@ impl<'a> YamlReader<'a> {
         if let Some(first) = open.keys.insert(text.clone(), place)
             && !(plain && text == "<<")
         {
-            let (line, column) = (first.line - self.line_offset, first.column);
+            let line = first.line - self.line_offset;
+            let column = first.column;
             self.errors.push(
                 SettingsError::new(format!("`{text}` is given twice"))
                     .with_help(format!("it was first given at line {line}, column {column}"))

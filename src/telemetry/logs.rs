@@ -148,7 +148,8 @@ mod tests {
 
     /// What is written where a backend answers with a hostile text.
     fn written<S: Subscriber + Send + Sync + 'static>(lines: impl Fn(Buffer) -> S) -> String {
-        let (buffer, error) = (Buffer::default(), HOSTILE);
+        let buffer = Buffer::default();
+        let error = HOSTILE;
         tracing::subscriber::with_default(lines(buffer.clone()), || {
             tracing::warn!(exporter = %error, error, again = ?error, "failed: {error}");
         });

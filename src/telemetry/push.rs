@@ -152,7 +152,8 @@ async fn run(
             Err(error) => {
                 outcomes.add("failed", 1);
                 if failed % TELL_EVERY == 0 {
-                    let (endpoint, error) = (&outcomes.endpoint, text_of(&error));
+                    let endpoint = &outcomes.endpoint;
+                    let error = text_of(&error);
                     tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }
                 failed += 1;

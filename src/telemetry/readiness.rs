@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn nobody_is_ready_while_what_is_needed_does_not_work() {
-        let (readiness, works) = (Readiness::default(), Arc::new(AtomicBool::new(true)));
+        let readiness = Readiness::default();
+        let works = Arc::new(AtomicBool::new(true));
         let asked = Arc::clone(&works);
         readiness.need(move || asked.load(Ordering::Relaxed));
         assert!(!readiness.is_ready());
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn what_failed_first_is_told() {
-        let (readiness, heartbeats) = (Readiness::default(), Arc::new(Heartbeats::new(1)));
+        let readiness = Readiness::default();
+        let heartbeats = Arc::new(Heartbeats::new(1));
         readiness.watch(Arc::clone(&heartbeats));
         assert_eq!(readiness.failure(), None);
         heartbeats.fail("the first");

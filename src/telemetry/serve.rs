@@ -156,7 +156,8 @@ async fn accept(listener: TcpListener, router: Router, door: Door, stop: &Cancel
         {
             oldest.abort();
         }
-        let (serving, stop) = (door.clone().serve(stream, router.clone()), stop.clone());
+        let serving = door.clone().serve(stream, router.clone());
+        let stop = stop.clone();
         let task = tokio::spawn(async move {
             tokio::select! {
                 () = serving => {}

@@ -111,7 +111,8 @@ impl MetricsOtlpSettings {
 
     fn connection(&self) -> Connection<'_> {
         let Self { endpoint, headers, tls, compression, timeout, .. } = self;
-        let (compression, timeout) = (*compression, *timeout);
+        let compression = *compression;
+        let timeout = *timeout;
         let protocol = match self.protocol {
             ReportProtocol::Grpc => Protocol::Grpc,
             ReportProtocol::HttpProtobuf => Protocol::HttpProtobuf,

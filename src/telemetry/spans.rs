@@ -130,7 +130,8 @@ impl Pusher {
         };
         self.outcomes.add("failed", count);
         if self.failed.is_multiple_of(TELL_EVERY) {
-            let (endpoint, error) = (&self.endpoint, text_of(&error));
+            let endpoint = &self.endpoint;
+            let error = text_of(&error);
             tracing::warn!(%endpoint, error, "failed to report spans of our own");
         }
         self.failed += 1;

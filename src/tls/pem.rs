@@ -131,7 +131,8 @@ impl KeyPair {
         &self,
         provider: &rustls::crypto::CryptoProvider,
     ) -> Result<rustls::sign::CertifiedKey, TlsError> {
-        let (chain, key) = (self.cert.certificates()?, self.key.key()?);
+        let chain = self.cert.certificates()?;
+        let key = self.key.key()?;
         let pair = |error| TlsError::Pair {
             cert: self.cert.what.clone(),
             key: self.key.what.clone(),

@@ -169,7 +169,9 @@ mod tests {
         let provider = SdkMeterProvider::default();
         let rereader = Rereader::new(&provider.meter("test"));
         let counted = |secs| Arc::new(Counted(AtomicUsize::new(0), Duration::from_secs(secs)));
-        let (often, seldom, never) = (counted(2), counted(100), counted(0));
+        let often = counted(2);
+        let seldom = counted(100);
+        let never = counted(0);
         for what in [&often, &seldom, &never] {
             rereader.add(Arc::clone(what) as Arc<dyn Reread>);
         }

@@ -117,7 +117,8 @@ impl ListenerTlsSettings {
     pub fn check(&self) -> Result<(), SettingsError> {
         one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
         one_of("key_file", "key_pem", self.key_file.is_some(), self.key_pem.is_some())?;
-        let (ca_file, ca_pem) = (self.client_ca_file.is_some(), self.client_ca_pem.is_some());
+        let ca_file = self.client_ca_file.is_some();
+        let ca_pem = self.client_ca_pem.is_some();
         one_of("client_ca_file", "client_ca_pem", ca_file, ca_pem)?;
         if self.cert_file.is_none() && self.cert_pem.is_none() {
             let error = SettingsError::new("`tls` of a listener needs a certificate");

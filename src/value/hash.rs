@@ -47,7 +47,8 @@ mod tests {
             ("[0, -0.0]", "[-0.0, 0]"),
             ("100000000000000000000", "1e20"),
         ] {
-            let ((a, one), (b, other)) = (hash(one), hash(other));
+            let (a, one) = hash(one);
+            let (b, other) = hash(other);
             assert_eq!((a, one), (b, other));
         }
         assert_ne!(hash("[1, 2]").0, hash("[2, 1]").0);

@@ -23,9 +23,11 @@ impl Shard {
             trace.state = State::Judged(now_ms);
         }
         let has_span = trace.tally.taken > 0;
-        let (is_agent, judged) = (trace.is_agent, trace.judged());
+        let is_agent = trace.is_agent;
+        let judged = trace.judged();
         let trace_id = trace.spans.trace_id;
-        let (digest, record_count) = (trace.digest, trace.spans.spans.len() as u64);
+        let digest = trace.digest;
+        let record_count = trace.spans.spans.len() as u64;
         if !is_agent {
             self.counts.spans.ignored += self.settle(handle);
         }
@@ -50,7 +52,8 @@ impl Shard {
     /// Makes a trace due, as one more revision where it was judged before.
     fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
-        let (judged, digest) = (trace.judged(), trace.digest);
+        let judged = trace.judged();
+        let digest = trace.digest;
         let count = judged.map_or(1, |(count, _)| count.saturating_add(1));
         trace.set_judged(Some((count, digest)));
         due.push(Due {

@@ -33,10 +33,10 @@ impl Shard {
     /// Whether the ids of traces that are given up without anything of an agent are kept, from now
     /// on.
     pub fn watch_ignored_if(&mut self, is_watched: bool) {
-        match is_watched {
-            true if self.ignored.is_none() => self.ignored = Some(Vec::new()),
-            true => {}
-            false => self.ignored = None,
+        if !is_watched {
+            self.ignored = None;
+        } else if self.ignored.is_none() {
+            self.ignored = Some(Vec::new());
         }
     }
 

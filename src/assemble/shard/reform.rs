@@ -41,10 +41,10 @@ impl Shard {
 
     /// Whether running traces are told of, from now on.
     pub fn watch_if(&mut self, is_watched: bool) {
-        match is_watched {
-            true if self.watched.is_none() => self.watch_running(),
-            true => {}
-            false => self.watched = None,
+        if !is_watched {
+            self.watched = None;
+        } else if self.watched.is_none() {
+            self.watch_running();
         }
     }
 }

@@ -90,7 +90,8 @@ impl Shard {
     /// What an earlier process said of a trace that is judged now; it is asked once.
     pub(super) fn said_before(&mut self, handle: Handle) -> SaidBefore {
         let Some(trace) = self.get(handle) else { return SaidBefore::Nothing };
-        let (trace_id, digest) = (trace.spans.trace_id, trace.digest);
+        let trace_id = trace.spans.trace_id;
+        let digest = trace.digest;
         let Some(restoring) = &mut self.restoring else { return SaidBefore::Nothing };
         let Some(prior) = restoring.priors.get(&trace_id).copied() else {
             return SaidBefore::Nothing;

@@ -24,7 +24,8 @@ impl Shard {
         let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
         traces.filter_map(|trace| {
             let LeftOut { limit, count } = trace.left_out?;
-            let (trace_id, kept) = (trace.spans.trace_id, trace.spans.spans.len());
+            let trace_id = trace.spans.trace_id;
+            let kept = trace.spans.spans.len();
             Some(CutTrace { trace_id, kept, left_out: count, limit })
         })
     }
@@ -111,7 +112,8 @@ impl Shard {
     /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. What is
     /// judged here goes once the driver is done with it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
-        let (mut going_count, mut going_bytes) = (0, 0);
+        let mut going_count = 0;
+        let mut going_bytes = 0;
         loop {
             let over_bytes = self.bytes().saturating_sub(going_bytes) > self.limits.bytes_max;
             let over_count =

@@ -376,7 +376,8 @@ proptest! {
         batches in prop::collection::vec(
             prop::collection::vec((1u8..4, 0u16..30, 0usize..3), 0..30), 1..8),
     ) {
-        let (mut whole, mut single) = (shard(|_, _| {}), shard(|_, _| {}));
+        let mut whole = shard(|_, _| {});
+        let mut single = shard(|_, _| {});
         for records in batches {
             let flags = [TOOL, LOG, 0];
             let record = |(trace, span, kind): (u8, u16, usize)| (trace, span, flags[kind]);

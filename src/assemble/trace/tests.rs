@@ -27,7 +27,8 @@ fn span_keeps_its_own_resource_among_very_many() {
     for (number, resource) in (0..).zip(resources.iter().chain(&resources)) {
         trace.add(&record(number), b"facts", resource, limits);
     }
-    let (spans, kept) = (&trace.spans.spans, &trace.spans.resources);
+    let kept = &trace.spans.resources;
+    let spans = &trace.spans.spans;
     assert_eq!((spans.len(), kept.len()), (2 * RESOURCES, RESOURCES));
     for (span, resource) in spans.iter().zip(resources.iter().chain(&resources)) {
         assert!(Arc::ptr_eq(&kept[span.resource as usize], resource));

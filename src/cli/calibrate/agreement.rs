@@ -23,7 +23,8 @@ pub(super) struct Agreement {
 
 /// The agreement of some answers; `None` of none.
 pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
-    let (mut same, mut count) = (0.0, 0.0);
+    let mut same = 0.0;
+    let mut count = 0.0;
     let mut shares: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (label, said) in pairs {
         same += f64::from(u8::from(label == said));

@@ -58,7 +58,8 @@ pub(super) fn prepare(
     runs: Vec<(usize, LabelledRun)>,
     measured: &Measured,
 ) -> Result<(Vec<PreparedRun>, PlacedInquiries), CommandError> {
-    let (mut prepared, mut asked) = (Vec::new(), Vec::new());
+    let mut prepared = Vec::new();
+    let mut asked = Vec::new();
     for (line, run) in runs {
         let fault = |error: String| anyhow::anyhow!("line {line} (`{}`): {error}", run.id);
         let inquired = inquire(&run, measured).map_err(fault)?;

@@ -79,7 +79,9 @@ fn tried(
     let resolver = Resolver::new(Arc::new(table.map_err(anyhow::Error::new)?));
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     recorded::read(&mut replay, files)?;
-    let (mut count, mut arguments, mut results) = (0, 0, 0);
+    let mut count = 0;
+    let mut arguments = 0;
+    let mut results = 0;
     replay.for_each(|trajectory| {
         let is_own = |call: &&ToolCall<'_>| names.iter().any(|name| name == call.dialect);
         for call in trajectory.tool_calls.iter().filter(is_own) {

@@ -47,14 +47,16 @@ struct GroupedRun {
 /// Pairs of places, in an order that both runs keep; with the numbers of their groups.
 pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
     let mut known = HashMap::new();
-    let (first, second) = (GroupedRun::new(a, &mut known), GroupedRun::new(b, &mut known));
+    let first = GroupedRun::new(a, &mut known);
+    let second = GroupedRun::new(b, &mut known);
     let mut left = [vec![true; a.len()], vec![true; b.len()]];
     let mut pairs = Vec::new();
     for (i, j) in path(&first, &second) {
         let of = |groups: &[Range<usize>], at: usize, left: &[bool]| -> Vec<usize> {
             groups[at].clone().filter(|call| left[*call]).collect()
         };
-        let (ours, mut theirs) = (of(&first.groups, i, &left[0]), of(&second.groups, j, &left[1]));
+        let ours = of(&first.groups, i, &left[0]);
+        let mut theirs = of(&second.groups, j, &left[1]);
         let is_small = ours.len().max(theirs.len()) <= COMPARED_MAX;
         for call in ours {
             let same = (0..theirs.len()).filter(|at| b[theirs[*at]].name == a[call].name);
@@ -197,7 +199,8 @@ mod tests {
             });
             calls.collect()
         };
-        let (a, b) = (run(a), run(b));
+        let a = run(a);
+        let b = run(b);
         let pairs = align(&a, &b);
         assert!(pairs.iter().all(|(one, other)| a[*one].name == b[*other].name));
         let names: String = pairs.iter().map(|(one, _)| a[*one].name.as_str()).collect();

@@ -54,9 +54,11 @@ impl GoldenCase {
         }
         let common = align(&self.calls, &run);
         self.is_one_order &= common.len() == self.calls.len() && common.len() == run.len();
-        let (mut group, mut groups) = (0, None);
+        let mut group = 0;
+        let mut groups = None;
         let calls = common.into_iter().map(|(known, new)| {
-            let (known, new) = (&self.calls[known], &run[new]);
+            let known = &self.calls[known];
+            let new = &run[new];
             // Of calls that one run makes together and another one after the other the order holds.
             let own = (known.group, new.group);
             group += usize::from(groups.replace(own).is_some_and(|last| last != own));
@@ -158,7 +160,8 @@ mod tests {
                     "rows": [{{"n": 1, "at": "{at}"}}, {{"at": "{at}"}}]}}"#
             )
         };
-        let (first, second) = (run("10:00", 1), run("10:05", 2));
+        let first = run("10:00", 1);
+        let second = run("10:05", 2);
         check(
             &[&[("hotels", &first)], &[("hotels", &second)]],
             true,

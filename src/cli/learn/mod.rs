@@ -125,7 +125,8 @@ fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
     let file = args.output.as_ref().map_or("golden.jsonl".into(), |path| path.to_string_lossy());
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let expect = |field: &str| {
-        let (file, key) = (quoted(&file), quoted(&args.key));
+        let file = quoted(&file);
+        let key = quoted(&args.key);
         format!("    expect: {{file: {file}, key: {key}, criteria_field: {field}}}")
     };
     output::note(format_args!(

@@ -88,7 +88,9 @@ fn take_waiting(
     ids: &[TraceId],
     args: &EvaluateArgs,
 ) -> (Vec<usize>, Vec<AskedTarget>, usize) {
-    let (mut places, mut asked, mut left) = (Vec::new(), Vec::new(), 0);
+    let mut places = Vec::new();
+    let mut asked = Vec::new();
+    let mut left = 0;
     for (place, evaluation) in store.evaluations.iter_mut().enumerate() {
         if !is_meant(evaluation, ids, args) || evaluation.inquiry.is_none() {
             continue;

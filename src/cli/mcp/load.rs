@@ -46,7 +46,8 @@ pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
     read_trajectories(&plan, &files, shown, &filter, &mut store)?;
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
+    let limits = plan.config.limits;
+    let session_key = plan.config.sessions.key;
     let evaluators = recorded::judge(plan.evaluators);
     store.evaluators = evaluators.evaluators().iter().map(evaluator_row).collect();
     let settings = BatchPlan {
@@ -152,10 +153,8 @@ fn shown_map(
 ) -> Map<'static> {
     map.iter()
         .map(|(key, value)| {
-            let shown = match content.contains(&key) {
-                true => show(value),
-                false => value.clone().into_owned(),
-            };
+            let shown =
+                if content.contains(&key) { show(value) } else { value.clone().into_owned() };
             (key.to_owned(), shown)
         })
         .collect()

@@ -59,7 +59,8 @@ impl TraceServer {
     pub(super) fn new(plan: LoadPlan, asking: Option<JudgeAsking>) -> Self {
         let shown = plan.shown;
         let filter = ContentFilter::of(shown);
-        let (plan, store) = (Mutex::new(Some(plan)), OnceCell::new());
+        let plan = Mutex::new(Some(plan));
+        let store = OnceCell::new();
         Self { shared: Arc::new(TraceServing { plan, store, asking, shown, filter }) }
     }
 
@@ -133,7 +134,8 @@ impl TraceServer {
     }
 
     async fn evaluate(&self, args: tools::EvaluateArgs) -> McpAnswer {
-        let (store, shared) = (self.store().await?, Arc::clone(&self.shared));
+        let store = self.store().await?;
+        let shared = Arc::clone(&self.shared);
         let asked = tokio::task::spawn_blocking(move || match &shared.asking {
             Some(asking) => asking.evaluate(&store, &args, (shared.shown, &shared.filter)),
             None => Err(INTERNAL.to_owned()),

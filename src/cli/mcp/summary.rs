@@ -33,7 +33,8 @@ impl VerdictCounts {
     }
 
     fn row(&self) -> Value {
-        let (pass, fail) = (self.of(StoredVerdict::Pass), self.of(StoredVerdict::Fail));
+        let pass = self.of(StoredVerdict::Pass);
+        let fail = self.of(StoredVerdict::Fail);
         let failed = self.of(StoredVerdict::Failed);
         let share = |part: f64, all: u64| (all > 0).then(|| part / all as f64);
         json!({

@@ -90,7 +90,8 @@ pub(super) fn page<T>(
     (limit, bytes_max): (usize, usize),
     mut show: impl FnMut(T) -> Value,
 ) -> TrimmedPage {
-    let (mut taken, mut bytes) = (Vec::new(), 0);
+    let mut taken = Vec::new();
+    let mut bytes = 0;
     for item in items.skip(start) {
         if taken.len() == limit {
             let next = Some(start + taken.len());

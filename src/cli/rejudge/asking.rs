@@ -40,7 +40,8 @@ impl Rejudging {
         letters: BTreeMap<LetterKey, UnansweredLetter>,
         judges: CommandJudges,
     ) -> Self {
-        let (waiting, done) = (Vec::new(), Rejudged::default());
+        let waiting = Vec::new();
+        let done = Rejudged::default();
         Self { letters, judges, waiting, waiting_bytes: 0, done, failure: None }
     }
 
@@ -122,8 +123,9 @@ fn place_of(
     letter: UnansweredLetter,
     evaluation: &Evaluation,
 ) -> (u32, Option<crate::model::EvaluationId>) {
-    match evaluation.id == letter.id {
-        true => (letter.revision, letter.revises),
-        false => (letter.revision.saturating_add(1), Some(letter.id)),
+    if evaluation.id == letter.id {
+        (letter.revision, letter.revises)
+    } else {
+        (letter.revision.saturating_add(1), Some(letter.id))
     }
 }

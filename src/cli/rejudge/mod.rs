@@ -83,7 +83,8 @@ pub(super) fn run(args: &RejudgeArgs) -> Result<Exit, CommandError> {
     }
     let files = inputs::expand(&args.files)?;
     let judges = CommandJudges::new(plan.config.judges.clone(), &args.replies);
-    let (exporters, memory) = (plan.exporters, plan.memory);
+    let exporters = plan.exporters;
+    let memory = plan.memory;
     let shutdown_timeout = plan.config.shutdown_timeout.0;
     let facts_plan = recorded::facts_of(&plan.evaluators);
     let resolver = recorded::resolver_of(plan.config.dialects, &facts_plan)?;

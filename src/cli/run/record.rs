@@ -76,7 +76,8 @@ async fn record(
         _ = interrupt.recv() => {}
     }
     let counts = recorder.stop().await?;
-    let (requests, items) = (counts.requests, counts.items);
+    let requests = counts.requests;
+    let items = counts.items;
     output::note(format_args!("{requests} requests with {items} items in {file}"));
     Ok(())
 }
@@ -87,7 +88,8 @@ pub(super) fn explaining(
     show: fn(&TraceExplanation),
 ) -> Result<RecordingWatch, CommandError> {
     let resolver: Arc<Resolver> = Arc::new(recorded::resolver(plan, &Facts::all())?);
-    let (limits, key) = (plan.config.limits, plan.config.sessions.key);
+    let limits = plan.config.limits;
+    let key = plan.config.sessions.key;
     Ok(Box::new(move |signal: Signal, body: &[u8]| {
         let mut replay = Replay::new(&resolver, limits, key);
         match replay.add(signal, body) {

@@ -39,7 +39,8 @@ impl Recorder {
             .with_context(|| format!("cannot create {}", path.display()))?;
         let recording = Arc::new(recording);
         let telemetry = Telemetry::without_endpoints()?;
-        let (memory, meter) = (Memory::default(), telemetry.meter());
+        let memory = Memory::default();
+        let meter = telemetry.meter();
         let intake = Arc::clone(&recording);
         let receivers = match settings {
             Some(settings) => Receivers::start(settings, intake, &memory, &meter).await?,

@@ -153,7 +153,8 @@ fn compare_one(
     let scored = |it: &BTreeMap<String, SubjectScores>| {
         it.values().filter(|it| !it.scores.is_empty()).count()
     };
-    let (mut pairs, mut broken) = (Vec::new(), Vec::new());
+    let mut pairs = Vec::new();
+    let mut broken = Vec::new();
     for (subject, old) in old {
         let Some(new) = new.get(subject) else { continue };
         if old.passed > 0 && old.failed == 0 && new.failed > 0 {
@@ -285,7 +286,8 @@ mod tests {
             run.finish();
             run
         };
-        let (old, new) = (run(["1", "2", "3", "4", "5"], 1.0), run(["6", "7", "8", "9", "0"], 0.5));
+        let old = run(["1", "2", "3", "4", "5"], 1.0);
+        let new = run(["6", "7", "8", "9", "0"], 0.5);
         let compared = compare(&old, &new);
         let pairs: Vec<_> = compared.iter().map(|it| (it.name.as_str(), it.pairs)).collect();
         assert_eq!(pairs, [("golden", Some(5)), ("plain", Some(5))]);

@@ -208,8 +208,10 @@ impl ScoreGate {
             named.or_else(|| rates.iter().rev().find(|rate| rate.evaluator.is_none()))
         };
         let low = tallies.by_evaluator.iter().filter_map(|(name, tally)| {
-            let (least, rate) = (own(name)?.share, tally.pass_rate()?);
-            let (rate, wanted) = (Some(rate).filter(|rate| *rate < least)?, percent(Some(least)));
+            let least = own(name)?.share;
+            let rate = tally.pass_rate()?;
+            let rate = Some(rate).filter(|rate| *rate < least)?;
+            let wanted = percent(Some(least));
             Some(format!("{name}: {} pass, {wanted} must", percent(Some(rate))))
         });
         low.collect()

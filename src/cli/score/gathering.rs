@@ -25,7 +25,8 @@ impl PreparedScores {
     pub(super) fn new(spool: &RowSpool, groups: Vec<JudgedGroup>) -> Self {
         let (said, waiting): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.asked.is_empty());
-        let (mut heard, mut tallies) = (Heard::default(), Tallies::default());
+        let mut heard = Heard::default();
+        let mut tallies = Tallies::default();
         for evaluation in said.iter().flat_map(|group| &group.evaluations) {
             heard.add(evaluation);
             tallies.add(&evaluation.evaluator.name, Tallied::of(evaluation));

@@ -88,7 +88,8 @@ pub(super) fn judge(
     replies: &RepliesArgs,
 ) -> Result<Exit, CommandError> {
     let judges = plan.config.judges.clone();
-    let (limits, session_key) = (plan.config.limits, plan.config.sessions.key);
+    let limits = plan.config.limits;
+    let session_key = plan.config.sessions.key;
     let facts = recorded::facts(&plan);
     let resolver = recorded::resolver(&plan, &facts)?;
     let evaluators = recorded::judge(plan.evaluators);

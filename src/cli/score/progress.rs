@@ -59,7 +59,8 @@ impl Progress {
     }
 
     fn line(&self, progress: &BatchProgress, elapsed: Duration) -> String {
-        let (judged, traces) = (progress.judged.load(Relaxed), progress.traces.load(Relaxed));
+        let judged = progress.judged.load(Relaxed);
+        let traces = progress.traces.load(Relaxed);
         if traces > 0 {
             let share = judged as f64 / traces as f64;
             return format!("judging {} {judged} of {traces} traces", bar(share));

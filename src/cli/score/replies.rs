@@ -87,9 +87,10 @@ impl CommandJudges {
             asked.iter().map(|one| matches!(one, AskedTarget::External(_))).collect();
         let (judged, external) = AskedTarget::by_lane(asked);
         let mut judged = self.ask(judged)?.into_iter();
-        let mut external = match external.is_empty() {
-            true => Vec::new(),
-            false => runtime()?.block_on(external::ask_all(external)),
+        let mut external = if external.is_empty() {
+            Vec::new()
+        } else {
+            runtime()?.block_on(external::ask_all(external))
         }
         .into_iter();
         let said = are_external.into_iter().map(|is_external| {

@@ -169,7 +169,9 @@ impl RowSpool {
         &self,
         groups: impl Iterator<Item = (BatchOrder, &'e [Evaluation])>,
     ) -> io::Result<Vec<RowPlace>> {
-        let (mut places, mut text, mut written) = (Vec::new(), String::new(), 0);
+        let mut places = Vec::new();
+        let mut text = String::new();
+        let mut written = 0;
         for (order, evaluations) in groups {
             let start = text.len();
             let mut verdicts = VerdictSet::default();
@@ -300,7 +302,9 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> anyhow::Result<()> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let (mut reader, mut line, mut count) = (BufReader::new(file), String::new(), 0);
+    let mut reader = BufReader::new(file);
+    let mut line = String::new();
+    let mut count = 0;
     for number in 1_u64.. {
         line.clear();
         let read = reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line);
@@ -311,13 +315,12 @@ pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> any
             continue;
         }
         let row = ScoreRow::read(&line).ok_or_else(|| {
-            let help = match ["\"resourceSpans\"", "\"resourceLogs\""]
-                .iter()
-                .any(|it| line.contains(it))
-            {
-                true => " but a recording: it writes the scores of one with `-o scores.jsonl`",
-                false => "",
-            };
+            let help =
+                if ["\"resourceSpans\"", "\"resourceLogs\""].iter().any(|it| line.contains(it)) {
+                    " but a recording: it writes the scores of one with `-o scores.jsonl`"
+                } else {
+                    ""
+                };
             anyhow!("{name}:{number}: not a record of `spanscore score --format jsonl`{help}")
         })?;
         visit(row);

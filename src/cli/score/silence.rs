@@ -150,7 +150,9 @@ fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
         return None;
     }
     let named = listed(unnamed.iter().map(|case| format!("`{case}`")));
-    let (count, all, name) = (unnamed.len(), cases().count(), &configured.info.name);
+    let count = unnamed.len();
+    let all = cases().count();
+    let name = &configured.info.name;
     Some(format!("{count} of {all} cases of the dataset of {name}, that no trace named: {named}"))
 }
 

@@ -56,12 +56,15 @@ impl MeanDifference {
 
     /// Of two samples.
     pub(super) fn unpaired(old: &[f64], new: &[f64]) -> Self {
-        let ((old_mean, old_variance), (new_mean, new_variance)) = (moments(old), moments(new));
+        let (old_mean, old_variance) = moments(old);
+        let (new_mean, new_variance) = moments(new);
         let mean = new_mean - old_mean;
-        let (a, b) = (old_variance / old.len() as f64, new_variance / new.len() as f64);
+        let a = old_variance / old.len() as f64;
+        let b = new_variance / new.len() as f64;
         let enough = old.len() >= PAIRS_MIN && new.len() >= PAIRS_MIN;
         let interval = enough.then(|| {
-            let (n, m) = (old.len() as f64 - 1.0, new.len() as f64 - 1.0);
+            let n = old.len() as f64 - 1.0;
+            let m = new.len() as f64 - 1.0;
             // Welch and Satterthwaite; without any spread the freedom does not matter.
             let spread = a * a / n + b * b / m;
             let freedom = if spread > 0.0 { (a + b) * (a + b) / spread } else { n + m };
@@ -121,7 +124,8 @@ mod tests {
     #[test]
     fn intervals_are_student_s_and_welch_s() {
         near(MeanDifference::paired(&[-0.5, -0.25, 0.0, -0.25, -0.5]).interval, -0.5597, -0.0403);
-        let (old, new) = ([1.0, 0.8, 0.9, 1.0, 0.7], [0.5, 0.6, 0.9, 0.4, 0.6]);
+        let old = [1.0, 0.8, 0.9, 1.0, 0.7];
+        let new = [0.5, 0.6, 0.9, 0.4, 0.6];
         let found = MeanDifference::unpaired(&old, &new);
         assert!((found.mean + 0.28).abs() < 1e-9);
         near(found.interval, -0.5212, -0.0388);

@@ -177,7 +177,8 @@ mod tests {
         let mean = |scores: &mut dyn Iterator<Item = &f64>| {
             let mut tally = OutcomeTally::default();
             scores.for_each(|score| {
-                let (verdict, score) = (GivenVerdict::Pass, Some(*score));
+                let verdict = GivenVerdict::Pass;
+                let score = Some(*score);
                 tally.add(Tallied { verdict, score, is_partial: false });
             });
             tally.mean()

@@ -204,7 +204,8 @@ fn explain_refusal(error: CommandError) -> CommandError {
 /// Sends everything; says what was sent, and how many requests could not be read.
 async fn send(args: &SendArgs) -> Result<(Sent, usize), CommandError> {
     let destination = Destination::new(args).await?;
-    let (mut total, mut unreadable) = (Sent::default(), 0);
+    let mut total = Sent::default();
+    let mut unreadable = 0;
     let mut ticks = args.rate.map(|Rate(period)| {
         let mut ticks = tokio::time::interval(period);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

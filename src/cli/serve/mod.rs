@@ -69,9 +69,10 @@ fn tell_of_end(lost: &Lost, is_json: bool) -> Exit {
     if lost.is_nothing() {
         return Exit::Success;
     }
-    match is_json {
-        true => tracing::warn!(%lost, "lost at shutdown"),
-        false => output::note(format_args!("lost at shutdown: {lost}")),
+    if is_json {
+        tracing::warn!(%lost, "lost at shutdown")
+    } else {
+        output::note(format_args!("lost at shutdown: {lost}"))
     }
     Exit::Lost
 }

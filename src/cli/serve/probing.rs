@@ -33,7 +33,8 @@ pub(in crate::cli) async fn check_external(
         })
         .collect();
     let names: Vec<String> = probes.iter().map(|probe| probe.evaluator.clone()).collect();
-    let (mut mistakes, mut unasked) = (Vec::new(), Vec::new());
+    let mut mistakes = Vec::new();
+    let mut unasked = Vec::new();
     for (evaluator, answer) in names.into_iter().zip(probe(probes, WITHIN).await) {
         match answer {
             ProbeAnswer::Fits => {}
@@ -41,8 +42,5 @@ pub(in crate::cli) async fn check_external(
             ProbeAnswer::Unknown(why) => unasked.push(Unasked { evaluator, why }),
         }
     }
-    match mistakes.is_empty() {
-        true => Ok(unasked),
-        false => Err(ResolvedConfig::mistakes(loaded, mistakes)),
-    }
+    if mistakes.is_empty() { Ok(unasked) } else { Err(ResolvedConfig::mistakes(loaded, mistakes)) }
 }

@@ -141,7 +141,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_changed_file_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let (config, tools) = (folder.path().join("config.yaml"), folder.path().join("tools.json"));
+        let config = folder.path().join("config.yaml");
+        let tools = folder.path().join("tools.json");
         std::fs::write(&config, "evaluators: {tool_call_validity: {tools: tools.json}}\n").unwrap();
         std::fs::write(&tools, r#"[{"name": "a"}]"#).unwrap();
         let args = ConfigArgs::of_files(vec![config.clone()]);

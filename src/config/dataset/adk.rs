@@ -13,7 +13,8 @@ pub(super) fn rows(
     kind: &Kind,
     mistakes: &mut Vec<Mistake>,
 ) -> Vec<Row> {
-    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    let mut rows = Vec::new();
+    let mut lines = Lines::new(text);
     for case in list(set, "eval_cases").iter().take(ROWS_MAX + 1) {
         let name = field(case, "eval_id").and_then(name_of);
         let line = name.as_deref().and_then(|name| lines.of(name));
@@ -35,7 +36,8 @@ pub(super) fn rows_of_list(
     kind: &Kind,
     mistakes: &mut Vec<Mistake>,
 ) -> Vec<Row> {
-    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    let mut rows = Vec::new();
+    let mut lines = Lines::new(text);
     for case in cases.iter().take(ROWS_MAX + 1) {
         let name = case.get("name").and_then(name_of);
         let line = name.as_deref().and_then(|name| lines.of(name));

@@ -106,7 +106,8 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
         }
         at
     };
-    let (id, criteria) = (column(&settings.id_field), column(&settings.criteria_field));
+    let id = column(&settings.id_field);
+    let criteria = column(&settings.criteria_field);
     let (Some(id), Some(criteria)) = (id, criteria) else { return Vec::new() };
     let mut rows = Vec::new();
     for record in reader.records().take(ROWS_MAX + 1) {
@@ -167,7 +168,8 @@ fn uipath_rows(
             return Vec::new();
         }
     };
-    let (mut rows, mut lines) = (Vec::new(), Lines::new(text));
+    let mut rows = Vec::new();
+    let mut lines = Lines::new(text);
     for evaluation in evaluations.iter().take(ROWS_MAX + 1) {
         let mut names: Vec<_> =
             ["id", "name"].iter().filter_map(|key| name_of(evaluation.get(key)?)).collect();

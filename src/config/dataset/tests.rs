@@ -181,7 +181,8 @@ fn uipath_eval_set_holds_criteria_by_evaluator() {
 fn dataset_has_no_more_cases_than_its_limit() {
     let case = "{\"id\":1,\"criteria\":{}}\n";
     let read = |count: usize| {
-        let (mut mistakes, settings) = (Vec::new(), ExpectSettings::default());
+        let mut mistakes = Vec::new();
+        let settings = ExpectSettings::default();
         let text = case.repeat(count);
         let kind = kind("contains").unwrap();
         let rows = read(Path::new("c.jsonl"), &text, &settings, kind, &mut mistakes);

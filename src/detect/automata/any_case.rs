@@ -46,7 +46,8 @@ pub(super) fn in_any_case(hir: &Hir) -> Hir {
 }
 
 fn either(byte: u8) -> Hir {
-    let (lower, upper) = (byte.to_ascii_lowercase(), byte.to_ascii_uppercase());
+    let lower = byte.to_ascii_lowercase();
+    let upper = byte.to_ascii_uppercase();
     let ranges = [lower, upper].map(|byte| ClassBytesRange::new(byte, byte));
     Hir::class(Class::Bytes(ClassBytes::new(ranges)))
 }

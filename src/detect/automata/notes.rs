@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn several_read_with_one_automaton_at_once() {
         let (share, places) = places(1, 100);
-        let (mut one, mut other) = (places[0].take(|| Noted(0)), places[0].take(|| Noted(0)));
+        let mut one = places[0].take(|| Noted(0));
+        let mut other = places[0].take(|| Noted(0));
         (one.notes.0, other.notes.0) = (10, 20);
         places[0].keep(one);
         places[0].keep(other);

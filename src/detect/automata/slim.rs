@@ -81,7 +81,8 @@ mod tests {
             let hir =
                 regex_syntax::ParserBuilder::new().utf8(false).build().parse(pattern).unwrap();
             let build = |hir: &Hir| Regex::builder().build_from_hir(hir).unwrap();
-            let (whole, small) = (build(&hir), build(&slim(&hir, true)));
+            let whole = build(&hir);
+            let small = build(&slim(&hir, true));
             for text in texts {
                 let found = |regex: &Regex| -> Vec<_> {
                     regex.find_iter(text).map(|found| found.range()).collect()

@@ -41,7 +41,8 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Those of names as paths begin with, `*ed` for an ending.
     pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
-        let (mut names, mut endings) = (BTreeSet::new(), Vec::new());
+        let mut names = BTreeSet::new();
+        let mut endings = Vec::new();
         for path in paths {
             match path.strip_prefix('*') {
                 Some(ending) if endings.iter().any(|known| known == ending) => {}
@@ -269,7 +270,8 @@ fn whole_number(value: &Value<'_>) -> Option<i64> {
         Value::Number(number) if number.is_integer() => number.as_i64(),
         Value::String(text) => {
             let text = text.trim();
-            let (sign, digits) = (text.starts_with('-'), text.trim_start_matches('-'));
+            let sign = text.starts_with('-');
+            let digits = text.trim_start_matches('-');
             let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
             if digits[end..].starts_with(|c: char| !c.is_whitespace()) {
                 return None;

@@ -239,10 +239,12 @@ impl MessageSigns {
     /// Points of weak signs, where there are no others.
     fn weak(&self, text: &str, looks: &Looks) -> i32 {
         let is_weak = looks.predicates == 0 && looks.of_first == 0 && self.weak.is_match(text);
-        match is_weak {
-            true if self.weak_head.is_match(text) => WEAK_HEAD,
-            true if looks.quotes || has(&self.technical, looks) => WEAK,
-            _ => 0,
+        if is_weak && self.weak_head.is_match(text) {
+            WEAK_HEAD
+        } else if is_weak && (looks.quotes || has(&self.technical, looks)) {
+            WEAK
+        } else {
+            0
         }
     }
 

@@ -104,7 +104,9 @@ impl FailureDetectors {
         for pack in packs {
             for (index, config) in pack.fields.iter().enumerate() {
                 let detector = FieldDetector::new(config).map_err(|error| {
-                    let (kind, at, name) = (&config.kind, index + 1, &pack.name);
+                    let kind = &config.kind;
+                    let at = index + 1;
+                    let name = &pack.name;
                     let message =
                         format!("field `{kind}` ({at}) of pack `{name}`: {}", error.message);
                     SettingsError { message, ..error }

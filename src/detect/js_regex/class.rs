@@ -81,7 +81,8 @@ pub(crate) fn spell(ranges: &[(u32, u32)]) -> String {
     let mut text = String::new();
     for &(low, high) in ranges {
         for (from, to) in [(0, 0xd7ff), (0xd800, 0xdfff), (0xe000, 0x10_ffff)] {
-            let (low, high) = (low.max(from), high.min(to));
+            let low = low.max(from);
+            let high = high.min(to);
             if let (true, Some(low), Some(high)) = (low <= high, stand_in(low), stand_in(high)) {
                 text.push_str(&format!("\\x{{{:x}}}-\\x{{{:x}}}", u32::from(low), u32::from(high)));
             }

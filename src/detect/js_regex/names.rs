@@ -48,7 +48,8 @@ impl CaptureGroups {
     /// Looks through a pattern for groups.
     pub(crate) fn of(units: &[u32]) -> Self {
         let mut groups = Self::default();
-        let (mut class, mut at) = (false, 0);
+        let mut class = false;
+        let mut at = 0;
         while at < units.len() {
             match char::from_u32(units[at]) {
                 Some('\\') => at += 1,

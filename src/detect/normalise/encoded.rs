@@ -13,7 +13,8 @@ const RUN_MIN: usize = 20;
 
 /// The encoded runs with their decoded text.
 pub(in crate::detect) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
-    let (mut found, mut budget) = (Vec::new(), DECODED_BYTES_MAX);
+    let mut found = Vec::new();
+    let mut budget = DECODED_BYTES_MAX;
     bytes::runs(text, members, |run| {
         if run.len() < RUN_MIN || budget == 0 {
             return;
@@ -46,7 +47,8 @@ fn reads_as_text(bytes: &[u8]) -> bool {
 /// Standard and URL alphabets, without padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0u32, 0);
+    let mut bits = 0u32;
+    let mut count = 0;
     for &byte in text {
         let value = match byte {
             b'A'..=b'Z' => byte - b'A',

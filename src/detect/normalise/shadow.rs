@@ -31,7 +31,8 @@ impl Shadow {
         let mixed = mixed_words(text);
         let mut mixed = mixed.iter().copied().peekable();
         let nfkd = DecomposingNormalizer::new_nfkd();
-        let (mut at, mut hidden_to) = (0, usize::MAX);
+        let mut at = 0;
+        let mut hidden_to = usize::MAX;
         while at < text.len() {
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let to_mixed = mixed.peek().map_or(text.len(), |&(start, _)| start).saturating_sub(at);
@@ -191,7 +192,8 @@ fn stays(c: char) -> bool {
     let Some(page) = PAGES.get(code / PAGE) else { return false };
     let page = page.get_or_init(|| {
         let nfkd = DecomposingNormalizer::new_nfkd();
-        let (mut bits, mut shadow) = ([0; PAGE / 64], Shadow::default());
+        let mut bits = [0; PAGE / 64];
+        let mut shadow = Shadow::default();
         let codes = (code / PAGE * PAGE) as u32..;
         for (index, c) in codes.take(PAGE).enumerate() {
             let Some(c) = char::from_u32(c) else { continue };

@@ -28,7 +28,8 @@ pub(in crate::detect) struct ClosedUp {
 
 impl ClosedUp {
     fn with_room_for(bytes: usize) -> Self {
-        let (text, places) = (Vec::with_capacity(bytes), Vec::with_capacity(bytes));
+        let text = Vec::with_capacity(bytes);
+        let places = Vec::with_capacity(bytes);
         Self { text, places, parts: Vec::new() }
     }
 

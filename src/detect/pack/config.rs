@@ -246,7 +246,8 @@ impl PackBuilder {
     ) -> Result<Expression, SettingsError> {
         let text = with_named(text, &pack.expressions)?;
         let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
-        let (case_sensitive, form) = (config.case_sensitive, config.text);
+        let case_sensitive = config.case_sensitive;
+        let form = config.text;
         Expression::new(text, pack.syntax, case_sensitive, form, length, self.when)
     }
 

@@ -90,7 +90,8 @@ impl Engine {
     pub(super) fn linear(hir: Hir) -> Result<Self, AutomatonError> {
         match Automaton::new(&hir, ReadingWay::First) {
             Ok(first) => {
-                let (back, groups) = (OnceLock::new(), OnceLock::new());
+                let back = OnceLock::new();
+                let groups = OnceLock::new();
                 Ok(Self::Linear(Box::new(Linear { hir, first, back, groups })))
             }
             Err(_) => Ok(Self::General(General::new(&hir, true)?)),

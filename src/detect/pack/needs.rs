@@ -47,7 +47,8 @@ impl OwnNeeds {
 
 /// Where a text has a literal; for both of few bytes, where preparing a search takes longer.
 pub(super) fn place_of(literal: &str, text: &str) -> Option<usize> {
-    let (literal, text) = (literal.as_bytes(), text.as_bytes());
+    let literal = literal.as_bytes();
+    let text = text.as_bytes();
     let first = *literal.first()?;
     memchr::memchr_iter(first, text).find(|at| text[*at..].starts_with(literal))
 }

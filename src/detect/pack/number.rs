@@ -54,7 +54,8 @@ enum Digits {
 }
 
 fn digits_of(class: &Class) -> Digits {
-    let (mut any, mut other) = (false, false);
+    let mut any = false;
+    let mut other = false;
     let mut add = |start: u32, end: u32| {
         any |= start <= u32::from(b'9') && end >= u32::from(b'0');
         other |= start < u32::from(b'0') || end > u32::from(b'9');

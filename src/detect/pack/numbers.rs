@@ -28,7 +28,8 @@ pub(super) struct NumberTails {
 impl NumberTails {
     /// Those of the detectors that have some.
     pub(super) fn of(detectors: &[Arc<Detector>]) -> Self {
-        let (mut indices, mut tails) = (Vec::new(), Vec::new());
+        let mut indices = Vec::new();
+        let mut tails = Vec::new();
         for (index, detector) in (0..).zip(detectors) {
             let gate = &detector.gate;
             if let Some(point) = detector.point.as_ref()
@@ -51,7 +52,8 @@ impl NumberTails {
         }
         let compile = || Automaton::placed_all(&self.tails.iter().collect::<Vec<_>>());
         let automaton = self.compiled.get_or_init(compile).as_ref()?;
-        let (mut look, mut found) = (automaton.look(), automaton.none_of_all());
+        let mut look = automaton.look();
+        let mut found = automaton.none_of_all();
         for &at in numbers {
             let start = at as usize;
             let end = (start + REST_BYTES_MAX + 1).min(text.len());
@@ -98,7 +100,8 @@ impl Numbers {
         detector: &Detector,
         regions: &[Range<usize>],
     ) -> Option<Vec<Range<usize>>> {
-        let (point, places) = (detector.point.as_ref()?, self.places.as_ref()?);
+        let point = detector.point.as_ref()?;
+        let places = self.places.as_ref()?;
         if detector.gate.needs.is_some() {
             // Few texts have its literals, so it looks at the numbers itself.
             return Some(around(point, standing(text, point, self.all.clone()), regions));

@@ -201,7 +201,8 @@ impl Pack {
         {
             let place = |at: usize| forms.place(places.get(at).map_or(0, |&place| place as usize));
             self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
-                let (first, last) = (place(found.start), place(found.end - 1) + 1);
+                let first = place(found.start);
+                let last = place(found.end - 1) + 1;
                 // Where nothing was closed up the plain pass has the finding already.
                 (last - first > found.len()).then_some(first..last)
             });

@@ -220,7 +220,8 @@ fn windows_hold_every_match() {
             let text = own_words(pattern.folded(), seed);
             let text = text.as_bytes();
             let find = |windows: Option<&Windows>| {
-                let (mut refused, mut found) = (0, Vec::new());
+                let mut refused = 0;
+                let mut found = Vec::new();
                 let mut take = |range| {
                     found.push(range);
                     Flow::Continue

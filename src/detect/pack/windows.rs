@@ -88,7 +88,8 @@ impl Detector {
         let mut look = self.tail.as_ref().and_then(LiteralTail::look);
         let mut windows = Vec::new();
         for place in places {
-            let (detector, at) = (place.detector, place.at as usize);
+            let detector = place.detector;
+            let at = place.at as usize;
             let start = at.saturating_sub(place.reach.before);
             let part = start..at.saturating_add(place.reach.after).min(text.len());
             let is_placed = look.as_mut().is_some_and(|look| {

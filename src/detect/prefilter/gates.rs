@@ -85,7 +85,8 @@ struct Unanchored {
 impl Gates {
     /// Those of these detectors, whose gates name `anchors`.
     pub(in crate::detect) fn new(detectors: &[Arc<Detector>], anchors: &[String]) -> Self {
-        let (mut main, mut also) = (NONE, NONE);
+        let mut main = NONE;
+        let mut also = NONE;
         for gate in detectors.iter().map(|detector| &detector.gate) {
             match (gate.needs.as_deref(), gate.also_needs.as_deref()) {
                 (Some(needs), Some(asked)) => {

@@ -56,7 +56,8 @@ impl GramPlaces {
         let Some(&gram) = literal.first_chunk() else {
             return memchr::memmem::find_iter(sample, literal).count();
         };
-        let (mut times, mut end) = (0, 0);
+        let mut times = 0;
+        let mut end = 0;
         for at in self.0.get(&gram).into_iter().flatten().map(|at| usize::from(*at)) {
             if at >= end && sample[at..].starts_with(literal) {
                 (times, end) = (times + 1, at + literal.len());
@@ -171,7 +172,8 @@ impl Frequencies {
             }
         }
         for pair in text.as_bytes().windows(2) {
-            let (a, b) = (pair[0] | 0x20, pair[1] | 0x20);
+            let a = pair[0] | 0x20;
+            let b = pair[1] | 0x20;
             found.pairs[usize::from(a) << 8 | usize::from(b)] += 1.0;
             found.bytes[usize::from(a)] += 1.0;
         }

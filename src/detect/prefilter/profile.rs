@@ -73,7 +73,8 @@ impl Profile {
         let (chunks, rest) = text.as_chunks::<CHUNK>();
         let mut tail = [b' '; CHUNK];
         tail[..rest.len()].copy_from_slice(rest);
-        let (mut before, mut seen) = (0, Seen::default());
+        let mut before = 0;
+        let mut seen = Seen::default();
         for (index, chunk) in chunks.iter().chain(std::iter::once(&tail)).enumerate() {
             let digits = mask(chunk, bytes::digits);
             if digits | before != 0 {

@@ -133,7 +133,8 @@ impl ShortAnchors {
     /// Looks which of the anchors with these three bytes stands there.
     #[inline(always)]
     fn compare(&self, text: &[u8], at: usize, three: u16, take: &mut impl FnMut(u16, usize)) {
-        let (word, bit) = (usize::from(three / 64), three % 64);
+        let word = usize::from(three / 64);
+        let bit = three % 64;
         let below = self.bits[word] & ((1 << bit) - 1);
         let rank = (self.ranks[word] + below.count_ones()) as usize;
         let entries = self.starts[rank] as usize..self.starts[rank + 1] as usize;

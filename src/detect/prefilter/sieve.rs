@@ -268,7 +268,8 @@ impl Sieve {
         top: u8,
         hits: &mut Hits,
     ) {
-        let (text, base) = (&text[..part.end], part.start);
+        let text = &text[..part.end];
+        let base = part.start;
         let part = &text[base..];
         for &(index, [first, second]) in self.pairs.iter().filter(|(_, [a, b])| *a.max(b) <= top) {
             for at in memchr::memchr_iter(second, part) {
@@ -344,13 +345,15 @@ impl Tables {
         // makes up for it. The dearer side is the text, which comes again and again.
         for parity in 0..2 {
             let (offset, gram) = rarest(bytes, anchor.word_start, parity, frequencies);
-            let (check, head) = (WindowMask::of(bytes, offset), Head::of(bytes));
+            let check = WindowMask::of(bytes, offset);
+            let head = Head::of(bytes);
             for bytes in spellings(&gram, anchor.word_start && offset < 0, self.fold) {
                 let gram = folded(bytes, self.fold);
                 self.slots[usize::from(hash(gram as u16, (gram >> 16) as u16))] = 1;
                 let bucket = bucket(gram);
                 self.checks[bucket] = self.checks[bucket].or(check);
-                let (bucket, anchor) = (bucket as u16, index as u16);
+                let bucket = bucket as u16;
+                let anchor = index as u16;
                 self.entries.push(SieveEntry { bucket, anchor, offset, head });
             }
         }

@@ -33,7 +33,8 @@ impl<'t> MarkedText<'t> {
     pub(super) fn widened<W>(&self, found: Vec<(Range<usize>, W)>) -> Vec<(Range<usize>, W)> {
         let mut widened: Vec<(Range<usize>, W)> = Vec::new();
         for (range, word) in found {
-            let (mut wide, mut bare) = (range.clone(), range.len());
+            let mut wide = range.clone();
+            let mut bare = range.len();
             let first = self.placeholders.partition_point(|it| it.end <= range.start);
             let reached = self.placeholders[first..].iter();
             for placeholder in reached.take_while(|it| it.start < range.end) {
@@ -56,7 +57,8 @@ impl<'t> MarkedText<'t> {
         found: impl Iterator<Item = (Range<usize>, N)>,
         bytes_max: usize,
     ) -> Option<MarkedText<'static>> {
-        let (mut out, mut placeholders) = (String::with_capacity(self.text.len()), Vec::new());
+        let mut out = String::with_capacity(self.text.len());
+        let mut placeholders = Vec::new();
         let mut from = 0;
         for (range, name) in found {
             self.copy(from..range.start, &mut out, &mut placeholders);

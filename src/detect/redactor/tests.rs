@@ -38,7 +38,8 @@ fn all_texts_share_the_steps() {
     let mut first = redactor(&[]);
     first.look_at_text(text);
     let shown = replaced(&mut first, text);
-    let (looked, took) = (STEPS_MAX - first.look_steps, STEPS_MAX - first.replace_steps);
+    let looked = STEPS_MAX - first.look_steps;
+    let took = STEPS_MAX - first.replace_steps;
     // A scan that finds, and one that finds no more.
     assert!(looked < took && shown.contains("[EMAIL_1]"), "{shown}");
     let mut second = redactor(&[]);

@@ -29,7 +29,9 @@ pub(super) fn is_drawn(text: &str) -> bool {
     let drawn: Vec<(u8, Letter)> =
         text.bytes().filter_map(|byte| Letter::of(byte).map(|letter| (byte, letter))).collect();
     let count = |wanted: Letter| drawn.iter().filter(|(_, letter)| *letter == wanted).count();
-    let (upper, lower, digits) = (count(Letter::Upper), count(Letter::Lower), count(Letter::Digit));
+    let upper = count(Letter::Upper);
+    let lower = count(Letter::Lower);
+    let digits = count(Letter::Digit);
     if drawn.len() < LENGTH_MIN || digits < 2 || upper + lower < 2 || is_uuid(text) {
         return false;
     }

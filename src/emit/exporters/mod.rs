@@ -108,7 +108,8 @@ impl Exporters {
         if running.is_empty() && self.channels.is_empty() {
             return;
         }
-        let (evaluations, mut bytes) = (evaluations.into(), None);
+        let evaluations = evaluations.into();
+        let mut bytes = None;
         if evaluations.is_empty() {
             return;
         }
@@ -160,7 +161,9 @@ impl Exporters {
     /// is lost by that, by exporter. What is offered from now on is dropped and counted. What a
     /// receipt waits for is not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
-        let (mut no_more_time, mut is_over, mut unsent) = (pin!(no_more_time), false, Vec::new());
+        let mut no_more_time = pin!(no_more_time);
+        let mut is_over = false;
+        let mut unsent = Vec::new();
         let tasks = self.close();
         for retired in self.end_of_retired() {
             tokio::select! {

@@ -36,7 +36,8 @@ impl Exporters {
     /// Lets an exporter end that is given nothing any more.
     pub(super) fn retire(&self, exporter: RunningExporter, is_removed: bool) {
         let RunningExporter { settings, started } = exporter;
-        let (name, ended) = (settings.name, CancellationToken::new());
+        let name = settings.name;
+        let ended = CancellationToken::new();
         let queue = started.queue.as_ref().map(|end| Arc::clone(&end.queue));
         self.retired().push(Retired { name: name.clone(), queue, ended: ended.clone() });
         let instruments = Arc::clone(&self.instruments);

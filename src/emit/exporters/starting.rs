@@ -116,7 +116,8 @@ impl Starting<'_> {
         let bytes_max = u64::from(mib) << 20;
         let before = self.before.and_then(|before| before.queue.as_ref());
         if let Some(overflow) = before.and_then(|before| before.queue.overflow()).cloned() {
-            let (name, taken) = (self.name.to_owned(), Arc::clone(&overflow));
+            let name = self.name.to_owned();
+            let taken = Arc::clone(&overflow);
             self.when_taken(move |_| {
                 if !taken.take_more(bytes_max) {
                     tracing::warn!(exporter = %name,
@@ -131,7 +132,8 @@ impl Starting<'_> {
         }
         let limits = OverflowLimits { bytes_max, durability: *durability };
         let overflow = Overflow::open(&folder, limits, lender).map_err(|error| {
-            let (exporter, path) = (self.name.to_owned(), folder.display().to_string());
+            let exporter = self.name.to_owned();
+            let path = folder.display().to_string();
             ExporterStartError::Overflow { exporter, path, error }
         });
         overflow.map(|overflow| Some(Arc::new(overflow)))
@@ -175,12 +177,14 @@ impl Starting<'_> {
             None => Predecessor::nobody(),
         };
         let share = self.exporters.memory.exporters.clone();
-        let (places, instruments) = ((overflow, Some(before)), &self.exporters.instruments);
+        let places = (overflow, Some(before));
+        let instruments = &self.exporters.instruments;
         let (queue, task) = Queue::start(self.name, limits, share, instruments, places, end);
         let queue = Arc::new(queue);
         let shown = Arc::clone(&queue);
         self.when_taken(move |instruments| shown.show(instruments));
-        let (task, begin) = (Some(task), Some(begin));
+        let task = Some(task);
+        let begin = Some(begin);
         self.started.queue = Some(StartedQueue { queue, task, begin });
     }
 
@@ -200,7 +204,8 @@ impl Starting<'_> {
                 Arc::new(Scores::new(grouping, series_max, idle, share))
             }
         };
-        let (name, taken) = (self.name.to_owned(), Arc::clone(&scores));
+        let name = self.name.to_owned();
+        let taken = Arc::clone(&scores);
         self.when_taken(move |instruments| {
             taken.limit(series_max, idle);
             instruments.watch_cut(&name, Arc::clone(taken.cut_names()));
@@ -212,7 +217,8 @@ impl Starting<'_> {
     /// Shows the scores that it counts on the metrics endpoint of the process.
     pub(in crate::emit) fn show_scores(&mut self) -> Result<(), ExporterStartError> {
         self.started.shows_scores = true;
-        let (exporter, shown) = (self.name, &self.exporters.shown_scores);
+        let exporter = self.name;
+        let shown = &self.exporters.shown_scores;
         shown
             .register(&self.exporters.registry)
             .map_err(|error| ExporterStartError::Metrics { exporter: exporter.to_owned(), error })

@@ -249,7 +249,8 @@ pub(super) struct AllBooks {
 impl AllBooks {
     /// None yet; `share` is that of all forwards.
     pub(super) fn new(meter: &Meter, share: &Arc<Share>) -> Self {
-        let (meter, share) = (meter.clone(), Arc::clone(share));
+        let meter = meter.clone();
+        let share = Arc::clone(share);
         Self { meter, share, all: Arc::default(), is_shown: Once::new() }
     }
 

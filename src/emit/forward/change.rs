@@ -144,9 +144,11 @@ impl Forwards {
     /// Lets a forward end that is offered nothing any more.
     fn retire(&self, lane: &ForwardLane) {
         let name = lane.settings.name.clone();
-        let (given_up, ended) = (CancellationToken::new(), CancellationToken::new());
+        let given_up = CancellationToken::new();
+        let ended = CancellationToken::new();
         let retired = RetiredForward { name, given_up, ended };
-        let (given_up, ended) = (retired.given_up.clone(), retired.ended.clone());
+        let given_up = retired.given_up.clone();
+        let ended = retired.ended.clone();
         self.retired().push(retired);
         let mut ending = lane.begin_removal();
         tokio::spawn(async move {

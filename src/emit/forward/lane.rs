@@ -85,7 +85,8 @@ impl ForwardLane {
         let (queue, sending) = ForwardQueue::start(memory, consumers, Arc::clone(&sender), &passed);
         let tasks = Mutex::new(LaneTasks { holding: Vec::new(), sending: Some(sending) });
         let parts = Arc::new(LaneParts { queue, sender, passed, tasks });
-        let (chooser, finishing) = (None, Vec::new());
+        let chooser = None;
+        let finishing = Vec::new();
         let lane = Self { settings, is_http, parts, chooser, finishing };
         let chooser = lane.start_chooser(common, times);
         Self { chooser, ..lane }
@@ -221,7 +222,8 @@ impl ForwardLane {
             None => false,
         };
         if self.is_http && (raw.is_json || is_packed) {
-            let (coding, is_json) = (raw.compression, raw.is_json);
+            let coding = raw.compression;
+            let is_json = raw.is_json;
             return KeptBody { bytes: &raw.bytes, coding, is_json, is_shared: true };
         }
         let is_shared = passing.is_shared();

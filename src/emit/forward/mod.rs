@@ -127,7 +127,8 @@ impl Forwards {
         log: Option<&ForwardLog>,
     ) -> Result<Self, ForwardStartError> {
         let file = log.map(|log| Arc::new(PassedFile::open(&log.folder, log.end)));
-        let (share, books) = (Arc::clone(&memory.forward), AllBooks::new(meter, &memory.forward));
+        let share = Arc::clone(&memory.forward);
+        let books = AllBooks::new(meter, &memory.forward);
         let common = ForwardCommon { share, books, log: log.cloned(), file: file.clone() };
         let forwards = Self { common: Some(common), ..Self::default() };
         let first = forwards.prepare(settings, times)?;
@@ -198,7 +199,8 @@ impl Forwards {
     /// there is one, or is lost and counted. The log must be closed before this is dropped, so that
     /// it keeps what is left.
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
-        let (mut no_more_time, mut is_over) = (pin!(no_more_time), false);
+        let mut no_more_time = pin!(no_more_time);
+        let mut is_over = false;
         let mut endings: Vec<_> = self.running().iter().map(ForwardLane::begin_end).collect();
         for ending in &mut endings {
             ending.end_holding().await;

@@ -131,7 +131,8 @@ impl PassedOn {
 
     /// The place of a request that is pending; the claim may be one on a lower position.
     pub(super) fn place(self: &Arc<Self>, position: u64, claim: Claim) -> LogPlace {
-        let (claim, passed) = (Some(claim), Arc::clone(self));
+        let claim = Some(claim);
+        let passed = Arc::clone(self);
         LogPlace(Arc::new(PlaceParts { claim, passed, position, is_left: AtomicBool::new(false) }))
     }
 
@@ -321,7 +322,8 @@ mod tests {
 
     #[test]
     fn what_was_left_is_offered_to_the_next_process_and_nothing_else() {
-        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let source = Arc::new(Source::default());
         let claim = |position| source.claim(position);
         let (file, passed) = open(folder.path());
         passed.replayed();
@@ -342,7 +344,8 @@ mod tests {
 
     #[test]
     fn what_was_not_offered_again_before_the_next_end_is_offered_by_the_process_after_it() {
-        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let source = Arc::new(Source::default());
         let claim = |position| source.claim(position);
         let (file, passed) = open(folder.path());
         passed.replayed();
@@ -360,7 +363,8 @@ mod tests {
 
     #[test]
     fn positions_that_the_log_has_lost_and_gives_again_are_new() {
-        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let source = Arc::new(Source::default());
         let claim = |position| source.claim(position);
         let (file, passed) = open(folder.path());
         passed.replayed();
@@ -373,7 +377,8 @@ mod tests {
 
     #[test]
     fn more_than_can_be_named_is_pending_from_some_place_on() {
-        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let source = Arc::new(Source::default());
         let (file, passed) = open(folder.path());
         let last = NAMED_MAX as u64 + 5;
         let places: Vec<_> =
@@ -389,7 +394,8 @@ mod tests {
     #[test]
     fn the_file_is_its_owners_and_a_broken_one_is_none() {
         use std::os::unix::fs::PermissionsExt;
-        let (folder, source) = (tempfile::tempdir().unwrap(), Arc::new(Source::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let source = Arc::new(Source::default());
         let path = folder.path().join("forward.json");
         std::fs::write(&path, "{\"a\": nonsense").unwrap();
         let (file, passed) = open(folder.path());

@@ -47,7 +47,8 @@ pub(super) struct ForwardMemory {
 impl ForwardMemory {
     /// Nothing held yet; its own limit is that of the books.
     pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<Share>) -> Self {
-        let (closing, is_removed) = (CancellationToken::new(), AtomicBool::new(false));
+        let closing = CancellationToken::new();
+        let is_removed = AtomicBool::new(false);
         Self { books, share, closing, is_removed, failures: AtomicU32::new(0) }
     }
 
@@ -262,7 +263,8 @@ impl ForwardQueue {
             consumers_changed: Notify::new(),
             given_up: CancellationToken::new(),
         });
-        let (closing, given_up) = (queue.memory.closing.clone(), queue.given_up.clone());
+        let closing = queue.memory.closing.clone();
+        let given_up = queue.given_up.clone();
         let emptying = Emptying { receiver, queue: Arc::clone(&queue), closing };
         (queue, tokio::spawn(emptying.run(sender, given_up)))
     }
@@ -348,7 +350,8 @@ impl ForwardQueue {
         place: Option<LogPlace>,
         wanted: Option<WantedTraces>,
     ) -> ForwardParcel {
-        let (memory, is_settled) = (Arc::clone(&self.memory), false);
+        let memory = Arc::clone(&self.memory);
+        let is_settled = false;
         ForwardParcel { signal, items, load, place, wanted, memory, is_settled }
     }
 
@@ -391,7 +394,8 @@ impl Emptying {
     /// Sends until the queue is closed and empty, or given up; with a log no longer than there is
     /// a backend, once the process ends.
     async fn run(mut self, sender: Arc<ForwardSender>, given_up: CancellationToken) {
-        let (mut sending, queue) = (JoinSet::new(), Arc::clone(&self.queue));
+        let mut sending = JoinSet::new();
+        let queue = Arc::clone(&self.queue);
         tokio::select! {
             () = self.send_all(sender, &mut sending) => {}
             () = given_up.cancelled() => sending.shutdown().await,

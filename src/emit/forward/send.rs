@@ -161,9 +161,10 @@ impl ForwardSender {
         client: &Client,
     ) -> Result<u64, AttemptError> {
         let body = ready.bytes.clone();
-        let sent = match ready.is_json {
-            true => client.send_json(signal, body).await,
-            false => client.send(signal, body).await,
+        let sent = if ready.is_json {
+            client.send_json(signal, body).await
+        } else {
+            client.send(signal, body).await
         };
         let sent = AttemptError::of(sent);
         if !matches!(sent, Err(AttemptError::Retryable { .. })) {
@@ -183,7 +184,8 @@ impl ForwardSender {
         parcel: &ForwardParcel,
         way: &Arc<ForwardWay>,
     ) -> Result<Option<ReadyBody>, ForwardLoss> {
-        let (signal, wanted) = (parcel.signal, parcel.wanted.clone());
+        let signal = parcel.signal;
+        let wanted = parcel.wanted.clone();
         let packing = Packing { way: Arc::clone(way), signal, wanted };
         match &parcel.load {
             Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
@@ -197,7 +199,8 @@ impl ForwardSender {
                 let (Some(log), Some(place)) = (&self.log, &parcel.place) else {
                     return Err(ForwardLoss::Fault);
                 };
-                let (log, position) = (Arc::clone(log), place.position());
+                let log = Arc::clone(log);
+                let position = place.position();
                 let raw = self.read_back(log, position).await?;
                 blocking(move || packing.pack(raw)).await
             }

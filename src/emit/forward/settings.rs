@@ -130,7 +130,8 @@ impl ForwardBackendSettings {
 
     fn connection(&self, protocol: Protocol) -> Connection<'_> {
         let Self { endpoint, headers, tls, .. } = self;
-        let (compression, timeout) = (self.compression, self.timeout);
+        let compression = self.compression;
+        let timeout = self.timeout;
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 

@@ -75,7 +75,8 @@ impl Tail {
     pub(super) fn pop(&self) -> Option<(TailEntry, Claim)> {
         let mut chunks = self.chunks();
         let first = chunks.front_mut()?;
-        let (entry, claim) = (first.entries.pop_front()?, first.claim.clone());
+        let entry = first.entries.pop_front()?;
+        let claim = first.claim.clone();
         // A full chunk that is empty again takes nothing more.
         if first.entries.is_empty() {
             chunks.pop_front();

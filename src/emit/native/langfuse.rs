@@ -94,8 +94,10 @@ impl NativeBackend for LangfuseScores {
 
 fn event(score: &NativeScore<'_>) -> Json {
     let evaluation = score.evaluation;
-    let (evaluator, target) = (&evaluation.evaluator, &evaluation.target);
-    let (trace_id, span_id) = (target.trace_id.to_string(), evaluation.span_id.to_string());
+    let evaluator = &evaluation.evaluator;
+    let target = &evaluation.target;
+    let trace_id = target.trace_id.to_string();
+    let span_id = evaluation.span_id.to_string();
     let name = match score.value {
         Some(_) => evaluator.name.clone(),
         None => format!("{}.outcome", evaluator.name),

@@ -98,7 +98,8 @@ fn schema<A: NativeAccount>() -> Schema {
 impl NativeSettings {
     fn connection(&self) -> Connection<'_> {
         let Self { endpoint, headers, sending: NativeSending { tls, timeout, .. } } = self;
-        let (protocol, compression) = (Protocol::HttpJson, Compression::None);
+        let protocol = Protocol::HttpJson;
+        let compression = Compression::None;
         Connection { protocol, endpoint, headers, compression, timeout: *timeout, tls }
     }
 
@@ -125,9 +126,10 @@ impl NativeSettings {
     /// How failed requests are tried again: for ever where they must be delivered and there is a
     /// log, unless the settings say otherwise.
     fn retries(&self, has_log: bool) -> RetrySettings {
-        match has_log && self.sending.must_deliver {
-            true => self.sending.retry_on_failure.for_ever_unless_told(),
-            false => self.sending.retry_on_failure.clone(),
+        if has_log && self.sending.must_deliver {
+            self.sending.retry_on_failure.for_ever_unless_told()
+        } else {
+            self.sending.retry_on_failure.clone()
         }
     }
 
@@ -220,7 +222,8 @@ impl NativeRequest {
     fn from_parcel(parcel: &Parcel) -> Option<Self> {
         let end = memchr::memchr(b'\n', &parcel.payload)?;
         let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
-        let (method, path) = (method.parse().ok()?, path.to_owned());
+        let method = method.parse().ok()?;
+        let path = path.to_owned();
         Some(Self { method, path, body: parcel.payload.slice(end + 1..), count: parcel.count })
     }
 }
@@ -249,7 +252,8 @@ struct NativeSender<B> {
 
 impl<B: NativeBackend> NativeSender<B> {
     async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<NativeRequest>, Panicked> {
-        let (backend, content) = (Arc::clone(&self.backend), self.content);
+        let backend = Arc::clone(&self.backend);
+        let content = self.content;
         let made = self.filter.make(batch, move |filter, batch| {
             requests(&*backend, filter, content, batch.iter().flat_map(|part| part.iter()))
         });

@@ -41,7 +41,9 @@ fn langfuse_gets_scores_that_a_revision_replaces() {
     let mut revised = sample::scored(1.0);
     revised.revision = 7;
     let body = body(&LangfuseScores, &[sample::scored(0.5), revised, sample::failed()], true);
-    let (first, revised, failed) = (&body["batch"][0], &body["batch"][1], &body["batch"][2]);
+    let first = &body["batch"][0];
+    let revised = &body["batch"][1];
+    let failed = &body["batch"][2];
     assert_eq!(first["type"], "score-create");
     assert_eq!(first["body"]["id"], revised["body"]["id"]);
     assert_ne!(first["id"], revised["id"]);
@@ -72,7 +74,8 @@ fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
     assert_eq!((requests[0].count, requests[1].count), (2, 1));
     assert_eq!(requests[0].path, "/v1/private/traces/feedback-scores");
     assert_eq!(requests[1].path, "/v1/private/spans/feedback-scores");
-    let (traces, spans) = (read(0), read(1));
+    let traces = read(0);
+    let spans = read(1);
     let first = &traces["scores"][0];
     assert_eq!((&first["value"], &first["source"]), (&1.0.into(), &"sdk".into()));
     assert_eq!(first["project_name"], "shop");

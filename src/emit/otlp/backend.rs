@@ -44,7 +44,8 @@ impl Backend {
         let client = settings.client(protocol).map_err(|error| error.to_string())?;
         let client = Client::new(&client)?;
         let circuit = Arc::new(Circuit::new(&retry));
-        let (shown, name) = (Arc::clone(&circuit), starting.name().to_owned());
+        let shown = Arc::clone(&circuit);
+        let name = starting.name().to_owned();
         starting.when_taken(move |instruments| shown.show(instruments, &name));
         let parts = starting.instruments().tally(
             ("spanscore.exporter.request_parts", "{request}"),

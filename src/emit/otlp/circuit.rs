@@ -77,7 +77,8 @@ impl Circuit {
 
     /// Shows its state.
     pub(super) fn show(self: &Arc<Self>, instruments: &Instruments, exporter: &str) {
-        let (state, taken) = (Arc::clone(self), Arc::clone(self));
+        let state = Arc::clone(self);
+        let taken = Arc::clone(self);
         instruments.gauge(
             ("spanscore.exporter.circuit_state", ""),
             "Whether the backend takes requests: 0 closed (it does), 1 half open (a probe is on \

@@ -69,9 +69,10 @@ impl Otlp {
     /// log, unless the settings say otherwise.
     fn retries(&self, has_log: bool) -> RetrySettings {
         let retries = &self.settings.retry_on_failure;
-        match has_log && self.settings.must_deliver {
-            true => retries.for_ever_unless_told(),
-            false => retries.clone(),
+        if has_log && self.settings.must_deliver {
+            retries.for_ever_unless_told()
+        } else {
+            retries.clone()
         }
     }
 }

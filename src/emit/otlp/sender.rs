@@ -70,7 +70,8 @@ impl RequestForm {
 
     /// How many evaluations fit one request; at least one.
     fn request_len(self, evaluations: &[&Evaluation]) -> usize {
-        let (mut bytes, mut resource) = (0, None);
+        let mut bytes = 0;
+        let mut resource = None;
         let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
             bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
             if resource.replace(&evaluation.target.resource) != Some(&evaluation.target.resource) {
@@ -93,9 +94,11 @@ struct EncodedRequests {
 impl EncodedRequests {
     /// As it is kept on disk: which forms there are, the length of the events, both.
     fn pack(&self) -> Parcel {
-        let (events, spans) = (self.events.as_deref(), self.spans.as_deref());
+        let events = self.events.as_deref();
+        let spans = self.spans.as_deref();
         let forms = u8::from(events.is_some()) * EVENTS + u8::from(spans.is_some()) * SPANS;
-        let (events, spans) = (events.unwrap_or_default(), spans.unwrap_or_default());
+        let events = events.unwrap_or_default();
+        let spans = spans.unwrap_or_default();
         let mut payload = BytesMut::with_capacity(1 + 8 + events.len() + spans.len());
         payload.put_u8(forms);
         payload.put_u64_le(events.len() as u64);
@@ -109,7 +112,8 @@ impl EncodedRequests {
     /// Reads what was kept; `None` where it was not written so.
     fn unpack(parcel: &Parcel) -> Option<Self> {
         let mut payload = parcel.payload.clone();
-        let (forms, len) = (payload.try_get_u8().ok()?, payload.try_get_u64_le().ok()?);
+        let forms = payload.try_get_u8().ok()?;
+        let len = payload.try_get_u64_le().ok()?;
         let len = usize::try_from(len).ok().filter(|len| *len <= payload.len())?;
         let (events, spans) = payload.split_at(len);
         Some(Self {
@@ -143,9 +147,10 @@ impl BackendSender {
         let content = settings.content.is_shown();
         let options = Options { placement: settings.placement, content };
         let batch = &settings.sending_queue.batch;
-        let (event, span) =
-            (settings.has(EvaluationForm::Event), settings.has(EvaluationForm::Span));
-        let (count_max, bytes_max) = (batch.max_size, batch.max_bytes);
+        let event = settings.has(EvaluationForm::Event);
+        let span = settings.has(EvaluationForm::Span);
+        let count_max = batch.max_size;
+        let bytes_max = batch.max_bytes;
         let form = RequestForm { options, event, span, count_max, bytes_max };
         Self { backend, filter, form, dead_letters }
     }
@@ -204,9 +209,11 @@ impl BackendSender {
         refused: GivenUp,
         fate: &mut FormFate,
     ) {
-        let (mut parts, mut last) = (BTreeSet::new(), refused);
+        let mut parts = BTreeSet::new();
+        let mut last = refused;
         cut(&mut parts, 0..count);
-        let (mut tries, mut is_any_taken) = (0, false);
+        let mut tries = 0;
+        let mut is_any_taken = false;
         loop {
             let next = if tries % 2 == 0 { parts.pop_last() } else { parts.pop_first() };
             let Some((len, start)) = next else { return };
@@ -240,9 +247,10 @@ impl BackendSender {
     async fn give_up(&self, signal: Signal, request: &[u8], given_up: &GivenUp) -> Loss {
         self.backend.tell_of_loss(signal, given_up);
         let GivenUp::Refused(reason) = given_up else { return Loss::RetriesExhausted };
-        match self.dead_letters.keep(signal, request, reason).await {
-            true => Loss::DeadLettered,
-            false => Loss::Refused,
+        if self.dead_letters.keep(signal, request, reason).await {
+            Loss::DeadLettered
+        } else {
+            Loss::Refused
         }
     }
 }

@@ -101,7 +101,8 @@ impl OtlpExporterSettings {
 
     fn connection(&self, protocol: Protocol) -> Connection<'_> {
         let Self { endpoint, headers, tls, .. } = self;
-        let (compression, timeout) = (self.compression, self.timeout);
+        let compression = self.compression;
+        let timeout = self.timeout;
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 

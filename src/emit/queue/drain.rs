@@ -62,7 +62,8 @@ async fn empty_overflow(
                 () = shared.succeeded.cancelled() => return,
                 entry = overflow.first() => entry,
             };
-            let (_permit, count) = (permit(&permits).await, u64::from(entry.count));
+            let _permit = permit(&permits).await;
+            let count = u64::from(entry.count);
             let delivery = match overflow.read(entry).await {
                 Ok(parcel) => delivered(end.deliver_parcel(parcel), count).await,
                 Err(error) => {
@@ -154,7 +155,8 @@ impl Drain {
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,
     ) -> Self {
-        let (estate, recalled) = (Estate::new(), CancellationToken::new());
+        let estate = Estate::new();
+        let recalled = CancellationToken::new();
         Self { receiver, limits, shared, overflow, estate, recalled }
     }
 
@@ -167,7 +169,8 @@ impl Drain {
         before: Option<oneshot::Receiver<Estate>>,
         heir: Arc<Heir>,
     ) {
-        let (mut deliveries, shared) = (JoinSet::new(), Arc::clone(&self.shared));
+        let mut deliveries = JoinSet::new();
+        let shared = Arc::clone(&self.shared);
         // What it holds is then in the log, or in the overflow.
         let is_kept = self.limits.must_deliver && self.overflow.is_some();
         let asked = Arc::clone(&end);
@@ -191,8 +194,10 @@ impl Drain {
         }
         let permits = Arc::new(Semaphore::new(self.limits.consumers));
         if let Some(overflow) = self.overflow.clone() {
-            let (shared, recalled) = (Arc::clone(&self.shared), self.recalled.clone());
-            let (end, permits) = (end.clone(), permits.clone());
+            let shared = Arc::clone(&self.shared);
+            let recalled = self.recalled.clone();
+            let end = end.clone();
+            let permits = permits.clone();
             deliveries.spawn(async move {
                 empty_overflow(overflow, shared, end, permits, recalled).await;
                 None
@@ -223,10 +228,12 @@ impl Drain {
         QueueEntry { cargo, room }: QueueEntry,
         permit: OwnedSemaphorePermit,
     ) {
-        let (recalled, again) = (self.recalled.clone(), cargo.clone());
+        let recalled = self.recalled.clone();
+        let again = cargo.clone();
         let shared = Arc::clone(&self.shared);
         deliveries.spawn(async move {
-            let (_permit, began) = (permit, Instant::now());
+            let _permit = permit;
+            let began = Instant::now();
             let delivering = async {
                 match cargo {
                     Cargo::Batch(batch) => delivered(end.deliver(batch), room.evaluations()).await,
@@ -398,7 +405,8 @@ impl Drain {
             self.receiver.close();
             return self.receiver.recv().await;
         }
-        let (receiver, closing) = (&mut self.receiver, &self.shared.closing);
+        let receiver = &mut self.receiver;
+        let closing = &self.shared.closing;
         let succeeded = &self.shared.succeeded;
         let wait = async {
             tokio::select! {

@@ -15,9 +15,10 @@ pub(crate) const OVERFLOW_MIB: u32 = 1024;
 
 /// What is wrong with the size of an overflow.
 pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
-    match (1..OVERFLOW_MIB_MIN).contains(&mib) {
-        true => Err("`overflow_mib` must be 0 or at least 64"),
-        false => Ok(()),
+    if (1..OVERFLOW_MIB_MIN).contains(&mib) {
+        Err("`overflow_mib` must be 0 or at least 64")
+    } else {
+        Ok(())
     }
 }
 

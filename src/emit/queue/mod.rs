@@ -162,11 +162,14 @@ impl Queue {
             pressure: Notify::new(),
         });
         let heir: Arc<Heir> = Arc::default();
-        let (overflow_of_drain, heir_of_drain) = (overflow.clone(), Arc::clone(&heir));
+        let overflow_of_drain = overflow.clone();
+        let heir_of_drain = Arc::clone(&heir);
         let drain = Drain::new(receiver, limits, Arc::clone(&shared), overflow_of_drain);
         let task = tokio::spawn(drain.run(Arc::new(end), will, heir_of_drain));
-        let (bytes_max, must_deliver) = (limits.bytes_max, limits.must_deliver);
-        let (name, full) = (Arc::from(name), Seldom::new());
+        let bytes_max = limits.bytes_max;
+        let must_deliver = limits.must_deliver;
+        let name = Arc::from(name);
+        let full = Seldom::new();
         let own =
             Self { name, sender, shared, bytes_max, capacity, must_deliver, overflow, heir, full };
         (own, task)
@@ -186,7 +189,8 @@ impl Queue {
         bytes: usize,
         receipt: Option<&Receipt>,
     ) {
-        let (shared, count) = (&self.shared, evaluations.len() as u64);
+        let shared = &self.shared;
+        let count = evaluations.len() as u64;
         let receipt = receipt.filter(|_| self.must_deliver);
         shared.counters.offered(count);
         if shared.closing.is_cancelled() {

@@ -147,9 +147,11 @@ impl Overflow {
         if self.lock().is_recovered {
             return 0;
         }
-        let (mut delivered, mut found) = (None, VecDeque::new());
+        let mut delivered = None;
+        let mut found = VecDeque::new();
         for record in self.log.records().flatten() {
-            let (position, payload) = (record.position, &record.payload);
+            let position = record.position;
+            let payload = &record.payload;
             match record.head.tags {
                 [DELIVERED, VERSION, ..] => {
                     let noted = payload.first_chunk().map(|at| u64::from_le_bytes(*at));
@@ -194,9 +196,10 @@ impl Overflow {
     }
 
     async fn append(&self, payload: Bytes) -> Result<Claim, AppendError> {
-        let own = match self.takes() {
-            true => self.log.append(head(PARCEL), payload.clone()).await,
-            false => Err(AppendError::Full),
+        let own = if self.takes() {
+            self.log.append(head(PARCEL), payload.clone()).await
+        } else {
+            Err(AppendError::Full)
         };
         match (own, &self.loan) {
             (Err(AppendError::Full), Some(loan)) => {

@@ -26,7 +26,8 @@ pub(crate) struct Held {
 
 impl Held {
     pub(super) fn new(share: Arc<Share>) -> Self {
-        let (bytes, evaluations) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let bytes = AtomicUsize::new(0);
+        let evaluations = AtomicU64::new(0);
         Self { bytes, evaluations, share, kept: Mutex::default() }
     }
 

@@ -76,7 +76,8 @@ impl Fixture {
             .expect("a reader");
         let provider = SdkMeterProvider::builder().with_reader(reader).build();
         let instruments = Instruments::new(&provider.meter("test"));
-        let (share, overflow) = (Memory::default().exporters, overflow.map(Arc::new));
+        let share = Memory::default().exporters;
+        let overflow = overflow.map(Arc::new);
         let (queue, task) = Queue::start("x", limits, share, &instruments, (overflow, None), end);
         queue.show(&instruments);
         Self { queue, task, registry, _provider: provider }
@@ -305,7 +306,8 @@ impl Fixture {
 
 #[tokio::test(start_paused = true)]
 async fn receipt_waits_until_its_evaluations_have_arrived() {
-    let (gate, arrivals) = (Arc::new(Notify::new()), Arrivals::default());
+    let gate = Arc::new(Notify::new());
+    let arrivals = Arrivals::default();
     let mut fixture = Fixture::start(LIMITS, Noting::new(Some(gate.clone())));
     fixture.offer_kept(2, 10, &arrivals);
     fixture.offer_kept(2, 10, &arrivals);
@@ -330,7 +332,8 @@ async fn receipt_is_let_go_where_evaluations_are_given_up_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_receipt_waits_for_at_the_end_is_left_and_not_lost() {
-    let (end, arrivals) = (Noting::new(Some(Arc::new(Notify::new()))), Arrivals::default());
+    let end = Noting::new(Some(Arc::new(Notify::new())));
+    let arrivals = Arrivals::default();
     let mut fixture = Fixture::start(LIMITS, end.clone());
     // Two deliveries hang, a third waits for a consumer, the rest is in the queue.
     for _ in 0..5 {

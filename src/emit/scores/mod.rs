@@ -221,7 +221,8 @@ impl Scores {
     fn record_at(&self, evaluations: &[Evaluation], now_ns: u64) {
         let mut table = self.lock();
         let same_source = |a: &Evaluation, b: &Evaluation| {
-            let (a, b) = (&a.target, &b.target);
+            let a = &a.target;
+            let b = &b.target;
             Arc::ptr_eq(a, b)
                 || (Arc::ptr_eq(&a.resource, &b.resource) && a.agent_name == b.agent_name)
         };
@@ -270,7 +271,8 @@ impl ScoreTable {
         }
         let identity = ServiceIdentity::of(resource, grouping);
         let agent = shown(evaluation.target.agent_name.as_deref().unwrap_or_default());
-        let (source, agent) = (&identity.key()[..], &*agent);
+        let source = &identity.key()[..];
+        let agent = &*agent;
         if let Some(place) = self.places.get(&ScoreSourceKeyRef { source, agent }) {
             return Some(*place);
         }
@@ -284,7 +286,8 @@ impl ScoreTable {
         }
         let place = self.sources.len();
         self.places.insert(ScoreSourceKey { source: source.into(), agent: agent.into() }, place);
-        let (resource, agent) = (Some(Arc::new(resource)), agent.to_owned());
+        let resource = Some(Arc::new(resource));
+        let agent = agent.to_owned();
         self.sources.push(ScoreSource { resource, agent, series: Vec::new(), bytes });
         Some(place)
     }

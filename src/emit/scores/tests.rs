@@ -33,7 +33,8 @@ fn from(agent: &str) -> Evaluation {
 #[test]
 fn answers_are_counted_by_outcome_and_label() {
     let scores = Scores::new(Grouping::Service, 10, HOUR, share());
-    let (pass, fail) = (sample::scored(1.0), sample::scored(0.5));
+    let pass = sample::scored(1.0);
+    let fail = sample::scored(0.5);
     scores.record(&[pass.clone(), fail, pass, sample::not_evaluable(), sample::failed()]);
     assert_eq!(counts(&scores), [("shop".into(), "refunds".into(), [2, 1, 1, 1])]);
     scores.read(1, |source| {

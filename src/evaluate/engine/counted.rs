@@ -86,7 +86,8 @@ impl Counted {
             return Err(spent());
         }
         for (number, pattern) in self.patterns.iter().enumerate() {
-            let (pattern, left) = (Arc::clone(pattern), left.clone());
+            let pattern = Arc::clone(pattern);
+            let left = left.clone();
             let search = move |text: Arc<String>| {
                 if !left.take(STEPS_PER_SEARCH + text.len() * STEPS_PER_BYTE) {
                     return Err(spent());
@@ -189,7 +190,8 @@ fn no() -> LiteralValue {
 fn take_first(part: &mut IdedExpr, steps: usize, otherwise: LiteralValue) {
     let inner = std::mem::take(part);
     let new = |expr| IdedExpr { id: inner.id, expr };
-    let (first, last) = (new(Expr::Ident(format!("@{steps}"))), new(Expr::Literal(otherwise)));
+    let first = new(Expr::Ident(format!("@{steps}")));
+    let last = new(Expr::Literal(otherwise));
     let func_name = operators::CONDITIONAL.to_owned();
     let call = CallExpr { func_name, target: None, args: vec![first, inner.clone(), last] };
     *part = new(Expr::Call(call));
@@ -264,7 +266,8 @@ mod tests {
             r#"tool_names.filter(t, t != "x").size() > 0"#,
             r#"tool_names.exists_one(t, t == "x")"#,
         ] {
-            let (few, many) = (taken(text, 100), taken(text, 400));
+            let few = taken(text, 100);
+            let many = taken(text, 400);
             assert!(many > 3 * few && many < 5 * few, "{text}: {few}, then {many}");
         }
         let nested = r#"tool_names.all(a, !tool_names.exists(b, b == a + "x"))"#;

@@ -204,7 +204,8 @@ mod tests {
         check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
         check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
         let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
-        let (shop, any) = (key(Some("shop".into())), key(None));
+        let shop = key(Some("shop".into()));
+        let any = key(None);
         let session = |key| JudgedTarget::Session(key, span_id);
         check(session(&shop), Completion::Idle, "c543a772bbf33908e5def1ff0e6d4c0d");
         check(session(&any), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");

@@ -143,8 +143,8 @@ impl When {
         if let Some(name) = unknown {
             return Err(WhenError::UnknownName { name: name.to_owned() });
         }
-        let (attributes, tool_names) =
-            (references.has_variable("attributes"), references.has_variable("tool_names"));
+        let attributes = references.has_variable("attributes");
+        let tool_names = references.has_variable("tool_names");
         let counted = Counted::new(program.expression()).map_err(|error| match error {
             Uncountable::PatternOfData => WhenError::PatternOfData,
             Uncountable::Pattern(message) => WhenError::Pattern { message },

@@ -72,7 +72,8 @@ pub fn texts_of(value: &Value<'_>) -> Vec<String> {
 /// Whether a name matches a glob: `*` stands for any characters, `?` for one.
 fn matches_glob(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
-    let (mut at, mut place) = (0, 0);
+    let mut at = 0;
+    let mut place = 0;
     // Where the last `*` stands, and up to where it reaches.
     let mut star: Option<(usize, usize)> = None;
     while place < name.len() {

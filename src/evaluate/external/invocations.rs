@@ -73,7 +73,8 @@ pub fn ready(
         return Ok((input.to_owned(), RedactionGaps::default()));
     };
     let Value::Map(input) = Value::Map(input).into_owned() else { return Ok(Default::default()) };
-    let (mut entries, mut gaps) = (input.into_entries(), RedactionGaps::default());
+    let mut entries = input.into_entries();
+    let mut gaps = RedactionGaps::default();
     let turns = entries.iter_mut().filter(|(key, _)| key == "invocations");
     for (_, turns) in turns {
         let Value::List(turns) = turns else { continue };

@@ -167,14 +167,13 @@ impl AskedQuestion {
             .iter()
             .zip(answered)
             .find(|(item, answered)| item.veto && answered.answer == JudgeAnswer::No);
-        let explanation = match self.want.explanation {
-            true => self.explain(value, answered, facts),
-            false => Explanation::default(),
+        let explanation = if self.want.explanation {
+            self.explain(value, answered, facts)
+        } else {
+            Explanation::default()
         };
-        let details = match self.want.details {
-            true => Value::Map(self.details(answered, facts)),
-            false => Value::Null,
-        };
+        let details =
+            if self.want.details { Value::Map(self.details(answered, facts)) } else { Value::Null };
         let label = vetoed.map(|_| Label::Fail);
         Outcome::Scored(Score { value, explanation, details, label })
     }

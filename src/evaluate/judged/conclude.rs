@@ -102,7 +102,8 @@ fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     let weight = |wanted: JudgeAnswer| {
         total(counted.iter().filter(|(_, answer)| *answer == wanted).map(|(weight, _)| *weight))
     };
-    let (yes, no) = (weight(JudgeAnswer::Yes), weight(JudgeAnswer::No));
+    let yes = weight(JudgeAnswer::Yes);
+    let no = weight(JudgeAnswer::No);
     if yes + no > 0.0 {
         Ok(yes / (yes + no))
     } else {
@@ -113,7 +114,10 @@ fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
 /// Pairs of (within the topics, answered); a pair with an answer that is neither yes nor no is left
 /// out.
 fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
-    let (mut both, mut answered_out, mut declined_in, mut declined_out) = (0.0, 0.0, 0.0, 0.0);
+    let mut both = 0.0;
+    let mut answered_out = 0.0;
+    let mut declined_in = 0.0;
+    let mut declined_out = 0.0;
     for pair in counted.chunks_exact(2) {
         match (pair[0].1, pair[1].1) {
             (JudgeAnswer::Yes, JudgeAnswer::Yes) => both += 1.0,

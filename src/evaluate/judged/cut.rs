@@ -242,9 +242,10 @@ fn short_text(text: &str, room: usize, used: &UsedValues, cut: &mut u64) -> Stri
             continue;
         };
         left -= 1;
-        let (from, to) = match line.len() > 4 * AROUND {
-            true => (floor(line, at.saturating_sub(AROUND)), ceil(line, at + AROUND)),
-            false => (0, line.len()),
+        let (from, to) = if line.len() > 4 * AROUND {
+            (floor(line, at.saturating_sub(AROUND)), ceil(line, at + AROUND))
+        } else {
+            (0, line.len())
         };
         skipped += from;
         push_cut(&mut out, &mut skipped, cut);

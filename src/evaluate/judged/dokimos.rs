@@ -98,9 +98,12 @@ fn flags(reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
             sections.push((*number, &text[*start..end]));
         }
     }
-    let section = |number: usize| match sections.is_empty() {
-        true => text,
-        false => sections.iter().find(|(own, _)| *own == number).map_or("", |(_, text)| text),
+    let section = |number: usize| {
+        if sections.is_empty() {
+            text
+        } else {
+            sections.iter().find(|(own, _)| *own == number).map_or("", |(_, text)| text)
+        }
     };
     let items = asked.iter().map(|item| {
         let holds = item.flag.is_some_and(|(tool, key)| flag(section(tool), key));
@@ -146,7 +149,8 @@ fn strict(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     // Brackets that are open; the last two characters outside of strings and white space.
     let mut open: Vec<char> = Vec::new();
-    let (mut last, mut before) = (' ', ' ');
+    let mut last = ' ';
+    let mut before = ' ';
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let in_key = open.last() == Some(&'{') && matches!(last, '{' | ',');

@@ -144,7 +144,8 @@ fn given(
 /// A score with the words for it.
 pub(super) fn scored(score: f64, injection_suspected: bool, reason: &str) -> JudgeAnswers {
     let reason = reason[..reason.floor_char_boundary(reply::REASON_BYTES_MAX)].to_owned();
-    let (answer, cites) = (JudgeAnswer::Yes, Vec::new());
+    let answer = JudgeAnswer::Yes;
+    let cites = Vec::new();
     let item = AnsweredItem { answer, cites, reason, overturned: None };
     JudgeAnswers { items: vec![item], injection_suspected, score: Some(score) }
 }

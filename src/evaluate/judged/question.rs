@@ -40,7 +40,8 @@ impl Question {
         guidance: &str,
         items: Vec<QuestionItem>,
     ) -> Self {
-        let (form, scoring) = (ReplyForm::Items, Scoring::Share);
+        let form = ReplyForm::Items;
+        let scoring = Scoring::Share;
         Self { record, guidance: guidance.to_owned(), items, form, scoring }
     }
 }

@@ -165,9 +165,10 @@ impl RunRecord {
         for step in wishes.plan {
             record.push(LineKind::Plan, LineContent::Whole(Value::from(step)), Send::Redacted);
         }
-        let turns: Vec<&[ToolCall<'_>]> = match trajectory.exchanges.is_empty() {
-            true => vec![&trajectory.tool_calls],
-            false => trajectory.calls_by_turn().collect(),
+        let turns: Vec<&[ToolCall<'_>]> = if trajectory.exchanges.is_empty() {
+            vec![&trajectory.tool_calls]
+        } else {
+            trajectory.calls_by_turn().collect()
         };
         let mut exchanges = trajectory.exchanges.iter();
         let mut from = 0;

@@ -11,7 +11,9 @@ pub(super) const CHARS_MIN: usize = 3;
 
 /// Which ASCII characters are in a set: a look into a table is several times as fast as a search.
 const fn ascii_set(characters: &str) -> [bool; 128] {
-    let (bytes, mut set, mut at) = (characters.as_bytes(), [false; 128], 0);
+    let bytes = characters.as_bytes();
+    let mut set = [false; 128];
+    let mut at = 0;
     while at < bytes.len() {
         set[bytes[at] as usize] = true;
         at += 1;
@@ -113,9 +115,10 @@ fn key_of_text(text: &str) -> Option<NumberKey> {
     if !plain || is_id || !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    let number = match text.contains('.') {
-        true => Number::Float(text.parse().ok()?),
-        false => Number::from_decimal(text)?,
+    let number = if text.contains('.') {
+        Number::Float(text.parse().ok()?)
+    } else {
+        Number::from_decimal(text)?
     };
     Some(key_of(&number))
 }

@@ -69,8 +69,8 @@ impl<'c, 'a> Difference<'c, 'a> {
         counted: CountedDifferences,
         trace_effort: &Effort,
     ) -> Self {
-        let (first, second) =
-            (&expected[..expected.len().min(CALLS_MAX)], &actual[..actual.len().min(CALLS_MAX)]);
+        let first = &expected[..expected.len().min(CALLS_MAX)];
+        let second = &actual[..actual.len().min(CALLS_MAX)];
         let effort = Effort::new(STEPS_MAX);
         let comparison = Comparison::new(matcher, first, second, &effort);
         let same = |e: usize, a: usize| comparison.same(e, a);
@@ -164,7 +164,8 @@ fn in_order(
         }
     }
     let mut kept = vec![None; expected];
-    let (mut e, mut a) = (0, 0);
+    let mut e = 0;
+    let mut a = 0;
     while e < expected && a < actual {
         if is_same[e][a] {
             kept[e] = Some(order[a]);

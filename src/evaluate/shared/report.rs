@@ -52,7 +52,8 @@ pub fn f1(shared: usize, actual: usize, expected: usize) -> f64 {
         (0, 0) => 1.0,
         _ if shared == 0 => 0.0,
         _ => {
-            let (precision, recall) = (ratio(shared, actual), ratio(shared, expected));
+            let precision = ratio(shared, actual);
+            let recall = ratio(shared, expected);
             2.0 * precision * recall / (precision + recall)
         }
     }

@@ -46,9 +46,10 @@ impl Channel {
     /// An evaluator of which nothing is known. A process needs not be looked for.
     pub(super) fn new(name: String, plan: Arc<ExternalPlan>) -> Self {
         let is_process = matches!(plan.transport, ExternalTransport::Process(_));
-        let state = match is_process {
-            true => ChannelState::Ready(Arc::default()),
-            false => ChannelState::Unknown { next_ms: 0, why: "it was not asked yet".to_owned() },
+        let state = if is_process {
+            ChannelState::Ready(Arc::default())
+        } else {
+            ChannelState::Unknown { next_ms: 0, why: "it was not asked yet".to_owned() }
         };
         let queue = VecDeque::new();
         Self { name, plan, queue, in_flight: 0, state, failures: 0, was_ready: is_process }

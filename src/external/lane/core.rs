@@ -240,14 +240,16 @@ impl ExternalCore {
         known.described(now_ms, said);
         match &known.state {
             ChannelState::Ready(description) => {
-                let (evaluator, version) = (&known.name, &description.version);
+                let evaluator = &known.name;
+                let version = &description.version;
                 tracing::info!(%evaluator, %version, "an external evaluator is there");
             }
             ChannelState::Refused { error, .. } => {
                 tracing::error!(evaluator = %known.name, %error, "an external evaluator refuses");
             }
             _ if !was_failing => {
-                let (evaluator, error) = (&known.name, known.why());
+                let evaluator = &known.name;
+                let error = known.why();
                 tracing::warn!(%evaluator, error, "an external evaluator is not there");
             }
             _ => {}
@@ -284,7 +286,8 @@ impl ExternalCore {
         match &known.state {
             ChannelState::Ready(_) => self.send_ready(now_ms, channel),
             ChannelState::Refused { error_type, error, .. } => {
-                let (error_type, error) = (*error_type, error.clone());
+                let error_type = *error_type;
+                let error = error.clone();
                 self.stop_queue(channel, &Outcome::Failed { error_type, error });
             }
             ChannelState::Unknown { .. } if !self.patience.waits && known.failures >= LOOKS_MAX => {

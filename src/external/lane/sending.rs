@@ -36,7 +36,9 @@ impl ExternalCore {
     /// The tasks of the next request.
     fn take_batch(&mut self, channel: usize) -> Option<Vec<u64>> {
         let known = &mut self.channels[channel];
-        let (most, mut ids, mut bytes) = (known.batch() as usize, Vec::new(), 0);
+        let most = known.batch() as usize;
+        let mut ids = Vec::new();
+        let mut bytes = 0;
         while let Some(id) = known.queue.front().copied() {
             let Some(task) = self.tasks.get(&id) else {
                 known.queue.pop_front();
@@ -57,7 +59,9 @@ impl ExternalCore {
     }
 
     fn send(&mut self, now_ms: u64, channel: usize, ids: &[u64], described: &Description) {
-        let (mut tasks, mut messages, mut input) = (Vec::new(), Vec::new(), None);
+        let mut tasks = Vec::new();
+        let mut messages = Vec::new();
+        let mut input = None;
         for id in ids {
             let Some(task) = self.tasks.get(id) else { continue };
             if let Err(fault) = described.check_level(task.asked.evaluation.evaluator.level) {
@@ -92,7 +96,8 @@ impl ExternalCore {
             None => ExternalRequest::Tasks(Box::new(request(known, described, messages))),
         };
         known.in_flight += 1;
-        let (id, version) = (self.next_id, described.version.clone());
+        let id = self.next_id;
+        let version = described.version.clone();
         self.next_id += 1;
         self.requests.insert(id, SentRequest { channel, tasks, version });
         self.actions.push(ExternalAction::Send { channel, id, request });
@@ -225,9 +230,10 @@ impl ExternalCore {
 /// What a task is called in a request: the id of its evaluation, where anybody asked for one.
 fn name_of(task: &Pending, id: u64, version: &str) -> String {
     let of_evaluation = task.asked.versioned_id(version);
-    match of_evaluation == EvaluationId::default() {
-        true => format!("{id:032x}"),
-        false => of_evaluation.to_string(),
+    if of_evaluation == EvaluationId::default() {
+        format!("{id:032x}")
+    } else {
+        of_evaluation.to_string()
     }
 }
 

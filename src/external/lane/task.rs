@@ -39,7 +39,9 @@ pub(super) struct ExternalRunner {
 
 impl ExternalRunner {
     pub(super) fn new(core: ExternalCore, outlet: SubjectOutlet, metrics: ExternalMetrics) -> Self {
-        let (clients, under_way, start) = (Vec::new(), JoinSet::new(), Instant::now());
+        let clients = Vec::new();
+        let under_way = JoinSet::new();
+        let start = Instant::now();
         Self { core, clients, outlet, metrics, under_way, aside: Aside::new(), start }
     }
 
@@ -90,7 +92,8 @@ impl ExternalRunner {
     }
 
     fn describe(&mut self, channel: usize) {
-        let (client, name) = (self.client(channel), self.core.name(channel).to_owned());
+        let client = self.client(channel);
+        let name = self.core.name(channel).to_owned();
         self.under_way.spawn(async move {
             let wanted = name.split_once('/').map_or(&*name, |(_, name)| name);
             let describing = async {
@@ -103,7 +106,8 @@ impl ExternalRunner {
     }
 
     fn send(&mut self, channel: usize, id: u64, request: ExternalRequest) {
-        let (client, aside) = (self.client(channel), self.aside.clone());
+        let client = self.client(channel);
+        let aside = self.aside.clone();
         let count_gaps = self.metrics.gaps(self.core.name(channel));
         self.under_way.spawn(async move {
             let started = Instant::now();

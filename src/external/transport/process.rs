@@ -55,10 +55,11 @@ impl HiddenValues {
     /// What is shown of the end of a standard error.
     fn shown(&self, end: &[u8], is_cut: bool) -> String {
         let end = String::from_utf8_lossy(end);
-        let end = match is_cut {
+        let end = if is_cut {
             // What is left of a character says nothing.
-            true => self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER)),
-            false => &end,
+            self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
+        } else {
+            &end
         };
         shown(&self.errors.without(end))
     }
@@ -167,8 +168,9 @@ async fn talk(
     input: &str,
     hidden: &HiddenValues,
 ) -> Result<ExternalReply, ExternalFault> {
-    let (stdin, stdout, stderr) =
-        (running.child.stdin.take(), running.child.stdout.take(), running.child.stderr.take());
+    let stdin = running.child.stdin.take();
+    let stdout = running.child.stdout.take();
+    let stderr = running.child.stderr.take();
     let writing = async {
         if let Some(mut stdin) = stdin {
             // One that does not read its input may still have an answer.
@@ -176,7 +178,9 @@ async fn talk(
             let _ = stdin.shutdown().await;
         }
     };
-    let (mut output, mut errors, mut is_cut) = (Vec::new(), VecDeque::new(), false);
+    let mut output = Vec::new();
+    let mut errors = VecDeque::new();
+    let mut is_cut = false;
     let writing = async {
         writing.await;
         Ok(())
@@ -196,9 +200,10 @@ async fn talk(
         }
         Ok(status) => Err(ExternalFault::Final {
             error_type: "external_process_failed",
-            error: match errors.is_empty() {
-                true => format!("it ended with {status}"),
-                false => format!("it ended with {status}; the end of its stderr: {errors}"),
+            error: if errors.is_empty() {
+                format!("it ended with {status}")
+            } else {
+                format!("it ended with {status}; the end of its stderr: {errors}")
             },
         }),
         Err(error) => Err(ExternalFault::Final {
@@ -228,7 +233,8 @@ async fn read_output(
 /// Reads all of it and keeps the end; whether there was more.
 async fn read_end(from: Option<impl AsyncRead + Unpin>, into: &mut VecDeque<u8>) -> bool {
     let Some(mut from) = from else { return false };
-    let (mut chunk, mut is_cut) = ([0; 4096], false);
+    let mut chunk = [0; 4096];
+    let mut is_cut = false;
     while let Ok(count @ 1..) = from.read(&mut chunk).await {
         into.extend(&chunk[..count]);
         let more = into.len().saturating_sub(STDERR_BYTES_MAX);

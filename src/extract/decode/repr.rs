@@ -110,7 +110,8 @@ impl FieldReader {
 
     /// The members of a dictionary that is no literal.
     fn members(&mut self, text: &str, depth: usize) -> Option<Map<'static>> {
-        let (mut rest, mut entries) = (text.trim(), Vec::new());
+        let mut rest = text.trim();
+        let mut entries = Vec::new();
         while !rest.is_empty() {
             if !rest.starts_with(['\'', '"']) {
                 return None;
@@ -128,7 +129,8 @@ impl FieldReader {
 
     /// The items of a list that is no literal.
     fn items(&mut self, text: &str, depth: usize) -> Option<Vec<Value<'static>>> {
-        let (mut rest, mut items) = (text, Vec::new());
+        let mut rest = text;
+        let mut items = Vec::new();
         while !rest.trim().is_empty() {
             let end = value_end(rest, ValueEnd::Comma)?;
             items.push(self.value(&rest[..end], depth));
@@ -142,7 +144,8 @@ impl FieldReader {
 /// byte read once.
 fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
     let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
+    let mut at = 0;
+    let mut depth = 0_usize;
     // Where the commas and blanks began behind which there were only letters of a name since.
     let mut separator = None;
     let mut before = b'=';

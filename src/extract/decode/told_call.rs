@@ -21,8 +21,10 @@ enum ToldPart {
 /// The call and its result, as messages of a model and of a tool have them.
 pub(super) fn told_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
-    let (mut call, mut result) = (Map::default(), Map::default());
-    let (mut failed, mut error) = (false, None);
+    let mut call = Map::default();
+    let mut result = Map::default();
+    let mut failed = false;
+    let mut error = None;
     for (key, value) in map.into_entries() {
         match part(&key) {
             ToldPart::Id => {

@@ -158,7 +158,8 @@ mod tests {
             for (id, tool, come) in results {
                 // Calls go on coming between the results.
                 upto = upto.max(come.min(calls.len()));
-                let (id, tool) = (id.map(|id| id.to_string()), tool.map(|tool| tool.to_string()));
+                let id = id.map(|id| id.to_string());
+                let tool = tool.map(|tool| tool.to_string());
                 let seen = &calls[..upto];
                 let searched = waiting.search(seen, id.as_deref(), tool.as_deref());
                 let found = waiting.call_of(seen, id.as_deref(), tool.as_deref());

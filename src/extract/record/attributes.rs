@@ -133,7 +133,8 @@ impl<'a> SpanAttributes<'a> {
                 retention.root.get_or_init(|| keys)
             }
         };
-        let (mut has_body, mut keys) = (false, keys.iter());
+        let mut has_body = false;
+        let mut keys = keys.iter();
         let mut fields = Fields::new(span);
         while let Some(field) = fields.next()? {
             let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
@@ -206,7 +207,8 @@ pub(in crate::extract) enum RootKey {
 
 /// What the keys of an encoded span mean, in order.
 fn root_keys(table: &Table, span: &[u8]) -> Result<Vec<RootKey>, Malformed> {
-    let (mut keys, mut written) = (Vec::new(), BitSet::default());
+    let mut keys = Vec::new();
+    let mut written = BitSet::default();
     let mut fields = Fields::new(span);
     while let Some(field) = fields.next()? {
         let (number::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };

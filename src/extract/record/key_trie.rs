@@ -360,14 +360,16 @@ mod tests {
 
     #[test]
     fn long_keys_are_read_and_not_remembered() {
-        let (table, mut paths) = (table(&calls()), KeyTrie::default());
+        let table = table(&calls());
+        let mut paths = KeyTrie::default();
         paths.enter(&table);
         for number in 0..9 {
             let key = format!("{number}{}", "k".repeat(HEAD_BYTES_MAX));
             let mut entry = vec![0x0a];
             prost::encoding::encode_varint(key.len() as u64, &mut entry);
             entry.extend([key.as_bytes(), b"\x12\x03\x0a\x01x"].concat());
-            let (mut matching, mut found) = (Matching::default(), SpanAttributes::default());
+            let mut matching = Matching::default();
+            let mut found = SpanAttributes::default();
             paths.begin();
             paths.attribute(&table, &mut matching, &mut found, &entry).unwrap();
             assert_eq!((paths.at, paths.heads.len()), (NONE, 0));
@@ -377,7 +379,8 @@ mod tests {
     #[test]
     fn keys_that_never_come_again_do_not_keep_others_from_being_remembered() {
         let table = table(&calls());
-        let (mut paths, mut matching) = (KeyTrie::default(), Matching::default());
+        let mut paths = KeyTrie::default();
+        let mut matching = Matching::default();
         let mut span = |paths: &mut KeyTrie, keys: &[Vec<u8>]| {
             let mut found = SpanAttributes::default();
             paths.begin();

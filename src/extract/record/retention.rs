@@ -170,7 +170,8 @@ impl Retention {
 
     /// Lists the attributes that are kept.
     fn list(&mut self, table: &Table, found: &SpanAttributes<'_>) {
-        let (keep, mut messages) = (&self.keep, Vec::new());
+        let keep = &self.keep;
+        let mut messages = Vec::new();
         for (place, (meaning, entry)) in (0..).zip(found.meanings()) {
             match meaning {
                 KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => {

@@ -37,7 +37,8 @@ impl Translation {
             .conditions()
             .iter()
             .map(|condition| to.condition(condition).map_or(UNKNOWN, |condition| condition.0));
-        let (slots, conditions) = (slots.collect(), conditions.collect());
+        let slots = slots.collect();
+        let conditions = conditions.collect();
         Self { slots, conditions, worded: to.worded.clone() }
     }
 
@@ -160,7 +161,8 @@ mod tests {
             ),
         ];
         for other in others {
-            let (mut old, new) = (trace(&all), trace(&other));
+            let mut old = trace(&all);
+            let new = trace(&other);
             Translation::new(&all, &other).apply(&mut old.arena, &old.spans);
             assert_eq!(shown(&other, &old), shown(&other, &new));
             Translation::new(&other, &all).apply(&mut old.arena, &old.spans);

@@ -103,7 +103,8 @@ pub(super) fn told<'a>(
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
 ) -> [Vec<ToldText>; 2] {
-    let (mut inputs, mut outputs) = (gathered.inputs.clone(), gathered.outputs.clone());
+    let mut inputs = gathered.inputs.clone();
+    let mut outputs = gathered.outputs.clone();
     rank(plan, tree, &mut inputs, &mut outputs);
     [inputs, outputs].map(|found| {
         let told = |found: &FoundValue<'_>| ToldText {

@@ -22,7 +22,8 @@ pub(super) fn calls<'a>(
     attributes: &[Attribute<'a>],
 ) -> Option<Vec<MessageCall<'a>>> {
     let mut calls = Vec::new();
-    let (mut message, mut call) = (FlatMessage::default(), FlatCall::default());
+    let mut message = FlatMessage::default();
+    let mut call = FlatCall::default();
     for (key, value) in attributes {
         let Some(tail) = key.strip_prefix(prefix.as_bytes()) else { continue };
         let AnyValue::String(text) = layout::read(value) else { return None };

@@ -76,7 +76,8 @@ impl RecordForm {
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
         // Which these are depends on the slots alone, not on their values: so it is worked out once
         // for all records of a signature, and a record is read by walking its own attributes.
-        let (mut by_attribute, mut held) = (Vec::new(), BitSet::default());
+        let mut by_attribute = Vec::new();
+        let mut held = BitSet::default();
         for (place, slot) in (0..).zip(slots) {
             held.insert(slot.0);
             by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
@@ -231,7 +232,9 @@ pub(super) struct TraceForms<'a> {
 
 impl<'a> TraceForms<'a> {
     pub(super) fn new(plan: &'a ReadingPlan, forms: &'a RecordForms) -> Self {
-        let (recent, found, far) = (forms.recent(), Vec::new(), HashTable::new());
+        let recent = forms.recent();
+        let found = Vec::new();
+        let far = HashTable::new();
         Self { plan, forms, recent, found, far, announce: false }
     }
 
@@ -250,7 +253,8 @@ impl<'a> TraceForms<'a> {
     fn add(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
         let place = self.found.len() as u32;
         if self.found.len() >= NEAR_MAX {
-            let (hasher, found) = (&self.forms.hasher, &self.found);
+            let hasher = &self.forms.hasher;
+            let found = &self.found;
             let hash = hasher.hash_one(signature);
             let is_it = |at: &u32| found[*at as usize].signature() == signature;
             if let Some(known) = self.far.find(hash, is_it) {
@@ -280,12 +284,14 @@ mod tests {
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {
-        let (plan, forms) = (ReadingPlan::default(), RecordForms::default());
+        let plan = ReadingPlan::default();
+        let forms = RecordForms::default();
         let form = |condition: u16, slot: u16| {
             let condition = condition.to_le_bytes();
             let mut facts = Vec::new();
             put(&mut facts, CONDITIONS, &condition);
-            let (kinds, slots) = (kind(ATTRIBUTE), &[KeySlot(slot)]);
+            let kinds = kind(ATTRIBUTE);
+            let slots = &[KeySlot(slot)];
             let signature = Signature { conditions: &condition, kinds, words: 0, slots };
             forms.of(&plan, FactsReader::new(&facts), signature)
         };
@@ -299,7 +305,8 @@ mod tests {
 
     #[test]
     fn a_trace_of_many_forms_gives_each_its_number() {
-        let (plan, forms) = (ReadingPlan::default(), RecordForms::default());
+        let plan = ReadingPlan::default();
+        let forms = RecordForms::default();
         for round in 0..2 {
             let mut trace = TraceForms::new(&plan, &forms);
             for slot in 0..100 {

@@ -253,7 +253,8 @@ impl<'a> Gathered<'a> {
     /// [`NONE`]; empty if no span names one.
     pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<u32> {
         let ranks = || self.agents.iter().flatten().map(|(rank, _)| rank & FALLBACK);
-        let (any, any_own) = (ranks().next().is_some(), ranks().any(|rank| rank == 0));
+        let any = ranks().next().is_some();
+        let any_own = ranks().any(|rank| rank == 0);
         if !any {
             return Vec::new();
         }

@@ -51,7 +51,8 @@ pub(super) fn requested<'a>(
         first_of.entry(found.span).or_insert(found);
     }
     let (mut requested, mut known): (Vec<LlmCall<'a>>, HashSet<Cow<'a, str>>) = Default::default();
-    let (mut message, mut elsewhere) = (0, false);
+    let mut message = 0;
+    let mut elsewhere = false;
     for (at, model) in models.iter().enumerate() {
         let before = goes_on_from(&models[..at], model, effort);
         let (count, span, time_ns) = match before {
@@ -108,7 +109,8 @@ fn model_calls<'a>(
         if own.is_empty() && !tree.form(span).shape.model {
             continue;
         }
-        let (start_ns, end_ns) = (span.record.start_ns, span.record.end_ns);
+        let start_ns = span.record.start_ns;
+        let end_ns = span.record.end_ns;
         let (given, before_user) = given(plan, own, start_ns, effort);
         let end_ns = end_ns.max(start_ns);
         models.push(ModelCall { span: at, start_ns, end_ns, given, before_user });

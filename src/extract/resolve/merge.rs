@@ -63,7 +63,8 @@ fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         if outer == NONE {
             continue;
         }
-        let (outer_call, inner) = (&calls[outer as usize], &calls[at]);
+        let outer_call = &calls[outer as usize];
+        let inner = &calls[at];
         let same_name = outer_call.call.name == inner.call.name;
         let other_id = match (&outer_call.call.id, &inner.call.id) {
             (Some(outer), Some(inner)) => outer != inner,

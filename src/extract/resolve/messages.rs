@@ -76,8 +76,11 @@ impl<'a> LlmCall<'a> {
 
     fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
         let (span, time_ns, source) = place;
-        let (asked, role) = (Asked::default(), RequestedAs::Call);
-        let (on_span, shared, is_repeated) = (false, None, false);
+        let asked = Asked::default();
+        let role = RequestedAs::Call;
+        let on_span = false;
+        let shared = None;
+        let is_repeated = false;
         Self { call, span, time_ns, source, dialect, on_span, shared, asked, is_repeated, role }
     }
 
@@ -195,12 +198,15 @@ pub(super) fn requested<'a>(
     outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
     let mut calls: Vec<LlmCall<'a>> = Vec::new();
     let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
-    let (mut message, mut last) = (0, None);
+    let mut message = 0;
+    let mut last = None;
     let is_guess = |source: u16| {
         plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
     };
     for ModelOutput { found, calls: known } in outputs {
-        let (span, start_ns, time_ns) = (found.span, found.start_ns, found.end_ns);
+        let span = found.span;
+        let start_ns = found.start_ns;
+        let time_ns = found.end_ns;
         let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);

@@ -142,7 +142,8 @@ impl Resolver {
             }
         }
         for call in requested {
-            let (span, asked) = (call.span, call.asked);
+            let span = call.span;
+            let asked = call.asked;
             let mut call = call.into_tool_call(plan, &tree);
             messages::fail_if_unknown(&tree, span, &mut call);
             tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);

@@ -385,7 +385,8 @@ mod tests {
 
     #[test]
     fn copies_end_where_the_steps_do() {
-        let (effort, text) = (Effort::new(100), Cow::Owned("x".repeat(20)));
+        let effort = Effort::new(100);
+        let text = Cow::Owned("x".repeat(20));
         assert_eq!(copied(&text, &effort), Some(text.clone()));
         assert_eq!(copied(&text, &effort), None);
         assert_eq!(copied(&Cow::Borrowed("free"), &Effort::new(0)), Some("free".into()));

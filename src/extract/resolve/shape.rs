@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {
-        let (plan, shapes) = (ReadingPlan::default(), Shapes::default());
+        let plan = ReadingPlan::default();
+        let shapes = Shapes::default();
         let shape = |condition: u16| {
             let mut facts = Vec::new();
             put(&mut facts, CONDITIONS, &condition.to_le_bytes());

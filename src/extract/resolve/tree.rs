@@ -97,7 +97,8 @@ impl<'a> Tree<'a> {
         slots: &mut Vec<KeySlot>,
     ) -> Span<'a> {
         let facts = FactsReader::new(encoded);
-        let (attributes, others) = (self.values.len() as u32, self.others.len());
+        let attributes = self.values.len() as u32;
+        let others = self.others.len();
         let mut span =
             Span { record, facts, parent: NONE, arrival, form: NONE, attributes, others: (0, 0) };
         if record.flags.has(SpanFlags::LOG) {
@@ -187,7 +188,8 @@ impl<'a> Tree<'a> {
     /// It stays only where nothing else is known of that span. The spans are in order of their ids.
     fn drop_announcements(&mut self) {
         let ids: Vec<_> = self.spans.iter().map(|span| span.record.span_id).collect();
-        let (forms, dropped) = (&self.forms, &mut self.dropped);
+        let forms = &self.forms;
+        let dropped = &mut self.dropped;
         self.spans.retain(|span| {
             let pending = forms.get(span.form).shape.pending;
             let drop = pending && ids.binary_search(&span.record.parent_id).is_ok();
@@ -229,7 +231,8 @@ impl<'a> Tree<'a> {
                 continue;
             }
             // The walk has come back to itself.
-            let (first, mut earliest) = (at, at);
+            let first = at;
+            let mut earliest = at;
             loop {
                 at = self.spans[at as usize].parent;
                 earliest = earliest.min(at);
@@ -280,7 +283,8 @@ impl<'a> Tree<'a> {
     /// A span's attributes without slots, keys and encoded values.
     #[inline]
     pub(super) fn others(&self, span: &Span<'a>) -> &[Attribute<'a>] {
-        let (from, count) = (span.others.0 as usize, span.others.1 as usize);
+        let from = span.others.0 as usize;
+        let count = span.others.1 as usize;
         self.others.get(from..from + count).unwrap_or(&[])
     }
 

@@ -18,7 +18,8 @@ const SCAN_MAX: usize = 16;
 pub(super) fn unflatten<'a>(
     entries: impl Iterator<Item = (&'a str, Value<'a>)>,
 ) -> Option<Value<'a>> {
-    let (mut root, mut path) = (KeyTreeNode::default(), KeyPath::default());
+    let mut root = KeyTreeNode::default();
+    let mut path = KeyPath::default();
     for (key, value) in entries.filter(|(key, _)| is_placed(key)) {
         root.put(key, value, &mut path);
     }
@@ -54,7 +55,8 @@ impl<'a> KeyTreeNode<'a> {
         path.key = key;
         let known = path.parts.iter().take_while(|(end, _)| *end <= same).count();
         path.parts.truncate(known);
-        let (mut node, mut at) = (self, 0);
+        let mut node = self;
+        let mut at = 0;
         for &(end, place) in &path.parts {
             node = &mut node.children[place].1;
             at = end;

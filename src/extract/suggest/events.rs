@@ -61,7 +61,8 @@ fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldC
         is_worded && !is_about(&it.words) && it.share(ValueShape::Object) >= 0.5
     };
     let arguments = seen.iter().find(is_input).or(call.arguments);
-    let (id, name) = (call.id?, call.name?);
+    let id = call.id?;
+    let name = call.name?;
     arguments.or(call.result)?;
     let error = call.error.map(super::roles::ErrorPlace::seen);
     let parts = [Some(id), Some(name), arguments, call.result, error];

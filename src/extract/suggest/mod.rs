@@ -59,7 +59,8 @@ pub fn suggest(
     samples: &SpanSamples,
     known: &HashSet<(TraceId, SpanId)>,
 ) -> Vec<DialectSuggestion> {
-    let (spans, events) = (samples.unknown(known), samples.events());
+    let spans = samples.unknown(known);
+    let events = samples.events();
     let mut left: Vec<&SampleSpan> = spans.iter().collect();
     let mut found: Vec<DialectSuggestion> = Vec::new();
     while found.len() < SUGGESTIONS_MAX {

@@ -209,7 +209,8 @@ pub(super) fn places(spans: &[&SampleSpan]) -> Vec<SeenPlace> {
     for span in spans {
         let mut behind: BTreeMap<&str, Vec<(Cow<'static, str>, Value<'static>)>> = BTreeMap::new();
         for value in &span.values {
-            let (key, form) = (&value.key, value.form);
+            let key = &value.key;
+            let form = value.form;
             if !value.event.is_empty() {
                 let place = ValuePlace::Event(value.event.clone(), key.clone());
                 seen.add(place, &value.value, form);

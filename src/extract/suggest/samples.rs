@@ -70,7 +70,8 @@ impl SpanSamples {
             let has_room = self.events.len() < SPANS_MAX && self.bytes + encoded.len() <= BYTES_MAX;
             if let Some((trace_id, span_id)) = ids(encoded, numbers).filter(|_| has_room) {
                 self.bytes += encoded.len();
-                let (scope, encoded) = (String::new(), encoded.to_vec());
+                let scope = String::new();
+                let encoded = encoded.to_vec();
                 self.events.push(EncodedSpan { trace_id, span_id, scope, encoded });
             }
         })
@@ -84,7 +85,8 @@ impl SpanSamples {
             return;
         }
         self.bytes += encoded.len();
-        let (scope, encoded) = (scope.to_owned(), encoded.to_vec());
+        let scope = scope.to_owned();
+        let encoded = encoded.to_vec();
         self.spans.push(EncodedSpan { trace_id, span_id, scope, encoded });
     }
 
@@ -123,7 +125,8 @@ impl SpanSamples {
 
 /// The ids of a span or log event; `numbers` are those of their fields.
 fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
-    let (mut trace_id, mut span_id) = (None, None);
+    let mut trace_id = None;
+    let mut span_id = None;
     let mut fields = Fields::new(encoded);
     while let Ok(Some(field)) = fields.next() {
         match field {
@@ -231,7 +234,8 @@ impl EncodedSpan {
 
 impl SampleSpan {
     fn add_event(&mut self, event: &[u8]) -> Result<(), Malformed> {
-        let (mut name, mut entries) = (Cow::Borrowed(""), Vec::new());
+        let mut name = Cow::Borrowed("");
+        let mut entries = Vec::new();
         let mut fields = Fields::new(event);
         while let Some(field) = fields.next()? {
             match field {
@@ -254,7 +258,8 @@ impl SampleSpan {
             let sent = AnyValue::read(value)?.legible().into_owned();
             let raw = sent.as_str().filter(|text| text.len() <= RAW_BYTES_MAX).map(str::to_owned);
             let (form, value) = read(sent);
-            let (event, key) = (event.to_owned(), key.to_owned());
+            let event = event.to_owned();
+            let key = key.to_owned();
             self.values.push(SampleValue { event, key, raw, form, value });
         }
         Ok(())

@@ -149,7 +149,8 @@ impl Display for DialectSuggestion {
         writeln!(f, "  - name: {}", quoted(&self.name))?;
         writeln!(f, "    title: \"suggested by what its spans hold\"")?;
         if let Some(detect) = &self.detect {
-            let (count, names) = (self.span_count, &self.span_names);
+            let count = self.span_count;
+            let names = &self.span_names;
             writeln!(f, "    # {count} spans: {names}")?;
             writeln!(f, "    detect: {detect}")?;
         }

@@ -205,7 +205,8 @@ fn bound(names: &KeyNumbers) -> Vec<Bound> {
 }
 
 fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
-    let (mut span_names, mut span_name_bits) = (Vec::new(), Vec::new());
+    let mut span_names = Vec::new();
+    let mut span_name_bits = Vec::new();
     let mut statements = Statements {
         span_names: KeyIndex::new(Vec::new()),
         span_name_bits: Vec::new(),
@@ -253,7 +254,8 @@ fn add_alternative(into: &mut Statements, all: &[Statement], condition: u16, ter
         bits.dedup();
         bits
     };
-    let (mut required, absent) = (bits(true), bits(false));
+    let mut required = bits(true);
+    let absent = bits(false);
     if required.iter().any(|bit| absent.contains(bit)) {
         return;
     }

@@ -135,7 +135,8 @@ mod tests {
             is_even: bool,
         ) {
             let mut meter = SpendMeter::new(Some(1_000), Some(5_000), is_even);
-            let (mut now_ms, mut all) = (1_000_000_000u64, Vec::new());
+            let mut now_ms = 1_000_000_000u64;
+            let mut all = Vec::new();
             for (wait, reserve, percent) in steps {
                 now_ms += wait;
                 if !meter.has_room(now_ms, reserve) {

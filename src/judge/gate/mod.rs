@@ -72,10 +72,12 @@ pub(in crate::judge) struct JudgeGate {
 impl JudgeGate {
     /// Nothing asked yet.
     pub(in crate::judge) fn new(judge: &JudgeSettings) -> Self {
-        let (limits, budget) = (judge.limits, judge.budget);
+        let limits = judge.limits;
+        let budget = judge.budget;
         let is_even = budget.pace == BudgetPace::Even;
         let nano = |usd: Option<f64>| usd.map(|usd| (usd * NANO) as u64);
-        let (hour, day) = (nano(budget.usd_per_hour), nano(budget.usd_per_day));
+        let hour = nano(budget.usd_per_hour);
+        let day = nano(budget.usd_per_day);
         Self {
             circuit: JudgeCircuit::default(),
             concurrency: Concurrency::new(limits.concurrency),

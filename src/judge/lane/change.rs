@@ -42,7 +42,8 @@ impl LaneCore {
         let known = self.names.iter().map(String::as_str).zip(&self.judges);
         match place_of(known, name, &settings) {
             JudgePlace::Same(place) => {
-                let (own, state) = (&mut self.judges[place], &mut self.states[place]);
+                let own = &mut self.judges[place];
+                let state = &mut self.states[place];
                 state.gate.change(&settings);
                 state.quirks = JudgeState::new(&settings).quirks;
                 (state.wake_ms, state.blocked) = (None, None);

@@ -256,8 +256,10 @@ impl LaneCore {
         };
         let escalate_to = asked.plan.escalate_to.as_deref().and_then(|name| self.find(name));
         self.replace(&mut asked);
-        let (settings, state) = (&self.judges[judge], &self.states[judge]);
-        let (plan, known) = (asked.plan.clone(), (state.bytes_per_token, self.mark_key));
+        let settings = &self.judges[judge];
+        let state = &self.states[judge];
+        let plan = asked.plan.clone();
+        let known = (state.bytes_per_token, self.mark_key);
         let dialog = Dialog::new(plan, judge, escalate_to, settings, known);
         let id = self.next_id;
         self.next_id += 1;

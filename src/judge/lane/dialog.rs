@@ -307,10 +307,7 @@ impl Dialog {
             Phase::Escalated => self.votes = vec![answers],
             Phase::Sampling => return self.sampled(inquiry, answers),
         }
-        match suspects {
-            true => self.recheck(inquiry),
-            false => self.conclude(inquiry),
-        }
+        if suspects { self.recheck(inquiry) } else { self.conclude(inquiry) }
     }
 
     fn sampled(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
@@ -374,7 +371,8 @@ impl Dialog {
             if matches!(outcome, Outcome::Scored(_)) {
                 let explanation =
                     "the record tries to sway the judge, and what does so cannot be withheld";
-                let (reason, explanation) = (Reason::InjectionSuspected, explanation.to_owned());
+                let reason = Reason::InjectionSuspected;
+                let explanation = explanation.to_owned();
                 *outcome = Outcome::NotEvaluable { reason, explanation };
             }
         }

@@ -123,15 +123,18 @@ mod tests {
         let usage = TokenUsage { input: 328, cached: 120, output: 52 };
         let said = json!({"type": "output_text", "text": "{}", "annotations": [], "logprobs": []});
         let whole = response("completed", &message(&said));
-        let (text, finish) = ("{}".to_owned(), Finish::Stop);
+        let text = "{}".to_owned();
+        let finish = Finish::Stop;
         assert_eq!(reply(&whole), Some(Reply { text, finish, usage }), "what it thinks is no text");
         let refused = json!({"type": "refusal", "refusal": "I cannot help with that."});
         let refused = response("completed", &message(&refused));
-        let (text, finish) = (String::new(), Finish::Refused);
+        let text = String::new();
+        let finish = Finish::Refused;
         assert_eq!(reply(&refused), Some(Reply { text, finish, usage }));
         let call = json!([{"id": "fc_01", "type": "function_call", "status": "completed",
             "call_id": "call_01", "name": "verdicts", "arguments": "{}"}]);
-        let (text, finish) = ("{}".to_owned(), Finish::Stop);
+        let text = "{}".to_owned();
+        let finish = Finish::Stop;
         assert_eq!(reply(&response("completed", &call)), Some(Reply { text, finish, usage }));
         for (reason, finish) in
             [("max_output_tokens", Finish::Length), ("content_filter", Finish::Refused)]

@@ -38,7 +38,8 @@ fn asked(judge: &JudgeSettings, quirks: &Quirks, user: &str) -> WireRequest {
 
 #[test]
 fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
-    let (judge, mut quirks) = (openai(), Quirks::new(StructuredOutput::Auto));
+    let judge = openai();
+    let mut quirks = Quirks::new(StructuredOutput::Auto);
     let first = asked(&judge, &quirks, "u");
     assert_eq!(first.url, "http://localhost:1/v1/chat/completions");
     assert_eq!(first.headers, [("authorization", "Bearer k".to_owned())]);
@@ -62,7 +63,8 @@ fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
 
 #[test]
 fn refused_parameters_are_left_out_or_named_otherwise() {
-    let (judge, mut quirks) = (openai(), Quirks::new(StructuredOutput::Auto));
+    let judge = openai();
+    let mut quirks = Quirks::new(StructuredOutput::Auto);
     assert!(quirks.refuse("temperature") && quirks.refuse("max_tokens"));
     assert!(!quirks.refuse("temperature"), "known");
     let body = asked(&judge, &quirks, "u").body;

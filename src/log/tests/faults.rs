@@ -20,7 +20,8 @@ fn files_that_cannot_be_opened_stay_and_are_read_by_a_later_start() {
     let kinds = [ErrorKind::PermissionDenied, ErrorKind::Other];
     for (call, kind) in [Call::Open, Call::Size, Call::Read].into_iter().zip(kinds.iter().cycle()) {
         let (disk, numbers) = written();
-        let (files, fault) = (disk.names(), Fault::Error(*kind));
+        let files = disk.names();
+        let fault = Fault::Error(*kind);
         disk.plan(move |at| (at == call).then_some(fault));
         let (log, recovered, all) = open(&disk, limits(Durability::Disk));
         assert_eq!(recovered.unreadable.len(), files.len(), "{call:?}");

@@ -57,9 +57,10 @@ impl<'a> OtlpJsonReader<'a> {
     #[inline]
     pub(super) fn expect(&mut self, byte: u8) -> Result<(), OtlpJsonError> {
         self.lexer.white_space();
-        match self.lexer.take(byte) {
-            true => Ok(()),
-            false => Err(self.error(format!("expected `{}`", byte as char))),
+        if self.lexer.take(byte) {
+            Ok(())
+        } else {
+            Err(self.error(format!("expected `{}`", byte as char)))
         }
     }
 

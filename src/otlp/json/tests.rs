@@ -286,7 +286,8 @@ fn what_is_made_is_held_as_it_grows() {
     let made = whole.unwrap().len();
     assert!(made > 3 * text.len() && held >= made && held <= 2 * made, "{held} for {made}");
     // Without room it ends where it is, not behind all that it would have made.
-    let (mut held, mut asked) = (0, 0);
+    let mut held = 0;
+    let mut asked = 0;
     let cut = transcode_within(Signal::Metrics, text.as_bytes(), &mut |more| {
         asked = held + more;
         let fits = asked <= text.len();

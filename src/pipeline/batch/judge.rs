@@ -131,7 +131,8 @@ impl<'a> BatchJudge<'a> {
         std::thread::scope(|scope| {
             let (answers, given) = sync_channel(cores);
             for _ in 0..cores {
-                let (answers, next) = (answers.clone(), &next);
+                let answers = answers.clone();
+                let next = &next;
                 scope.spawn(move || self.work(windows, next, is_first, prepare, &answers));
             }
             drop(answers);

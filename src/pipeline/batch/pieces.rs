@@ -155,10 +155,14 @@ fn write(span: &SpanRecord, resource: u32, facts: &[u8], out: &mut Vec<u8>) {
 fn read<'b>(rest: &mut &'b [u8]) -> Option<(SpanRecord, u32, &'b [u8])> {
     let span_id = SpanId(take(rest)?);
     let parent_id = SpanId(take(rest)?);
-    let (start_ns, end_ns) = (u64::from_le_bytes(take(rest)?), u64::from_le_bytes(take(rest)?));
+    let start_ns = u64::from_le_bytes(take(rest)?);
+    let end_ns = u64::from_le_bytes(take(rest)?);
     let mut number = || take(rest).map(u32::from_le_bytes);
-    let (content, peer, flags) = (number()?, number()?, number()?);
-    let (resource, len) = (number()?, number()?);
+    let content = number()?;
+    let peer = number()?;
+    let flags = number()?;
+    let resource = number()?;
+    let len = number()?;
     let (facts, left) = rest.split_at_checked(len as usize)?;
     *rest = left;
     let flags = SpanFlags(u16::try_from(flags).ok()?);

@@ -38,7 +38,8 @@ pub(super) fn read(
 ) -> Result<(), BatchError> {
     let table = settings.resolver.table();
     std::thread::scope(|scope| {
-        let (mut lots, mut results) = (Vec::new(), Vec::new());
+        let mut lots = Vec::new();
+        let mut results = Vec::new();
         for _ in 0..settings.cores.max(1) {
             let (lot, given) = sync_channel::<Lot>(WAITING_MAX);
             let (result, gathered) = sync_channel::<LotResults>(WAITING_MAX);

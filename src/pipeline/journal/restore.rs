@@ -57,7 +57,8 @@ impl Restore {
     /// Reads all that is in the log, then lets requests pass; false where it met a fault: then none
     /// may be kept, and all stays for the next start.
     pub(in crate::pipeline) async fn run(self) -> bool {
-        let (journal, intake) = (Arc::clone(&self.journal), Arc::clone(&self.intake));
+        let journal = Arc::clone(&self.journal);
+        let intake = Arc::clone(&self.intake);
         if let Ok(Some(())) = caught_future(self.run_all()).await {
             return true;
         }
@@ -74,7 +75,8 @@ impl Restore {
     async fn run_all(mut self) -> Option<()> {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring(true);
-        let (journal, lane) = (Arc::clone(&self.journal), self.lane.take());
+        let journal = Arc::clone(&self.journal);
+        let lane = self.lane.take();
         let known = blocking(move || known(&journal, lane.as_ref())).await?;
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.priors).await;
@@ -90,7 +92,8 @@ impl Restore {
         let now_ms = self.ms_of((self.journal.clock)());
         self.intake.resume(now_ms, gate).await;
         self.journal.metrics.restoring(false);
-        let (requests, seconds) = (self.requests, started.elapsed().as_secs_f64());
+        let requests = self.requests;
+        let seconds = started.elapsed().as_secs_f64();
         if requests > 0 {
             tracing::info!(requests, seconds, "what an earlier process left is back");
         }
@@ -124,7 +127,8 @@ impl Restore {
 
     /// Hands a record on; one that panics on the way must not stop the others at every start.
     async fn hand_on_safely(&mut self, record: Record) {
-        let (position, bytes) = (record.position, record.payload.len() as u64);
+        let position = record.position;
+        let bytes = record.payload.len() as u64;
         if let Err(Panicked) = caught_future(self.hand_on(record)).await {
             self.journal.metrics.damaged(bytes);
             tracing::error!(position, "a request in the log met a fault; it is passed over");
@@ -221,7 +225,8 @@ fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
 
 /// Some records; none at the end.
 fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
-    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
     for record in reader {
         bytes += record.as_ref().map_or(0, |record| record.payload.len());
         chunk.push(record);
@@ -255,8 +260,10 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_acknowledged_into_a_log_that_nobody_reads() {
-        let (folder, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::without_endpoints());
-        let (telemetry, limits) = (telemetry.unwrap(), LogSettings::default());
+        let folder = tempfile::tempdir().unwrap();
+        let telemetry = Telemetry::without_endpoints();
+        let telemetry = telemetry.unwrap();
+        let limits = LogSettings::default();
         let meter = telemetry.meter();
         let opened = Journal::open(folder.path(), limits.limits(Durability::Os), &meter);
         let (journal, past) = opened.unwrap();
@@ -264,7 +271,8 @@ mod tests {
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
-        let (table, queue) = (Arc::new(table), Share::new("queue", 1 << 20));
+        let table = Arc::new(table);
+        let queue = Share::new("queue", 1 << 20);
         let backlog = Arc::new(Backlog::new(1));
         let shards = vec![shard];
         let intake =

@@ -103,8 +103,8 @@ impl Collector {
         self.forwards.wait_for_names(&settings.forward).await;
         let exporters = self.exporters.prepare(&settings.exporters)?;
         let forwards = self.forwards.prepare(&settings.forward, hold_times(&settings))?;
-        let (evaluators, dialects) =
-            (std::mem::take(&mut settings.evaluators), std::mem::take(&mut settings.dialects));
+        let evaluators = std::mem::take(&mut settings.evaluators);
+        let dialects = std::mem::take(&mut settings.dialects);
         let evaluators = Evaluators::new(evaluators, exporters.want());
         let judges = (&settings.judges, &settings.judging);
         let judges = self.lanes.prepare(judges, &evaluators)?;

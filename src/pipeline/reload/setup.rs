@@ -39,7 +39,8 @@ impl Setup {
 
     /// Whether it looks at anything that was not retained for another one.
     pub(in crate::pipeline) fn asks_for_more_than(&self, before: &Self) -> bool {
-        let (new, old) = (self.table(), before.table());
+        let new = self.table();
+        let old = before.table();
         old.facts().clone().union(new.facts()) != *old.facts() || new.dialects() != old.dialects()
     }
 

@@ -77,7 +77,8 @@ impl SessionSender {
         if !self.memory.try_take(bytes) {
             return false;
         }
-        let (trace, table) = (Arc::new(trace.clone()), Arc::clone(table));
+        let trace = Arc::new(trace.clone());
+        let table = Arc::clone(table);
         let trace = SessionTrace { key, trace, digest, table, bytes };
         let sent = self.queue.try_send(SessionMessage::Trace(trace)).is_ok();
         if !sent {

@@ -130,7 +130,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_request_stays_between_those_before_and_behind_it() {
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &Facts::all()).unwrap();
-        let (table, queue) = (Arc::new(table), RequestQueue::new(Share::new("queue", 1 << 20)));
+        let table = Arc::new(table);
+        let queue = RequestQueue::new(Share::new("queue", 1 << 20));
         let senders: [Arc<Sender>; 2] = Default::default();
         let mut inbox = Inbox::default();
         for (number, sender) in [(1, 0), (2, 0), (3, 1), (4, 2), (5, 0), (6, 0), (7, 1), (8, 2)] {
@@ -140,7 +141,8 @@ mod tests {
             };
             let room = queue.take(sender, 5_000, Instant::now(), || {}).await.unwrap();
             let own = ShardQueue::new(1).take(&room, 5_000, Instant::now(), || {}).await.unwrap();
-            let (batch, room) = (Arc::default(), Arc::new((own, Arc::new(room))));
+            let batch = Arc::default();
+            let room = Arc::new((own, Arc::new(room)));
             let table = Arc::clone(&table);
             inbox.put(ShardMessage::Batch { batch, table, at_ms: Some(number), room });
         }
@@ -234,7 +236,8 @@ mod tests {
             prop_assert_eq!(order.len(), asks.len());
             let mut left = [0; 4];
             asks.iter().for_each(|(sender, _)| left[*sender] += 1);
-            let (mut given, mut last) = ([0; 4], [None; 4]);
+            let mut given = [0; 4];
+            let mut last = [None; 4];
             for number in order {
                 let (sender, cost) = asks[number];
                 prop_assert!(last[sender] < Some(number), "its own order");

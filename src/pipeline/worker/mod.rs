@@ -163,7 +163,8 @@ impl Worker {
         due: &mut Vec<Due>,
     ) {
         let slice = self.pace.intake(self.shard.behind() > 0);
-        let (mut steps, mut bytes) = (0, 0);
+        let mut steps = 0;
+        let mut bytes = 0;
         for _ in 0..slice.requests {
             match inbox.take() {
                 Some(ShardMessage::Batch { batch, table, at_ms, room }) => {
@@ -211,7 +212,8 @@ impl Worker {
     ) -> u64 {
         let is_old =
             Arc::get_mut(&mut batch).is_some_and(|batch| self.bring_up_to_date(batch, &table));
-        let (records, is_spans) = (batch.spans.len(), batch.is_of_spans());
+        let records = batch.spans.len();
+        let is_spans = batch.is_of_spans();
         if let Some(at_ms) = at_ms {
             if self.clock.has_passed(at_ms, TICK) {
                 self.pass_time(at_ms, usize::MAX, due);
@@ -383,7 +385,8 @@ impl Worker {
             let passes = if due.is_silent && !self.forwards.wants_judgements() {
                 Passes::default()
             } else {
-                let (trajectory, reported) = (&mut trajectory, &mut reported);
+                let trajectory = &mut trajectory;
+                let reported = &mut reported;
                 self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));

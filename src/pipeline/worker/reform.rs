@@ -16,7 +16,8 @@ impl Worker {
         let Reform { setup, held } = &*reform;
         let before = self.setup();
         let lacks = setup.asks_for_more_than(&before);
-        let (heartbeats, index) = (&self.heartbeats, self.index);
+        let heartbeats = &self.heartbeats;
+        let index = self.index;
         let translator = &mut self.translator;
         self.shard.reform(lacks, |trace, reported| {
             heartbeats.beat(index);
@@ -42,7 +43,8 @@ impl Worker {
     }
 
     fn setup(&self) -> Setup {
-        let (resolver, evaluators) = (Arc::clone(&self.resolver), Arc::clone(&self.evaluators));
+        let resolver = Arc::clone(&self.resolver);
+        let evaluators = Arc::clone(&self.evaluators);
         Setup { resolver, evaluators }
     }
 

@@ -24,7 +24,8 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
     let metrics = PipelineMetrics::new(&telemetry.meter(), &evaluators);
     let is_watched = evaluators.reports_early();
     let empty = move |now_ms| {
-        let (traces, limits) = (TracesSettings::default(), LimitsSettings::default());
+        let traces = TracesSettings::default();
+        let limits = LimitsSettings::default();
         let mut shard = Shard::new(traces, limits, 1, now_ms);
         if is_watched {
             shard.watch_running();
@@ -84,7 +85,8 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
 async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
-    let (batch, table) = (sample(&worker), Arc::clone(worker.resolver.table()));
+    let batch = sample(&worker);
+    let table = Arc::clone(worker.resolver.table());
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
     let room = room().await;
@@ -111,7 +113,8 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
 
 /// Room in the queue, for a request to one shard.
 async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
-    let (queue, soon) = (RequestQueue::new(Share::new("queue", 100)), Instant::now() + TICK);
+    let queue = RequestQueue::new(Share::new("queue", 100));
+    let soon = Instant::now() + TICK;
     let room = queue.take(&Arc::default(), 1, soon, || {}).await.unwrap();
     let own = ShardQueue::new(1).take(&room, 1, soon, || {}).await.unwrap();
     Arc::new((own, Arc::new(room)))
@@ -131,7 +134,8 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
     for _ in 0..WORK_MAX {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
-    let (batch, table) = (sample(&worker), Arc::clone(worker.resolver.table()));
+    let batch = sample(&worker);
+    let table = Arc::clone(worker.resolver.table());
     let batch = ShardMessage::Batch { batch, table, at_ms: None, room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
@@ -143,8 +147,10 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let mut worker = worker(&telemetry, Vec::new());
     let (sender, mut queue) = mpsc::channel(1);
-    let (table, backlog) = (Arc::clone(worker.resolver.table()), Arc::clone(&worker.backlog));
-    let (metrics, pool) = (Arc::clone(&worker.metrics), Arc::default());
+    let table = Arc::clone(worker.resolver.table());
+    let backlog = Arc::clone(&worker.backlog);
+    let metrics = Arc::clone(&worker.metrics);
+    let pool = Arc::default();
     let meter = telemetry.meter();
     let room = Share::new("queue", 1 << 20);
     let intake =
@@ -239,7 +245,8 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
     let mut worker =
         worker(&telemetry, vec![configured("steady", Level::Trace, Brittle::default())]);
     let kept = keep(&mut worker);
-    let (outlet, breaks) = (Arc::clone(&worker.outlet), AtomicBool::new(true));
+    let outlet = Arc::clone(&worker.outlet);
+    let breaks = AtomicBool::new(true);
     worker.outlet = Arc::new(move |evaluations, receipt| {
         assert!(!breaks.swap(false, Ordering::Relaxed), "a fault of an exporter");
         outlet(evaluations, receipt);

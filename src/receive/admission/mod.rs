@@ -66,7 +66,8 @@ impl Admission {
             let what = "too many requests are being read";
             return Err(RefusedRequest::overloaded(RefusalReason::BodiesFull, what));
         }
-        let (sender, limits) = (Arc::clone(sender), Arc::clone(&self.limits));
+        let sender = Arc::clone(sender);
+        let limits = Arc::clone(&self.limits);
         Ok(Ticket { sender, limits, has_turn: false, held: 0 })
     }
 
@@ -108,7 +109,8 @@ impl Admission {
         sender: &Arc<Sender>,
         began: Instant,
     ) -> Option<(Instant, HeldBack)> {
-        let (until, share) = (began + self.wait, &self.limits.held_back);
+        let until = began + self.wait;
+        let share = &self.limits.held_back;
         let is_early = refused.reason.is_for_want_of_room() && Instant::now() < until;
         if !is_early || !share.try_take_for(&sender.held_back, 1) {
             return None;
@@ -224,7 +226,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
-        let (admission, waits) = (admission(1), std::cell::Cell::new(0));
+        let admission = admission(1);
+        let waits = std::cell::Cell::new(0);
         let turn = async || {
             let ticket = admission.enter(&Arc::default()).unwrap();
             admission.turn(ticket, admission.deadline(), || waits.set(waits.get() + 1)).await
@@ -237,7 +240,8 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_on_their_way_keep_no_turn_from_others() {
-        let (admission, slow) = (admission(1), Arc::default());
+        let admission = admission(1);
+        let slow = Arc::default();
         let slow: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter(&slow).ok()).collect();
         assert_eq!(slow.len(), READING_MAX / 5 * 4 + 3, "no more than four times what is left");
         assert!(turn(&admission, &Arc::default()).await.is_ok());
@@ -248,7 +252,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn refusal_without_a_wait_is_held_back_and_no_other() {
-        let (admission, flood) = (admission(1), Arc::<Sender>::default());
+        let admission = admission(1);
+        let flood = Arc::<Sender>::default();
         let overload = RefusedRequest::overloaded(RefusalReason::TurnsFull, "x");
         let began = Instant::now();
         let (until, held) = admission.hold_back(&overload, &flood, began).unwrap();
@@ -268,7 +273,8 @@ mod tests {
 
     #[tokio::test]
     async fn connection_that_has_nearly_all_turns_leaves_some_to_others() {
-        let (admission, flood) = (admission(100), Arc::default());
+        let admission = admission(100);
+        let flood = Arc::default();
         let mut turns = Vec::new();
         while let Ok(ticket) = turn(&admission, &flood).await {
             turns.push(ticket);
@@ -279,7 +285,8 @@ mod tests {
 
     #[tokio::test]
     async fn request_that_has_no_room_though_nobody_else_holds_any_is_refused_for_good() {
-        let (admission, sender) = (admission(1), Arc::<Sender>::default());
+        let admission = admission(1);
+        let sender = Arc::<Sender>::default();
         let mut ticket = admission.enter(&sender).unwrap();
         // What is read ahead of the body.
         assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));
@@ -292,7 +299,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_byte_past_the_limit_is_overload_until_room_is_given_back() {
-        let (admission, sender) = (admission(1), Arc::default());
+        let admission = admission(1);
+        let sender = Arc::default();
         let mut ticket = admission.enter(&sender).unwrap();
         let most = (1 << 20) / 5 * 4;
         assert!(ticket.hold(most).is_ok());

@@ -161,9 +161,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_is_woken_at_once_and_nobody_overtakes_it() {
-        let (places, sender) = (Places::new(1), Arc::default());
+        let places = Places::new(1);
+        let sender = Arc::default();
         let held = places.take(&sender, LONG).await;
-        let (own, its) = (Arc::clone(&places), Arc::clone(&sender));
+        let own = Arc::clone(&places);
+        let its = Arc::clone(&sender);
         let started = Instant::now();
         let waiting = tokio::spawn(async move { own.take(&its, LONG).await });
         tokio::task::yield_now().await;
@@ -178,13 +180,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_hands_its_waking_on() {
-        let (places, sender) = (Places::new(1), Arc::default());
+        let places = Places::new(1);
+        let sender = Arc::default();
         let held = places.take(&sender, LONG).await;
         let wait = |wait| {
-            let (own, its) = (Arc::clone(&places), Arc::clone(&sender));
+            let own = Arc::clone(&places);
+            let its = Arc::clone(&sender);
             tokio::spawn(async move { own.take(&its, wait).await.is_some() })
         };
-        let (first, second) = (wait(LONG), wait(LONG));
+        let first = wait(LONG);
+        let second = wait(LONG);
         tokio::task::yield_now().await;
         drop(held);
         first.abort();
@@ -194,7 +199,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_too_long_leaves_the_line() {
-        let (places, sender) = (Places::new(1), Arc::default());
+        let places = Places::new(1);
+        let sender = Arc::default();
         let _held = places.take(&sender, LONG).await;
         let started = Instant::now();
         assert!(places.take(&sender, Duration::from_secs(1)).await.is_none());
@@ -206,7 +212,8 @@ mod tests {
         let places = Places::new(2);
         let tasks: Vec<_> = (0..16)
             .map(|number| {
-                let (own, sender) = (Arc::clone(&places), Arc::<Sender>::default());
+                let own = Arc::clone(&places);
+                let sender = Arc::<Sender>::default();
                 tokio::spawn(async move {
                     for round in 0..500 {
                         let wait = if (number + round) % 7 == 0 { Duration::ZERO } else { LONG };

@@ -20,7 +20,8 @@ pub(super) fn largest(mut body: &[u8]) -> usize {
 /// Bytes of the window of a frame; of one that has none, its content.
 fn window(frame: &[u8]) -> Option<usize> {
     let rest = frame.strip_prefix(&MAGIC)?;
-    let (descriptor, window) = (rest.first()?, rest.get(1)?);
+    let descriptor = rest.first()?;
+    let window = rest.get(1)?;
     if descriptor & 0x20 != 0 {
         let content = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten()?;
         return Some(usize::try_from(content).unwrap_or(usize::MAX));

@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn requests_come_one_a_line_or_pretty_printed() {
-        let (spans, logs) = (Ok(Signal::Traces), Ok(Signal::Logs));
+        let spans = Ok(Signal::Traces);
+        let logs = Ok(Signal::Logs);
         check("a.jsonl", format!("{SPANS}\n\n{LOGS}\r\n{SPANS}").as_bytes(), &[spans, logs, spans]);
         check("a.json", b"{\n  \"resourceLogs\": [\n    {}\n  ]\n}\n", &[logs]);
         check("a", b"\n {\n\"resourceLogs\": [\n{}\n]\n}\n{\"resourceSpans\":[]}", &[logs, spans]);

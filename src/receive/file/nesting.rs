@@ -106,11 +106,13 @@ impl Nesting {
         let key = text.get(self.last_string.clone()).unwrap_or_default();
         let is_alone = text[..self.at].trim_ascii().is_empty();
         if is_alone || (self.depth == 1 && LIST_KEYS.contains(&key)) {
-            let (start, depth) = (self.at + 1, self.depth + 1);
+            let start = self.at + 1;
+            let depth = self.depth + 1;
             let can_be_cut = start <= PREFIX_BYTES_MAX;
-            self.list = match can_be_cut {
-                true => LongList::Open { start, depth, comma: None },
-                false => LongList::Passed,
+            self.list = if can_be_cut {
+                LongList::Open { start, depth, comma: None }
+            } else {
+                LongList::Passed
             };
         } else if WHOLE_KEYS.contains(&key) {
             self.list = LongList::Passed;

@@ -86,7 +86,8 @@ impl FollowCounters {
             files: Arc::default(),
             behind: Arc::default(),
         };
-        let (files, behind) = (Arc::clone(&counters.files), Arc::clone(&counters.behind));
+        let files = Arc::clone(&counters.files);
+        let behind = Arc::clone(&counters.behind);
         meter
             .u64_observable_gauge("spanscore.receiver.file.files")
             .with_unit("{file}")

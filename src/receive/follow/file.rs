@@ -235,7 +235,8 @@ impl FollowedFile {
                 NextRecord::Whole { start, end, taken } => {
                     self.line += 1;
                     let bytes = Bytes::copy_from_slice(&rest[start..end]);
-                    let (line, is_line) = (self.line, form == FileDivision::Lines);
+                    let line = self.line;
+                    let is_line = form == FileDivision::Lines;
                     batch.records.push(FileRecord { line, bytes, is_line });
                     at += taken;
                 }

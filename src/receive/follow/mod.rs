@@ -141,10 +141,12 @@ impl<I: Intake> Follower<I> {
 
     /// Finds what is new.
     async fn look(&mut self) {
-        let (include, exclude) = (self.settings.include.clone(), self.settings.exclude.clone());
+        let include = self.settings.include.clone();
+        let exclude = self.settings.exclude.clone();
         let known: Vec<_> = self.files.iter().map(|file| *file.identity()).collect();
         let looking = tokio::task::spawn_blocking(move || {
-            let (mut old, mut new) = (Vec::new(), Vec::new());
+            let mut old = Vec::new();
+            let mut new = Vec::new();
             for path in paths::find(&include, &exclude) {
                 // A file that went in between is no file.
                 let Ok(place) = FileIdentity::place(&path) else { continue };
@@ -263,13 +265,16 @@ impl<I: Intake> Follower<I> {
             self.pass_over(&path, *line, PassedOver::TooLarge, "larger than `max_record_mib`");
         }
         let records: Arc<[FileRecord]> = batch.records.as_slice().into();
-        let (signal, bytes_max) = (self.settings.signal, self.settings.max_record_mib << 20);
+        let signal = self.settings.signal;
+        let bytes_max = self.settings.max_record_mib << 20;
         let settings = RecordSettings { path: path.as_path().into(), signal, bytes_max };
         let mut next = 0;
         while next < records.len() {
             // Beside what its batch holds nobody has any: then a large record has to go beyond.
             let room = ReadRoom::new(&self.memory, self.memory.held() <= held);
-            let (some, from, how) = (Arc::clone(&records), next, settings.clone());
+            let some = Arc::clone(&records);
+            let from = next;
+            let how = settings.clone();
             let reading =
                 tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
             let Ok(read) = reading.await else {
@@ -306,7 +311,8 @@ impl<I: Intake> Follower<I> {
         while !requests.is_empty() {
             let mut handing = JoinSet::new();
             for (line, request) in std::mem::take(&mut requests) {
-                let (intake, sender) = (Arc::clone(&self.intake), Arc::clone(&self.sender));
+                let intake = Arc::clone(&self.intake);
+                let sender = Arc::clone(&self.sender);
                 handing.spawn(async move {
                     let outcome = intake.accept(request.clone(), &sender).await;
                     (line, request, outcome)

@@ -59,7 +59,9 @@ fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
-    let (mut at, mut read, mut star) = (0, 0, None);
+    let mut at = 0;
+    let mut read = 0;
+    let mut star = None;
     while read < text.len() {
         match pattern.get(at) {
             Some('*') => {

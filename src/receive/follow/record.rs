@@ -97,7 +97,8 @@ pub(super) fn read_records(
     settings: &RecordSettings,
     room: ReadRoom,
 ) -> ReadRecords {
-    let (requests, unusable) = (Vec::new(), Vec::new());
+    let requests = Vec::new();
+    let unusable = Vec::new();
     let mut read = ReadRecords { requests, unusable, next: from, room };
     for record in records.iter().skip(from) {
         let before = read.room.held;
@@ -232,7 +233,8 @@ mod tests {
 
     #[test]
     fn one_record_is_unpacked_at_a_time_and_what_comes_out_is_counted() {
-        let (records, share) = (records(), Share::new("requests", 16 * MIB));
+        let records = records();
+        let share = Share::new("requests", 16 * MIB);
         for from in 0..records.len() {
             let room = ReadRoom::new(&share, false);
             let read = read_records(&records, from, &settings(), room);
@@ -246,7 +248,8 @@ mod tests {
 
     #[test]
     fn record_without_room_is_read_later_or_by_whoever_is_alone() {
-        let (records, share) = (records(), Share::new("requests", 2 * MIB));
+        let records = records();
+        let share = Share::new("requests", 2 * MIB);
         let read = read_records(&records, 0, &settings(), ReadRoom::new(&share, false));
         assert!(read.requests.is_empty() && read.unusable.is_empty() && read.next == 0);
         drop(read);

@@ -36,7 +36,8 @@ struct Followed {
 
 impl Followed {
     fn new() -> Self {
-        let (folder, telemetry) = (tempfile::tempdir(), Telemetry::without_endpoints());
+        let folder = tempfile::tempdir();
+        let telemetry = Telemetry::without_endpoints();
         let folder = folder.unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();
         Self { folder, intake: Arc::default(), telemetry: telemetry.unwrap() }
@@ -57,7 +58,8 @@ impl Followed {
         let include = vec![self.path("*").display().to_string()];
         let settings =
             FileReceiverSettings { include, start_at, max_record_mib: 1, ..Default::default() };
-        let (memory, meter) = (Memory::default(), self.telemetry.meter());
+        let memory = Memory::default();
+        let meter = self.telemetry.meter();
         let data_dir = Some(self.folder.path());
         FileReceiver::start(Some(&settings), Arc::clone(&self.intake), &memory, &meter, data_dir)
     }
@@ -109,7 +111,8 @@ async fn lines_are_taken_as_they_come_and_half_a_line_waits() {
     followed.append("a.json", line("old"));
     let receiver = followed.start(StartAt::End);
     sleep(Duration::from_secs(1)).await;
-    let (first, rest) = (line("new"), line("newer"));
+    let first = line("new");
+    let rest = line("newer");
     followed.append("a.json", format!("{first}{}", &rest[..20]));
     followed.append("b.json", line("other"));
     followed.taken(&["new", "other"]).await;
@@ -165,7 +168,8 @@ async fn files_that_are_away_for_a_while_are_gone_on_with() {
     followed.append("a.json", line("one"));
     followed.append("b.json", line("two"));
     followed.taken(&["one", "two"]).await;
-    let (there, away) = (followed.folder.path().join("in"), followed.folder.path().join("away"));
+    let there = followed.folder.path().join("in");
+    let away = followed.folder.path().join("away");
     std::fs::rename(&there, &away).unwrap();
     sleep(Duration::from_secs(10)).await;
     std::fs::rename(&away, &there).unwrap();

@@ -114,7 +114,8 @@ impl Cors {
 
 /// Whether an origin is that of a pattern, in which one `*` stands for any text.
 fn matches(pattern: &str, origin: &str) -> bool {
-    let (pattern, origin) = (pattern.to_ascii_lowercase(), origin.to_ascii_lowercase());
+    let pattern = pattern.to_ascii_lowercase();
+    let origin = origin.to_ascii_lowercase();
     match pattern.split_once('*') {
         None => pattern == origin,
         Some((start, end)) => {

@@ -166,7 +166,8 @@ pub(super) async fn serve_connection<S: Serve>(
     let mut refused = pin!(end.refuse.cancelled());
     let mut stopped = pin!(end.stop.cancelled());
     let mut check = pin!(tokio::time::sleep(limits.first_request));
-    let (mut refusing, mut stopping) = (false, false);
+    let mut refusing = false;
+    let mut stopping = false;
     let mut closing = None;
     let mut requests_before = 0;
     loop {

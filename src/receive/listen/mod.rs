@@ -128,7 +128,8 @@ impl<S: Serve> Port<S> {
             metrics.closed(self.transport, Closed::Limit, 1);
             return;
         };
-        let (share, bytes) = (Arc::clone(&shared.connection_bytes), self.connection_bytes());
+        let share = Arc::clone(&shared.connection_bytes);
+        let bytes = self.connection_bytes();
         if !share.try_take(bytes) {
             metrics.closed(self.transport, Closed::Memory, 1);
             return;
@@ -143,7 +144,8 @@ impl<S: Serve> Port<S> {
             shared: shared.clone(),
         };
         shared.tasks.spawn(async move {
-            let (transport, closing) = (connected.transport, connected.shared.closing.clone());
+            let transport = connected.transport;
+            let closing = connected.shared.closing.clone();
             metrics.connection(transport, 1);
             let closed = tokio::select! {
                 closed = connected.serve(stream) => closed,

@@ -107,7 +107,8 @@ mod tests {
     fn heads_are_seen_however_the_bytes_come() {
         let sent = [frame(4, 0, 0), frame(1, 4, 20), frame(0, 0, 300), frame(6, 0, 8)].concat();
         for piece in [1, 2, 7, 9, 50, 1000] {
-            let (mut frames, mut seen) = (Frames::default(), Vec::new());
+            let mut frames = Frames::default();
+            let mut seen = Vec::new();
             for bytes in sent.chunks(piece) {
                 frames.read(bytes, |head| seen.push((head.kind, head.bytes)));
             }

@@ -136,7 +136,9 @@ impl Watch {
     }
 
     fn frames_came(&mut self, bytes: &[u8]) -> Result<(), Closed> {
-        let (metrics, transport, budget) = (&self.metrics, self.transport, &mut self.budget);
+        let metrics = &self.metrics;
+        let transport = self.transport;
+        let budget = &mut self.budget;
         let pings = &mut self.pings;
         let mut is_within = true;
         self.came.read(bytes, |head| {
@@ -157,7 +159,8 @@ impl Watch {
 
     fn went(&mut self, bytes: &[u8]) {
         if self.protocol == HttpVersion::Http2 {
-            let (metrics, transport) = (&self.metrics, self.transport);
+            let metrics = &self.metrics;
+            let transport = self.transport;
             let pings = &mut self.pings;
             self.went.read(bytes, |head| {
                 count(metrics, transport, By::Receiver, head);

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_third_ping_too_soon_is_one_too_many() {
-        let (mut pings, start) = (policy(true), Instant::now());
+        let mut pings = policy(true);
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let taken: Vec<_> = [0, 1, 2, 3].map(|seconds| pings.ping(at(seconds))).into();
         assert_eq!(taken, [true, true, true, false]);
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn without_a_call_pings_are_seldom() {
-        let (mut pings, start) = (policy(false), Instant::now());
+        let mut pings = policy(false);
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!([0, 10, 20].into_iter().all(|seconds| pings.ping(at(seconds))));
         assert!(!pings.ping(at(30)));

@@ -34,12 +34,14 @@ impl Wake for Woken {
 #[test]
 fn a_sender_that_never_stops_leaves_turns_to_others() {
     let metrics = ReceiverMetrics::new(&SdkMeterProvider::default().meter("test"));
-    let (sender, share) = (Arc::new(Sender::default()), Share::new("requests", 1 << 30));
+    let sender = Arc::new(Sender::default());
+    let share = Share::new("requests", 1 << 30);
     let mut metered = Metered::new(Endless, sender, share, Arc::new(metrics), Transport::Http);
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut read_in_turn = || {
-        let (mut read, mut space) = (0, [0; 8 << 10]);
+        let mut read = 0;
+        let mut space = [0; 8 << 10];
         loop {
             let mut buffer = ReadBuf::new(&mut space);
             let mut context = Context::from_waker(&waker);

@@ -154,7 +154,8 @@ fn texts() -> impl Iterator<Item = String> {
 pub(crate) fn table(read: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     for text in texts() {
-        let (alone, within) = (read(&text), read(&format!("{{\"k\": {text}}}")));
+        let alone = read(&text);
+        let within = read(&format!("{{\"k\": {text}}}"));
         let [alone, within] = [alone, within].map(|outcome| shown(&outcome, 300));
         let _ = writeln!(out, "{}\n    {alone}\n    {within}", shown(&text, 80));
     }

@@ -159,10 +159,7 @@ impl<'a> JsonLexer<'a> {
     /// Consumes a word such as `true`.
     #[inline]
     pub fn word(&mut self, word: &'static str) -> Result<(), JsonLexError> {
-        match self.take_text(word) {
-            true => Ok(()),
-            false => Err(self.error(JsonLexErrorKind::NoWord(word))),
-        }
+        if self.take_text(word) { Ok(()) } else { Err(self.error(JsonLexErrorKind::NoWord(word))) }
     }
 
     /// Consumes a number; after an error, all that looks like one.
@@ -369,10 +366,7 @@ fn long_plain_length(bytes: &[u8]) -> usize {
     // The smallest byte of all is found many at once; most texts hold no control character.
     let lowest = bytes[..plain].iter().fold(u8::MAX, |lowest, byte| lowest.min(*byte));
     let is_control = |byte: &u8| *byte < 0x20;
-    match is_control(&lowest) {
-        true => bytes.iter().position(is_control).unwrap_or(plain),
-        false => plain,
-    }
+    if is_control(&lowest) { bytes.iter().position(is_control).unwrap_or(plain) } else { plain }
 }
 
 #[cfg(test)]
@@ -392,7 +386,8 @@ mod tests {
 
         #[test]
         fn what_is_skipped_is_what_is_read(text in r#""[a\\"u0d8e\n]{0,12}""#) {
-            let (mut read, mut skip) = (JsonLexer::new(&text), JsonLexer::new(&text));
+            let mut read = JsonLexer::new(&text);
+            let mut skip = JsonLexer::new(&text);
             prop_assert_eq!(read.string().map(drop), skip.skip_string());
             prop_assert_eq!(read.at(), skip.at());
         }

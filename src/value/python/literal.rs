@@ -185,7 +185,8 @@ impl<'a> PythonLiteralReader<'a> {
         loop {
             self.skip()?;
             let frame = self.frame()?;
-            let (unsigned, between) = (frame.sign.is_none(), frame.is_between());
+            let unsigned = frame.sign.is_none();
+            let between = frame.is_between();
             let after_comma = between && frame.commas > 0;
             let starts = unsigned && frame.left.is_none();
             if starts {
@@ -244,7 +245,8 @@ impl<'a> PythonLiteralReader<'a> {
     /// Applies the sign before an operand and the sum it is part of.
     fn combine(&mut self, (value, shape): Operand<'a>) -> Result<Operand<'a>, PyError> {
         let frame = self.frame()?;
-        let (sign, left) = (frame.sign.take(), frame.left.take());
+        let sign = frame.sign.take();
+        let left = frame.left.take();
         let (value, shape) = match sign {
             None => (value, shape),
             Some(_) if shape != ExpressionKind::Constant => {

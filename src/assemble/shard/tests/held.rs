@@ -18,7 +18,8 @@ fn resource(bytes: usize) -> Arc<Resource> {
 #[test]
 fn resource_of_many_traces_is_counted_once_and_until_the_last_is_gone() {
     let mut shard = shard(|traces, _| traces.remember_period = HumanDuration::from_secs(1));
-    let (mut due, shared) = (Vec::new(), resource(100_000));
+    let mut due = Vec::new();
+    let shared = resource(100_000);
     for trace in 1..=5 {
         shard.add(&with_resource(trace, &shared), 0, &mut due);
     }
@@ -64,7 +65,8 @@ fn verdicts_that_were_given_count_among_the_bytes_of_their_trace() {
     let mut due = Vec::new();
     shard.add(&batch(&[(1, 1, TOOL)]), 0, &mut due);
     shard.tick(20_000, &mut due);
-    let (handle, before) = (due[0].handle, shard.bytes());
+    let handle = due[0].handle;
+    let before = shard.bytes();
     let evaluation = Evaluation {
         id: EvaluationId([1; 16]),
         evaluator: Arc::new(EvaluatorInfo {

@@ -6,7 +6,8 @@ use super::*;
 
 /// What a shard with some records says of trace 1 when its root has ended.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
-    let (mut shard, mut due) = (shard(|_, _| {}), Vec::new());
+    let mut shard = shard(|_, _| {});
+    let mut due = Vec::new();
     shard.add(&batch(records), 0, &mut due);
     shard.tick(5_000, &mut due);
     due.remove(0)

@@ -123,7 +123,8 @@ fn call_of_another_process_is_waited_for_only_where_it_sends() {
     }
     assert_eq!(waits, [10_000, 10_000, 10_000, 1_000, 1_000]);
     // Another side is another matter.
-    let (here, there) = (of(6, 8), [sent(6, 3, 2, TOOL | REMOTE)]);
+    let here = of(6, 8);
+    let there = [sent(6, 3, 2, TOOL | REMOTE)];
     let at = 600_000;
     let arrivals: [(u64, &str, &[Sent]); 2] = [(at, "shop", &here), (at + 4_000, "bank", &there)];
     assert_eq!(first(&mut shard, &arrivals), (5_000, false));
@@ -145,7 +146,8 @@ fn spans_of_others_that_followed_once_are_waited_for() {
     let of = |trace| ([sent(trace, 1, 0, AGENT)], [sent(trace, 3, 1, TOOL | REMOTE)]);
     let mut waits = Vec::new();
     for trace in 1..4 {
-        let ((here, there), at) = (of(trace), u64::from(trace) * 100_000);
+        let (here, there) = of(trace);
+        let at = u64::from(trace) * 100_000;
         let arrivals: [(u64, &str, &[Sent]); 2] =
             [(at, "shop", &here), (at + 3_000, "bank", &there)];
         waits.push(first(&mut shard, &arrivals));
@@ -179,20 +181,25 @@ fn what_was_learnt_is_bounded() {
 fn two_processes(is_announced: bool, runs: u8) -> (Vec<u64>, usize) {
     const EXPORT_MS: u64 = 5_000;
     let mut shard = auto();
-    let (mut delays, mut unmarked) = (Vec::new(), 0);
+    let mut delays = Vec::new();
+    let mut unmarked = 0;
     let mut random = 0x9e37_79b9_u64;
     for trace in 1..=runs {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888);
-        let (agent_phase, tool_phase) = ((random >> 20) % EXPORT_MS, (random >> 40) % EXPORT_MS);
+        let agent_phase = (random >> 20) % EXPORT_MS;
+        let tool_phase = (random >> 40) % EXPORT_MS;
         let from = u64::from(trace) * 200_000;
-        let (tool_end, root_end) = (from + 2_000, from + 3_000);
+        let tool_end = from + 2_000;
+        let root_end = from + 3_000;
         let export = |end: u64, phase: u64| {
             let waits = (phase + EXPORT_MS - end % EXPORT_MS) % EXPORT_MS;
             (end + waits).div_ceil(TICK_MS) * TICK_MS
         };
         let call = Sent { peer: u32::from(is_announced), ..sent(trace, 2, 1, TOOL) };
-        let (here, there) = ([sent(trace, 1, 0, AGENT), call], [sent(trace, 3, 2, PLAIN | REMOTE)]);
-        let (root_at, tool_at) = (export(root_end, agent_phase), export(tool_end, tool_phase));
+        let here = [sent(trace, 1, 0, AGENT), call];
+        let there = [sent(trace, 3, 2, PLAIN | REMOTE)];
+        let root_at = export(root_end, agent_phase);
+        let tool_at = export(tool_end, tool_phase);
         let mut arrivals: Vec<(u64, &str, &[Sent])> =
             vec![(root_at, "agent", &here), (tool_at, "tool", &there)];
         arrivals.sort_by_key(|(at, ..)| *at);
@@ -212,7 +219,8 @@ fn two_processes(is_announced: bool, runs: u8) -> (Vec<u64>, usize) {
 fn two_processes_with_five_second_batches_are_judged_whole() {
     let (delays, unmarked) = two_processes(true, 50);
     assert_eq!(unmarked, 0);
-    let (half, most) = (delays[25], delays[49]);
+    let half = delays[25];
+    let most = delays[49];
     println!("announced: p50 {half} ms, p99 {most} ms from the end of the root");
     assert!(half <= 6_000 && most <= 12_000, "{delays:?}");
     // Where nothing announces the other process, the first late arrival is learnt from.

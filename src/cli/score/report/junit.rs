@@ -56,7 +56,8 @@ fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
 }
 
 fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt::Result {
-    let (name, class) = (escaped(&row.subject()), escaped(&row.evaluator));
+    let name = escaped(&row.subject());
+    let class = escaped(&row.evaluator);
     write!(out, "    <testcase name=\"{name}\" classname=\"{class}\" time=\"0\"")?;
     let words = escaped(&row.words);
     let score = row.value();

@@ -65,7 +65,9 @@ fn changes(report: &Report<'_>, out: &mut String) -> anyhow::Result<()> {
             ScoreEvidence::Worse => "**worse**",
             other => other.as_str(),
         };
-        let (name, change, basis) = (cell(&it.name), it.change(), it.basis());
+        let name = cell(&it.name);
+        let change = it.change();
+        let basis = it.basis();
         writeln!(out, "| {name} | {mark} | {:.3} | {:.3} | {change} | {basis} |", it.old, it.new)?;
     }
     for it in report.verdict.compared.iter().filter(|it| !it.broken.is_empty()) {
@@ -76,7 +78,9 @@ fn changes(report: &Report<'_>, out: &mut String) -> anyhow::Result<()> {
 }
 
 fn failures(report: &Report<'_>, with_details: bool, out: &mut String) -> anyhow::Result<()> {
-    let (mut count, mut body, mut details) = (0, String::new(), String::new());
+    let mut count = 0;
+    let mut body = String::new();
+    let mut details = String::new();
     report.not_passed(&mut |row| {
         count += 1;
         if count <= ROWS_MAX {
@@ -102,7 +106,8 @@ fn failures(report: &Report<'_>, with_details: bool, out: &mut String) -> anyhow
 fn write_row(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     let label = row.verdict().as_str();
     let words: String = row.words.chars().take(WORDS_MAX).collect();
-    let (subject, evaluator) = (cell(&row.subject()), cell(&row.evaluator));
+    let subject = cell(&row.subject());
+    let evaluator = cell(&row.evaluator);
     writeln!(out, "| {subject} | {evaluator} | {} | {label} | {} |", row.value(), cell(&words))
 }
 
@@ -111,7 +116,8 @@ fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     details::write_text(&row.details, 0, &mut text);
     // No fence inside can end this one.
     let text = text.replace("```", "'''");
-    let (subject, evaluator) = (cell(&row.subject()), cell(&row.evaluator));
+    let subject = cell(&row.subject());
+    let evaluator = cell(&row.evaluator);
     write!(out, "\n<details><summary>{subject} {evaluator}</summary>\n\n```diff\n{text}```\n")?;
     writeln!(out, "\n</details>")
 }

@@ -72,8 +72,10 @@ impl LiteralTail {
         let compile = || {
             let tail = Automaton::placed(&self.tail, ReadingWay::From)?;
             let back = |side: &Hir| Automaton::placed(side, ReadingWay::Back);
-            let (head, begin) = (self.head.as_ref(), self.begin.as_ref());
-            let (head, begin) = (head.and_then(back), begin.and_then(back));
+            let head = self.head.as_ref();
+            let begin = self.begin.as_ref();
+            let head = head.and_then(back);
+            let begin = begin.and_then(back);
             Some(Sides { tail, head, begin })
         };
         let sides = self.compiled.get_or_init(compile).as_ref()?;

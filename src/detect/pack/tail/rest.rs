@@ -48,7 +48,8 @@ impl Side {
     }
 
     fn any(sides: Vec<Self>) -> Self {
-        let (mut open, mut cut) = (Vec::new(), Vec::new());
+        let mut open = Vec::new();
+        let mut cut = Vec::new();
         for side in sides {
             open.extend(side.open);
             cut.extend(side.cut);
@@ -103,8 +104,10 @@ impl Rest {
     /// One of these.
     fn any(rests: Vec<Self>) -> Self {
         let mut next = BTreeMap::<usize, u128>::new();
-        let (mut last, mut tails) = (Vec::new(), Vec::new());
-        let (mut heads, mut begins) = (Vec::new(), Vec::new());
+        let mut last = Vec::new();
+        let mut tails = Vec::new();
+        let mut heads = Vec::new();
+        let mut begins = Vec::new();
         for rest in rests {
             for (literal, bytes) in rest.next {
                 *next.entry(literal).or_default() |= bytes;
@@ -114,7 +117,8 @@ impl Rest {
             begins.push(rest.begin);
             tails.push(rest.tail);
         }
-        let (head, begin) = (Side::any(heads), Side::any(begins));
+        let head = Side::any(heads);
+        let begin = Side::any(begins);
         Self { head, begin, tail: Side::any(tails), next, last }
     }
 }
@@ -162,7 +166,9 @@ fn of_texts(texts: &[String], literals: &[&str]) -> Option<Rest> {
         for (index, literal) in literals.iter().enumerate() {
             let Some(at) = place_of(literal, text) else { continue };
             let (head, tail) = text.as_bytes().split_at(at);
-            let (head, begin, tail) = (Side::of(head), Side::of(head), Side::of(tail));
+            let begin = Side::of(head);
+            let head = Side::of(head);
+            let tail = Side::of(tail);
             let next = text.as_bytes().get(at + literal.len()).map(|&byte| bits(byte));
             let last = if next.is_none() { vec![index] } else { Vec::new() };
             let next = [(index, next.unwrap_or_default())].into();

@@ -18,13 +18,14 @@ fn found(sieve: &Sieve, text: &[u8], top: u8) -> u64 {
 fn finds_anchors_at_every_place_and_in_any_case() {
     let anchors = ["{{", "sk-", "ignor", "^todo", "忽略", "forget", "^ai ", "from now on", "^dan"]
         .map(str::to_owned);
-    let (sieve, plain) =
-        (Sieve::new(&anchors, false, |_| true), Sieve::new(&anchors, true, |_| true));
+    let sieve = Sieve::new(&anchors, false, |_| true);
+    let plain = Sieve::new(&anchors, true, |_| true);
     for (index, anchor) in anchors.iter().enumerate() {
         let anchor = anchor.trim_start_matches('^');
         for before in 0..20 {
             for after in 0..20 {
-                let (a, z) = ("(".repeat(before), ".".repeat(after));
+                let a = "(".repeat(before);
+                let z = ".".repeat(after);
                 let text = format!("{a}{}{z}", anchor.to_uppercase());
                 assert_eq!(found(&sieve, text.as_bytes(), u8::MAX), 1 << index, "{text:?}");
                 if text.is_ascii() {

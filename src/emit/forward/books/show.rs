@@ -124,7 +124,8 @@ fn show_gauges(meter: &Meter, share: &Arc<Share>, all: &Books) {
             }
         })
         .build();
-    let (share, all) = (Arc::clone(share), Arc::clone(all));
+    let share = Arc::clone(share);
+    let all = Arc::clone(all);
     meter
         .u64_observable_gauge("spanscore.forward.queue_capacity")
         .with_unit("By")

@@ -184,7 +184,8 @@ impl Holding {
         let Some(request) = self.requests.get_mut(&index) else { return };
         let Ok(at) = request.traces.binary_search_by_key(&trace, |(id, ..)| *id) else { return };
         let (_, count, state) = &mut request.traces[at];
-        let (count, signal) = (*count, request.signal);
+        let count = *count;
+        let signal = request.signal;
         *state = if is_chosen { HeldState::Chosen } else { HeldState::Gone };
         request.waiting -= 1;
         let is_new = is_chosen && !request.is_dirty;
@@ -289,7 +290,8 @@ impl Holding {
         request.is_dirty = false;
         let is_whole = !request.is_cut
             && request.traces.iter().all(|(_, _, state)| *state == HeldState::Chosen);
-        let (mut items, mut chosen) = (0, Vec::new());
+        let mut items = 0;
+        let mut chosen = Vec::new();
         for (trace, count, state) in &mut request.traces {
             if *state == HeldState::Chosen {
                 *state = HeldState::Gone;
@@ -332,7 +334,8 @@ mod tests {
     }
 
     fn add(holding: &mut Holding, traces: &[(u8, u64)], without: u64, now_ms: u64) {
-        let (books, share) = (Arc::new(ForwardBooks::new("a")), Share::new("forward", 1 << 20));
+        let books = Arc::new(ForwardBooks::new("a"));
+        let share = Share::new("forward", 1 << 20);
         let memory = Arc::new(ForwardMemory::new(books, share));
         let _room = memory.room(1).unwrap();
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };

@@ -97,7 +97,8 @@ fn trace_of(signal: Signal, item: &[u8]) -> Option<TraceId> {
         Signal::Logs => number::log::TRACE_ID,
         Signal::Metrics => return None,
     };
-    let (mut fields, mut id) = (Fields::new(item), None);
+    let mut fields = Fields::new(item);
+    let mut id = None;
     while let Ok(Some((number, field))) = fields.next() {
         if let (true, Field::Bytes(bytes)) = (number == wanted, field) {
             id = Some(bytes);

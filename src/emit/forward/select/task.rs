@@ -232,7 +232,8 @@ impl HoldingTask {
             }
             Some(request) => blocking(move || Some(request), signal).await,
             None => {
-                let (log, position) = (Arc::clone(self.log.as_ref()?), place?.position());
+                let log = Arc::clone(self.log.as_ref()?);
+                let position = place?.position();
                 let read = move || {
                     let (signal, raw) = log.read_back(position).ok()?;
                     protobuf(signal, &raw).ok()

@@ -131,13 +131,16 @@ fn a_linked_span_has_its_own_trace_one_link_and_the_openinference_form() {
 
 #[test]
 fn the_same_evaluation_gives_the_same_bytes() {
-    let (first, second) = (sample::scored(0.5), sample::scored(0.5));
+    let first = sample::scored(0.5);
+    let second = sample::scored(0.5);
     assert_eq!(spans(&[&first], LINKED), spans(&[&second], LINKED));
 }
 
 #[test]
 fn evaluations_are_grouped_by_the_judged_traces_resource() {
-    let (a, mut b, c) = (sample::scored(1.0), sample::scored(1.0), sample::scored(1.0));
+    let a = sample::scored(1.0);
+    let mut b = sample::scored(1.0);
+    let c = sample::scored(1.0);
     Arc::make_mut(&mut b.target).resource =
         Resource { encoded: vec![0xff], service_name: "torn".into() }.into();
     let request = events(&[&a, &b, &c], CHILD);

@@ -20,7 +20,8 @@ struct Remote {
 impl Remote {
     fn new(is_there: bool) -> (watch::Sender<bool>, Self) {
         let (sender, is_there) = watch::channel(is_there);
-        let (taken, takes) = (Arc::default(), Duration::ZERO);
+        let taken = Arc::default();
+        let takes = Duration::ZERO;
         (sender, Self { is_there, taken, takes, is_away: false })
     }
 
@@ -97,7 +98,8 @@ async fn until(mut ready: impl FnMut() -> bool) {
 
 /// Offers two evaluations of 10 bytes every 100 ms; the most bytes that were held.
 async fn load(fixture: &Fixture, duration: Duration, arrivals: &Arrivals) -> usize {
-    let (started, mut most) = (Instant::now(), 0);
+    let started = Instant::now();
+    let mut most = 0;
     let held = &fixture.queue.shared.held;
     while started.elapsed() < duration {
         fixture.offer_kept(2, 20, arrivals);
@@ -112,7 +114,8 @@ async fn load(fixture: &Fixture, duration: Duration, arrivals: &Arrivals) -> usi
 #[tokio::test(start_paused = true)]
 async fn backend_away_for_ten_minutes_under_load_gets_everything_once_it_is_back() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ((there, remote), arrivals) = (Remote::new(true), Arrivals::default());
+    let (there, remote) = Remote::new(true);
+    let arrivals = Arrivals::default();
     let mut fixture =
         Fixture::start_with(LIMITS, overflow(folder.path(), 64 * MIB), remote.clone());
     load(&fixture, Duration::from_secs(60), &arrivals).await;
@@ -139,7 +142,8 @@ async fn backend_away_for_ten_minutes_under_load_gets_everything_once_it_is_back
 #[tokio::test(start_paused = true)]
 async fn what_is_on_disk_at_the_end_is_sent_by_the_next_process() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ((_there, remote), arrivals) = (Remote::new(false), Arrivals::default());
+    let (_there, remote) = Remote::new(false);
+    let arrivals = Arrivals::default();
     let mut fixture =
         Fixture::start_with(LIMITS, overflow(folder.path(), 64 * MIB), remote.clone());
     load(&fixture, Duration::from_secs(60), &arrivals).await;
@@ -187,7 +191,8 @@ async fn overflow_without_room_of_its_own_uses_that_of_the_log_and_gives_it_back
     let log = log(&folder.path().join("log"), MIB);
     let limits = OverflowLimits { bytes_max: 0, durability: Durability::Os };
     let overflow = Overflow::open(&folder.path().join("x"), limits, Some(log.downgrade()));
-    let ((there, remote), arrivals) = (Remote::new(false), Arrivals::default());
+    let (there, remote) = Remote::new(false);
+    let arrivals = Arrivals::default();
     let mut fixture = Fixture::start_with(LIMITS, Some(overflow.expect("opens")), remote.clone());
     load(&fixture, Duration::from_secs(60), &arrivals).await;
     assert!(log.usage().lent > 10_000, "{:?}", log.usage());
@@ -264,7 +269,8 @@ async fn process_that_ends_does_not_wait_for_a_backend_that_is_away() {
 #[tokio::test(start_paused = true)]
 async fn what_neither_memory_nor_disk_has_room_for_is_dropped_with_its_own_reason() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ((there, remote), arrivals) = (Remote::new(false), Arrivals::default());
+    let (there, remote) = Remote::new(false);
+    let arrivals = Arrivals::default();
     // An overflow that takes nothing, as a full one.
     std::fs::create_dir_all(folder.path().join("x")).expect("a folder");
     let mut fixture =

@@ -135,7 +135,8 @@ impl UipathArgs {
                 let fits = has_all(&args[index], &expected.args);
                 if want.details {
                     explained.add(&calls[index].name, || {
-                        let (actual, expected) = (args[index].repr(), expected.args.repr());
+                        let actual = args[index].repr();
+                        let expected = expected.args.repr();
                         format!("Actual: {actual}, Expected: {expected}, Score: {}", mark(fits))
                     });
                 }

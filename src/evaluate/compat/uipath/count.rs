@@ -213,7 +213,8 @@ impl UipathCount {
                 if strict_failure {
                     explained.clear();
                 }
-                let (count, mark) = (&rule.count, mark(holds));
+                let count = &rule.count;
+                let mark = mark(holds);
                 let text = format!("Actual: {actual}, Expected: {count}, Score: {mark}");
                 explained.push((rule.name.clone(), Value::from(text)));
             }

@@ -73,7 +73,8 @@ impl Evaluator for UipathOrder {
             score,
             want,
             || {
-                let (len, kept) = (self.names.len(), score * self.names.len() as f64);
+                let len = self.names.len();
+                let kept = score * len as f64;
                 format!("{kept:.0} of {len} expected calls were made in the expected order")
             },
             || {

@@ -116,7 +116,8 @@ impl UipathOutput {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
                 }
-                let (output, wanted) = (outputs[index].as_bytes(), expected.output.as_bytes());
+                let wanted = expected.output.as_bytes();
+                let output = outputs[index].as_bytes();
                 // Texts of different lengths are told apart at once.
                 let compared = if output.len() == wanted.len() { wanted.len() } else { 0 };
                 if !effort.spend(1 + compared / 16) {
@@ -126,7 +127,8 @@ impl UipathOutput {
                 if want.details {
                     explained.add(&calls[index].name, || {
                         let actual = outputs[index].clone().into_text();
-                        let (expected, mark) = (&expected.output, mark(fits));
+                        let expected = &expected.output;
+                        let mark = mark(fits);
                         format!("Actual: {actual}, Expected: {expected}, Score: {mark}")
                     });
                 }

@@ -26,7 +26,9 @@ struct UiPathSettings<C> {
 
 impl<C> Default for UiPathSettings<C> {
     fn default() -> Self {
-        let (compat, name, description) = (None, None, None);
+        let compat = None;
+        let name = None;
+        let description = None;
         Self { compat, criteria: None, default_evaluation_criteria: None, name, description }
     }
 }

@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn what_is_malformed_is_an_error_and_never_empty() {
         // A list and a map whose one part is the tag of a group, which OTLP has not.
-        let (list, map) = (AnyValue::Array(b"\x0a\x01\x0b"), AnyValue::KeyValues(b"\x0a\x01\x0b"));
+        let list = AnyValue::Array(b"\x0a\x01\x0b");
+        let map = AnyValue::KeyValues(b"\x0a\x01\x0b");
         let name = ("tool.name", AnyValue::String("find"));
         for output in [list, map] {
             let call = read_call(&[name, ("input.value", map), ("output.value", output)]);

@@ -176,9 +176,12 @@ impl Evaluators {
         let info = Arc::new(of_calls(chosen.info()));
         let open = |(call, ordinal): (&ToolCall<'_>, u32)| {
             let judged = JudgedTarget::call(call, ordinal);
-            let id = |digest| match self.want.records {
-                true => identity::of_evaluation(&info, target, judged, digest),
-                false => EvaluationId::default(),
+            let id = |digest| {
+                if self.want.records {
+                    identity::of_evaluation(&info, target, judged, digest)
+                } else {
+                    EvaluationId::default()
+                }
             };
             Evaluation {
                 id: id(evidence.digest),

@@ -152,7 +152,8 @@ fn same_evidence_has_the_same_identity_and_a_revision_names_what_it_revises() {
 fn what_a_when_did_not_select_before_is_not_revised() {
     let evaluators = vec![configured("a", Level::Trace, Some("size(tool_names) > 1"))];
     let judge = Evaluators::new(evaluators, Want::ALL);
-    let (mut reported, mut out) = (Vec::new(), Vec::new());
+    let mut reported = Vec::new();
+    let mut out = Vec::new();
     for call_count in 1..=3 {
         let calls = (0..call_count).map(|_| ToolCall::default());
         let mut trajectory = Trajectory { tool_calls: calls.collect(), ..Trajectory::default() };
@@ -182,8 +183,8 @@ fn evaluations_that_are_only_counted_have_neither_id_nor_session() {
         now_ns: 7,
     };
     for (want, session) in [(Want::ALL, Some("s-1")), (Want::SCORE, None)] {
-        let (judge, mut out) =
-            (Evaluators::new(vec![configured("a", Level::Trace, None)], want), vec![]);
+        let judge = Evaluators::new(vec![configured("a", Level::Trace, None)], want);
+        let mut out = vec![];
         judge.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
         let Evaluation { id, revises, revision, target, .. } = &out[0];
         assert_eq!(target.session_id.as_deref(), session);
@@ -270,7 +271,8 @@ fn early_verdict_is_said_once_and_revised_by_the_final_one() {
         ..Trajectory::default()
     };
     let evidence = |digest: u8, completion| Evidence::first([digest; 16], completion, 7);
-    let (mut reported, mut out) = (Vec::new(), Vec::new());
+    let mut reported = Vec::new();
+    let mut out = Vec::new();
     for (digest, call_count) in [(1, 1), (2, 2), (3, 3)] {
         let evidence = evidence(digest, Completion::Open);
         judge.evaluate_early(&mut trajectory(call_count), evidence, &mut reported, &mut out);
@@ -307,7 +309,8 @@ fn verdict_that_may_still_pass_is_not_said() {
     let call = || ToolCall::default();
     let mut trajectory = Trajectory { tool_calls: vec![call(), call()], ..Trajectory::default() };
     let evidence = Evidence::first([1; 16], Completion::Open, 7);
-    let (mut reported, mut out) = (Vec::new(), Vec::new());
+    let mut reported = Vec::new();
+    let mut out = Vec::new();
     judge.evaluate_early(&mut trajectory, evidence, &mut reported, &mut out);
     assert!(out.is_empty() && reported.is_empty());
 }

@@ -111,8 +111,10 @@ pub(super) fn fold_middle(
     };
     let middle: Vec<usize> = (0..lines.len()).filter(|at| is_middle(&lines[*at])).collect();
     let sizes: Vec<usize> = rendered.lines().map(str::len).collect();
-    let (mut from, mut to) = (middle.len() / 2, middle.len() / 2);
-    let (mut won, mut spent) = (0, LINE_BYTES);
+    let mut from = middle.len() / 2;
+    let mut to = middle.len() / 2;
+    let mut won = 0;
+    let mut spent = LINE_BYTES;
     while won < over + spent && (from > 0 || to < middle.len()) {
         if from > 0 {
             from -= 1;

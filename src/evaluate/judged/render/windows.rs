@@ -122,9 +122,10 @@ fn render_window(
 fn outline<'l>(value: &Value<'static>) -> LineShape<'l> {
     /// Bytes that a digest and the number of bytes left out take.
     const DIGEST_BYTES: usize = 24;
-    match cut::json_bytes(value) <= DIGEST_BYTES {
-        true => LineShape::default(),
-        false => LineShape::left_out(value),
+    if cut::json_bytes(value) <= DIGEST_BYTES {
+        LineShape::default()
+    } else {
+        LineShape::left_out(value)
     }
 }
 

@@ -160,7 +160,8 @@ impl Correctness {
         let empty = Map::new();
         let expected = self.expected.as_map().unwrap_or(&empty);
         let actual = actual.as_map().unwrap_or(&empty);
-        let (found, wanted) = (actual.by_key(), expected.by_key());
+        let found = actual.by_key();
+        let wanted = expected.by_key();
         let differs = |(key, value): &(&str, &Value<'_>)| {
             !found.get(key).is_some_and(|found| self.matcher.equal(value, found))
         };
@@ -222,7 +223,8 @@ impl Evaluator for Correctness {
             });
             let mut words = Explanation::plain(format!("{tool}: "));
             if let Some(actual) = nearest {
-                let (matcher, expected) = (&self.matcher, &self.expected);
+                let matcher = &self.matcher;
+                let expected = &self.expected;
                 words.append(&argument_words(matcher, expected, actual, "match_mode: subset"));
             }
             words

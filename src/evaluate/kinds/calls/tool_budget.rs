@@ -256,7 +256,8 @@ fn answer(limits: &[Limit], want: Want) -> Outcome {
     let broken = || limits.iter().filter(|limit| limit.is_broken());
     let explain = || {
         let count = broken().count();
-        let (plural, of) = (if limits.len() == 1 { "limit" } else { "limits" }, limits.len());
+        let plural = if limits.len() == 1 { "limit" } else { "limits" };
+        let of = limits.len();
         if count == 0 {
             return Explanation::plain(format!("within {of} {plural}"));
         }

@@ -260,7 +260,8 @@ impl Evaluator for Loop {
                 format!("`{}` was called repeatedly, and its arguments are not recorded", call.name)
             });
         }
-        let (mut looping, mut loops) = (0, Vec::new());
+        let mut looping = 0;
+        let mut loops = Vec::new();
         self.find(&steps, |found| {
             let again = found.start + found.pattern..found.start + found.pattern * found.repeats;
             looping += again.map(|step| steps.get(step).len()).sum::<usize>();
@@ -282,7 +283,8 @@ impl Evaluator for Loop {
                 let mut words = Explanation::plain(text);
                 report::few(&mut words, &loops, |words, found| {
                     let pattern: Vec<_> = tools(found).take(PATTERN_CALLS_MAX).collect();
-                    let (pattern, times) = (pattern.join(", "), found.repeats);
+                    let pattern = pattern.join(", ");
+                    let times = found.repeats;
                     let most = self.settings.max_repeats;
                     // Writing to words cannot fail.
                     let _ = write!(

@@ -221,7 +221,8 @@ impl Recovery {
         let least = retries[from..upto].iter().min();
         let mut found: Option<usize> = None;
         for (earlier, count) in failed[from..upto].iter().zip(&retries[from..upto]) {
-            let (one, other) = (&run.calls[*earlier], &run.calls[index]);
+            let one = &run.calls[*earlier];
+            let other = &run.calls[index];
             if found.is_none_or(|found| *count < found)
                 && one.name == other.name
                 && self.is_same(one, other) == Some(true)

@@ -303,7 +303,8 @@ impl Evaluator for ToolTrajectory {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let (Criteria { tool_calls, turns }, effort) = (&self.criteria, &trajectory.effort);
+        let Criteria { tool_calls, turns } = &self.criteria;
+        let effort = &trajectory.effort;
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
             return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }
@@ -331,7 +332,8 @@ impl ToolTrajectory {
             Ok(matched) => matched,
             Err(error) => return expected_calls::too_large(error, want),
         };
-        let (a, e) = (actual.len(), expected.len());
+        let a = actual.len();
+        let e = expected.len();
         report::scored(
             self.score(&matched, a, e),
             want,

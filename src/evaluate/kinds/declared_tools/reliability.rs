@@ -127,7 +127,8 @@ impl<S: Send + Sync> Evaluator for Reliability<S> {
 
     /// The share of rules that each tool keeps, and its mean over the tools.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let (rules, limits) = (self.wanted.rules, &self.limits);
+        let rules = self.wanted.rules;
+        let limits = &self.limits;
         let tools = self.definitions.of(trajectory);
         if tools.all.is_empty() {
             return self.without_tools(want);

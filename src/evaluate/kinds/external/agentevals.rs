@@ -43,7 +43,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         ..Facts::default()
     };
     let body = Box::new(move |trajectory: &crate::model::Trajectory<'_>, threshold| {
-        let (config, expected) = (&config, &expected);
+        let config = &config;
+        let expected = &expected;
         let settings = InputSettings { threshold, config, expected };
         ExternalBody::Invocations(input(trajectory, &settings))
     });

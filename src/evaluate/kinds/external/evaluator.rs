@@ -35,7 +35,8 @@ impl Evaluator for ExternalEvaluator {
         if let Some(outcome) = too_large(trajectory) {
             return Some(Inquired::Known(Conclusion::of(outcome)));
         }
-        let (plan, body) = (Arc::clone(&self.plan), (self.body)(trajectory, threshold));
+        let plan = Arc::clone(&self.plan);
+        let body = (self.body)(trajectory, threshold);
         Some(Inquired::External(ExternalInquiry { plan, body, want }))
     }
 

@@ -125,7 +125,8 @@ impl ProcessSettings {
                 return Err(error.with_help(help).at(place(node, "command")));
             }
         };
-        let (env, spares) = (self.env.clone(), self.spares);
+        let env = self.env.clone();
+        let spares = self.spares;
         Ok(ExternalPlan {
             timeout: self.timeout.0,
             concurrency: self.concurrency,
@@ -361,7 +362,8 @@ mod tests {
         check(r#"{"path":"a.py","command":["sh"]}"#, None, "`command` and `path` exclude");
         check("{}", None, "`command` is missing (write `command: [python3, check.py]`");
         check(r#"{"path":"a.py","timeout":"0s"}"#, None, "`timeout` must be above zero");
-        let (grpc, http) = (Some(RemoteProtocol::Grpc), Some(RemoteProtocol::Http));
+        let grpc = Some(RemoteProtocol::Grpc);
+        let http = Some(RemoteProtocol::Http);
         check(r#"{"endpoint":"http://127.0.0.1:1"}"#, grpc, "8 at once");
         check(r#"{"endpoint":"unix:/run/e.sock"}"#, grpc, "8 at once");
         check(r#"{"endpoint":"unix:/run/e.sock"}"#, http, "endpoint `unix:/run/e.sock` is not");

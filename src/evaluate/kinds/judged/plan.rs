@@ -189,7 +189,8 @@ mod tests {
 
     /// What is read of a model that said this at a time, before a call at 10.
     fn check_reasoning(source: &PlanSource, end_ns: u64, key: &'static str, said: &str) -> String {
-        let (span_id, start_ns) = (SpanId([1; 8]), 1);
+        let span_id = SpanId([1; 8]);
+        let start_ns = 1;
         let attributes = vec![(key, AnyValue::String(said))];
         let span = KeptSpan { span_id, start_ns, end_ns, attributes };
         let call = ToolCall { name: "search".into(), start_ns: 10, ..ToolCall::default() };

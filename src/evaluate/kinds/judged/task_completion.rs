@@ -130,9 +130,10 @@ impl TaskCompletion {
         let item = |task: &String| QuestionItem::new(format!("Task: {}", quoted(task)));
         let constraints = self.0.criteria.constraints.iter().map(|kept| quoted(kept));
         let constraints: Vec<String> = constraints.collect();
-        let guidance = match constraints.is_empty() {
-            true => String::new(),
-            false => format!("Constraints: {}", constraints.join(", ")),
+        let guidance = if constraints.is_empty() {
+            String::new()
+        } else {
+            format!("Constraints: {}", constraints.join(", "))
         };
         Question {
             record,

@@ -44,10 +44,12 @@ impl JudgedKind for ResponseHandling {
         let calls = record.calls.iter().zip(&run.trajectory.tool_calls).enumerate();
         let items = calls.filter_map(|(place, (recorded, call))| {
             let line = record.lines.get(recorded.result?)?;
-            let (seq, is_error) = (line.seq, call.status == CallStatus::Error);
-            let statement = match is_error {
-                true => format!("The error at seq {seq} was met sensibly."),
-                false => format!("The result at seq {seq} was read rightly."),
+            let seq = line.seq;
+            let is_error = call.status == CallStatus::Error;
+            let statement = if is_error {
+                format!("The error at seq {seq} was met sensibly.")
+            } else {
+                format!("The result at seq {seq} was read rightly.")
             };
             // Nobody can tell how a result was read that nobody knows.
             let is_unknown = line.content.value().is_none() && !is_error;

@@ -93,7 +93,8 @@ impl JudgedKind for TopicAdherence {
                 QuestionItem::new(format!("The request at seq {seq} was answered.")),
             ]
         });
-        let (items, form) = (items.collect(), ReplyForm::Items);
+        let items = items.collect();
+        let form = ReplyForm::Items;
         Ok(Question { record, guidance, items, form, scoring: Scoring::Topics(self.0.mode) })
     }
 }

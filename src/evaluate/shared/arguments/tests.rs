@@ -10,7 +10,8 @@ fn matcher(mode: ArgumentMode) -> ArgumentMatcher {
 }
 
 fn check(matcher: &ArgumentMatcher, expected: &str, actual: &str, matches: bool) {
-    let (a, b) = (json::parse(expected).unwrap(), json::parse(actual).unwrap());
+    let a = json::parse(expected).unwrap();
+    let b = json::parse(actual).unwrap();
     assert_eq!(matcher.matches(&a, &b), matches, "{expected} against {actual}");
     if matches && matcher.is_symmetric() {
         let build = hashbrown::DefaultHashBuilder::default();
@@ -21,7 +22,8 @@ fn check(matcher: &ArgumentMatcher, expected: &str, actual: &str, matches: bool)
 #[test]
 fn modes_compare_keys_at_the_top_only() {
     use ArgumentMode::{Exact, Ignore, Subset, Superset};
-    let (one, two) = (r#"{"a":1}"#, r#"{"b":2,"a":1.0}"#);
+    let one = r#"{"a":1}"#;
+    let two = r#"{"b":2,"a":1.0}"#;
     for (mode, forth, back) in [
         (Exact, false, false),
         (Subset, true, false),
@@ -118,7 +120,8 @@ proptest! {
     fn matching_is_value_equality_and_hashes_agree(a in value(), b in value()) {
         let matcher = ArgumentMatcher::default();
         let build = hashbrown::DefaultHashBuilder::default();
-        let (a, b) = (Value::List(vec![a]), Value::List(vec![b]));
+        let a = Value::List(vec![a]);
+        let b = Value::List(vec![b]);
         prop_assert_eq!(matcher.matches(&a, &b), a == b);
         if a == b {
             prop_assert_eq!(matcher.hash(&a, &build), matcher.hash(&b, &build));

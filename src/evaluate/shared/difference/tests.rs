@@ -15,7 +15,8 @@ fn expected(calls: &[(&str, &str)]) -> Vec<ExpectedCall> {
 }
 
 fn check(wanted: &[(&str, &str)], made: &[(&str, &str)], counted: CountedDifferences, words: &str) {
-    let (wanted, actual) = (expected(wanted), expected(made));
+    let wanted = expected(wanted);
+    let actual = expected(made);
     let calls: Vec<ToolCall<'_>> = actual
         .into_iter()
         .map(|call| ToolCall {
@@ -33,7 +34,8 @@ fn check(wanted: &[(&str, &str)], made: &[(&str, &str)], counted: CountedDiffere
 
 #[test]
 fn each_difference_is_named_with_its_place() {
-    let (find, pay) = (("find", r#"{"id": 1}"#), ("pay", r#"{"amount": 30}"#));
+    let find = ("find", r#"{"id": 1}"#);
+    let pay = ("pay", r#"{"amount": 30}"#);
     check(&[find, pay], &[find, pay], IN_ORDER, "");
     check(&[find, pay], &[pay, find], IN_ORDER, "find came as call 2, expected at place 1");
     check(&[find, pay], &[find], IN_ORDER, "pay was not called");
@@ -53,7 +55,8 @@ fn each_difference_is_named_with_its_place() {
 
 #[test]
 fn differences_that_do_not_count_are_not_told() {
-    let (find, pay) = (("find", "{}"), ("pay", "{}"));
+    let find = ("find", "{}");
+    let pay = ("pay", "{}");
     check(&[find], &[find, pay], CountedDifferences { extra: false, ..IN_ORDER }, "");
     check(&[find, pay], &[find], CountedDifferences { missing: false, ..IN_ORDER }, "");
     check(&[find, pay], &[pay, find], CountedDifferences { order: false, ..IN_ORDER }, "");

@@ -58,7 +58,8 @@ pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
     for step in &difference.steps {
         match *step {
             Step::Differs { expected, actual } => {
-                let (wanted, made) = (&difference.expected[expected], difference.actual[actual]);
+                let wanted = &difference.expected[expected];
+                let made = difference.actual[actual];
                 if let Some(words) = told.next() {
                     let _ = write!(words, "{} (call {}): ", wanted.name, actual + 1);
                     words.append(&of_arguments(
@@ -72,7 +73,8 @@ pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
             Step::Moved { expected, actual } => {
                 if let Some(words) = told.next() {
                     let name = &difference.expected[expected].name;
-                    let (call, place) = (actual + 1, expected + 1);
+                    let call = actual + 1;
+                    let place = expected + 1;
                     let _ = write!(words, "{name} came as call {call}, expected at place {place}");
                 }
             }
@@ -113,7 +115,8 @@ fn counts(difference: &Difference<'_, '_>, told: &mut Told) {
         let _ = match (expected, actual) {
             (0, _) => {
                 let calls: Vec<String> = places.iter().map(usize::to_string).collect();
-                let (noun, calls) = (if *actual == 1 { "call" } else { "calls" }, calls.join(", "));
+                let noun = if *actual == 1 { "call" } else { "calls" };
+                let calls = calls.join(", ");
                 let more = if *actual > places.len() { " and more" } else { "" };
                 write!(words, "{name} was not expected ({noun} {calls}{more})")
             }
@@ -143,7 +146,8 @@ pub(super) fn of_arguments(
     let (Some(expected), Some(actual)) = (entries(expected), entries(actual)) else {
         return Explanation::plain("the arguments are no object");
     };
-    let (found, wanted) = (actual.by_key(), expected.by_key());
+    let found = actual.by_key();
+    let wanted = expected.by_key();
     for (key, value) in expected.iter() {
         let what = match found.get(key) {
             None if matcher.mode != ArgumentMode::Superset => "is missing",

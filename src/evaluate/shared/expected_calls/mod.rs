@@ -276,21 +276,23 @@ impl<'c, 'a> Comparison<'c, 'a> {
         let groups = is_grouped.then(|| grouped::ranges(actual));
         effort.spend((expected.len() + actual.len()) * STEPS_PER_CALL);
         let pairs = expected.len().saturating_mul(actual.len());
-        let by = match matcher.is_symmetric() {
-            _ if pairs <= COMPARED_MAX => ComparedBy::Themselves,
-            true => ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual)),
-            false => {
-                let weights = expected.iter().map(weight).collect();
-                ComparedBy::Names(CallNumbers::of_names(expected, actual), weights)
-            }
+        let by = if pairs <= COMPARED_MAX {
+            ComparedBy::Themselves
+        } else if matcher.is_symmetric() {
+            ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual))
+        } else {
+            let weights = expected.iter().map(weight).collect();
+            ComparedBy::Names(CallNumbers::of_names(expected, actual), weights)
         };
         Self { matcher, expected, actual, groups, by, effort }
     }
 
     /// Whether the actual call is the expected one.
     pub fn same(&self, expected: usize, actual: usize) -> bool {
-        let (wanted, made) = (expected, actual);
-        let (expected, actual) = (&self.expected[wanted], self.actual[made]);
+        let wanted = expected;
+        let made = actual;
+        let expected = &self.expected[wanted];
+        let actual = self.actual[made];
         let has_name = match &self.by {
             ComparedBy::Themselves => expected.name == actual.name,
             ComparedBy::Calls(numbers) => return numbers.are_same(wanted, made),
@@ -334,7 +336,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if let Some(pairs) = self.pairs_by_number() {
             return Ok(pairs);
         }
-        let (expected, actual) = (self.expected.len(), self.actual.len());
+        let expected = self.expected.len();
+        let actual = self.actual.len();
         Ok(pairing::pairs(expected, actual, |e, a| self.same(e, a))?)
     }
 
@@ -398,13 +401,15 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if let Some(groups) = &self.groups {
             return Ok(self.grouped(groups).length()?);
         }
-        let (a, e) = (self.actual.len(), self.expected.len());
+        let a = self.actual.len();
+        let e = self.expected.len();
         Ok(order::length_where(a, e, self.questions_max(), |a, e| self.same(e, a))?)
     }
 
     /// Whether the actual calls are the expected ones, one by one.
     pub fn is_exact(&self) -> Result<bool, TooLarge> {
-        let (a, e) = (self.actual.len(), self.expected.len());
+        let a = self.actual.len();
+        let e = self.expected.len();
         match &self.groups {
             _ if a != e => Ok(false),
             Some(groups) => Ok(self.grouped(groups).exact()?),
@@ -415,7 +420,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// How many expected calls are the same as some actual one, and how many actual ones as some
     /// expected one; each may serve many.
     pub fn members(&self) -> Result<(usize, usize), TooLarge> {
-        let (e, a) = (self.expected.len(), self.actual.len());
+        let e = self.expected.len();
+        let a = self.actual.len();
         if let Some(CallNumbers { expected, actual }) = self.numbers() {
             return Ok((
                 CallNumbers::members(expected, actual),

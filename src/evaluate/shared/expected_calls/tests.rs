@@ -36,7 +36,8 @@ proptest! {
     #[test]
     fn numbered_calls_compare_as_the_calls_do(e in calls(), a in calls()) {
         let matcher = CallMatcher::default();
-        let (e, a) = (expected(&e), actual(&a));
+        let e = expected(&e);
+        let a = actual(&a);
         let a: Vec<_> = a.iter().collect();
         let effort = Effort::default();
         let plain = Comparison::new(&matcher, &e, &a, &effort);
@@ -55,7 +56,8 @@ proptest! {
     #[test]
     fn order_of_the_calls_does_not_change_the_pairs(e in calls(), a in calls()) {
         let matcher = CallMatcher::default();
-        let (e, mut a) = (expected(&e), actual(&a));
+        let e = expected(&e);
+        let mut a = actual(&a);
         let pairs = |a: &[ToolCall<'_>]| {
             let a: Vec<_> = a.iter().collect();
             Comparison::new(&matcher, &e, &a, &Effort::default()).pairs()
@@ -71,7 +73,8 @@ fn ten_thousand_calls_are_compared_with_a_thousand() {
     let name = || "search".to_owned();
     let a: Vec<_> = (0..10_000).map(|n| (name(), n)).collect();
     let e: Vec<_> = (0..1000).map(|n| (name(), n * 7)).collect();
-    let (e, a) = (expected(&e), actual(&a));
+    let e = expected(&e);
+    let a = actual(&a);
     let a: Vec<_> = a.iter().collect();
     let matcher = CallMatcher::default();
     let effort = Effort::default();

@@ -234,7 +234,8 @@ impl FailureRules {
             Value::Map(map) => self.field_failed(map),
             Value::String(text) if self.may_hold_field(text) => {
                 // Of a repeated key the last counts.
-                let (mut error, mut is_error) = (false, false);
+                let mut error = false;
+                let mut is_error = false;
                 fields::walk(text, |key, value| match key {
                     "error" => error = value != "null",
                     "isError" => is_error = value == "true",

@@ -108,9 +108,11 @@ pub(in crate::evaluate) fn length_where(
 ) -> Result<usize, TableTooLarge> {
     // A match at either end belongs to some longest common subsequence.
     let head = (0..a.min(b)).take_while(|&i| same(i, i)).count();
-    let (a_rest, b_rest) = (a - head, b - head);
+    let a_rest = a - head;
+    let b_rest = b - head;
     let tail = (1..=a_rest.min(b_rest)).take_while(|&i| same(a - i, b - i)).count();
-    let (rows, columns) = (a_rest - tail, b_rest - tail);
+    let rows = a_rest - tail;
+    let columns = b_rest - tail;
     if rows == 0 || columns == 0 {
         return Ok(head + tail);
     }
@@ -165,7 +167,8 @@ impl<'m> OrderTable<'m> {
     /// The expected positions of one longest common subsequence, in order: from the ends back,
     /// a match is taken; else a call is dropped if that keeps more than dropping an expected one.
     pub(in crate::evaluate) fn walk_back(&self) -> Vec<usize> {
-        let (mut call, mut position) = (self.calls.len(), self.expected);
+        let mut call = self.calls.len();
+        let mut position = self.expected;
         let mut found = Vec::new();
         while call > 0 && position > 0 {
             let at = position - 1;
@@ -194,7 +197,8 @@ mod tests {
 
     /// The textbook table, and the same way back through it.
     fn naive(calls: &[&str], expected: &[&str]) -> (usize, Vec<usize>) {
-        let (m, n) = (calls.len(), expected.len());
+        let m = calls.len();
+        let n = expected.len();
         let mut table = vec![vec![0; n + 1]; m + 1];
         for i in 1..=m {
             for j in 1..=n {
@@ -205,7 +209,8 @@ mod tests {
                 };
             }
         }
-        let (mut i, mut j) = (m, n);
+        let mut i = m;
+        let mut j = n;
         let mut found = Vec::new();
         while i > 0 && j > 0 {
             if calls[i - 1] == expected[j - 1] {
@@ -272,7 +277,8 @@ mod tests {
                 prop::collection::vec(prop::collection::vec(any::<bool>(), columns), 0..6)
             }),
         ) {
-            let (rows, columns) = (relation.len(), relation.first().map_or(0, Vec::len));
+            let rows = relation.len();
+            let columns = relation.first().map_or(0, Vec::len);
             let same = |i: usize, j: usize| relation[i][j];
             let found = length_where(rows, columns, CELLS_MAX, same);
             prop_assert_eq!(found, Ok(tried(rows, columns, &same)));
@@ -280,7 +286,8 @@ mod tests {
 
         #[test]
         fn order_of_the_two_does_not_count(a in "[abc]{0,9}", b in "[abc]{0,9}") {
-            let (a, b) = (a.as_bytes(), b.as_bytes());
+            let a = a.as_bytes();
+            let b = b.as_bytes();
             let forth = length_where(a.len(), b.len(), CELLS_MAX, |i, j| a[i] == b[j]);
             let back = length_where(b.len(), a.len(), CELLS_MAX, |i, j| b[i] == a[j]);
             prop_assert_eq!(forth, back);

@@ -42,7 +42,8 @@ impl<'g> Few<'g> {
             return None;
         }
         let mut partners = SmallVec::new();
-        let (mut taken, mut from) = (0_u128, 0);
+        let mut taken = 0_u128;
+        let mut from = 0;
         for (index, group) in self.group_of.iter().enumerate() {
             // Calls behind the last one taken come first: a run that did what was expected did it
             // in order, so the first try nearly always fits. `checked_shl`, as a shift by all 128
@@ -64,7 +65,9 @@ impl<'g> Few<'g> {
         let mut unknown: SmallVec<[u128; 4]> = SmallVec::new();
         let mut taken = 0_u128;
         for (index, group) in self.group_of.iter().enumerate() {
-            let (mut partner, mut fits, mut may_fit) = (None, false, 0);
+            let mut partner = None;
+            let mut fits = false;
+            let mut may_fit = 0;
             for at in bits(self.calls[*group]) {
                 match fit(index, at) {
                     Fit::Yes if taken >> at & 1 == 0 => {

@@ -169,7 +169,8 @@ mod tests {
     proptest! {
         #[test]
         fn as_heavy_as_the_best_order_inside_the_groups((sizes, worths) in cases()) {
-            let (groups, expected) = (groups_of(&sizes), worths[0].len());
+            let groups = groups_of(&sizes);
+            let expected = worths[0].len();
             let found = in_order(expected, &groups, &Effort::default(), |i, j| worths[j][i]);
             let weight = |calls: &Vec<usize>| {
                 order::weight(expected, calls.len(), |i, j| worths[calls[j]][i])

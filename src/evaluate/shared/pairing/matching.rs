@@ -84,7 +84,8 @@ where
     (0..search.rows.len()).try_for_each(|at| search.ask_rest(at))?;
     let waiting = search.take_free()?;
     search.serve_waiting(waiting)?;
-    let (certain, partners) = (search.served(), search.left.iter().copied().collect());
+    let certain = search.served();
+    let partners = search.left.iter().copied().collect();
     let mut is_any_unknown = false;
     for row in &mut search.rows {
         is_any_unknown |= !row.unknown.is_empty();

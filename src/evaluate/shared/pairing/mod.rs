@@ -130,7 +130,8 @@ impl Hashes {
         if expected.len().saturating_mul(actual.len()) <= HASHLESS_MAX {
             return Self::default();
         }
-        let (matcher, build) = (ArgumentMatcher::default(), DefaultHashBuilder::default());
+        let matcher = ArgumentMatcher::default();
+        let build = DefaultHashBuilder::default();
         let hash = |value| matcher.hash(value, &build);
         let expected = expected.map(hash).collect();
         Self { expected, actual: actual.map(|value| value.map(hash)).collect() }

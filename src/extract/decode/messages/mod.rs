@@ -332,7 +332,8 @@ impl<'a> Messages<'a> {
         let mut take = |keys: &[&str]| {
             take_text(map, keys).or_else(|| call.as_mut().and_then(|call| take_text(call, keys)))
         };
-        let (id, name) = (take(&ids), take(&NAMES));
+        let id = take(&ids);
+        let name = take(&NAMES);
         let value = ["response", "result", "output", "content", "outputs"]
             .into_iter()
             .find_map(|key| map.remove(key))
@@ -349,7 +350,8 @@ impl<'a> Messages<'a> {
         value: Value<'a>,
         is_error: bool,
     ) {
-        let (calls, waiting) = (&self.calls, &mut self.waiting);
+        let calls = &self.calls;
+        let waiting = &mut self.waiting;
         let mut call = waiting.call_of(calls, id.as_deref(), name.as_deref());
         if call.is_none() && id.is_none() {
             call = waiting.call_of(calls, None, None);

@@ -193,7 +193,8 @@ impl<'a> SpanReader<'_, 'a> {
         let content = view.content ^ self.scope;
         sink.record(trace_id, |arena, extracted| {
             let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
-            let (keep, kind) = (&retention.keep, retention.kind);
+            let keep = &retention.keep;
+            let kind = retention.kind;
             arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
             let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {

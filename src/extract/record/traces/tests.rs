@@ -331,7 +331,8 @@ proptest! {
         ),
     ) {
         let table = &EVERYTHING;
-        let (mut cache, mut shards) = (ExtractionCache::default(), [SpanBatch::default()]);
+        let mut cache = ExtractionCache::default();
+        let mut shards = [SpanBatch::default()];
         for (is_root, attributes) in spans {
             let attributes = attributes.into_iter();
             let attributes = attributes.map(|(key, value)| text(KEYS[key], VALUES[value]));

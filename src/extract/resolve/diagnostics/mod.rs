@@ -312,7 +312,8 @@ impl fmt::Display for TraceExplanation {
         }
         for CallInMessage { span_id, name, id, outcome, joined_to } in &self.messages {
             let id = id.as_deref().unwrap_or("without id");
-            let (name, id) = (visible::line(name), visible::line(id));
+            let name = visible::line(name);
+            let id = visible::line(id);
             let to = joined_to.map_or_else(String::new, |span| format!(", {span}"));
             writeln!(f, "  message on span {span_id}: {name} {id}: {outcome}{to}")?;
         }

@@ -69,8 +69,10 @@ impl<'a> Together<'a> {
         let groups = groups(&calls, &places, &nest, &mut sets);
         let mut order: Vec<u32> = (0..calls.len() as u32).collect();
         order.sort_by(|one, other| {
-            let (one_at, other_at) = (*one as usize, *other as usize);
-            let (one, other) = (&calls[one_at], &calls[other_at]);
+            let one_at = *one as usize;
+            let other_at = *other as usize;
+            let one = &calls[one_at];
+            let other = &calls[other_at];
             let end = |call: &ToolCall<'_>| call.end_ns.wrapping_sub(1);
             groups[one_at]
                 .cmp(&groups[other_at])
@@ -80,7 +82,8 @@ impl<'a> Together<'a> {
                 .then_with(|| one.name.cmp(&other.name))
                 .then_with(|| one.span_id.cmp(&other.span_id))
         });
-        let (mut number, mut last) = (0, None);
+        let mut number = 0;
+        let mut last = None;
         for &at in &order {
             let group = Some(groups[at as usize]);
             number += u32::from(last != group);

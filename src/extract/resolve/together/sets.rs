@@ -22,7 +22,8 @@ impl Sets {
 
     /// Makes the sets of two numbers one.
     pub(super) fn join(&mut self, one: u32, other: u32) {
-        let (one, other) = (self.of(one), self.of(other));
+        let one = self.of(one);
+        let other = self.of(other);
         self.above[one.max(other) as usize] = one.min(other);
     }
 

@@ -114,7 +114,8 @@ impl Runs {
         }
         let on_spans = calls.iter().zip(places).filter(|(call, _)| call.origin == Origin::Span);
         let on_spans: Vec<u32> = on_spans.map(|(_, place)| place.span).collect();
-        let (has_model, has_call) = (around(tree, models), around(tree, &on_spans));
+        let has_model = around(tree, models);
+        let has_call = around(tree, &on_spans);
         let agent = |span: u32| gathered.agent_named_at(agents.get(span as usize).copied()?);
         let begins = |span: u32| {
             let parent = tree.get(span).map_or(NONE, |span| span.parent);

@@ -319,7 +319,8 @@ impl<'a> SpanCall<'a> {
 
     /// Takes from a part of the same call what this one lacks.
     pub(super) fn fill_from(&mut self, part: &mut Self) {
-        let (own, other) = (&mut self.call, &mut part.call);
+        let own = &mut self.call;
+        let other = &mut part.call;
         if own.id.is_none() && other.id.is_some() {
             own.id = other.id.take();
             self.sources.id = part.sources.id;

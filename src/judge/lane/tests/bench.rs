@@ -77,7 +77,8 @@ impl Inquiry for OneStatement {
 
     fn conclude(&self, _: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
         let count = |answer| votes.iter().filter(|vote| vote.items[0].answer == answer).count();
-        let (yes, no) = (count(JudgeAnswer::Yes), count(JudgeAnswer::No));
+        let yes = count(JudgeAnswer::Yes);
+        let no = count(JudgeAnswer::No);
         let most = yes.max(no).max(votes.len() - yes - no);
         let is_unsure = yes == no || most == votes.len() - yes - no;
         let outcome = if is_unsure {
@@ -101,7 +102,8 @@ impl Inquiry for OneStatement {
 }
 
 pub(super) fn score(value: f64) -> Outcome {
-    let (explanation, details) = (Explanation::default(), Value::Null);
+    let explanation = Explanation::default();
+    let details = Value::Null;
     Outcome::Scored(Score { value, explanation, details, label: None })
 }
 
@@ -169,8 +171,11 @@ impl Bench {
         let judges: BTreeMap<String, JudgeSettings> =
             serde_json::from_value(judges).expect("judges");
         let core = LaneCore::new(judges.into_iter().collect(), LIMITS, MarkKey([7; 32]));
-        let (emitted, counts, asked_at) = (Vec::new(), Vec::new(), Vec::new());
-        let (cost_nano, waited_ms) = (0, Vec::new());
+        let emitted = Vec::new();
+        let counts = Vec::new();
+        let asked_at = Vec::new();
+        let cost_nano = 0;
+        let waited_ms = Vec::new();
         let load = JudgingSettings::default().room();
         let now_ms = 1_000_000;
         Self { core, load, now_ms, emitted, counts, cost_nano, waited_ms, asked_at }

@@ -242,7 +242,8 @@ fn a_budget_is_kept_and_spread_over_the_hour_and_every_skip_has_its_reason() {
         "price": {"input": 500.0, "output": 0.0}, "max_tokens": 1});
     let mut bench = Bench::new(with(budget));
     // Each costs half a cent: ten dollars an hour are 2,000 of them.
-    let (start, step_ms) = (bench.now_ms, 1_800);
+    let start = bench.now_ms;
+    let step_ms = 1_800;
     let mut by_quarter = [0u64; 4];
     for n in 0..2_000 {
         bench.now_ms = start + n * step_ms;

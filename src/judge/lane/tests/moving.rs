@@ -35,7 +35,8 @@ fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str])
     let mut inquiry = asked(1, 0, plan(votes));
     inquiry.inquiry = Arc::new(OneStatement { text: "it".into(), windows: 2, is_injected: true });
     bench.arrive(inquiry);
-    let (mut log, mut of_small) = (Vec::new(), 0);
+    let mut log = Vec::new();
+    let mut of_small = 0;
     bench.run(5, |judge, text, _| {
         let window = text.trim_start_matches("it window ");
         if judge == LARGE {

@@ -69,7 +69,8 @@ fn another_judge_makes_a_noisy_one_as_good_as_the_formula_says() {
                 _ => reply("yes"),
             }
         });
-        let (found, expected) = (errors(&bench), (1.0 - q) * p + q * e);
+        let found = errors(&bench);
+        let expected = (1.0 - q) * p + q * e;
         assert!((found - expected).abs() < 0.03, "{q} {p} {e}: {found} and not {expected}");
         let used = bench.emitted.iter().filter_map(|it| it.judge.as_deref());
         let escalated = used.filter(|it| it.escalated).count() as f64 / INQUIRIES as f64;

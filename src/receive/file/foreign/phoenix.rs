@@ -13,7 +13,8 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
         let nested = value.get("context").and_then(|context| text(context, key));
         nested.or_else(|| text(value, &format!("context.{key}")))
     };
-    let (trace_id, span_id) = (context("trace_id")?, context("span_id")?);
+    let trace_id = context("trace_id")?;
+    let span_id = context("span_id")?;
     let mut attributes = attributes(value.as_object()?);
     let has_kind = attributes.iter().any(|(key, _)| key == KIND);
     if let Some(kind) = text(value, "span_kind").filter(|_| !has_kind) {

@@ -101,7 +101,8 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
     let mut groups = CriteriaGroups::default();
     criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
-    let (strict, subset) = (settings.strict, settings.subset);
+    let strict = settings.strict;
+    let subset = settings.subset;
     let expected = criteria.tool_calls;
     let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
     Ok(Box::new(ToolCallArgs { strict, subset, expected, groups, weights }))
@@ -154,7 +155,8 @@ impl ToolCallArgs {
             });
             move |at: usize, call: u32| {
                 let call = call as usize;
-                let (expected, weight) = (&self.expected[at].args.0, self.weights[at]);
+                let expected = &self.expected[at].args.0;
+                let weight = self.weights[at];
                 let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
                 let arguments = calls[call].arguments.value().and_then(Value::as_map);
                 let entries = arguments.map_or(0, Map::len);
@@ -207,7 +209,8 @@ impl ToolCallArgs {
             if !call.arguments.is_recorded() {
                 return words.push("the arguments are not recorded");
             }
-            let (wanted, made) = (&expected.args.0, arguments_of(call));
+            let wanted = &expected.args.0;
+            let made = arguments_of(call);
             words.append(&argument_words(&matcher, wanted, made, "subset: true"));
         });
         words

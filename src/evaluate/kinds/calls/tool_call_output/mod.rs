@@ -184,7 +184,8 @@ impl ToolCallOutput {
             let expected = self.expected.iter().map(|expected| &expected.read);
             let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
             move |at: usize, call: u32| {
-                let (expected, call) = (&self.expected[at], call as usize);
+                let expected = &self.expected[at];
+                let call = call as usize;
                 let differs = hashes.differ(at, call);
                 let is_within = effort.spend(if differs { 1 } else { 1 + expected.weight });
                 if is_within && !differs { results.fit(expected, call) } else { Fit::No }

@@ -26,7 +26,8 @@ impl Graded {
         (expected, actual): (usize, usize),
     ) -> f64 {
         let weight = weights[expected];
-        let (expected, actual) = (&comparison.expected[expected], comparison.actual[actual]);
+        let expected = &comparison.expected[expected];
+        let actual = comparison.actual[actual];
         if expected.name != actual.name || !comparison.spend(weight, actual) {
             return 0.0;
         }
@@ -41,7 +42,8 @@ impl Graded {
         &self,
         comparison: &Comparison<'_, '_>,
     ) -> Result<f64, expected_calls::TooLarge> {
-        let (expected, actual) = (comparison.expected, comparison.actual);
+        let expected = comparison.expected;
+        let actual = comparison.actual;
         if expected.is_empty() {
             return Ok(f64::from(u8::from(actual.is_empty())));
         }
@@ -73,7 +75,8 @@ impl Graded {
         &self,
         comparison: &Comparison<'_, '_>,
     ) -> Result<f64, expected_calls::TooLarge> {
-        let (expected, actual) = (comparison.expected, comparison.actual);
+        let expected = comparison.expected;
+        let actual = comparison.actual;
         if expected.is_empty() {
             return Ok(f64::from(u8::from(actual.is_empty())));
         }
@@ -91,7 +94,8 @@ impl Graded {
 /// The share of keys, of both sides together, that have equal values; objects below count in part.
 fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
     let empty = Map::new();
-    let (a, b) = (a.as_map().unwrap_or(&empty), b.as_map().unwrap_or(&empty));
+    let a = a.as_map().unwrap_or(&empty);
+    let b = b.as_map().unwrap_or(&empty);
     maps_similarity(a, b)
 }
 
@@ -113,7 +117,8 @@ fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
 /// Aligns the calls by name, in order, and gives each expected call the share of its arguments
 /// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
 pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
-    let (expected, actual) = (comparison.expected, comparison.actual);
+    let expected = comparison.expected;
+    let actual = comparison.actual;
     if let Some(groups) = comparison.groups() {
         let scores = parameters_of_groups(comparison, groups)?;
         return Ok(report::total(scores) / expected.len() as f64);
@@ -137,7 +142,8 @@ fn parameters_of_groups(
     comparison: &Comparison<'_, '_>,
     groups: &[Range<usize>],
 ) -> Result<Vec<f64>, expected_calls::TooLarge> {
-    let (expected, actual) = (comparison.expected, comparison.actual);
+    let expected = comparison.expected;
+    let actual = comparison.actual;
     expected_calls::check_questions(expected.len(), actual.len())?;
     let mut taken = vec![false; actual.len()];
     let mut takers: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
@@ -172,7 +178,8 @@ fn parameters_of_groups(
 
 /// The share of an expected call's arguments that an actual one was given.
 fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
-    let (equal, empty) = (ArgumentMatcher::default(), Map::new());
+    let equal = ArgumentMatcher::default();
+    let empty = Map::new();
     match expected.arguments.as_map() {
         None => 1.0,
         Some(wanted) if wanted.is_empty() => 1.0,

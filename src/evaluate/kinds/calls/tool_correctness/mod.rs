@@ -121,7 +121,8 @@ fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
 
 impl ToolCorrectness {
     fn score(&self, comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
-        let (expected, actual) = (comparison.expected.len(), comparison.actual.len());
+        let expected = comparison.expected.len();
+        let actual = comparison.actual.len();
         let value = match self.mode {
             CorrectnessMatchMode::NamesOnly => names_f1(comparison),
             CorrectnessMatchMode::NamesAndOrder => names_in_order(comparison)?,
@@ -231,7 +232,8 @@ fn names_f1(comparison: &Comparison<'_, '_>) -> f64 {
 }
 
 fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
-    let (expected, actual) = (comparison.expected, comparison.actual);
+    let expected = comparison.expected;
+    let actual = comparison.actual;
     let longer = expected.len().max(actual.len());
     if longer == 0 {
         return Ok(1.0);
@@ -244,7 +246,8 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     };
     let e: Vec<usize> = expected.iter().map(|call| number(&*call.name)).collect();
     let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
-    let (questions_max, fits) = (order::CELLS_MAX, |i: usize, j: usize| a[i] == e[j]);
+    let questions_max = order::CELLS_MAX;
+    let fits = |i: usize, j: usize| a[i] == e[j];
     let common = match comparison.groups().map(<[_]>::to_vec) {
         Some(groups) => {
             let effort = comparison.effort();
@@ -260,7 +263,8 @@ fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::
     if let Some(pairs) = comparison.pairs_by_number() {
         return Ok(pairs);
     }
-    let (e, a) = (comparison.expected.len(), comparison.actual.len());
+    let e = comparison.expected.len();
+    let a = comparison.actual.len();
     expected_calls::check_questions(e, a)?;
     let mut used = vec![false; e];
     if let Some(groups) = comparison.groups() {
@@ -316,7 +320,8 @@ impl Evaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let (Criteria { tool_calls, turns }, effort) = (&self.criteria, &trajectory.effort);
+        let Criteria { tool_calls, turns } = &self.criteria;
+        let effort = &trajectory.effort;
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
             return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }

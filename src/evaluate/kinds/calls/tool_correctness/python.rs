@@ -15,7 +15,8 @@ pub(super) fn accuracy(
     comparison: &Comparison<'_, '_>,
     strict_order: bool,
 ) -> Result<f64, TooLarge> {
-    let (expected, actual) = (comparison.expected, comparison.actual);
+    let expected = comparison.expected;
+    let actual = comparison.actual;
     let mut expected: Vec<_> = expected.iter().map(|call| (&*call.name, &call.arguments)).collect();
     let mut actual: Vec<_> = actual.iter().map(|call| (&*call.name, arguments_of(call))).collect();
     if expected.is_empty() || actual.is_empty() {

@@ -192,7 +192,8 @@ impl ToolEfficiency {
         earlier: usize,
         later: usize,
     ) -> Result<bool, Obstacle> {
-        let (first, second) = (self.arguments(calls, earlier)?, self.arguments(calls, later)?);
+        let first = self.arguments(calls, earlier)?;
+        let second = self.arguments(calls, later)?;
         Ok(self.matcher().matches(first, second))
     }
 
@@ -290,7 +291,8 @@ impl ToolEfficiency {
 
     /// Counts the redundant calls; also lists them if somebody wants them.
     fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
-        let (mut count, mut found) = (0, Vec::new());
+        let mut count = 0;
+        let mut found = Vec::new();
         // The last call that repeats a distinct one: what a further repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {

@@ -72,7 +72,9 @@ proptest! {
         let evaluator = ToolEfficiency::new(Settings::default()).unwrap();
         let trajectory = Trajectory { tool_calls: calls, ..Default::default() };
         let calls = evaluator.listed(&trajectory);
-        let (mut scanned, mut grouped, mut searched) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scanned = Vec::new();
+        let mut grouped = Vec::new();
+        let mut searched = Vec::new();
         prop_assert!(evaluator.scan(&calls, |index, kept| scanned.push((index, kept))).is_ok());
         prop_assert!(evaluator.group(&calls, |index, kept| grouped.push((index, kept))).is_ok());
         prop_assert!(evaluator.search(&calls, |index, kept| searched.push((index, kept))).is_ok());

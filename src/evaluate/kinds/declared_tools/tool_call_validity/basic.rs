@@ -42,7 +42,8 @@ pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
         Some(Value::List(list)) => list.len(),
         _ => 0,
     };
-    let (given, declared) = (entries(Some(arguments)), schema.get("properties"));
+    let given = entries(Some(arguments));
+    let declared = schema.get("properties");
     let lists = declared.and_then(Value::as_map).into_iter().flat_map(Map::iter);
     let listed: usize = lists.take(given).map(|(_, property)| entries(property.get("enum"))).sum();
     let required = entries(schema.get("required"));

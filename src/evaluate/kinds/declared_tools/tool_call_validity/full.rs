@@ -185,9 +185,11 @@ mod tests {
     use crate::value::json;
 
     fn check(schema: &str, arguments: &str, found: &str) {
-        let (schema, arguments) = (json::parse(schema).unwrap(), json::parse(arguments).unwrap());
+        let schema = json::parse(schema).unwrap();
+        let arguments = json::parse(arguments).unwrap();
         let mut errors = Vec::new();
-        let (mut schemas, effort) = (SchemasByAddress::default(), Effort::default());
+        let mut schemas = SchemasByAddress::default();
+        let effort = Effort::default();
         let result = Validators::default().check(
             &schema,
             &arguments,

@@ -300,7 +300,8 @@ impl Validity {
                 report::no_tool_calls(want)
             };
         }
-        let (mut valid, mut judged) = (0, 0);
+        let mut valid = 0;
+        let mut judged = 0;
         for call in calls {
             match self.find(tools, call, work, &mut |_| {}) {
                 Ok(CallValidity::NotRecorded) => {}

@@ -40,7 +40,8 @@ impl<'c> Sum<'c> {
 impl Comparer {
     /// Judges the calls of the named tools.
     pub(super) fn evaluate_calls(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let (subject, effort) = (&self.subject, &trajectory.effort);
+        let subject = &self.subject;
+        let effort = &trajectory.effort;
         let mut sum = Sum::default();
         for call in trajectory.tool_calls.iter().filter(|call| subject.includes(call)) {
             let compared = match subject.content(call) {

@@ -141,7 +141,8 @@ fn resolve<'v>(output: &Value<'v>, path: &str) -> Result<Value<'v>, String> {
                 item.ok_or("Error: list index out of range")?
             }
             (PathStep::Index(digits), other) => {
-                let (digits, kind) = (digits.trim_start_matches('0'), kind(other));
+                let digits = digits.trim_start_matches('0');
+                let kind = kind(other);
                 let index = if digits.is_empty() { "0" } else { digits };
                 return Err(format!(
                     "Error: Cannot index into {kind} with integer index [{index}]"

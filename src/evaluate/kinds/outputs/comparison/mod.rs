@@ -183,7 +183,8 @@ impl Comparer {
                 return Ok(Compared { score: leaves.share(), details });
             }
             Method::Exact { case_sensitive, negated } => {
-                let (wanted, found) = (expected.to_text(), actual.to_text());
+                let wanted = expected.to_text();
+                let found = actual.to_text();
                 let is_text = |value: &PyValue<'_>| matches!(value, PyValue::Str(_));
                 let equal = if is_text(expected) || is_text(actual) {
                     fold(&wanted, case_sensitive) == fold(&found, case_sensitive)

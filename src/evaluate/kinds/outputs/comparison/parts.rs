@@ -67,7 +67,8 @@ impl Walk {
             }
             (V::List(items), V::List(found)) => {
                 if items.len() != found.len() {
-                    let (count, wanted) = (counted(found.len(), "item"), items.len());
+                    let count = counted(found.len(), "item");
+                    let wanted = items.len();
                     self.tell(&format!("has {count}, expected {wanted}"));
                 }
                 for (at, (item, found)) in items.iter().zip(found).enumerate() {
@@ -78,7 +79,8 @@ impl Walk {
             }
             (V::Str(expected), V::Str(actual)) => {
                 let points = |text: &PyStr<'_>| text.code_points().count();
-                let (count, length) = (points(expected), points(actual));
+                let count = points(expected);
+                let length = points(actual);
                 let both = expected.code_points().zip(actual.code_points());
                 let same = both.take_while(|(a, b)| a == b).count();
                 if self.take((count + length) / 16) && (same < count || same < length) {

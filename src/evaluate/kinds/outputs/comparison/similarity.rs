@@ -124,7 +124,8 @@ fn ratio(one: &Number, other: &Number) -> f64 {
             None => (number.as_f64(), 0),
         }
     };
-    let ((one, zeros), (other, other_zeros)) = (scaled(one), scaled(other));
+    let (one, zeros) = scaled(one);
+    let (other, other_zeros) = scaled(other);
     if one.is_infinite() {
         return one;
     }
@@ -148,9 +149,11 @@ fn strings(expected: &[u32], actual: &[u32], effort: &Effort) -> Option<f64> {
 
 fn levenshtein(a: &[u32], b: &[u32], effort: &Effort) -> Option<usize> {
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[head..], &b[head..]);
+    let a = &a[head..];
+    let b = &b[head..];
     let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
+    let a = &a[..a.len() - tail];
+    let b = &b[..b.len() - tail];
     take(effort, a.len().checked_mul(b.len())?)?;
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

@@ -160,8 +160,8 @@ fn phrases(rule: &str, list: &[String]) -> PackConfig {
         let words: Vec<String> = phrase.split_whitespace().map(regex::escape).collect();
         let edge =
             |c: Option<char>| if c.is_some_and(|c| c.is_ascii_alphanumeric()) { "\\b" } else { "" };
-        let (first, last) =
-            (edge(phrase.trim().chars().next()), edge(phrase.trim().chars().last()));
+        let first = edge(phrase.trim().chars().next());
+        let last = edge(phrase.trim().chars().last());
         DetectorConfig {
             rule: rule.to_owned(),
             kind: phrase.clone(),

@@ -31,7 +31,8 @@ pub(super) fn rules(bundle: Bundle, set: &Thresholds, target: TextTarget) -> Vec
 fn completeness(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     let wanted = set.min_output_length.or(set.min_length);
     let least = wanted.unwrap_or(50.0);
-    let (sentences, wanted_sentences) = (set.min_sentences.unwrap_or(2.0), set.min_sentences);
+    let sentences = set.min_sentences.unwrap_or(2.0);
+    let wanted_sentences = set.min_sentences;
     let empty = OutputRule::new("non_empty_output", 2.0, |s| {
         let passed = !words::is_invisible(s.text());
         Verdict::binary(passed, if passed { "not empty" } else { "nothing to see" }.into())

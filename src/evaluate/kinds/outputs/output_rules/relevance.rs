@@ -114,7 +114,8 @@ fn keyword_overlap(s: &RuleSubject<'_>, wanted: Option<f64>) -> Verdict {
     let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
-    let (asked, has) = (input.keys(), &s.reading.words().keys);
+    let asked = input.keys();
+    let has = &s.reading.words().keys;
     if asked.distinct.is_empty() {
         return Verdict::skipped("no words in the input", "input has no content words");
     }
@@ -124,8 +125,8 @@ fn keyword_overlap(s: &RuleSubject<'_>, wanted: Option<f64>) -> Verdict {
     if has.iter().all(|&key| asked.find(key).is_some()) {
         return Verdict::scored(false, 0.0, "the output only repeats the input".into());
     }
-    let (found, count) =
-        (asked.among(has).into_iter().filter(|&seen| seen).count(), asked.distinct.len());
+    let found = asked.among(has).into_iter().filter(|&seen| seen).count();
+    let count = asked.distinct.len();
     let ratio = found as f64 / count as f64;
     if ratio < OVERLAP && wanted.is_none() {
         return Verdict::skipped("words cannot tell", CANNOT_TELL);
@@ -139,12 +140,14 @@ fn topic_consistency(s: &RuleSubject<'_>, wanted: Option<f64>, words_min: f64) -
     let Some(input) = s.input.filter(|input| !input.is_blank()) else {
         return Verdict::skipped(NO_INPUT.0, NO_INPUT.1);
     };
-    let (asked, words) = (input.keys(), s.reading.words());
+    let asked = input.keys();
+    let words = s.reading.words();
     if asked.distinct.is_empty() || (words.keys.len() as f64) < words_min {
         return Verdict::skipped("too short to judge its topic", "too few content words");
     }
     let units = s.reading.units();
-    let (mut connected, mut next) = (0, 0);
+    let mut connected = 0;
+    let mut next = 0;
     for (&key, &place) in words.keys.iter().zip(&words.places) {
         // Of each unit only the first word counts that the input has too.
         if units.get(next).is_none_or(|unit| place < unit.start) || asked.find(key).is_none() {

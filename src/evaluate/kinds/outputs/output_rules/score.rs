@@ -50,7 +50,8 @@ pub(super) fn judge_calls(
     if let Some((place, text)) =
         texts.list.iter().find(|(_, text)| text.len() > rules.text_bytes_max)
     {
-        let (bytes, max) = (text.len(), rules.text_bytes_max);
+        let bytes = text.len();
+        let max = rules.text_bytes_max;
         let place = if place.is_empty() { "the text" } else { place };
         return not_evaluable(
             Reason::TextTooLarge,
@@ -181,7 +182,8 @@ impl OutputRules {
         if let Some(why) = self.untold(results) {
             return not_evaluable(Reason::InsufficientData, why);
         }
-        let (mut sum, mut weights) = (0.0, 0.0);
+        let mut sum = 0.0;
+        let mut weights = 0.0;
         for Result { rule, verdict, .. } in evaluated {
             let score = if verdict.score.is_finite() { verdict.score } else { 0.0 };
             sum += score * rule.weight;

@@ -107,7 +107,8 @@ fn findings_have_places_and_never_the_secret() {
     let score = scored(evaluate(r#"{"bundle": "safety"}"#, &answer(text)));
     let found = score.details.get("findings").and_then(Value::as_list).unwrap();
     let entry = |key: &str| found[0].get(key).map(ToString::to_string).unwrap_or_default();
-    let (start, end) = (entry("start").parse().unwrap(), entry("end").parse().unwrap());
+    let start = entry("start").parse().unwrap();
+    let end = entry("end").parse().unwrap();
     assert_eq!(text.get(start..end), Some("4111 1111 1111 1111"));
     assert_eq!(entry("preview"), "\"9999 9999 9999 9999\"");
     assert_eq!(entry("kind"), "\"Credit Card\"");

@@ -94,7 +94,8 @@ impl Words {
     fn read_ascii(&mut self, text: &[u8], common: &Common) {
         let blocks = word_blocks(text);
         let mut batch = WordBatch { keys: [0; BATCH], places: [0; BATCH], count: 0 };
-        let (mut before, mut marks) = (0, 0);
+        let mut before = 0;
+        let mut marks = 0;
         for (index, pair) in blocks.windows(2).enumerate() {
             let [now, next] = [&pair[0], &pair[1]];
             let mut starts = now.members & !(now.members << 1 | before);
@@ -176,7 +177,8 @@ impl Words {
 
     /// Takes a word in lower case that is not ASCII: pairs of unspaced characters, and the rest.
     fn push_pairs(&mut self, word: &str, place: usize) {
-        let (mut start, mut paired) = (0, false);
+        let mut start = 0;
+        let mut paired = false;
         for (at, c) in word.char_indices() {
             let was_paired = std::mem::take(&mut paired);
             if !is_unspaced(c) {
@@ -239,7 +241,8 @@ struct WordBlock {
 fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     let mut blocks = Vec::with_capacity(text.len() / 64 + 2);
     each_block(text, |block| {
-        let (members, digits) = (mask(block, alphanumerics), mask(block, digits));
+        let members = mask(block, alphanumerics);
+        let digits = mask(block, digits);
         blocks.push(WordBlock { members, digits });
     });
     blocks.push(WordBlock { members: 0, digits: 0 });

@@ -120,7 +120,8 @@ impl CallGroup {
         from.resize(self.count, NONE);
         queue.clear();
         queue.push(position);
-        let (mut next, mut found) = (0, None);
+        let mut next = 0;
+        let mut found = None;
         'search: while let Some(&at) = queue.get(next) {
             next += 1;
             self.steps += self.free.len();
@@ -248,7 +249,8 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
 
     /// From the ends back: a position that adds nothing is left out, else a group that adds none.
     fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TableTooLarge> {
-        let (mut at, mut upto) = (self.groups.len(), self.expected);
+        let mut at = self.groups.len();
+        let mut upto = self.expected;
         let mut found = Vec::new();
         while at > 0 && upto > 0 {
             let kept = rows.kept(at, upto);
@@ -282,7 +284,8 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
     /// Takes what is common at both ends off, as far as no call there was made together with
     /// others: it belongs to some longest common subsequence. Gives the lengths.
     fn trim(&mut self) -> (usize, usize) {
-        let (mut head, mut tail) = (0, 0);
+        let mut head = 0;
+        let mut tail = 0;
         let alone = |group: Option<&Range<usize>>| group.filter(|g| g.len() == 1).map(|g| g.start);
         while let Some(call) = alone(self.groups.get(head))
             && head < self.expected

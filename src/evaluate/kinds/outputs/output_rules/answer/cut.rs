@@ -70,7 +70,9 @@ fn is_structure(text: &str) -> bool {
 
 /// Whether brackets or a string of JSON are left open.
 fn is_open(text: &str) -> bool {
-    let (mut depth, mut inside, mut escaped) = (0i64, false, false);
+    let mut depth = 0i64;
+    let mut inside = false;
+    let mut escaped = false;
     for byte in text.bytes() {
         match byte {
             _ if escaped => escaped = false,

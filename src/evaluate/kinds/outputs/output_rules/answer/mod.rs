@@ -103,7 +103,8 @@ fn has_symbol(text: &str) -> bool {
 
 /// Whether the answer brings no word that the question does not have, but words that say so.
 fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
-    let (asked, has) = (question.keys(), answer.keys());
+    let asked = question.keys();
+    let has = answer.keys();
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
     };
@@ -149,7 +150,8 @@ mod tests {
 
     #[track_caller]
     fn check(question: &str, answer: &str, fault: Option<AnswerFault>) {
-        let (question, answer) = (Reading::new(question), Reading::new(answer));
+        let question = Reading::new(question);
+        let answer = Reading::new(answer);
         assert_eq!(AnswerFault::of(&answer, Some(&question)), fault, "{}", answer.text);
     }
 

@@ -228,7 +228,8 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
             // The path, never the value: that is content.
             Err(error) => {
                 let message = s.say(|| {
-                    let (place, rule) = (error.instance_path(), error.schema_path());
+                    let place = error.instance_path();
+                    let rule = error.schema_path();
                     format!("the schema refuses it at `{place}` ({rule})")
                 });
                 Verdict { quotes: true, ..Verdict::binary(false, message) }

@@ -120,7 +120,8 @@ fn keyword_overlap(s: &RuleSubject<'_>, least: f64) -> Verdict {
 
 fn hallucination_markers(s: &RuleSubject<'_>) -> Verdict {
     let mut markers = Vec::new();
-    let (mut citations, mut experts) = (0, 0);
+    let mut citations = 0;
+    let mut experts = 0;
     for hit in s.hits(names::REFUSAL) {
         match hit.kind {
             "citation" => citations = hit.count,
@@ -246,7 +247,8 @@ fn cost(set: &Thresholds) -> Vec<OutputRule> {
             let passed = cost <= most;
             let message = s.say(|| {
                 let verb = if passed { "is under" } else { "exceeds" };
-                let (cost, most) = (js::to_fixed(cost, 4), js::to_fixed(most, 4));
+                let cost = js::to_fixed(cost, 4);
+                let most = js::to_fixed(most, 4);
                 format!("Cost (${cost}) {verb} threshold (${most})")
             });
             Verdict::scored(passed, under(cost, most), message)
@@ -261,7 +263,8 @@ fn cost(set: &Thresholds) -> Vec<OutputRule> {
             let ratio = completion / prompt;
             let passed = ratio <= ratio_max;
             let message = s.say(|| {
-                let (ratio, most) = (js::to_fixed(ratio, 2), js::number(ratio_max));
+                let ratio = js::to_fixed(ratio, 2);
+                let most = js::number(ratio_max);
                 if passed {
                     format!("Token ratio ({ratio}) is within limits (max {most})")
                 } else {
