@@ -1,8 +1,8 @@
-//! Runs of bytes of a class, found sixty-four bytes at a time.
+//! Byte-class scanning with SIMD: runs, places and rows of the bytes of a class.
 //!
-//! In go bytes and a class, out come the places where runs of the class start and end. A block
-//! becomes a word of bits by vector instructions, without a branch; only the edges of runs are
-//! looked at one by one. Linear, no allocation.
+//! In go bytes and a class, out come the places where runs of the class start and end. A block of
+//! sixty-four bytes becomes a word of bits by vector instructions, without a branch; only the edges
+//! of runs are looked at one by one. Linear, no allocation.
 
 use std::ops::Range;
 
@@ -10,40 +10,40 @@ use wide::u8x16;
 
 const BLOCK: usize = 64;
 
-/// Sixteen bytes, or which of them belong to a class: those with all bits set.
+/// Vector of sixteen bytes, or its mask for a class: all bits of each member set.
 pub(crate) type Bytes = u8x16;
 
-/// The bytes between two, both included.
+/// Returns the mask of the bytes from `first` to `last`, both included.
 #[inline(always)]
 pub(crate) fn between(bytes: Bytes, first: u8, last: u8) -> Bytes {
     (bytes - Bytes::splat(first)).simd_lt(Bytes::splat(last - first + 1))
 }
 
-/// The bytes that are one of these.
+/// Returns the mask of the bytes that are one of these.
 #[inline(always)]
 pub(crate) fn any_of(bytes: Bytes, these: &[u8]) -> Bytes {
     these.iter().fold(Bytes::ZERO, |any, &one| any | bytes.simd_eq(Bytes::splat(one)))
 }
 
-/// The ASCII digits.
+/// Returns the mask of the ASCII digits.
 #[inline(always)]
 pub(crate) fn digits(bytes: Bytes) -> Bytes {
     between(bytes, b'0', b'9')
 }
 
-/// The ASCII letters.
+/// Returns the mask of the ASCII letters.
 #[inline(always)]
 pub(crate) fn letters(bytes: Bytes) -> Bytes {
     between(bytes | Bytes::splat(0x20), b'a', b'z')
 }
 
-/// The ASCII letters and digits.
+/// Returns the mask of the ASCII letters and digits.
 #[inline(always)]
 pub(crate) fn alphanumerics(bytes: Bytes) -> Bytes {
     letters(bytes) | digits(bytes)
 }
 
-/// Bit `n` tells whether byte `n` is in the class.
+/// Returns the members of a class as bits: bit `n` stands for byte `n`.
 #[inline(always)]
 pub(crate) fn mask(block: &[u8; BLOCK], class: impl Fn(Bytes) -> Bytes) -> u64 {
     let mut mask = 0;
@@ -63,8 +63,8 @@ pub(crate) fn each_block(text: &[u8], mut take: impl FnMut(&[u8; BLOCK])) {
     take(&tail);
 }
 
-/// Calls `take` with the class of each block as bits and the place of its first byte. The bytes
-/// behind the end of the text count as zeros.
+/// Calls `take` with the place of each block's first byte and its members of a class as bits. The
+/// bytes behind the end of the text count as zeros.
 #[inline(always)]
 fn blocks(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy, mut take: impl FnMut(usize, u64)) {
     let mut first = 0;
@@ -100,10 +100,10 @@ pub(crate) fn runs(
     });
 }
 
-/// Bytes of a long token.
+/// Bytes that a long token has at least.
 pub(crate) const TOKEN_BYTES_MIN: usize = 20;
 
-/// The longest runs of visible ASCII, of those that are [so long](TOKEN_BYTES_MIN).
+/// Returns the longest runs of visible ASCII, of those that are [so long](TOKEN_BYTES_MIN).
 pub(crate) fn tokens(text: &[u8]) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     runs(
@@ -133,17 +133,19 @@ pub(crate) fn places(
     });
 }
 
-/// Whether there are twenty bytes of the class in a row, and whether there are nine places in a row
-/// where a byte of the class and another one stand beside each other.
+/// Looks for rows: twenty bytes of the class one after the other, and nine neighbouring places in
+/// each of which a byte of the class and another one stand side by side.
 #[inline(always)]
 pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool, bool) {
-    // Of the last block: where rows of one, two, four, eight and sixteen end.
+    // Ends of rows of one, two, four, eight and sixteen members in the last block. Lengths double
+    // by shifting, so twenty in a row end where four do and sixteen ended four bytes before: no
+    // branch, whatever the text.
     let mut members = [0; 5];
     let mut edges = [0; 4];
     let mut twenty = 0;
     let mut nine_edges = 0;
     blocks(text, class, |_, one| {
-        // What held so many bytes before.
+        // Moves bits on by so many bytes, with those that the last block carries over.
         let before = |now: u64, last: u64, by: u32| now << by | last >> (64 - by);
         let edge = one ^ before(one, members[0], 1);
         let two = one & before(one, members[0], 1);
@@ -161,7 +163,7 @@ pub(crate) fn rows(text: &[u8], class: impl Fn(Bytes) -> Bytes + Copy) -> (bool,
     (twenty != 0, nine_edges != 0)
 }
 
-/// The first eight bytes of a run in lower case, as one word; zeros behind the run.
+/// Returns the first eight bytes of a run in lower case, as one word; zeros behind the run.
 #[inline(always)]
 pub(crate) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
     let bytes = match text[run.start..].first_chunk::<8>() {
@@ -176,7 +178,7 @@ pub(crate) fn first_eight(text: &[u8], run: &Range<usize>) -> u64 {
     first_of(bytes, run.len())
 }
 
-/// These bytes in lower case, as one word; zeros behind the first `length`.
+/// Returns these bytes in lower case, as one word; zeros behind the first `length`.
 #[inline(always)]
 pub(crate) fn first_of(bytes: [u8; 8], length: usize) -> u64 {
     const KEEP: [u64; 9] = [

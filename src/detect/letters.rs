@@ -1,14 +1,15 @@
-//! What kind of letter a character is, from tables made once.
+//! Bitmaps of character classes: letters and digits, and what lower case leaves as it is.
 //!
 //! The standard library searches compressed tables for each character beyond ASCII, which took a
-//! fifth of the time of a text in Arabic. Here the first 65,536 characters have a bit each.
+//! fifth of the time of a text in Arabic. Here the first 65,536 characters have a bit each, set
+//! once.
 
 use std::sync::LazyLock;
 
-/// Characters that have a bit.
+/// Characters that have a bit; for others the standard library is asked.
 const KNOWN: u32 = 1 << 16;
 
-/// One bit for each of the first characters.
+/// Bitmap of the first characters, a bit each.
 type Bits = Box<[u64; KNOWN as usize / 64]>;
 
 fn bits(is: impl Fn(char) -> bool) -> Bits {
@@ -24,14 +25,14 @@ fn has(bits: &Bits, c: char, is: impl Fn(char) -> bool) -> bool {
     bits.get(c as usize / 64).map_or_else(|| is(c), |word| word >> (c as usize % 64) & 1 == 1)
 }
 
-/// Whether a character is a letter or digit.
+/// Returns true if a character is a letter or digit.
 #[inline(always)]
 pub(crate) fn is_word_char(c: char) -> bool {
     static WORD: LazyLock<Bits> = LazyLock::new(|| bits(char::is_alphanumeric));
     has(&WORD, c, char::is_alphanumeric)
 }
 
-/// Whether a character is the same in lower case.
+/// Returns true if a character is the same in lower case.
 #[inline(always)]
 pub(crate) fn is_lower(c: char) -> bool {
     static LOWER: LazyLock<Bits> = LazyLock::new(|| bits(stays_in_lower_case));

@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! pack        detectors as they are written, compiled and run; packs/*.yaml are the built-in ones
-//! prefilter   which detectors a text may hit at all
-//! automata    expressions compiled, with what they note of texts
-//! failure     whether a tool's result says that the call failed
+//! prefilter   gates: the detectors that a text can hit at all
+//! automata    lazy DFAs, with a pool of their caches
+//! failure     tool results to outcomes: failed, refused, interrupted or ordinary
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
 //! redactor    values with placeholders for what is secret in them
@@ -32,13 +32,13 @@ pub(crate) mod validate;
 
 pub use severity::Severity;
 
-/// What compiled expressions and what automata noted of texts take, of the whole process: counted
-/// and kept within one limit, wherever rules run.
+/// Returns the memory share of compiled expressions and lazy-DFA caches, of the whole process:
+/// counted and held within one limit, wherever rules run.
 pub fn memory() -> std::sync::Arc<crate::model::Share> {
     automata::notes::share()
 }
 
-/// Forgets what automata noted of texts, for when there is nothing to read: they work it out again.
+/// Evicts all lazy-DFA caches, for when there is nothing to read: they are worked out again.
 pub fn forget() {
     automata::notes::forget();
 }

@@ -1,8 +1,8 @@
-//! Texts without the personal data and credentials in them.
+//! Redaction of texts for display: personal data and credentials are replaced.
 //!
-//! What the detectors of `no_pii` find is replaced by whatever the caller names it by. A text that
-//! they cannot read to its end is replaced as a whole: what nobody has looked at is not shown. All
-//! texts that are shown together have one budget.
+//! Findings of the detectors of `no_pii` are replaced by the names that the caller gives them. A
+//! text that they cannot read to its end is replaced as a whole: nothing unread is shown. All texts
+//! that are shown together have one budget.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,40 +14,40 @@ use crate::settings::SettingsError;
 
 /// Bytes of texts that are read, over all texts of an evaluation and all passes over them.
 const READ_BYTES_MAX: usize = 256 << 10;
-/// The same of a value that is shown by itself, on this machine.
+/// Bytes of a value's texts that are read where it is shown by itself, on this machine.
 const VALUE_READ_BYTES_MAX: usize = 4 << 20;
-/// Steps that this may take.
+/// Steps of redacting the texts that are shown together.
 const STEPS_MAX: usize = 1 << 27;
 /// Bytes that a text counts as at least.
 const TEXT_BYTES_MIN: usize = 16;
-/// Texts of fewer bytes hold nothing that a detector looks for.
+/// Bytes below which a text holds nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
-/// Steps for a byte of a text: all detectors of the packs may read it.
+/// Detectors that may read each byte of a text, for its bound in steps.
 const DETECTORS_MAX: usize = 512;
 /// Passes over one text. A detector lists few findings of each, so there may be more behind them.
 const PASSES_MAX: usize = 16;
 
-/// Stands for a text that cannot be read to its end.
+/// Replacement of a text that cannot be read to its end.
 pub(crate) const UNREAD: &str = "[REDACTED]";
 
-/// What redacting texts that are shown together may still take, and what was withheld of them.
+/// Budget of redacting texts that are shown together, with counts of those withheld.
 #[derive(Debug)]
 pub(crate) struct RedactionBudget {
     bytes: usize,
     steps: usize,
-    /// Texts for which nothing was left.
+    /// Texts withheld because the budget was used up.
     pub(crate) unaffordable: u64,
-    /// Texts that could not be read to their end.
+    /// Texts withheld because they could not be read to their end.
     pub(crate) unread: u64,
 }
 
 impl RedactionBudget {
-    /// For the texts of an evaluation.
+    /// Returns the budget for the texts of an evaluation.
     pub(crate) fn of_evaluation() -> Self {
         Self::of_bytes(READ_BYTES_MAX)
     }
 
-    /// For the texts of a value.
+    /// Returns the budget for the texts of a value.
     pub(crate) fn of_value() -> Self {
         Self::of_bytes(VALUE_READ_BYTES_MAX)
     }
@@ -56,7 +56,7 @@ impl RedactionBudget {
         Self { bytes, steps: STEPS_MAX, unaffordable: 0, unread: 0 }
     }
 
-    /// Takes one pass over a text; false where it is not left.
+    /// Charges one pass over a text; false if the budget cannot pay for it.
     fn take(&mut self, text: &str) -> bool {
         match self.bytes.checked_sub(text.len().max(TEXT_BYTES_MIN)) {
             Some(left) => self.bytes = left,
@@ -66,13 +66,13 @@ impl RedactionBudget {
     }
 }
 
-/// Finds personal data and credentials in texts.
+/// Finder of personal data and credentials in texts.
 pub(crate) struct Redaction {
     pack: Arc<Pack>,
 }
 
 impl Redaction {
-    /// With the built-in detectors.
+    /// Uses the built-in detectors.
     ///
     /// # Errors
     /// Where they cannot be compiled, which a test rules out.
@@ -80,8 +80,8 @@ impl Redaction {
         Ok(Self { pack: safety()? })
     }
 
-    /// The text with what was found replaced; `name` gives what stands for a kind of data and its
-    /// text.
+    /// Returns the text with findings replaced; `name` makes the replacement of a kind of data and
+    /// its text.
     pub(crate) fn apply<'t>(
         &self,
         text: &'t str,
@@ -138,7 +138,7 @@ impl Redaction {
         if found.is_empty() {
             return Ok(None);
         }
-        // The longest of those that begin at one place holds.
+        // Of findings that begin at one place the longest holds.
         found.sort_by_key(|(range, _)| (range.start, usize::MAX - range.end));
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
@@ -157,9 +157,9 @@ impl Redaction {
     }
 }
 
-/// Why a text is not read to its end.
+/// Reasons for which a text is not read to its end.
 enum Unread {
-    /// The budget does not have it.
+    /// The budget cannot pay for it.
     Unaffordable,
     /// It is too much for a detector.
     ByDetectors,

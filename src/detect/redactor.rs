@@ -1,12 +1,12 @@
-//! Values without the secrets in them, for whoever they are sent to: placeholders name what stood
-//! there and are the same for the same value throughout, so that a reader still sees where a value
-//! came from.
+//! Pseudonymising redactor for values that are sent out: placeholders such as `[SECRET_1]` name the
+//! kind of a value and are the same for the same value throughout, so that a reader still sees
+//! where a value came from.
 //!
-//! Beside what the detectors find, what stands under the key of a secret is one, wherever it is
-//! repeated. One scan of a text finds what is to be replaced and what tries to sway a judge.
+//! Beside the findings of detectors, every value under the key of a secret is replaced wherever it
+//! is repeated. One scan of a text finds both what is to be replaced and attempts to sway a judge.
 //!
-//! All scans of a redactor have one budget of steps, and a text may not grow beyond
-//! [`GROWTH_MAX`] times its size: what would is withheld, and counted.
+//! All scans of a redactor have one budget of steps, and a text may not grow beyond [`GROWTH_MAX`]
+//! times its size: one that would is withheld, and counted.
 
 mod keyed;
 mod marked;
@@ -25,20 +25,20 @@ use super::pack::{self, Pack, names};
 use crate::settings::SettingsError;
 use crate::value::{Map, Value, json};
 
-/// Steps that looking at all texts may take, and once more that replacing in them may: beyond it
-/// they are withheld.
+/// Steps of looking at all texts, and as many again of replacing in them; texts beyond it are
+/// withheld.
 const STEPS_MAX: usize = 1 << 30;
-/// How many times as long a text may become by its placeholders.
+/// Factor by which placeholders may lengthen a text.
 const GROWTH_MAX: usize = 2;
 /// Bytes up to which any text may grow.
 const GROWN_BYTES_MIN: usize = 1 << 10;
-/// Strings of fewer bytes hold nothing that a detector looks for.
+/// Bytes below which a string holds nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
-/// What stands for a string that is withheld as a whole.
+/// Replacement of a string that is withheld as a whole.
 pub(crate) const WITHHELD: &str = "[WITHHELD]";
-/// The word of placeholders for values of keys for secrets.
+/// Word of placeholders for values under keys of secrets.
 const SECRET: &str = "SECRET";
-/// The family of detectors of secrets.
+/// Family of the detectors of secrets.
 const CREDENTIAL: &str = "credential";
 
 /// Parts of keys whose values are secrets, without case, `_` and `-`.
@@ -53,16 +53,16 @@ const SECRET_KEYS: [&str; 8] = [
     "accesskey",
 ];
 
-/// Whether something stands under a key whose values are secrets. Told once for each key, however
-/// many texts stand below it.
+/// Flag that a value stands under a key of secrets. Computed once for each key, however many texts
+/// stand below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnderKey(bool);
 
 impl UnderKey {
-    /// It stands under no key.
+    /// Stands under no key.
     pub(crate) const NONE: Self = Self(false);
 
-    /// It stands under this key.
+    /// Tests a key.
     pub(crate) fn of(key: &str) -> Self {
         let key: String = key.chars().filter(|c| !matches!(c, '_' | '-')).collect();
         let key = key.to_lowercase();
@@ -75,37 +75,37 @@ impl UnderKey {
     }
 }
 
-/// What is replaced by placeholders before something leaves.
+/// Data that is replaced by placeholders before anything is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Redact {
     /// Keys, tokens and passwords.
     #[default]
     Secrets,
-    /// These, and personal data.
+    /// Keys, tokens and passwords, and personal data.
     SecretsAndPii,
     /// Nothing.
     None,
 }
 
-/// Texts that were withheld as a whole, by why.
+/// Texts that were withheld as a whole, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WithheldTexts {
-    /// The steps for redaction were used up.
+    /// Withheld as the steps for redaction were used up.
     pub steps: u64,
-    /// Its placeholders would have made it too long.
+    /// Withheld as placeholders would have made them too long.
     pub size: u64,
-    /// A detector gave up before its end.
+    /// Withheld as a detector gave up before their end.
     pub unread: u64,
 }
 
 impl WithheldTexts {
-    /// Each reason, as counters have it, with how many.
+    /// Returns each reason, as counters name it, with its count.
     pub(crate) fn by_reason(self) -> [(&'static str, u64); 3] {
         [("redaction_steps", self.steps), ("size", self.size), ("unread", self.unread)]
     }
 
-    /// Adds those of another redactor.
+    /// Adds the counts of another redactor.
     pub(crate) fn add(&mut self, other: Self) {
         self.steps += other.steps;
         self.size += other.size;
@@ -113,54 +113,55 @@ impl WithheldTexts {
     }
 }
 
-/// What a redactor did not do as it should, for counters.
+/// Shortcomings of a redactor, for counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedactionGaps {
-    /// Times that a value of a key for secrets was shown that is replaced there, and not looked for
-    /// elsewhere: there were too many others before it.
+    /// Values of keys for secrets that are replaced there but not looked for elsewhere, as too many
+    /// others came before them.
     pub unfollowed: u64,
     /// Texts of which nothing is shown.
     pub withheld: WithheldTexts,
 }
 
 impl RedactionGaps {
-    /// Adds those of another redactor.
+    /// Adds the counts of another redactor.
     pub(crate) fn add(&mut self, other: Self) {
         self.unfollowed += other.unfollowed;
         self.withheld.add(other.withheld);
     }
 }
 
-/// Why a text is withheld.
+/// Reasons for withholding a text.
 enum Unshown {
     Steps,
     Size,
     Unread,
-    /// It tries to sway a judge: that is told elsewhere.
+    /// It tries to sway a judge, which is reported elsewhere.
     Sways,
 }
 
-/// Replaces what detectors find, and what stands under keys of secrets, by placeholders that are
-/// the same for the same value throughout. What it is to replace, it has to be shown before.
+/// Redactor of values: replaces findings, and values under keys of secrets, by placeholders that
+/// are the same for the same value throughout. It replaces only in texts that it has been shown
+/// before.
 pub(crate) struct Redactor {
     pack: Arc<Pack>,
     redact: Redact,
     withholds: bool,
     injection: bool,
-    /// Something has to be replaced.
+    /// True once something shown has to be replaced.
     dirty: bool,
-    /// Values of keys that hold secrets: they go wherever they stand.
+    /// Values of keys that hold secrets, replaced wherever they stand.
     keyed: KeyedSecrets,
     gaps: RedactionGaps,
-    /// Steps that are left to look at texts.
+    /// Steps left for looking at texts.
     look_steps: usize,
-    /// Steps that are left to replace in them.
+    /// Steps left for replacing in them.
     replace_steps: usize,
     known: PlaceholderNumbers,
 }
 
 impl Redactor {
-    /// Has seen nothing.
+    /// Starts with nothing seen.
     ///
     /// # Errors
     /// Where the detectors cannot be built, which a test rules out.
@@ -179,27 +180,27 @@ impl Redactor {
         })
     }
 
-    /// What is replaced from now on.
+    /// Sets what is replaced from now on.
     pub(crate) fn set(&mut self, redact: Redact) {
         self.redact = redact;
     }
 
-    /// From now on texts that try to sway a judge are withheld.
+    /// Withholds texts that try to sway a judge from now on.
     pub(crate) fn withhold_injections(&mut self) {
         self.withholds = true;
     }
 
-    /// Whether something that was shown tries to sway a judge.
+    /// Returns true if a text that was shown tries to sway a judge.
     pub(crate) fn found_injection(&self) -> bool {
         self.injection
     }
 
-    /// What it could not do as it should.
+    /// Returns the counts of what it could not replace or show.
     pub(crate) fn gaps(&self) -> RedactionGaps {
         self.gaps
     }
 
-    /// Whether something of what was shown is to be replaced.
+    /// Returns true if something that was shown is to be replaced.
     pub(crate) fn is_needed(&self) -> bool {
         self.dirty
     }
@@ -217,7 +218,7 @@ impl Redactor {
         }
     }
 
-    /// Looks at a text that stands under a key, and, where it is itself JSON, at what that holds.
+    /// Looks at a text that stands under a key, and, where it is itself JSON, at the values in it.
     pub(crate) fn look_at_entry(&mut self, key: UnderKey, text: &str) {
         self.know_keyed(key, text);
         if self.redact != Redact::None
@@ -320,14 +321,14 @@ impl Redactor {
         WITHHELD.clone_into(text);
     }
 
-    /// A text with placeholders; nothing where it stays as it is.
+    /// Returns a text with placeholders; nothing if it stays as it is.
     fn replaced_text(&mut self, text: &str) -> Result<Option<String>, Unshown> {
         let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(GROWN_BYTES_MIN);
         let mut marked = MarkedText::of(text);
         if self.redact != Redact::None {
             self.replace_keyed(&mut marked, bytes_max)?;
         }
-        // Each round puts placeholders for something that was none: there is an end.
+        // Each round replaces something that was no placeholder, so there is an end.
         loop {
             let scan = self.pack.scan(marked.text(), self.replace_steps);
             let is_cut = scan.steps() > self.replace_steps;
@@ -359,8 +360,8 @@ impl Redactor {
         Ok(marked.into_changed())
     }
 
-    /// Replaces the values of keys for secrets, in one pass over the text as it came: never in what
-    /// stands for one.
+    /// Replaces the values of keys for secrets, in one pass over the text as it came: never within
+    /// a placeholder.
     fn replace_keyed(
         &mut self,
         marked: &mut MarkedText<'_>,
@@ -394,17 +395,17 @@ impl Redactor {
         Ok(())
     }
 
-    /// Whether a text gives orders to an agent, or to a judge.
+    /// Returns true if a text gives orders to an agent, or to a judge.
     fn sways(&self, scan: &pack::Scan) -> bool {
         let rules = [names::INJECTION, names::JUDGE];
         rules.iter().any(|rule| self.pack.hits(scan, rule).next().is_some())
     }
 
-    /// Where a scan found what is to be replaced, in order and without overlaps, with the words of
-    /// the placeholders.
+    /// Returns the findings that are to be replaced, in order and without overlaps, with the words
+    /// of their placeholders.
     fn found(&self, text: &str, scan: &pack::Scan) -> Vec<(Range<usize>, String)> {
         let findings = self.pack.hits(scan, names::PII).flat_map(|hit| {
-            // A hit does not outlive this step.
+            // Collected, as a hit does not outlive this step.
             hit.findings(text).collect::<Vec<_>>()
         });
         let is_asked = |finding: &pack::Finding| {
@@ -416,7 +417,7 @@ impl Redactor {
         let mut apart: Vec<(Range<usize>, String)> = Vec::new();
         for finding in found {
             match apart.last_mut() {
-                // Overlaps with one before it: what sticks out goes, too.
+                // It overlaps the one before, so they go together: no part of it stays.
                 Some((last, _)) if finding.range.start < last.end => {
                     last.end = last.end.max(finding.range.end);
                 }
@@ -431,7 +432,7 @@ impl Redactor {
     }
 }
 
-/// The number of each value that was replaced, by its kind.
+/// Placeholder numbers: for each kind the number of each value that was replaced.
 #[derive(Default)]
 struct PlaceholderNumbers(HashMap<String, HashMap<String, usize>>);
 
@@ -444,7 +445,7 @@ impl PlaceholderNumbers {
     }
 }
 
-/// The kind of a finding as a word of placeholders.
+/// Returns the kind of a finding as a word of placeholders.
 fn word(kind: &str) -> String {
     let upper =
         kind.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' });

@@ -1,6 +1,6 @@
-//! How much a finding matters.
+//! Severity of a finding.
 
-/// How much a failed rule matters.
+/// Weight of a failed rule.
 #[derive(
     Clone,
     Copy,
@@ -15,9 +15,9 @@
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// It lowers the mean.
+    /// A hit lowers the mean.
     #[default]
     Normal,
-    /// It fails the evaluation, whatever the mean says.
+    /// A hit fails the evaluation, whatever the mean is.
     Critical,
 }

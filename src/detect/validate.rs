@@ -1,4 +1,4 @@
-//! Checks of a match that an expression cannot make: check digits and plausible ranges.
+//! Validators: checks of a match that an expression cannot make, such as check digits.
 //!
 //! In goes the matched text (ASCII after normalisation), out comes whether it can be real.
 
@@ -8,10 +8,10 @@ mod random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Validator {
-    /// 13 to 19 digits with a known issuer prefix and a right check digit (Luhn), no known test of
-    /// one repeated digit.
+    /// Payment card: 13 to 19 digits with a known issuer prefix and a right check digit (Luhn), not
+    /// one digit repeated.
     Card,
-    /// Country, length and remainder (ISO 13616, mod 97).
+    /// IBAN: country, length and remainder (ISO 13616, mod 97).
     Iban,
     /// US social security number: area, group and serial that can be issued.
     Ssn,
@@ -24,19 +24,19 @@ pub enum Validator {
     Ipv4Plain,
     /// Telephone number: 7 to 15 digits, not one digit repeated, not a counting row.
     Phone,
-    /// The same where a word says that one is reached there: 8 digits or more, no date, no long
-    /// number without a zero or `+` before it.
+    /// Telephone number that a word announces: 8 digits or more, no date, no long number without a
+    /// zero or `+` before it.
     PhoneSpoken,
     /// Date with a plausible year, month and day of a birth.
     BirthDate,
     /// Secret: letters and digits mixed, enough different ones, no words joined by `_` or `-`.
     Secret,
-    /// The same where little says that it is one: letters and digits as if drawn, no row, no UUID.
+    /// Secret that little announces: letters and digits as if drawn at random, no row, no UUID.
     Drawn,
     /// Password: not a placeholder such as `<password>`, `***` or `changeme`.
     Password,
-    /// The same where words stand between the password and what says that it is one: three kinds
-    /// of letters, digits and marks, no address, path, number or call.
+    /// Password with words between it and its announcement: three kinds of letters, digits and
+    /// marks, no address, path, number or call.
     StrongPassword,
     /// Brazilian CPF: two check digits.
     Cpf,
@@ -55,7 +55,7 @@ pub enum Validator {
 }
 
 impl Validator {
-    /// Whether the match can be real.
+    /// Returns true if the match can be real.
     pub(in crate::detect) fn accepts(self, text: &str) -> bool {
         match self {
             Self::Card => card(text),
@@ -93,7 +93,7 @@ fn repeated(digits: &[u8]) -> bool {
     digits.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Right by Luhn's formula: every second digit from the right doubled, the sum a multiple of ten.
+/// Luhn's formula: every second digit from the right doubled, the sum a multiple of ten.
 fn luhn(digits: &[u8]) -> bool {
     let sum: u32 = digits
         .iter()
@@ -128,7 +128,7 @@ fn card(text: &str) -> bool {
     issued && luhn(&digits) && !repeated(&digits)
 }
 
-/// Lengths by country: the IBAN registry.
+/// Lengths by country, of the IBAN registry.
 const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 \
     CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 \
     HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 \
@@ -154,7 +154,7 @@ fn iban(text: &str) -> bool {
     remainder == 1
 }
 
-/// Of at most nine digits.
+/// Reads at most nine digits as a number.
 fn number(digits: &[u8]) -> u32 {
     digits.iter().fold(0, |value, &digit| value * 10 + u32::from(digit))
 }
@@ -263,7 +263,7 @@ fn birth_date(text: &str) -> bool {
             year(packed / 10_000) && month(packed / 100 % 100) && day(packed % 100)
         }
         [a, b, y] => year(y) && ((month(a) && day(b)) || (day(a) && month(b))),
-        // A month in words: any language's, but a day and a year must be there.
+        // A month in words of any language, but a day and a year must be there.
         [d, y] | [y, d] if text.chars().any(char::is_alphabetic) => {
             (day(d) && (1880..=2035).contains(&y)) || (day(y) && (1880..=2035).contains(&d))
         }
@@ -284,7 +284,7 @@ fn placeholder(text: &str) -> bool {
 }
 
 fn secret(text: &str) -> bool {
-    // Where a secret is read from.
+    // Expressions that read a secret from its store.
     const READ: [&str; 5] = ["process.env", "import.meta.env", "os.environ", "os.getenv", "env."];
     if placeholder(text) || distinct(text) < 8 || READ.iter().any(|read| text.starts_with(read)) {
         return false;
@@ -419,8 +419,8 @@ fn china_id(text: &str) -> bool {
     "10X98765432".as_bytes().get(sum as usize % 11).copied() == last
 }
 
-/// BIP-39 lists have words of three to eight letters and hardly any of those that hold sentences
-/// together.
+/// Seed phrases by BIP-39: its lists have words of three to eight letters and hardly any of those
+/// that hold sentences together.
 fn seed_phrase(text: &str) -> bool {
     const IN_SENTENCES: &str = "the your with and for are was were from not our but has its any \
         must should would could words them their his her who which what when where how";
@@ -440,7 +440,7 @@ fn id_number(text: &str) -> bool {
     digits.len() >= 5 && !repeated(&digits) && !dated
 }
 
-/// The address as it would be typed: signs for words, no spaces.
+/// Returns the address as it would be typed: signs for words, no spaces.
 fn plain_address(text: &str) -> String {
     let mut plain = text.to_lowercase();
     for sign in ["&#64;", "&#x40;", "&commat;", "%40", "\\u0040", "=40"] {

@@ -1,16 +1,16 @@
-//! Expressions for letters in any case.
+//! Case-insensitive copies of expressions for anchored tests, without counted repetitions.
 
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Repetition,
 };
 
-/// Times more than the least from which a repetition may go on without end. An automaton that
-/// counts has a state for each set of numbers that it may have come to: behind words that occur
-/// again and again it makes a new one with nearly every byte.
+/// Largest difference between the bounds of a repetition that stays counted; wider ones repeat
+/// without end. A DFA that counts has a state for each set of counts that it may have come to:
+/// behind words that occur again and again it makes a new one with nearly every byte.
 const COUNTED_TIMES_MAX: u32 = 1;
 
-/// The same in any case of the letters of ASCII, others are in lower case; without the numbers of
-/// repetitions.
+/// Returns the same expression for ASCII letters in any case (others are in lower case), with wide
+/// repetitions unbounded: it accepts all that the expression does, and more.
 pub(super) fn in_any_case(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => hir.clone(),
@@ -20,7 +20,7 @@ pub(super) fn in_any_case(hir: &Hir) -> Hir {
         HirKind::Class(class) => {
             let mut class = class.clone();
             match &mut class {
-                // Without the tables of case, nothing is known and the class stays as it is.
+                // Without the tables of case nothing is known, and the class stays as it is.
                 Class::Unicode(class) if is_wide(class) => {
                     let mut ascii = ClassUnicode::new([ClassUnicodeRange::new('\0', '\x7f')]);
                     ascii.intersect(class);
@@ -52,8 +52,8 @@ fn either(byte: u8) -> Hir {
     Hir::class(Class::Bytes(ClassBytes::new(ranges)))
 }
 
-/// Whether a class has most characters: what remains when a few are taken out has the letters
-/// beyond ASCII in both cases, and to fold each of a million takes a millisecond.
+/// Returns true if a class has most characters. A class that leaves out a few has the letters
+/// beyond ASCII in both cases already, and folding each of a million takes a millisecond.
 fn is_wide(class: &ClassUnicode) -> bool {
     class.iter().map(|range| u32::from(range.end()) - u32::from(range.start())).sum::<u32>()
         > 0x1_0000

@@ -1,8 +1,8 @@
-//! Expressions as automata that note what they have worked out.
+//! Lazy DFAs: expressions as automata that build their states while they read.
 //!
-//! In goes what an expression is made of, out comes an automaton that reads a text one way: to the
-//! end of the first match, or from one place on. It is lazy, and what it notes of the texts that it
-//! has read is [kept](notes).
+//! In goes the HIR of an expression, out comes an automaton that reads a text one way: to the end
+//! of the first match, or from one place on. The states that it built for the texts it has read are
+//! kept in a pool of [caches](notes).
 
 mod any_case;
 pub(in crate::detect) mod notes;
@@ -20,19 +20,19 @@ use self::notes::{CompiledBytes, NotesPlace, TakenNotes};
 pub(in crate::detect) use self::slim::slim;
 use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
-/// How an automaton reads.
+/// Direction and match semantics of an automaton.
 #[derive(Clone, Copy, PartialEq)]
 pub(in crate::detect) enum ReadingWay {
-    /// On, to the end of the first match; of those that begin there, the one that the expression
-    /// prefers.
+    /// Forward, leftmost-first: to the end of the first match; of those that begin there, the one
+    /// that the expression prefers.
     First,
-    /// On from one place, to any match.
+    /// Forward from one place, to any match.
     From,
-    /// Back from one place, to any match.
+    /// Backward from one place, to any match.
     Back,
 }
 
-/// A compiled expression with what its searches note.
+/// A compiled expression with the pool of its lazy-DFA caches.
 pub(in crate::detect) struct Automaton {
     dfa: DFA,
     notes: NotesPlace<Cache>,
@@ -40,12 +40,11 @@ pub(in crate::detect) struct Automaton {
     _compiled: CompiledBytes,
 }
 
-/// What an automaton cannot do, or is too large for.
+/// Error of an expression that an automaton does not support, or is too large for.
 pub(in crate::detect) type AutomatonError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Automaton {
-    /// Compiles an expression; an error where it is too large or tells letters of Unicode from
-    /// others at the ends of words.
+    /// Compiles an expression; errors where it is too large or has Unicode word boundaries.
     pub(in crate::detect) fn new(hir: &Hir, reading: ReadingWay) -> Result<Self, AutomatonError> {
         Self::of_all(&[hir], reading)
     }
@@ -68,38 +67,38 @@ impl Automaton {
         Ok(Self { dfa, notes: NotesPlace::new(), reading, _compiled: CompiledBytes::new(bytes) })
     }
 
-    /// One that is held to a place, for letters in any case and the normalised form of texts, and
-    /// that does not count; `None`, with a line in the log, where it cannot be compiled.
+    /// Compiles an anchored automaton for normalised texts, letters in any case, which does not
+    /// count repetitions; `None`, with a line in the log, where it cannot be compiled.
     pub(in crate::detect) fn placed(hir: &Hir, reading: ReadingWay) -> Option<Self> {
-        // Where capitals matter the search that follows tells them apart.
+        // Case does not matter here: the search that follows tells capitals apart where they do.
         let built = Self::new(&slim(&in_any_case(hir), true), reading);
         built.inspect_err(|error| tracing::error!("a tail: {error}")).ok()
     }
 
-    /// One of several expressions that is held to a place and tells [which](AutomatonLook::which)
-    /// of them match.
+    /// Compiles several expressions into one anchored automaton that tells
+    /// [which](AutomatonLook::which) of them match.
     pub(in crate::detect) fn placed_all(hirs: &[&Hir]) -> Option<Self> {
         let slim: Vec<Hir> = hirs.iter().map(|hir| slim(&in_any_case(hir), true)).collect();
         let built = Self::of_all(&slim.iter().collect::<Vec<_>>(), ReadingWay::From);
         built.inspect_err(|error| tracing::error!("tails: {error}")).ok()
     }
 
-    /// No expressions, of as many as it has.
+    /// Returns an empty set with room for each of its expressions.
     pub(in crate::detect) fn none_of_all(&self) -> PatternSet {
         PatternSet::new(self.dfa.pattern_len())
     }
 
-    /// Begins to look at places.
+    /// Starts a searcher with a cache of the pool.
     pub(in crate::detect) fn look(&self) -> AutomatonLook<'_> {
         let notes = self.notes.take(|| self.dfa.create_cache());
         AutomatonLook { automaton: self, taken: Some(notes) }
     }
 }
 
-/// An automaton that looks at one place after the other.
+/// Searcher: an automaton with a cache, which goes back to the pool on drop.
 pub(in crate::detect) struct AutomatonLook<'a> {
     automaton: &'a Automaton,
-    /// `None` only while it ends.
+    /// `None` only while it is dropped.
     taken: Option<TakenNotes<Cache>>,
 }
 
@@ -112,7 +111,7 @@ impl Drop for AutomatonLook<'_> {
 }
 
 impl AutomatonLook<'_> {
-    /// Where the search of an input ends; `Err` where that cannot be told.
+    /// Returns the end of the match in an input; `Err` where that cannot be told.
     fn end(&mut self, input: &Input<'_>) -> Result<Option<usize>, ()> {
         let Some(TakenNotes { notes: cache, .. }) = &mut self.taken else { return Err(()) };
         let Automaton { dfa, reading, .. } = self.automaton;
@@ -123,29 +122,30 @@ impl AutomatonLook<'_> {
         found.map(|found| found.map(|found| found.offset())).map_err(|_| ())
     }
 
-    /// The end of the first match within a part of a text.
+    /// Returns the end of the first match within a part of a text.
     pub(in crate::detect) fn first(&mut self, text: &[u8], part: Range<usize>) -> Option<usize> {
         self.end(&Input::new(text).span(part)).ok().flatten()
     }
 
-    /// Whether it matches anywhere in a text.
+    /// Returns true if it matches anywhere in a text.
     pub(in crate::detect) fn is_match(&mut self, text: &[u8]) -> bool {
         self.end(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
     }
 
-    /// The farthest end of a match that is held to where it starts to read a part.
+    /// Returns the farthest end of a match that is anchored where it starts to read a part.
     pub(in crate::detect) fn held(&mut self, text: &[u8], part: Range<usize>) -> Option<usize> {
         self.end(&Input::new(text).span(part).anchored(Anchored::Yes)).ok().flatten()
     }
 
-    /// Whether it matches from the start of a part on, or back from its end; `true` where that
+    /// Returns true if it matches from the start of a part on, or back from its end, and where that
     /// cannot be told.
     pub(in crate::detect) fn accepts(&mut self, text: &[u8], part: Range<usize>) -> bool {
         let input = Input::new(text).span(part).anchored(Anchored::Yes).earliest(true);
         self.end(&input).map_or(true, |found| found.is_some())
     }
 
-    /// Which of its expressions match from the start of a part on; all where that cannot be told.
+    /// Collects the expressions that match from the start of a part on; all where that cannot be
+    /// told.
     pub(in crate::detect) fn which(
         &mut self,
         text: &[u8],
@@ -165,8 +165,8 @@ impl AutomatonLook<'_> {
         }
     }
 
-    /// Where all matches back from the end of a part begin, the last first; all places where that
-    /// cannot be told.
+    /// Calls `each` with the start of every match that ends with a part, the last first; with all
+    /// places where that cannot be told.
     pub(in crate::detect) fn begins(
         &mut self,
         text: &[u8],

@@ -1,14 +1,13 @@
-//! What automata have worked out of texts so far, kept for the next text; and what they and their
-//! expressions take, counted.
+//! Pool of lazy-DFA caches under one memory limit, which compiled expressions count against too.
 //!
-//! A lazy automaton notes each of its states that a text leads to, some megabytes where a stranger
-//! writes the text, and there are hundreds of automata. So what they noted is kept within what
-//! expressions leave of one [share]. Each automaton has a place for its notes, of which all threads
-//! take: whoever reads with it has its notes alone, and brings them back. A text takes from some
-//! fifty places, so that costs no more than the lock of that place: what is taken stays counted,
-//! and the share is asked only for what was added. Where there is no room for that, one place after
-//! the other is looked at until there is: notes that nobody has read with since the last look are
-//! forgotten, and the share counts them. They are worked out again.
+//! A lazy DFA caches each state that a text leads to, some megabytes where an attacker writes the
+//! text, and there are hundreds of automata. So all caches stay within what compiled expressions
+//! leave of one [share]. Each automaton has a place for its caches, which all threads use: a reader
+//! takes a cache out, has it alone, and puts it back. A text takes from some fifty places, so that
+//! must cost no more than the lock of that place: a cache that is out stays counted, and the share
+//! is asked only for what it grew by. Where there is no room for that, eviction goes around the
+//! places like a clock's hand: a cache that nobody has read with since the hand last passed goes,
+//! and the share counts it. Its states are worked out again.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -21,12 +20,12 @@ use crate::model::Share;
 static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
 static NOTES: LazyLock<Arc<KeptNotes>> = LazyLock::new(|| KeptNotes::new(share()));
 
-/// What compiled expressions and the notes of their automata take, of the whole process.
+/// Returns the memory share of compiled expressions and of their caches, of the whole process.
 pub(in crate::detect) fn share() -> Arc<Share> {
     Arc::clone(&SHARE)
 }
 
-/// Bytes of something compiled, counted as long as it is there.
+/// Bytes of a compiled expression, counted until dropped.
 pub(in crate::detect) struct CompiledBytes(usize);
 
 impl CompiledBytes {
@@ -42,9 +41,9 @@ impl Drop for CompiledBytes {
     }
 }
 
-/// The notes of one automaton.
+/// Lazy-DFA cache of one automaton.
 pub(in crate::detect) trait AutomatonNotes {
-    /// Bytes that they take.
+    /// Returns its size in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -60,8 +59,8 @@ impl AutomatonNotes for meta::Cache {
     }
 }
 
-/// Where the notes of one automaton lie while nobody reads with them; of one that several threads
-/// read with at once, several.
+/// Pool of the caches of one automaton that nobody reads with now: several once several threads
+/// have read with it at the same time.
 pub(in crate::detect) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<AutomatonPlace<N>>);
 
 struct AutomatonPlace<N> {
@@ -72,18 +71,18 @@ struct AutomatonPlace<N> {
 struct LyingNotes<N> {
     notes: Box<N>,
     bytes: usize,
-    /// Whether nobody has read with them since they were last looked at.
+    /// True if nobody has read with it since eviction last passed.
     is_idle: bool,
 }
 
-/// Notes in somebody's hands, and the bytes of them that are counted.
+/// Cache that a reader has taken out, and the bytes of it that are counted.
 pub(in crate::detect) struct TakenNotes<N> {
     pub(in crate::detect) notes: Box<N>,
     counted: usize,
 }
 
 impl<N: AutomatonNotes + Send> NotesPlace<N> {
-    /// A place for the notes of one more automaton.
+    /// Adds an empty pool for one more automaton.
     pub(in crate::detect) fn new() -> Self {
         Self::within(&NOTES)
     }
@@ -94,7 +93,7 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
         Self(place)
     }
 
-    /// Takes the notes of somebody who has ended, or new ones.
+    /// Takes a cache out of the pool, or makes one.
     pub(in crate::detect) fn take(&self, new: impl FnOnce() -> N) -> TakenNotes<N> {
         match self.0.lying().pop() {
             Some(LyingNotes { notes, bytes, .. }) => TakenNotes { notes, counted: bytes },
@@ -102,7 +101,7 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
         }
     }
 
-    /// Puts them back, if there is room for what was added.
+    /// Puts a cache back if the share has room for what it grew by; else drops it.
     pub(in crate::detect) fn keep(&self, TakenNotes { notes, counted }: TakenNotes<N>) {
         let bytes = notes.bytes();
         let all = &self.0.all;
@@ -117,7 +116,7 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
 }
 
 impl<N> AutomatonPlace<N> {
-    /// Whoever panicked at it has left it whole.
+    /// Locks the caches; a panic of another holder leaves them whole.
     fn lying(&self) -> MutexGuard<'_, Vec<LyingNotes<N>>> {
         self.lying.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,10 +128,10 @@ impl<N> Drop for AutomatonPlace<N> {
     }
 }
 
-/// What can forget notes.
+/// Pool that eviction can take caches from.
 trait Forgetful {
-    /// Forgets those that are idle, or all; what stays counts as idle until somebody reads with it.
-    /// Gives how many were forgotten, and their bytes.
+    /// Evicts idle caches, or all; those that stay count as idle until somebody reads with them.
+    /// Returns how many were evicted, and their bytes.
     fn forget(&self, all: bool) -> (usize, usize);
 }
 
@@ -147,7 +146,7 @@ impl<N> Forgetful for AutomatonPlace<N> {
     }
 }
 
-/// All places of notes within one share.
+/// Pools of all automata within one share.
 struct KeptNotes {
     share: Arc<Share>,
     places: Mutex<AutomatonPlaces>,
@@ -156,9 +155,10 @@ struct KeptNotes {
 #[derive(Default)]
 struct AutomatonPlaces {
     all: Vec<Weak<dyn Forgetful + Send + Sync>>,
-    /// The one that is looked at next.
+    /// Index of the pool that eviction looks at next: the clock's hand.
     next: usize,
-    /// So many that those of automata that are gone are worth a look.
+    /// Number of pools from which on those of automata that are gone are removed: twice as many as
+    /// were left the last time, so that adding a pool costs a constant on average.
     many: usize,
 }
 
@@ -180,13 +180,15 @@ impl KeptNotes {
         places.all.push(place);
     }
 
-    /// Takes so many bytes of the share; `false` where no other notes can be forgotten for them.
+    /// Takes bytes of the share, evicting idle caches for them; `false` if there is not enough to
+    /// evict.
     fn makes_room(&self, bytes: usize) -> bool {
         if bytes == 0 || self.share.try_take(bytes) {
             return true;
         }
         let mut places = self.places();
-        // The second time around nothing is left that somebody has read with meanwhile.
+        // Twice around: the first time marks all caches as idle, the second evicts those that
+        // nobody has read with meanwhile.
         for _ in 0..2 * places.all.len() {
             let next = places.next % places.all.len();
             places.next = next + 1;
@@ -201,7 +203,7 @@ impl KeptNotes {
         false
     }
 
-    /// Forgets all that nobody reads with now.
+    /// Evicts all caches that nobody reads with now.
     fn forget(&self) {
         for place in self.places().all.iter().filter_map(Weak::upgrade) {
             self.share.give_back(place.forget(true).1);
@@ -209,7 +211,7 @@ impl KeptNotes {
     }
 }
 
-/// Forgets all notes, for when there is nothing to read.
+/// Evicts all caches, for when there is nothing to read.
 pub(in crate::detect) fn forget() {
     NOTES.forget();
 }
@@ -226,15 +228,15 @@ mod tests {
         }
     }
 
-    /// So many places within a share of so many bytes.
+    /// Makes pools within a share of so many bytes.
     fn places(count: usize, bytes: usize) -> (Arc<Share>, Vec<NotesPlace<Noted>>) {
         let share = Share::new("x", bytes);
         let all = KeptNotes::new(Arc::clone(&share));
         (share, (0..count).map(|_| NotesPlace::within(&all)).collect())
     }
 
-    /// Reads with the automaton of a place, which then has noted at least so much; gives how much
-    /// it had.
+    /// Reads with a cache of a pool and lets it grow to at least so many bytes; returns its bytes
+    /// before.
     fn read(place: &NotesPlace<Noted>, bytes: usize) -> usize {
         let mut taken = place.take(|| Noted(0));
         let before = taken.notes.0;

@@ -1,8 +1,8 @@
-//! Expressions made smaller before they are compiled.
+//! HIR rewriting that makes automata smaller: the same matches in fewer states.
 //!
-//! In goes what an expression is made of, out comes what finds the same in a text of valid UTF-8.
-//! An automaton spells each class of characters out in bytes, as often as it is repeated: a class
-//! of all but a few characters takes 20 states where 8 tell the same of bytes that are known to be
+//! In goes the HIR of an expression, out comes one that finds the same in a text of valid UTF-8. An
+//! automaton spells each class of characters out in bytes, as often as it is repeated: a class of
+//! all but a few characters takes 20 states where 8 tell the same of bytes that are known to be
 //! UTF-8, and an `s` in any case takes 4 instead of 1 for the sake of a `ſ`, which the folded form
 //! of a text never has.
 
@@ -11,10 +11,11 @@ use regex_syntax::hir::{
     Repetition,
 };
 
-/// Beyond ASCII, what folds to a letter of ASCII: absent from the normalised form.
+/// Characters beyond ASCII that fold to a letter of ASCII: absent from the normalised form.
 const FOLDED: [char; 2] = ['\u{17f}', '\u{212a}'];
 
-/// The same in fewer states, for texts of valid UTF-8 or, where `is_folded`, their normalised form.
+/// Returns the same expression in fewer states, for texts of valid UTF-8 or, where `is_folded`,
+/// their normalised form.
 pub(in crate::detect) fn slim(hir: &Hir, is_folded: bool) -> Hir {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) | HirKind::Literal(_) => hir.clone(),
@@ -56,7 +57,7 @@ fn of_class(class: &ClassUnicode, is_folded: bool) -> Hir {
     Hir::alternation(vec![ascii, Hir::class(Class::Unicode(others))])
 }
 
-/// One character beyond ASCII, in a text of valid UTF-8.
+/// Matches one character beyond ASCII, in a text of valid UTF-8.
 fn any_beyond_ascii() -> Hir {
     let bytes =
         |from, to| Hir::class(Class::Bytes(ClassBytes::new([ClassBytesRange::new(from, to)])));

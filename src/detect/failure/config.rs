@@ -1,4 +1,4 @@
-//! Detectors of failures as they are written: YAML, built in or of a config.
+//! Schema of failure detectors as they are written: YAML, built in or of a config.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ pub struct FailurePackConfig {
     pub texts: Vec<TextDetectorConfig>,
     /// Detectors of the fields of a JSON object, which come before those of texts.
     pub fields: Vec<FieldDetectorConfig>,
-    /// Fields that hold what the tool said, such as `content`: what stands in them is judged like a
+    /// Fields that hold the tool's output, such as `content`: their values are judged like a
     /// result, where no detector of fields has decided.
     pub inside: Vec<String>,
 }
 
-/// What a detector that hits says of the call.
+/// Outcome of a call that a matching detector reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
-    /// It failed.
+    /// The call failed.
     #[default]
     Failed,
-    /// It waits for a person, or was stopped by one: no failure.
+    /// The call waits for a person, or was stopped by one: no failure.
     Interrupted,
-    /// A person refused it: no failure.
+    /// A person refused the call: no failure.
     Refused,
-    /// It did not fail, whatever other detectors of beginnings would say: a log that quotes an
-    /// error, a search that found nothing.
+    /// The call did not fail, whatever other detectors of beginnings would report: a log that
+    /// quotes an error, a search that found nothing.
     Ordinary,
 }
 
 impl Says {
-    /// The word for it in a pack.
+    /// Returns its word in a pack.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -48,7 +48,7 @@ impl Says {
     }
 }
 
-/// Where in a result a text detector matches.
+/// Position in a result at which a text detector matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextPlace {
@@ -61,28 +61,28 @@ pub enum TextPlace {
     Line,
     /// Up to its end, within its last 2 KiB, but for signs behind it.
     End,
-    /// At the beginning of one of its last eight lines, within its last 2 KiB: where programs say
-    /// what stopped them.
+    /// At the beginning of one of its last eight lines, within its last 2 KiB: the place of a
+    /// program's fatal error.
     Last,
 }
 
-/// A detector of what a result says as text.
+/// A detector of the text of a result.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TextDetectorConfig {
-    /// What a hit says of the call. Default `failed`.
+    /// Outcome that a hit reports. Default `failed`.
     pub says: Says,
     /// The reason, for explanations: `a traceback of Python`.
     pub kind: String,
     /// The family of the reason, such as `traceback`; `unknown_tool` also breaks `declared_only` of
     /// `tool_policy`.
     pub category: String,
-    /// Where it matches. Default `start`.
+    /// Position at which it matches. Default `start`.
     pub at: TextPlace,
     /// Expression in the `regex` crate's syntax, any case; repetitions need an upper bound, but for
     /// `at: end`.
     pub pattern: String,
-    /// Whether capitals matter.
+    /// True if capitals matter.
     pub case_sensitive: bool,
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case.
     pub needs: Vec<String>,
@@ -92,11 +92,11 @@ pub struct TextDetectorConfig {
     pub count_min: Option<u32>,
 }
 
-/// A detector of what the fields of a JSON object say.
+/// A detector of the fields of a JSON object.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FieldDetectorConfig {
-    /// What a hit says of the call. Default `failed`.
+    /// Outcome that a hit reports. Default `failed`.
     pub says: Says,
     /// The reason, for explanations.
     pub kind: String,

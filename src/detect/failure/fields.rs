@@ -13,7 +13,7 @@ use crate::settings::SettingsError;
 use crate::value::json::{self, fields};
 use crate::value::{Map, Value};
 
-/// Texts that stand for nothing.
+/// Texts that stand for nothing, in lower case.
 const NOTHING: &[&str] = &[
     "",
     "none",
@@ -32,14 +32,14 @@ const NOTHING: &[&str] = &[
     "not_error",
 ];
 
-/// Which fields of an object matter: by their folded names, or by how these end.
+/// Set of field names that detectors read: folded names, and endings of names.
 pub(super) struct Wanted {
     names: BTreeSet<String>,
     endings: Vec<String>,
 }
 
 impl Wanted {
-    /// Those of names as paths begin with, `*ed` for an ending.
+    /// Collects the first names of paths, `*ed` for an ending.
     pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
         let mut names = BTreeSet::new();
         let mut endings = Vec::new();
@@ -60,21 +60,21 @@ impl Wanted {
     }
 }
 
-/// The fields of one object that matter.
+/// The fields of one object that detectors read.
 pub(super) struct ResultFields<'v> {
     entries: Vec<(String, Cow<'v, Value<'v>>)>,
-    /// How many fields the object has.
+    /// Number of all fields of the object.
     count: usize,
 }
 
-/// A name without what does not matter: case, `_`, `-` and spaces.
+/// Returns a name without case, `_`, `-` and spaces, which do not matter.
 pub(super) fn folded(name: &str) -> String {
     let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
     letters.flat_map(char::to_lowercase).collect()
 }
 
 impl<'v> ResultFields<'v> {
-    /// Those of an object.
+    /// Picks the fields of an object.
     pub(super) fn of_map(map: &'v Map<'v>, wanted: &Wanted) -> Self {
         let mut found = Self { entries: Vec::new(), count: map.len() };
         let entries = map.iter().map(|(key, value)| (folded(key), value));
@@ -84,8 +84,8 @@ impl<'v> ResultFields<'v> {
         found
     }
 
-    /// Those of a text that begins with a JSON object, with what a cut off one still shows; `None`
-    /// where it has no field.
+    /// Picks the fields of a text that begins with a JSON object, of a truncated one those that it
+    /// still shows; `None` where it has no field.
     pub(super) fn of_text(text: &'v str, wanted: &Wanted) -> Option<Self> {
         let mut found = Self { entries: Vec::new(), count: 0 };
         let whole = fields::walk(text, |key, value| {
@@ -98,8 +98,8 @@ impl<'v> ResultFields<'v> {
         (whole.is_some() || found.count > 0).then_some(found)
     }
 
-    /// Adds a field; of a repeated one the last counts. There are never more than detectors name,
-    /// and some that end so.
+    /// Adds a field; of a repeated one the last counts. Bounded by [`FIELDS_MAX`]: endings may fit
+    /// any number of names.
     fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
         match self.entries.iter().position(|(known, _)| *known == key) {
             Some(at) => self.entries[at].1 = value,
@@ -108,18 +108,18 @@ impl<'v> ResultFields<'v> {
         }
     }
 
-    /// How many fields the object has.
+    /// Returns the number of all fields of the object.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// A field by its folded name.
+    /// Returns a field by its folded name.
     pub(super) fn get(&self, name: &str) -> Option<&Value<'v>> {
         let named = self.entries.iter().find(|(key, _)| key == name);
         named.map(|(_, value)| &**value)
     }
 
-    /// Whether a value that a path leads to passes.
+    /// Returns true if a value that a path leads to passes.
     fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         let leads = |value| below(value, rest).is_some_and(&passes);
@@ -133,7 +133,7 @@ impl<'v> ResultFields<'v> {
     }
 }
 
-/// What stands below a value at a path.
+/// Returns the value below another one at a path.
 fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>> {
     path.iter().try_fold(value, |value, name| {
         let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
@@ -142,13 +142,13 @@ fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>>
     })
 }
 
-/// A field's value; one that is too large is a text that says nothing but that it is there.
+/// Parses a field's value; one that is too large becomes a text that shows only that it is there.
 fn read(text: &str) -> Value<'_> {
     let small = (text.len() <= FIELD_BYTES_MAX).then(|| json::parse(text).ok()).flatten();
     small.unwrap_or(Value::String(Cow::Borrowed("...")))
 }
 
-/// A detector of fields, compiled.
+/// A compiled detector of fields.
 pub(super) struct FieldDetector {
     pub(super) says: Says,
     pub(super) kind: String,
@@ -184,14 +184,14 @@ impl FieldDetector {
         })
     }
 
-    /// Whether the fields are those of such an object.
+    /// Returns true if all `when` and no `unless` conditions hold.
     pub(super) fn hits(&self, fields: &ResultFields<'_>) -> bool {
         fields.count() <= self.keys_max
             && self.when.iter().all(|condition| condition.holds(fields))
             && !self.unless.iter().any(|condition| condition.holds(fields))
     }
 
-    /// The names at the top of the object that it reads.
+    /// Returns the names at the top of the object that it reads.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let conditions = self.when.iter().chain(&self.unless);
         conditions.flat_map(|condition| condition.paths.iter().filter_map(|path| path.first()))
@@ -251,20 +251,21 @@ impl FieldCondition {
     }
 }
 
-/// Whether a value says something. A fraction is a measure, such as a margin of error.
+/// Returns true if a value is neither empty nor a word for nothing. A fraction counts as empty: it
+/// is a measure, such as a margin of error.
 fn is_filled(value: &Value<'_>) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !NOTHING.contains(&&*text.trim().to_lowercase()),
         Value::List(list) => list.iter().any(is_filled),
         Value::Map(map) => map.iter().any(|(_, value)| is_filled(value)),
-        // One that does not fit is not 0.
+        // An integer that does not fit is not 0.
         Value::Number(number) => number.is_integer() && number.as_i64() != Some(0),
         Value::Bool(true) => true,
     }
 }
 
-/// A whole number, or that at the beginning of a text, as in `404 Not Found`.
+/// Reads a whole number, or that at the beginning of a text, as in `404 Not Found`.
 fn whole_number(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Number(number) if number.is_integer() => number.as_i64(),

@@ -1,10 +1,10 @@
-//! Whether a short text is nothing but the message of an error.
+//! Bare error messages: a scorer that tells from its form that a short text is nothing else.
 //!
-//! Where a tool hands on what an exception says, no word announces it: `division by zero`. What
-//! gives such a text away is its form as a whole: a first word that says what is wrong, a predicate
-//! of failure, and the register of programs (quoted values, identifiers, technical nouns), without
-//! the first words of changes, documentation and prose. Each sign has points
-//! (`packs/messages.yaml`), and none decides alone.
+//! A tool that hands on the message of an exception announces it with no word: `division by zero`.
+//! Such a text is known by its form as a whole: a first word of something wrong, a predicate of
+//! failure, and the register of programs (quoted values, identifiers, technical nouns), without the
+//! first words of changes, documentation and prose. Each sign has points (`packs/messages.yaml`),
+//! and none decides alone.
 
 use hashbrown::HashSet;
 use regex::{Regex, RegexBuilder};
@@ -14,18 +14,18 @@ use super::{FailureFinding, Says};
 use crate::detect::limits::{DFA_BYTES_MAX, MESSAGE_BYTES_MAX, REGEX_BYTES_MAX};
 use crate::settings::{SettingsError, yaml};
 
-/// The reason that is given.
+/// Reason that a finding gives.
 pub(super) const KIND: &str = "the result is nothing but the message of an error";
-/// Its family.
+/// Family of that reason.
 pub(super) const CATEGORY: &str = "message";
 
 /// Points that make a text a message.
 const ENOUGH: i32 = 14;
-/// Points of a first word that says what is wrong.
+/// Points of a first word that means something wrong.
 const WRONG: i32 = 20;
 /// Points of the first word `not`.
 const NOT: i32 = 15;
-/// Points of other first words that tell of a constraint.
+/// Points of other first words that state a constraint.
 const CONSTRAINT: i32 = 10;
 /// Points of the first word `no`.
 const NO: i32 = 7;
@@ -39,21 +39,22 @@ const WEAK_HEAD: i32 = 9;
 const WEAK: i32 = 4;
 /// Points of the register of programs, at most.
 const REGISTER_MAX: i32 = 15;
-/// Words of a text that is hardly more than a name for what went wrong.
+/// Words up to which a text is hardly more than a name for what went wrong.
 const FEW_WORDS: usize = 4;
 /// Bytes from which on a text is rather prose, and from which on it hardly is a message.
 const LONG: usize = 120;
 const VERY_LONG: usize = 240;
-/// Bytes from which on a sentence is rather prose that quotes nothing.
+/// Bytes from which on a sentence that quotes nothing is rather prose.
 const LONG_SENTENCE: usize = 80;
 /// Longest value behind a message, bytes.
 const VALUE_BYTES_MAX: usize = 40;
-/// Behind these the word before is no verb.
+/// Verbs behind which the word before is a subject, no order.
 const COPULAS: [&str; 17] = [
     "is", "are", "was", "were", "cannot", "can't", "must", "should", "has", "have", "does", "did",
     "may", "can", "isn't", "aren't", "will",
 ];
-/// Behind these, too, and behind the word that tells of what came something that is wrong.
+/// Words behind which the word before is a subject too, and words before something wrong that was
+/// received.
 const STATES: [&str; 9] = [
     "aborted",
     "expected",
@@ -66,10 +67,10 @@ const STATES: [&str; 9] = [
     "exceeds",
 ];
 const CAME: [&str; 3] = ["received", "found", "got"];
-/// Steps of looking at a byte of a short text.
+/// Steps per byte of a short text.
 const STEPS_PER_BYTE: usize = 16;
 
-/// The lists and expressions as they are written.
+/// Word lists and expressions as they are written.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MessageConfig {
@@ -89,7 +90,7 @@ struct MessageConfig {
     against: Vec<AgainstConfig>,
 }
 
-/// What speaks against a message, as it is written.
+/// A sign against a message, as it is written.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgainstConfig {
@@ -99,20 +100,20 @@ struct AgainstConfig {
 
 type WordSet = HashSet<Box<str>>;
 
-/// How a text looks.
+/// Features of a text.
 struct Looks {
-    /// How many kinds of predicates it has.
+    /// Number of kinds of predicates that it has.
     predicates: i32,
     /// Points of its first word.
     of_first: i32,
-    /// It names who speaks.
+    /// True if it names who speaks.
     is_named: bool,
     is_sentence: bool,
-    /// It begins small and ends without a full stop.
+    /// True if it begins small and ends without a full stop.
     is_phrase: bool,
-    /// It quotes something.
+    /// True if it quotes something.
     quotes: bool,
-    /// It holds a name from a program.
+    /// True if it holds a name from a program.
     names: bool,
     words: Vec<String>,
 }
@@ -129,7 +130,7 @@ pub(super) struct MessageSigns {
     weak: Regex,
     weak_head: Regex,
     identifier: Regex,
-    /// What only programs say.
+    /// Phrases that only programs use.
     programs: Regex,
     quoted: Regex,
     speaker: Regex,
@@ -137,7 +138,7 @@ pub(super) struct MessageSigns {
 }
 
 impl MessageSigns {
-    /// The built-in ones.
+    /// Compiles the built-in ones.
     pub(super) fn built_in() -> Result<Self, SettingsError> {
         let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
             .and_then(|node| node.read())
@@ -168,7 +169,7 @@ impl MessageSigns {
         })
     }
 
-    /// What a text says that nothing else has said anything of.
+    /// Judges a text about which no other detector has reported anything.
     pub(super) fn judge<'d>(
         &self,
         text: &str,
@@ -205,7 +206,7 @@ impl MessageSigns {
             names: self.identifier.is_match(text),
             words: words_of(text),
         };
-        // A word is a value; so is what stands in brackets.
+        // A single word is a value; so is a text in brackets.
         let is_data = !looks.is_named && text.starts_with(['[', '{', '(', '<']);
         if is_data || looks.words.len() < 2 {
             return false;
@@ -225,7 +226,7 @@ impl MessageSigns {
         points >= ENOUGH
     }
 
-    /// Points of the first word.
+    /// Returns the points of the first word.
     fn first(&self, word: &str) -> i32 {
         match word {
             word if self.wrong.contains(word) => WRONG,
@@ -236,7 +237,7 @@ impl MessageSigns {
         }
     }
 
-    /// Points of weak signs, where there are no others.
+    /// Returns the points of weak signs, which count only where there are no others.
     fn weak(&self, text: &str, looks: &Looks) -> i32 {
         let is_weak = looks.predicates == 0 && looks.of_first == 0 && self.weak.is_match(text);
         if is_weak && self.weak_head.is_match(text) {
@@ -248,7 +249,7 @@ impl MessageSigns {
         }
     }
 
-    /// Whether a program speaks, and not somebody of a parcel, a room or a guest.
+    /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
     fn is_of_programs(&self, text: &str, looks: &Looks) -> bool {
         let compares = || {
             let words = || looks.words.iter().map(String::as_str);
@@ -264,7 +265,8 @@ impl MessageSigns {
             || self.programs.is_match(text)
     }
 
-    /// What a first word costs that changes, documentation and prose begin with.
+    /// Returns the points that a first word costs with which changes, documentation and prose
+    /// begin.
     fn first_against(&self, said: &[String], body: &str, looks: &Looks) -> i32 {
         let Some(first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
         let begins = |found: Option<regex::Match<'_>>| found.is_some_and(|it| it.start() == 0);
@@ -293,7 +295,8 @@ impl MessageSigns {
         }
     }
 
-    /// Points of how programs speak: of values, identifiers and technical things, in a phrase.
+    /// Returns the points of the register of programs: values, identifiers and technical things, in
+    /// a phrase.
     fn register(&self, text: &str, looks: &Looks) -> i32 {
         let count =
             |list: &WordSet| looks.words.iter().filter(|word| list.contains(&***word)).count();
@@ -318,7 +321,7 @@ impl MessageSigns {
         (nouns + sum(&signs)).min(REGISTER_MAX)
     }
 
-    /// What the form of the text costs.
+    /// Returns the points that the form of the text costs.
     fn form_against(&self, text: &str, looks: &Looks) -> i32 {
         let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
         let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
@@ -344,12 +347,12 @@ fn has(list: &WordSet, looks: &Looks) -> bool {
     looks.words.iter().any(|word| list.contains(&**word))
 }
 
-/// The points of those signs that hold.
+/// Sums the points of those signs that hold.
 fn sum(signs: &[(bool, i32)]) -> i32 {
     signs.iter().filter(|(holds, _)| *holds).map(|(_, points)| points).sum()
 }
 
-/// An expression whose words are those of ASCII, as the language of programs is.
+/// Compiles an expression whose words are those of ASCII, as the language of programs is.
 fn compiled(pattern: &str, any_case: bool) -> Result<Regex, SettingsError> {
     let ascii = pattern.replace(r"\b", r"(?-u:\b)").replace(r"\w", "[0-9A-Za-z_]");
     let ascii = ascii.replace(r"\d", "[0-9]");
@@ -361,7 +364,7 @@ fn compiled(pattern: &str, any_case: bool) -> Result<Regex, SettingsError> {
     built.map_err(|error| SettingsError::new(format!("built-in messages: `{pattern}`: {error}")))
 }
 
-/// The words of a text in small letters.
+/// Returns the words of a text in small letters.
 fn words_of(text: &str) -> Vec<String> {
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'-');
     let parts = text.split(|c: char| !c.is_ascii() || !is_of_word(c as u8));

@@ -1,10 +1,10 @@
-//! Whether a tool's result says that the call failed.
+//! Failure detection: classifies a tool's result as failed, refused, interrupted or ordinary.
 //!
-//! In goes a result, out comes what it says and why ([`FailureFinding`]); nothing where it is an
-//! ordinary result. What decides is data (`packs/failures.yaml`, and packs of a config): conditions
-//! on the fields of a JSON object, and expressions that are bound to a place of the text, its
-//! beginning or its end, far more than to words. The work is linear in the result and is paid for
-//! in steps ([`Effort`]); of a long text expressions see the beginning and the end.
+//! In goes a result, out come outcome and reason ([`FailureFinding`]); nothing for an ordinary
+//! result. The rules are data (`packs/failures.yaml`, and packs of a config): conditions on the
+//! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
+//! its end, far more than to words. The work is linear in the result and is paid for in steps
+//! ([`Effort`]); of a long text expressions see the beginning and the end.
 
 pub mod config;
 mod fields;
@@ -24,19 +24,19 @@ use fields::{FieldDetector, Wanted, folded};
 use message::MessageSigns;
 use search::FailureSearch;
 
-/// What a result says of its call.
+/// Outcome of a call as its result shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailureFinding<'p> {
-    /// Whether it failed.
+    /// Outcome.
     pub says: Says,
-    /// Why, in words.
+    /// Reason, in words.
     pub kind: &'p str,
-    /// The family of the reason.
+    /// Family of the reason.
     pub category: &'p str,
 }
 
 impl FailureFinding<'_> {
-    /// Whether nothing but the form of a whole text says so.
+    /// Returns true if it rests on nothing but the form of a whole text.
     fn is_message(&self) -> bool {
         self.category == message::CATEGORY
     }
@@ -45,29 +45,29 @@ impl FailureFinding<'_> {
 /// Compiled detectors of failures.
 pub struct FailureDetectors {
     fields: Vec<FieldDetector>,
-    /// Names of fields that detectors read, and those below.
+    /// Names of fields that detectors read, and those in `inside`.
     wanted: Wanted,
-    /// Names of fields in which a result stands.
+    /// Names of fields that wrap a result.
     inside: Vec<String>,
     starts: TextDetectors,
     ends: TextDetectors,
     lasts: TextDetectors,
-    /// The signs of bare messages, where the built-in table is used.
+    /// Signs of bare messages, where the built-in table is used.
     messages: Option<MessageSigns>,
 }
 
 /// Detectors of texts.
 struct TextDetectors {
-    /// Those that say something of the call.
+    /// Detectors that report a failure, a refusal or an interruption.
     telling: Arc<Pack>,
-    /// Those that say that it is an ordinary result, whatever else would hit: asked only then.
+    /// Detectors of ordinary results, which overrule all others: run only where one of those hits.
     ordinary: Arc<Pack>,
 }
 
-/// In which order what a text says counts, unless it is an ordinary one.
+/// Precedence of outcomes of a text that is not ordinary.
 const ORDER: [Says; 3] = [Says::Refused, Says::Interrupted, Says::Failed];
 
-/// The built-in detectors.
+/// Returns the built-in detectors.
 pub fn built_in_detectors() -> Result<Arc<FailureDetectors>, SettingsError> {
     static BUILT_IN: LazyLock<Result<Arc<FailureDetectors>, SettingsError>> = LazyLock::new(|| {
         let pack = built_in_pack()?;
@@ -82,7 +82,7 @@ fn built_in_pack() -> Result<FailurePackConfig, SettingsError> {
 }
 
 impl FailureDetectors {
-    /// Those of a config's packs, which come before the built-in ones where these are wanted too.
+    /// Compiles the packs of a config, before the built-in one where that is wanted too.
     pub fn new(own: &[FailurePackConfig], with_built_in: bool) -> Result<Arc<Self>, SettingsError> {
         if own.is_empty() && with_built_in {
             return built_in_detectors();
@@ -129,13 +129,13 @@ impl FailureDetectors {
         })
     }
 
-    /// What a result says; nothing where it is an ordinary one, or the steps ran out.
+    /// Judges a result; nothing where it is an ordinary one, or the steps ran out.
     pub fn judge(&self, result: &Value<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.value(result, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 
-    /// What a text says; nothing where it is an ordinary one, or the steps ran out.
+    /// Judges a text; nothing where it is an ordinary one, or the steps ran out.
     pub fn judge_text(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.text(text, 0).filter(|finding| finding.says != Says::Ordinary)
@@ -179,7 +179,7 @@ impl TextDetectors {
 }
 
 impl TextDetectors {
-    /// Whether a text is an ordinary one.
+    /// Returns true if a text is an ordinary one.
     fn is_ordinary(&self, text: &str, effort: &Effort) -> bool {
         self.ordinary(text, effort).is_some()
     }
@@ -191,14 +191,14 @@ impl TextDetectors {
     }
 }
 
-/// What a pack finds in a text; `None` where that is nothing, or the steps ran out.
+/// Scans a text with a pack; `None` where that finds nothing, or the steps ran out.
 fn scanned(pack: &Pack, text: &str, effort: &Effort) -> Option<Scan> {
     let scan = pack.scan(text, effort.left());
     (effort.spend(scan.steps()) && !scan.is_empty()).then_some(scan)
 }
 
-/// A pattern in which what stands for "anything on this line" counts bytes, not characters: an
-/// automaton of a tenth of the size.
+/// Rewrites "anything on this line" in a pattern to count bytes, not characters: an automaton of a
+/// tenth of the size.
 fn by_bytes(pattern: &str) -> String {
     pattern.replace(r"[^\n]", r"(?-u:[^\n])")
 }
@@ -207,7 +207,7 @@ fn by_bytes_all(named: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     named.iter().map(|(name, pattern)| (name.clone(), by_bytes(pattern))).collect()
 }
 
-/// A text detector as one of a rule pack, its place put into its expression.
+/// Turns a text detector into one of a rule pack, its place put into its expression.
 fn plain(config: &TextDetectorConfig) -> DetectorConfig {
     let pattern = by_bytes(&config.pattern);
     let pattern = match config.at {

@@ -1,8 +1,8 @@
-//! The search for what a result says: in a text, in the fields of an object, and in what stands
-//! around either.
+//! Recursive search of a result for a report of failure: in a text, in the fields of an object, and
+//! in the envelopes around either.
 //!
 //! A result is JSON in a text, the content of a message, a block of content, Python's form of any
-//! of these, or what a shell printed. Each envelope is opened once, to a depth of
+//! of these, or the output of a shell. Each envelope is opened once, to a depth of
 //! [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
@@ -18,11 +18,11 @@ use crate::value::{Map, Value};
 
 /// Bytes of a result whose fields are read in one step.
 const BYTES_PER_STEP: usize = 2;
-/// Steps of asking one detector of fields about an object.
+/// Steps of testing one detector of fields on an object.
 const STEPS_PER_DETECTOR: usize = 16;
 /// Most fields of an object that is nothing but an envelope around a message.
 const MESSAGE_FIELDS_MAX: usize = 4;
-/// Fields that name a record.
+/// Fields that identify a record.
 const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 
 /// One search, and the steps that it takes.
@@ -54,7 +54,7 @@ impl<'d> FailureSearch<'d, '_> {
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
-                // What a shell adds stands behind.
+                // A shell adds its exit code behind the object.
                 return found.or_else(|| ends.judge(tail(text), self.effort));
             }
             b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
@@ -98,8 +98,8 @@ impl<'d> FailureSearch<'d, '_> {
         said.find(|found| is_bare || !found.is_message())
     }
 
-    /// A list says what its only entry says; of blocks of content the first that says something, of
-    /// other entries what all say.
+    /// Judges a list: by its only entry; of blocks of content by the first that reports something;
+    /// of other entries only if all do.
     fn list(&self, list: &[Value<'_>], depth: usize) -> Option<FailureFinding<'d>> {
         if depth > ENVELOPE_DEPTH_MAX {
             return None;
@@ -110,12 +110,12 @@ impl<'d> FailureSearch<'d, '_> {
                     && map.get("text").is_some()
             })
         };
-        // An error of many clients: its number and what it says.
+        // An error as many clients give it: its number and its message.
         if let [Value::Number(_), message @ Value::String(_)] = list {
             return self.value(message, depth + 1);
         }
-        // A word in a list is a value, not what the tool says; what an entry with an `id` holds is
-        // said of a record.
+        // A single word in a list is a value, not the tool's report; an entry with an `id`
+        // describes a record.
         let is_data = |value: &Value<'_>| match value {
             Value::String(text) => !text.trim().contains(char::is_whitespace),
             Value::Map(map) => map.get("type").is_none() && is_record(map),
@@ -128,7 +128,7 @@ impl<'d> FailureSearch<'d, '_> {
         if list.iter().all(is_block) {
             return said.flatten().next();
         }
-        // Of a list of sentences none is what the tool itself says.
+        // A sentence in a list of several is no report of the tool itself.
         let mut said = said.map(|said| said.filter(|found| list.len() == 1 || !found.is_message()));
         let first = said.next()??;
         (list.len() <= ENTRIES_MAX && said.all(|other| other.is_some())).then_some(first)
@@ -138,7 +138,7 @@ impl<'d> FailureSearch<'d, '_> {
 /// Longest announcement of a result, bytes: `Tool result:`.
 const LEAD_BYTES_MAX: usize = 32;
 
-/// The beginning of a text, without the signs and the announcements that may stand before it.
+/// Returns the beginning of a text, without the signs and announcements that may stand before it.
 fn head(text: &str) -> &str {
     let mut text = text;
     for _ in 0..3 {
@@ -150,7 +150,7 @@ fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// A text without quotes, brackets, emoji and the like before its first letter or digit.
+/// Returns a text without quotes, brackets, emoji and the like before its first letter or digit.
 fn without_signs(text: &str) -> &str {
     let mut signs = text.char_indices().take(24);
     match signs.find(|(_, c)| c.is_alphanumeric()) {
@@ -159,7 +159,7 @@ fn without_signs(text: &str) -> &str {
     }
 }
 
-/// What stands behind `Tool result:`, `Observation:`, `content=`.
+/// Returns the text behind `Tool result:`, `Observation:`, `content=`.
 fn without_lead(text: &str) -> Option<&str> {
     let start = &text.as_bytes()[..text.len().min(LEAD_BYTES_MAX)];
     let at = start.iter().position(|byte| matches!(byte, b':' | b'='))?;
@@ -172,18 +172,18 @@ fn without_lead(text: &str) -> Option<&str> {
     .then(|| &text[at + 1..])
 }
 
-/// Whether an object is one of many of its kind.
+/// Returns true if an object has an identifier: one of many of its kind.
 fn is_record(map: &Map<'_>) -> bool {
     map.iter().take(ENTRIES_MAX).any(|(key, _)| RECORD_NAMES.contains(&&*folded(key)))
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 fn last_lines(text: &str) -> &str {
     let lines = memchr::memrchr_iter(b'\n', text.as_bytes());
     lines.take(LAST_LINES).nth(LAST_LINES - 1).map_or(text, |at| &text[at + 1..])
 }
 
-/// The end of a text.
+/// Returns the end of a text.
 fn tail(text: &str) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(TAIL_BYTES_MAX));
     &text[start..]

@@ -196,7 +196,7 @@ fn what_only_programs_say_of_a_thing_needs_no_technical_noun() {
     }
 }
 
-/// What agents' tools give back on ordinary days, without a word of failing.
+/// Vocabulary of agents' tools on ordinary days, without a word of failing.
 const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
     then invoice date city because weather flight an result nearest retry";
 

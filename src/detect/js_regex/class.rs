@@ -1,12 +1,12 @@
 //! Character classes of JavaScript patterns as ranges of code units.
 //!
-//! In go ranges, out come their complements, their case variants and their spelling in the
-//! `regex` crate's syntax. A surrogate is spelt as the plane-15 character that stands for it.
+//! In go ranges, out come their complements, their case variants and their spelling in the `regex`
+//! crate's syntax. A surrogate is spelt as the plane-15 character that stands for it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Code units or code points, both ends included, in any order.
+/// Ranges of code units or code points, both ends included, in any order.
 pub(crate) type Ranges = Vec<(u32, u32)>;
 /// `\d`.
 pub(crate) const DIGITS: &[(u32, u32)] = &[(0x30, 0x39)];
@@ -25,10 +25,10 @@ pub(crate) const SPACE: &[(u32, u32)] = &[
     (0x3000, 0x3000),
     (0xfeff, 0xfeff),
 ];
-/// What `.` leaves out.
+/// Line terminators, which `.` leaves out.
 pub(crate) const LINE_ENDS: &[(u32, u32)] = &[(0xa, 0xa), (0xd, 0xd), (0x2028, 0x2029)];
 
-/// What an escape or a class item stands for.
+/// Value of an escape or a class item.
 pub(crate) enum Item {
     /// One character.
     Unit(u32),
@@ -36,7 +36,8 @@ pub(crate) enum Item {
     Set(Ranges),
 }
 
-/// The character that stands for a code unit or code point.
+/// Returns the character that stands for a code unit or code point: of plane 15 for a surrogate,
+/// which no Rust string can hold.
 pub(crate) fn stand_in(unit: u32) -> Option<char> {
     match unit {
         0xd800..=0xdfff => char::from_u32(unit - 0xd800 + 0xf_0000),
@@ -52,7 +53,7 @@ pub(crate) fn push(ranges: &mut Ranges, item: Item) {
     }
 }
 
-/// Everything up to `top` that is not in the ranges.
+/// Returns everything up to `top` that is not in the ranges.
 pub(crate) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
@@ -70,13 +71,13 @@ pub(crate) fn complement(ranges: &[(u32, u32)], top: u32) -> Ranges {
     out
 }
 
-/// What is in both.
+/// Returns the intersection of two classes.
 pub(crate) fn meet(some: &[(u32, u32)], others: &[(u32, u32)]) -> Ranges {
     let pairs = some.iter().flat_map(|a| others.iter().map(move |b| (a.0.max(b.0), a.1.min(b.1))));
     pairs.filter(|(low, high)| low <= high).collect()
 }
 
-/// A class body in the `regex` crate's syntax.
+/// Returns a class body in the `regex` crate's syntax.
 pub(crate) fn spell(ranges: &[(u32, u32)]) -> String {
     let mut text = String::new();
     for &(low, high) in ranges {
@@ -102,7 +103,7 @@ fn canonical(unit: u32) -> u32 {
     }
 }
 
-/// The code units that `i` equates with each other, where there are several.
+/// Case groups: the code units that `i` equates with each other, where there are several.
 static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for unit in 0..0x1_0000 {
@@ -111,7 +112,7 @@ static CASES: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
     groups.into_values().filter(|group| group.len() > 1).collect()
 });
 
-/// The set with everything that `i` equates with its members.
+/// Returns the set with everything that `i` equates with its members.
 pub(crate) fn with_cases(ranges: &[(u32, u32)]) -> Ranges {
     if ranges.iter().all(|&(_, high)| high < 128) {
         let mut out = ranges.to_vec();

@@ -1,11 +1,11 @@
-//! Escapes of JavaScript patterns: what follows a backslash.
+//! Escapes of JavaScript patterns: the grammar behind a backslash.
 
 use super::class::{DIGITS, Item, SPACE, WORD, complement};
 use super::names::is_property;
 use super::{JsRegexError, Writer, invalid};
 
 impl Writer<'_> {
-    /// Reads what follows a backslash.
+    /// Reads an escape behind its backslash.
     pub(crate) fn escape(&mut self, in_class: bool) -> Result<Item, JsRegexError> {
         let Some(c) = self.peek() else { return Err(invalid("\\ at end of pattern")) };
         self.at += 1;
@@ -60,14 +60,14 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether `u` or `v` lets a backslash stand before a character that means itself.
+    /// Returns true if `u` or `v` lets a backslash stand before a character that means itself.
     fn may_escape(&self, c: char, in_class: bool) -> bool {
         "^$\\.*+?()[]{}|/".contains(c)
             || (in_class && c == '-')
             || (in_class && self.flags.sets && "&!#%,:;<=>@`~".contains(c))
     }
 
-    /// The highest code unit or code point.
+    /// Returns the highest code unit or code point.
     pub(crate) fn top(&self) -> u32 {
         if self.flags.unicode { 0x10_ffff } else { 0xffff }
     }

@@ -1,4 +1,5 @@
-//! Line terminators in the form that [`regex`](crate::detect::js_regex) matches them in.
+//! Line-terminator encoding in which [`regex`](crate::detect::js_regex) matches multi-line
+//! patterns.
 //!
 //! With `m` JavaScript knows four line terminators, and an edge of a line between CR and LF. The
 //! `regex` crate knows one. So each of the four becomes a line feed, a byte that occurs in no text,
@@ -6,12 +7,12 @@
 
 use super::class::Ranges;
 
-/// The terminators, with the byte that tells each from the others.
+/// Line terminators, with the byte that tells each from the others.
 const MARKS: [(char, u8); 4] = [('\n', 0xf8), ('\r', 0xf9), ('\u{2028}', 0xfa), ('\u{2029}', 0xfb)];
-/// Any character of an encoded text, as an expression.
+/// Expression of any character of an encoded text.
 pub(crate) const ANY: &str = "(?:[^\\n]|\\n(?-u:[\\xf8-\\xfb])\\n)";
 
-/// The text in that form.
+/// Encodes a text.
 pub(crate) fn encoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut utf8 = [0; 4];
@@ -24,7 +25,7 @@ pub(crate) fn encoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// The expressions of those terminators that are in a class, or of those that are not.
+/// Returns the expressions of those terminators that are in a class, or of those that are not.
 pub(crate) fn alternatives(ranges: &Ranges, negated: bool) -> String {
     let has = |c: char| ranges.iter().any(|&(low, high)| (low..=high).contains(&u32::from(c)));
     let marks = MARKS.iter().filter(|(end, _)| has(*end) != negated);

@@ -1,4 +1,4 @@
-//! JavaScript patterns in linear time.
+//! JavaScript patterns in linear time: ECMAScript syntax translated to the `regex` crate's.
 //!
 //! In goes a pattern with its flags, out comes a finite automaton that answers the same question
 //! (does it match anywhere?). The pattern is read by ECMAScript's grammar with the leniencies of
@@ -6,8 +6,8 @@
 //! and back-references have no linear-time form and are refused.
 //!
 //! Without the `u` flag JavaScript sees UTF-16 code units. A surrogate is written as a character of
-//! plane 15, in the pattern and in the text alike, so that half a character can match. What the
-//! `m` flag does to line terminators stands in [`line_ends`].
+//! plane 15, in the pattern and in the text alike, so that half a character can match.
+//! [`line_ends`] treats line terminators under the `m` flag.
 
 mod class;
 mod escape;
@@ -23,13 +23,13 @@ use super::limits::{DFA_BYTES_MAX, OWN_REGEX_BYTES_MAX};
 /// Deepest nesting of the pattern as written here; a pattern of the source's has 1,000 characters.
 const NESTING_MAX: u32 = 4096;
 
-/// Why a pattern has no automaton.
+/// Reasons for which a pattern has no automaton.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsRegexError {
     /// JavaScript refuses it too.
     #[error("{0}")]
     Invalid(String),
-    /// No linear-time engine can have it.
+    /// It has no linear-time form.
     #[error("{0} cannot be matched in linear time")]
     NotLinear(&'static str),
     /// The automaton would be too large, or a form is not known here.
@@ -55,7 +55,7 @@ pub(crate) struct Flags {
 }
 
 impl JsRegex {
-    /// Reads a pattern and its flags.
+    /// Translates and compiles a pattern with its flags.
     pub(crate) fn new(pattern: &str, flags: &str) -> Result<Self, JsRegexError> {
         let flags = read_flags(flags)?;
         let units: Vec<u32> = if flags.unicode {
@@ -92,12 +92,12 @@ impl JsRegex {
         Ok(Self { regex, flags })
     }
 
-    /// The automaton, for patterns without flags and without characters beyond 16 bits.
+    /// Returns the automaton, for patterns without flags and without characters beyond 16 bits.
     pub(crate) fn into_inner(self) -> regex::bytes::Regex {
         self.regex
     }
 
-    /// Whether the pattern matches anywhere in the text.
+    /// Returns true if the pattern matches anywhere in the text.
     pub(crate) fn is_match(&self, text: &str) -> bool {
         let mut text = Cow::Borrowed(text);
         if !self.flags.unicode && text.chars().any(|c| c > '\u{ffff}') {
@@ -116,7 +116,7 @@ impl JsRegex {
 }
 
 impl Flags {
-    /// Whether letters fold as Unicode says, not as `toUpperCase` does.
+    /// Returns true if letters fold as Unicode defines it, not as `toUpperCase` does.
     pub(crate) fn folds(self) -> bool {
         self.ignore_case && self.unicode
     }
@@ -158,13 +158,14 @@ fn read_flags(text: &str) -> Result<Flags, JsRegexError> {
     Ok(flags)
 }
 
-/// Reads the pattern and writes it again.
+/// Translator: reads the pattern and writes it again.
 pub(crate) struct Writer<'a> {
     pub(crate) units: &'a [u32],
     pub(crate) at: usize,
     pub(crate) flags: Flags,
     pub(crate) groups: CaptureGroups,
-    /// Whether a search could start within a character.
+    /// True if a search could start within a character, which the `regex` crate allows in bytes.
+    /// The pattern is then anchored behind a lazy run of whole characters.
     unaligned: bool,
     out: String,
 }
@@ -206,7 +207,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes one atom or assertion; says whether it may be repeated.
+    /// Writes one atom or assertion; returns true if it may be repeated.
     fn atom(&mut self, c: char) -> Result<bool, JsRegexError> {
         match c {
             '^' | '$' => self.line_edge(c),
@@ -409,7 +410,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What the `v` flag forbids in a class, and what it adds.
+    /// Refuses the forms that the `v` flag forbids in a class, and those that it adds.
     fn check_sets(&self, c: char) -> Result<(), JsRegexError> {
         if c == '[' || self.looking_at("--") || self.looking_at("&&") || self.looking_at("\\q{") {
             return Err(JsRegexError::Unsupported("sets of classes are not known".to_owned()));

@@ -2,7 +2,7 @@
 
 use super::{JsRegexError, invalid};
 
-/// Values of `General_Category`, short and long, and the properties that are either true or not.
+/// Values of `General_Category`, short and long, and the binary properties.
 const PROPERTIES: &str = " L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lowercase_Letter Lt \
     Titlecase_Letter Lm Modifier_Letter Lo Other_Letter M Mark Combining_Mark Mn Nonspacing_Mark \
     Mc Spacing_Mark Me Enclosing_Mark N Number Nd Decimal_Number digit Nl Letter_Number No \
@@ -24,7 +24,7 @@ const PROPERTIES: &str = " L Letter LC Cased_Letter Lu Uppercase_Letter Ll Lower
     Terminal_Punctuation Term Unified_Ideograph UIdeo Uppercase Upper Variation_Selector VS \
     White_Space space XID_Continue XIDC XID_Start XIDS ";
 
-/// Whether a property is spelt as JavaScript demands; other engines are lenient.
+/// Returns true if a property is spelt as JavaScript demands; other engines are lenient.
 pub(crate) fn is_property(text: &str) -> bool {
     let listed = |name: &str| !name.contains(' ') && PROPERTIES.contains(&format!(" {name} "));
     match text.split_once('=') {
@@ -37,7 +37,7 @@ pub(crate) fn is_property(text: &str) -> bool {
     }
 }
 
-/// How many groups capture, and their names.
+/// Capturing groups of a pattern: their number, and their names.
 #[derive(Default)]
 pub(crate) struct CaptureGroups {
     pub(crate) count: u32,
@@ -75,7 +75,7 @@ impl CaptureGroups {
         }
     }
 
-    /// What JavaScript says of the reference by name that follows `\\k`.
+    /// Returns JavaScript's error for the reference by name that follows `\\k`.
     pub(crate) fn reference(&self, rest: &[u32]) -> JsRegexError {
         let name = rest.strip_prefix(&[0x3c]).and_then(|name| {
             let end = name.iter().position(|&unit| unit == 0x3e)?;

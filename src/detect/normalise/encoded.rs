@@ -1,17 +1,18 @@
-//! Runs of a text that are encoded text: base64, hexadecimal and percent signs.
+//! Decoding of runs of a text that are encoded text: base64, hexadecimal and percent signs.
 //!
-//! In goes a text, out come the places of such runs with what they say, where it reads as text.
-//! At most [`DECODED_BYTES_MAX`] bytes are decoded in one text; decoded text is not decoded again.
+//! In goes a text, out come the places of such runs with what they decode to, where it reads as
+//! text. At most [`DECODED_BYTES_MAX`] bytes are decoded in one text; decoded text is not decoded
+//! again.
 
 use std::ops::Range;
 
 use super::super::bytes::{self, Bytes, alphanumerics, any_of};
 use super::super::limits::DECODED_BYTES_MAX;
 
-/// Shortest run that is looked at, bytes.
+/// Shortest run that is decoded, bytes.
 const RUN_MIN: usize = 20;
 
-/// The encoded runs with their decoded text.
+/// Returns the encoded runs with their decoded text.
 pub(in crate::detect) fn runs(text: &[u8]) -> Vec<(Range<usize>, Vec<u8>)> {
     let mut found = Vec::new();
     let mut budget = DECODED_BYTES_MAX;
@@ -44,7 +45,7 @@ fn reads_as_text(bytes: &[u8]) -> bool {
     bytes.len() >= 12 && bytes.iter().filter(plain).count() * 10 >= bytes.len() * 9
 }
 
-/// Standard and URL alphabets, without padding.
+/// Decodes the standard and URL alphabets, without padding.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let mut bits = 0u32;

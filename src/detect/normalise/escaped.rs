@@ -1,20 +1,21 @@
-//! Characters written by their number or name: HTML references and the escapes of JSON.
+//! Character references: HTML's and the escapes of JSON, decoded.
 //!
 //! In goes a text at an `&` or a backslash, out come the character that stands there and how many
-//! bytes it takes. Letters, digits, spaces and what cannot be seen are read, and the two signs of
-//! an address; marks of syntax stay as they are written, as quotes and tags would become real ones.
+//! bytes it takes. Letters, digits, spaces, invisible characters and the two signs of an address
+//! are decoded; marks of syntax stay as they are written, as quotes and tags would become real
+//! ones.
 
 use memchr::memchr2_iter;
 
 /// Longest reference, bytes: `&#1114111;`.
 const REFERENCE_MAX: usize = 10;
 
-/// Whether any character of a text is written so.
+/// Returns true if any character of a text is written as a reference or escape.
 pub(in crate::detect) fn occurs(text: &str) -> bool {
     memchr2_iter(b'&', b'\\', text.as_bytes()).any(|at| read(&text[at..]).is_some())
 }
 
-/// The character that a text starts with, and its bytes in the text.
+/// Returns the character that a text starts with, and its bytes in the text.
 pub(super) fn read(text: &str) -> Option<(char, usize)> {
     let (found, length) = match text.as_bytes() {
         [b'&', ..] => reference(text)?,
@@ -47,7 +48,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
     Some((found, end + 1))
 }
 
-/// One escape of four digits, or two that make one character.
+/// Decodes one escape of four digits, or two that make one character.
 fn json(text: &str) -> Option<(char, usize)> {
     let unit = |at: usize| hex(text.get(at + 2..at + 6)?);
     let first = unit(0)?;

@@ -1,4 +1,4 @@
-//! The text as a reader sees it, with a map back to the bytes as they came.
+//! Normalisation: the text as a reader sees it, with a map back to the bytes as they came.
 
 pub(in crate::detect) mod encoded;
 pub(in crate::detect) mod escaped;

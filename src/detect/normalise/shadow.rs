@@ -1,12 +1,12 @@
-//! The text as a reader sees it.
+//! Shadow: the normalised copy of a text, as a reader sees it.
 //!
-//! In goes a text, out comes its shadow, which detectors match, with a map back to the bytes of
-//! the text. Invisible characters are dropped, compatibility forms (full-width, mathematical
-//! letters) and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and
-//! spaces their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that
-//! look Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters
-//! beyond ASCII are in lower case. Characters written by their number ([`escaped`]) are read.
-//! Linear, one allocation for text and map each.
+//! In goes a text, out comes its shadow, which detectors match, with a map back to the bytes of the
+//! text. Invisible characters are dropped, compatibility forms (full-width, mathematical letters)
+//! and accents are folded, digits of other scripts become ASCII digits, dashes, quotes and spaces
+//! their ASCII forms, tag characters the ASCII they hide. Cyrillic and Greek letters that look
+//! Latin become Latin inside words that have Latin letters too; elsewhere they stay. Letters beyond
+//! ASCII are in lower case. Character references ([`escaped`]) are decoded. Linear, one allocation
+//! for text and map each.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -15,10 +15,10 @@ use icu_normalizer::DecomposingNormalizer;
 use super::escaped;
 use crate::detect::letters::is_word_char;
 
-/// A shadow with its map.
+/// Normalised text with its map.
 #[derive(Default)]
 pub(in crate::detect) struct Shadow {
-    /// What detectors match.
+    /// Text that detectors match.
     pub(in crate::detect) text: String,
     /// `(place in the shadow, place in the text)` wherever the distance changes.
     map: Vec<(u32, u32)>,
@@ -36,8 +36,9 @@ impl Shadow {
         while at < text.len() {
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let to_mixed = mixed.peek().map_or(text.len(), |&(start, _)| start).saturating_sub(at);
-            // What stays as it is is copied in runs and needs no entry in the map: the distance
-            // between text and shadow does not change in it, so the map grows with what was folded.
+            // Unchanged characters are copied in runs and need no entry in the map: the distance
+            // between text and shadow does not change in them, so the map grows with what was
+            // folded.
             let (same, next) = same_from(&text[at..], to_mixed);
             shadow.text.push_str(&text[at..at + same]);
             at += same;
@@ -53,7 +54,7 @@ impl Shadow {
             }
             while mixed.next_if(|&(_, end)| end <= at).is_some() {}
             let in_mixed = mixed.peek().is_some_and(|&(start, _)| start <= at);
-            // What is hidden in tags is a text of its own.
+            // Hidden text in tags is a word by itself, so a space parts it from a word behind it.
             if is_tag(c) {
                 hidden_to = at + length;
             }
@@ -72,14 +73,14 @@ impl Shadow {
         shadow
     }
 
-    /// Takes a syllable apart, as the normal form does, by its number.
+    /// Decomposes a Hangul syllable, as the normal form does, by its number.
     fn push_hangul(&mut self, syllable: u32) {
         let parts = [0x1100 + syllable / 588, 0x1161 + syllable % 588 / 28, 0x11a7 + syllable % 28];
         let last = if syllable.is_multiple_of(28) { 2 } else { 3 };
         self.text.extend(parts[..last].iter().filter_map(|&part| char::from_u32(part)));
     }
 
-    /// Notes that the end of the shadow stands for `at`, unless that follows from the last note.
+    /// Maps the end of the shadow to `at`, unless that follows from the last entry.
     fn map_to(&mut self, at: usize) {
         let here = self.text.len();
         if self
@@ -91,7 +92,7 @@ impl Shadow {
         }
     }
 
-    /// The place in the text of a place in the shadow.
+    /// Returns the place in the text of a place in the shadow.
     pub(in crate::detect) fn place(&self, at: usize) -> usize {
         // Findings are few and texts long: a search for each finding costs less than a map with an
         // entry for each byte would cost each text.
@@ -107,7 +108,7 @@ impl Shadow {
         nfkd: &icu_normalizer::DecomposingNormalizerBorrowed<'_>,
     ) {
         // Only in words that mix scripts are look-alikes folded: `сору` alone is a Russian word,
-        // and folding it would find English orders in Russian prose. What looks Latin stands before
+        // and folding it would find English orders in Russian prose. All look-alikes stand before
         // the first Hebrew letter, so that one comparison answers for all scripts behind it.
         if (!in_mixed || c >= '\u{590}') && stays(c) {
             self.text.push(c);
@@ -163,8 +164,8 @@ impl Shadow {
     }
 }
 
-/// Bytes from the start of a text on that are their own shadow, with the character behind them.
-/// From `to_mixed` on, where a word of several scripts starts, those are ASCII alone.
+/// Returns the bytes from the start of a text on that are their own shadow, with the character
+/// behind them. From `to_mixed` on, where a word of several scripts starts, those are ASCII alone.
 fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
     let is_plain = |b: u8| b < 0x80 && b != b'&' && b != b'\\';
     let mut at = 0;
@@ -178,13 +179,14 @@ fn same_from(text: &str, to_mixed: usize) -> (usize, Option<char>) {
     }
 }
 
-/// Characters whose pages [`stays`] knows.
+/// Characters whose pages [`stays`] caches.
 const PAGED: usize = 0x2_0000;
 /// Characters of a page.
 const PAGE: usize = 0x100;
 
-/// Whether a character outside words of several scripts is its own shadow. Most are, and asking the
-/// normal form each time is slow; the answers for a page are found when one of it is first met.
+/// Returns true if a character outside words of several scripts is its own shadow. Most are, and
+/// asking the normal form each time is slow; the answers for a page are found when one of it is
+/// first met.
 fn stays(c: char) -> bool {
     static PAGES: [OnceLock<[u64; PAGE / 64]>; PAGED / PAGE] =
         [const { OnceLock::new() }; PAGED / PAGE];
@@ -207,7 +209,7 @@ fn stays(c: char) -> bool {
     page[code % PAGE / 64] >> (code % 64) & 1 == 1
 }
 
-/// The ASCII letter that is left of U+00C0 to U+017F without the accent.
+/// ASCII letters of U+00C0 to U+017F without their accents.
 static LATIN: LazyLock<[Option<char>; 0xc0]> = LazyLock::new(|| {
     let nfkd = DecomposingNormalizer::new_nfkd();
     std::array::from_fn(|index| {
@@ -247,7 +249,7 @@ fn plain(c: char) -> Option<&'static str> {
     })
 }
 
-/// Characters of tags that stand for those of ASCII.
+/// Returns true for tag characters that stand for those of ASCII.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0020}'..='\u{e007e}')
 }
@@ -261,7 +263,7 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Decimal digits outside ASCII that compatibility forms do not cover.
+/// Returns the value of decimal digits outside ASCII that compatibility forms do not cover.
 fn digit(c: char) -> Option<char> {
     const ZEROS: [u32; 12] =
         [0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xe50, 0x17e0];
@@ -270,7 +272,8 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(code - zero, 10)
 }
 
-/// The Latin letter that a Cyrillic or Greek one looks like; itself where it looks like none.
+/// Returns the Latin letter that a Cyrillic or Greek one looks like; itself where it looks like
+/// none.
 fn look_alike(c: char) -> char {
     match c {
         'а' | 'А' | 'α' | 'Α' => 'a',
@@ -302,7 +305,7 @@ fn look_alike(c: char) -> char {
     }
 }
 
-/// Words with Latin letters and letters that only look Latin, as byte ranges in order.
+/// Returns words with Latin letters and letters that only look Latin, as byte ranges in order.
 fn mixed_words(text: &str) -> Vec<(usize, usize)> {
     let mut words = Vec::new();
     if !text.chars().any(|c| matches!(c, '\u{250}'..='\u{58f}')) {

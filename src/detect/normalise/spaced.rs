@@ -1,28 +1,28 @@
-//! Words written with a sign between their letters, or cut by hyphens.
+//! Spaced and hyphenated words closed up: `i g n o r e`, `ig-nore`.
 //!
-//! In goes a text, out comes it again with such words closed up, where each of its bytes stood, and
-//! the parts around what was closed up.
-//! `i g n o r e` and `i.g.n.o.r.e` have the same sign between all letters of a word; `ig-nore` has
-//! a hyphen between letters, as many words do, so that several must stand close. Linear.
+//! In goes a text, out comes it again with such words closed up, the place of each byte before, and
+//! the parts around words that were closed up. `i g n o r e` and `i.g.n.o.r.e` have the same sign
+//! between all letters of a word; `ig-nore` has a hyphen between letters, as many words do, so that
+//! several must stand close. Linear.
 
 use std::ops::Range;
 
-/// Letters in a row that tell that a text has words of this kind.
+/// Letters in a row from which on a text has spaced words.
 const LETTERS_MIN: usize = 4;
-/// Hyphens within words that tell the same, and how close they stand.
+/// Hyphens within words from which on it has words cut by them, and how close they stand, in bytes.
 const HYPHENS_MIN: usize = 3;
 const HYPHENS_WITHIN: usize = 48;
 
-/// Bytes around a word that may belong to what it is part of.
+/// Bytes around a word that may belong to its phrase.
 const AROUND: usize = 200;
 
 /// A text with words closed up.
 #[derive(Default)]
 pub(in crate::detect) struct ClosedUp {
     pub(in crate::detect) text: Vec<u8>,
-    /// The place of each byte before.
+    /// Place of each byte of `text` in the original.
     pub(in crate::detect) places: Vec<u32>,
-    /// The parts of `text` around words that were closed up; in order, apart from each other.
+    /// Parts of `text` around words that were closed up; in order, apart from each other.
     pub(in crate::detect) parts: Vec<Range<usize>>,
 }
 
@@ -39,7 +39,7 @@ impl ClosedUp {
         self.text.extend_from_slice(&text[part]);
     }
 
-    /// Notes that a word was closed up here.
+    /// Adds the surroundings of a word that was closed up.
     fn closed(&mut self, word: Range<usize>) {
         let start = word.start.saturating_sub(AROUND);
         let end = word.end + AROUND;
@@ -49,7 +49,7 @@ impl ClosedUp {
         }
     }
 
-    /// `None` where no word was closed up.
+    /// Returns the text; `None` where no word was closed up.
     fn complete(mut self) -> Option<Self> {
         let last = self.parts.last_mut()?;
         last.end = last.end.min(self.text.len());
@@ -57,8 +57,7 @@ impl ClosedUp {
     }
 }
 
-/// The text with words closed up that have a sign between their letters; `None` where there is no
-/// such word.
+/// Closes up words that have a sign between their letters; `None` where there is no such word.
 pub(in crate::detect) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
     let mut out = ClosedUp::with_room_for(text.len());
     let mut at = 0;
@@ -81,7 +80,7 @@ pub(in crate::detect) fn closed_up(text: &[u8]) -> Option<ClosedUp> {
     out.complete()
 }
 
-/// The text without the hyphens within words; `None` where no three of them stand close.
+/// Removes the hyphens within words; `None` where no three of them stand close.
 pub(in crate::detect) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_inside = |at: usize| is_letter(at.wrapping_sub(1)) && is_letter(at + 1);
@@ -92,7 +91,7 @@ pub(in crate::detect) fn without_hyphens(text: &[u8]) -> Option<ClosedUp> {
     }
     let mut out = ClosedUp::with_room_for(text.len());
     let mut start = 0;
-    // Where the last hyphens stood, and stand no more.
+    // Last hyphens: their places in the text, and where they stood in the output.
     let mut last = [None::<(usize, usize)>; HYPHENS_MIN - 1];
     for cut in cuts() {
         out.copy(text, start..cut);
@@ -112,7 +111,7 @@ fn starts_word(text: &[u8], at: usize) -> bool {
     at == 0 || !text[at - 1].is_ascii_alphanumeric()
 }
 
-/// Single letters from `at` on with one sign between each, the same between all.
+/// Counts the single letters from `at` on with one sign between each, the same between all.
 fn parted_letters(text: &[u8], at: usize) -> usize {
     let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let is_sign = |byte: &u8| matches!(byte, b' ' | b'.' | b'-' | b'_' | b'*' | b'/' | b'|' | b'~');

@@ -1,4 +1,5 @@
-//! A text for each alternative of an expression, for the test that each of them fires alone.
+//! Generated texts for each alternative of an expression, for the test that each of them fires
+//! alone.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ const TEXTS_MAX: usize = 400;
 /// Ways in which the signs of a text are chosen until its check accepts it.
 const WAYS: u64 = 64;
 
-/// The way in which words stand apart.
+/// Way in which words stand apart.
 const APART: u64 = 1;
 /// White space written out, before which no word starts: such alternatives need a literal that is
 /// no beginning of a word.
 const WRITTEN_OUT: [&str; 4] = [r"\n", r"\u00", "%20", "&nbsp;"];
 
-/// Chooses signs and repetitions; the first way takes the plainest, and the fewest.
+/// Chooser of signs and repetitions; the first way takes the plainest, and the fewest.
 struct Choice(u64);
 
 impl Choice {
@@ -32,8 +33,8 @@ impl Choice {
         (self.0 >> 33) as usize % most
     }
 
-    /// Short texts that an expression matches, at least one for each alternative where there are
-    /// not more than [`TEXTS_MAX`].
+    /// Returns short texts that an expression matches, at least one for each alternative where
+    /// there are not more than [`TEXTS_MAX`].
     fn texts(&mut self, hir: &Hir) -> Vec<String> {
         match hir.kind() {
             HirKind::Empty | HirKind::Look(_) => vec![String::new()],
@@ -78,8 +79,8 @@ impl Choice {
         }
     }
 
-    /// A letter or digit of a class where it has one; in the second way a space, so that words
-    /// stand apart.
+    /// Picks a letter or digit of a class where it has one; in the second way a space, so that
+    /// words stand apart.
     fn of_class(&mut self, class: &Class) -> char {
         let ranges: Vec<(char, char)> = match class {
             Class::Unicode(class) => class.iter().map(|r| (r.start(), r.end())).collect(),
@@ -110,10 +111,10 @@ fn has(class: &Class, sign: char) -> bool {
     }
 }
 
-/// What an alternative came to, beside firing.
+/// Results of trying alternatives.
 #[derive(Default)]
 pub(super) struct Tried {
-    /// Alternatives that fired.
+    /// Number of alternatives that fired.
     pub(super) fired: usize,
     /// Alternatives whose texts match and do not fire, with the reason.
     pub(super) silent: Vec<String>,
@@ -145,7 +146,7 @@ pub(super) fn tried(pack: &Pack) -> Tried {
     tried
 }
 
-/// Texts of what must stand beside a finding.
+/// Returns texts of the context that must stand beside a finding.
 fn beside(near: &Expression) -> Vec<String> {
     let Ok(hir) = expression::parsed(near.folded(), TextForm::Normalised) else {
         return Vec::new();
@@ -153,7 +154,7 @@ fn beside(near: &Expression) -> Vec<String> {
     Choice(0).texts(&hir).into_iter().filter(|text| text.len() < BEFORE - 4).take(3).collect()
 }
 
-/// Whether one alternative of a detector fires in some text; where it does not, the reason to leave
+/// Succeeds if one alternative of a detector fires in some text; else returns the reason to leave
 /// it out, or none, with the text.
 fn fires(
     pack: &Pack,
@@ -199,7 +200,7 @@ fn rank(why: &str) -> usize {
     REASONS.iter().position(|known| *known == why).unwrap_or_default()
 }
 
-/// Why a detector does not fire in a text; `None` where it does.
+/// Returns the reason for which a detector does not fire in a text; `None` where it does.
 fn fires_in(pack: &Pack, index: usize, text: &str) -> Option<&'static str> {
     let scan = pack.scan(text, usize::MAX);
     if scan.hits.iter().any(|hit| usize::from(hit.detector) == index) {

@@ -1,7 +1,7 @@
-//! The last scans of this thread, so that several evaluators that look at one text scan it once.
+//! Per-thread cache of scans: several evaluators that look at one text scan it once.
 //!
 //! Evaluators of one trajectory run one after another on one thread. A scan is found again by its
-//! pack and by two seeded hashes of the text, 128 bits in all; nothing of the text is kept.
+//! pack and by two seeded hashes of the text, 128 bits in all; nothing of the text is stored.
 //! Bounded: [`SLOTS`] scans a thread.
 
 use std::cell::RefCell;
@@ -30,7 +30,7 @@ thread_local! {
     });
 }
 
-/// The scan of `text` by `pack`, from this thread's last ones or made now.
+/// Returns the scan of `text` by `pack`, from this thread's cache or made now.
 pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> Arc<Scan> {
     CACHE.with_borrow_mut(|cache| {
         let key = (cache.hashers.0.hash_one(text), cache.hashers.1.hash_one(text), text.len());
@@ -43,7 +43,7 @@ pub(super) fn get(pack: &Arc<Pack>, text: &str, make: impl FnOnce() -> Scan) -> 
         }
         let scan = Arc::new(make());
         if scan.cut {
-            // Whoever has more steps may come to the end.
+            // Not cached: a caller with more steps may come to the end.
             return scan;
         }
         *slot = Some(CacheSlot { pack: Arc::downgrade(pack), key, scan: Arc::clone(&scan) });

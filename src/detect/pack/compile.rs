@@ -1,4 +1,4 @@
-//! One detector, compiled.
+//! A compiled detector: its gate, its search, and the checks of a match.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) const BEFORE: usize = 48;
 /// Bytes after a match that context is looked for in.
 pub(super) const AFTER: usize = 32;
 
-/// What form of the text a detector matches.
+/// Form of the text that a detector matches.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -38,30 +38,30 @@ pub enum TextForm {
     Upper,
 }
 
-/// What must be in a text for a detector to run at all: all of these.
+/// Gate of a detector: conditions on a text, all of which must hold for the detector to run.
 #[derive(Default)]
 pub(in crate::detect) struct Gate {
-    /// One of these anchors.
+    /// One of these anchors occurs.
     pub(in crate::detect) needs: Option<Box<Anchors>>,
     /// Or a byte beyond ASCII in their place.
     pub(in crate::detect) or_non_ascii: bool,
-    /// And one of these.
+    /// One of these anchors occurs too.
     pub(in crate::detect) also_needs: Option<Box<Anchors>>,
-    /// Digits that stand together; the detector runs only there.
+    /// Digits stand together; the detector runs only there.
     pub(in crate::detect) digits: bool,
-    /// So many of them within thirty-two bytes.
+    /// So many digits stand within thirty-two bytes.
     pub(in crate::detect) digits_min: u8,
-    /// An `@`.
+    /// An `@` occurs.
     pub(in crate::detect) at_sign: bool,
-    /// Twenty bytes without white space.
+    /// Twenty bytes stand without white space.
     pub(in crate::detect) long_token: bool,
-    /// Whether each match is a part of a [long token](crate::detect::bytes::tokens), so that the
+    /// True if each match is a part of a [long token](crate::detect::bytes::tokens), so that the
     /// expression runs in these alone.
     pub(in crate::detect) in_token: bool,
 }
 
 impl Gate {
-    /// Whether the detector can hit.
+    /// Returns true if the detector can hit.
     pub(in crate::detect) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
         let needs = self.needs.as_deref().is_none_or(|needs| meet(anchors, needs));
         self.fits(profile)
@@ -69,7 +69,7 @@ impl Gate {
             && self.has_asked(anchors)
     }
 
-    /// Whether a text of that profile has what the detector needs beside anchors.
+    /// Returns true if a text of that profile has all that the detector needs beside anchors.
     pub(in crate::detect) fn fits(&self, profile: &Profile) -> bool {
         (!self.digits || !profile.digits.is_empty())
             && self.digits_min <= profile.digits_max
@@ -77,13 +77,13 @@ impl Gate {
             && (!self.long_token || profile.long_token)
     }
 
-    /// Whether one of `also_needs` is there, where the detector has some.
+    /// Returns true if one of `also_needs` occurs, or the detector has none.
     pub(in crate::detect) fn has_asked(&self, anchors: &Anchors) -> bool {
         self.also_needs.as_deref().is_none_or(|asked| meet(anchors, asked))
     }
 }
 
-/// Whether two sets of anchors have one in common.
+/// Returns true if two sets of anchors have one in common.
 pub(in crate::detect) fn meet(some: &Anchors, others: &Anchors) -> bool {
     some.iter().zip(others).any(|(a, b)| a & b != 0)
 }
@@ -101,24 +101,24 @@ pub(in crate::detect) struct Detector {
     pub(in crate::detect) validate: Option<Validator>,
     pub(in crate::detect) near: Option<Arc<Expression>>,
     pub(in crate::detect) not_near: Option<Arc<Expression>>,
-    /// What denies the finding where it touches it.
+    /// Denies the finding where it touches it.
     pub(in crate::detect) denied: Option<Arc<Expression>>,
-    /// Words that may stand directly before it.
+    /// Words that may stand directly before the finding.
     pub(in crate::detect) named_as: Option<Arc<Expression>>,
     pub(in crate::detect) obfuscated: bool,
     pub(in crate::detect) count_min: u32,
-    /// Where matches stand around each of `gate.needs`, by the anchor; empty where that is not
-    /// known, and the expression runs over the whole text.
+    /// Match bounds around each of `gate.needs`, by the anchor; empty where they are not known, and
+    /// the expression runs over the whole text.
     pub(in crate::detect) reaches: Vec<(u16, Reach)>,
-    /// What a match holds from its literal on, where that is known.
+    /// Test of the literal's surroundings for the rest of a match, where there is one.
     pub(in crate::detect) tail: Option<LiteralTail>,
-    /// Where matches stand around their first digit, for a detector of numbers, or around an `@`,
-    /// for one that needs it.
+    /// Match bounds around the first digit, for a detector of numbers, or around an `@`, for one
+    /// that needs it.
     pub(in crate::detect) point: Option<Point>,
 }
 
 impl Detector {
-    /// Gives each finding in these regions, in order, to `take` until that says [`Flow::Break`].
+    /// Gives each finding in these regions, in order, to `take` until that returns [`Flow::Break`].
     /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
     /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.
     pub(in crate::detect) fn find(
@@ -143,7 +143,7 @@ impl Detector {
         true
     }
 
-    /// The same in windows, the first one first.
+    /// Gives each finding in these windows, the first one first; else as [`find`](Self::find).
     pub(super) fn find_in(
         &self,
         text: &[u8],
@@ -175,7 +175,7 @@ impl Detector {
         true
     }
 
-    /// Gives each match in a region; breaks with whether the text counts as searched.
+    /// Gives each match in a region; breaks with true if the text counts as searched.
     fn search(
         &self,
         pattern: &mut EngineLook<'_>,
@@ -235,7 +235,7 @@ fn is_match(expression: &Expression, text: &[u8]) -> bool {
     expression.get().is_some_and(|expression| expression.is_match(text))
 }
 
-/// Whether a match touches or overlaps a part of a text.
+/// Returns true if a match touches or overlaps a part of a text.
 fn touches(expression: &Expression, text: &[u8], part: &Range<usize>) -> bool {
     let Some(engine) = expression.get() else { return false };
     let mut look = engine.look();
@@ -251,12 +251,12 @@ fn touches(expression: &Expression, text: &[u8], part: &Range<usize>) -> bool {
     false
 }
 
-/// What becomes of a finding.
+/// Verdict on a match.
 pub(in crate::detect) enum Flow {
-    /// It is none.
+    /// It is no finding.
     Refuse,
-    /// It is kept.
+    /// It is listed.
     Continue,
-    /// It is kept, and there are enough.
+    /// It is listed, and there are enough.
     Break,
 }

@@ -1,4 +1,4 @@
-//! Packs as they are written, and their compilation.
+//! Schema of rule packs, and their compilation.
 //!
 //! In goes YAML (built in) or a node of the config, out comes a [`Pack`] or an error that names the
 //! detector and what to change.
@@ -32,7 +32,7 @@ use crate::settings::{SettingsError, yaml};
 pub struct PackConfig {
     /// The name, for messages.
     pub name: String,
-    /// How patterns are read: `linear` (the `regex` crate's syntax) or `javascript`.
+    /// Syntax of patterns: `linear` (the `regex` crate's) or `javascript`.
     pub syntax: Syntax,
     /// Expressions by name: `(?&name)` in a `pattern`, `near` or `not_near` stands for the one of
     /// that name. They cannot use each other.
@@ -41,7 +41,7 @@ pub struct PackConfig {
     pub detectors: Vec<DetectorConfig>,
 }
 
-/// How patterns of a pack are read.
+/// Syntax of the patterns of a pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Syntax {
@@ -58,7 +58,7 @@ pub enum Syntax {
 pub struct DetectorConfig {
     /// The rule that fails when the detector hits: a built-in one such as `no_pii`, or a new one.
     pub rule: String,
-    /// What is detected, for messages and findings.
+    /// Name of what is detected, for messages and findings.
     pub kind: String,
     /// The family of the kind, such as `credential`.
     pub category: String,
@@ -68,13 +68,13 @@ pub struct DetectorConfig {
     pub pattern: Option<String>,
     /// Text that must occur; instead of `pattern`.
     pub literal: Option<String>,
-    /// The form of the text that is matched.
+    /// Form of the text that is matched.
     pub text: TextForm,
-    /// Whether capitals matter.
+    /// True if capitals matter.
     pub case_sensitive: bool,
     /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
-    /// leading `^` asks for the start of a word. Where none are given, those that the pattern
-    /// cannot do without; give them where it has none, since they make it cheap.
+    /// leading `^` asks for the start of a word. By default those that the pattern cannot do
+    /// without; give them where it has none, since they make it cheap.
     pub needs: Vec<String>,
     /// Literals as in `needs`, of which one must occur too.
     pub also_needs: Vec<String>,
@@ -103,7 +103,7 @@ pub struct DetectorConfig {
     pub obfuscated: bool,
     /// Findings needed for a hit; 1 when not given.
     pub count_min: Option<u32>,
-    /// Whether the text ends the match and is short, so that repetitions need no upper bound.
+    /// True if the text ends the match and is short, so that repetitions need no upper bound.
     #[serde(skip)]
     pub ends_text: bool,
 }
@@ -153,13 +153,13 @@ fn compile_when(packs: &[PackConfig], when: CompileTime) -> Result<Arc<Pack>, Se
     builder.build()
 }
 
-/// Detectors as they are put together.
+/// Builder of a pack.
 struct PackBuilder {
     when: CompileTime,
     detectors: Vec<Arc<Detector>>,
-    /// The literals that gates name by their numbers.
+    /// Literals that gates name by their numbers.
     anchors: Vec<String>,
-    /// What is looked for around matches: many detectors ask for the same.
+    /// Compiled context expressions, shared: many detectors have the same.
     contexts: HashMap<(String, bool, TextForm), Arc<Expression>>,
 }
 
@@ -308,11 +308,11 @@ fn gate(
     })
 }
 
-/// Where matches stand around each anchor, and what they hold from there on.
+/// Match bounds around each anchor, and the test of an anchor's surroundings.
 type Around = (Vec<(u16, Reach)>, Option<LiteralTail>);
 
-/// Where matches of a detector stand around its `needs`, by anchor; empty where that is not known.
-/// And what they hold from there on.
+/// Computes the match bounds of a detector around its `needs`, by anchor, and the test of their
+/// surroundings; empty where they are not known.
 fn reaches(
     config: &DetectorConfig,
     pack: &PackConfig,
@@ -347,7 +347,7 @@ fn reaches(
     Ok((indices.into_iter().map(|index| (index as u16, reach)).collect(), None))
 }
 
-/// Where matches of a detector without literals stand around what it does need.
+/// Computes the match bounds of a detector without literals around its first digit or its `@`.
 fn point(
     config: &DetectorConfig,
     pack: &PackConfig,
@@ -361,15 +361,15 @@ fn point(
     })
 }
 
-/// The pattern of a detector as it matches the normalised text, where it does.
+/// Parses the pattern of a detector as it matches the normalised text, where it does.
 fn plain(config: &DetectorConfig, pack: &PackConfig) -> Result<Option<Hir>, SettingsError> {
     let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
     let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
     Ok(parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text).ok())
 }
 
-/// Literals of alternatives that have none of the `needs`: each alternative shall open the gate.
-/// Where context is asked for the literals may stand there.
+/// Returns literals of alternatives that have none of the `needs`: each alternative shall open the
+/// gate. None where the detector asks for context, as the literals may stand there.
 fn completion(
     config: &DetectorConfig,
     pack: &PackConfig,
@@ -390,7 +390,7 @@ fn completion(
     Ok(more)
 }
 
-/// The literals that the expression of a detector cannot do without.
+/// Returns the literals that the expression of a detector cannot do without.
 fn own_needs(
     config: &DetectorConfig,
     pack: &PackConfig,
@@ -427,7 +427,7 @@ fn mask(
     Ok((!needs.is_empty()).then_some(mask))
 }
 
-/// Puts the named expressions where a text calls for them.
+/// Expands the named expressions that a text refers to.
 fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, SettingsError> {
     let mut parts = text.split("(?&");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -443,7 +443,7 @@ fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, Se
     Ok(out)
 }
 
-/// The literal's folded form, for a detector of that form.
+/// Returns the literal's folded form, for a detector of that form.
 fn fold_literal(literal: &str, form: TextForm) -> Cow<'_, str> {
     match form {
         TextForm::Lower => literal.to_lowercase().into(),

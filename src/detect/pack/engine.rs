@@ -1,8 +1,8 @@
-//! Compiled expressions.
+//! Regex engine: compiled expressions, in up to three automata.
 //!
 //! One automaton finds where the first match ends, a second one reads back from there to its
 //! beginning, and a third finds its groups: the latter two are compiled when there is a match, and
-//! where it is known at which place a match may begin the second is never needed.
+//! with a known beginning of a match the second is never needed.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -17,16 +17,16 @@ use crate::detect::automata::{Automaton, AutomatonError, AutomatonLook, ReadingW
 
 /// A compiled expression.
 pub(in crate::detect) enum Engine {
-    /// Of the `regex` crate's syntax; can be held to a part of a text.
+    /// An expression in the `regex` crate's syntax; can be anchored to a part of a text.
     Linear(Box<Linear>),
-    /// The same where it asks for more than automata that read one way can tell: a `\b` of
+    /// An expression that asks for more than automata that read one way can tell: a `\b` of
     /// Unicode's words.
     General(General),
-    /// Of ECMAScript's.
+    /// An expression in ECMAScript's syntax.
     Javascript(regex::bytes::Regex),
 }
 
-/// An expression as automata.
+/// Automata of one expression.
 pub(in crate::detect) struct Linear {
     hir: Hir,
     first: Automaton,
@@ -35,7 +35,7 @@ pub(in crate::detect) struct Linear {
     groups: OnceLock<Option<General>>,
 }
 
-/// An expression that chooses by itself how it searches.
+/// An expression under the `regex` crate's meta engine, which chooses by itself how it searches.
 pub(in crate::detect) struct General {
     regex: Box<Regex>,
     notes: NotesPlace<meta::Cache>,
@@ -43,14 +43,14 @@ pub(in crate::detect) struct General {
 }
 
 impl General {
-    /// With lazy automata, or for groups alone.
+    /// Compiles it with lazy automata, or for groups alone.
     fn new(hir: &Hir, with_automata: bool) -> Result<Self, AutomatonError> {
         let config = meta::Config::new()
             .utf8_empty(false)
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
             .hybrid(with_automata)
             .dfa(with_automata)
-            // Faster for groups, and a mebibyte for each expression.
+            // A one-pass DFA is faster for groups, and takes a mebibyte for each expression.
             .onepass(false)
             .hybrid_cache_capacity(DFA_BYTES_MAX);
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
@@ -86,7 +86,7 @@ impl Linear {
 }
 
 impl Engine {
-    /// Compiles what finds the ends of matches.
+    /// Compiles the automaton for the ends of matches; the meta engine where that is not supported.
     pub(super) fn linear(hir: Hir) -> Result<Self, AutomatonError> {
         match Automaton::new(&hir, ReadingWay::First) {
             Ok(first) => {
@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// Compiles the rest of it too, as what may be too large.
+    /// Compiles the backward automaton too, which may be too large.
     pub(super) fn complete(&self) -> Result<(), AutomatonError> {
         if let Self::Linear(linear) = self {
             let _ = linear.back.set(Some(Automaton::new(&linear.hir, ReadingWay::Back)?));
@@ -106,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to search.
+    /// Starts a searcher.
     pub(in crate::detect) fn look(&self) -> EngineLook<'_> {
         match self {
             Self::Linear(linear) => {
@@ -117,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// Whether it matches anywhere.
+    /// Returns true if it matches anywhere.
     pub(in crate::detect) fn is_match(&self, text: &[u8]) -> bool {
         match self {
             Self::Linear(linear) => linear.first.look().is_match(text),
@@ -127,25 +127,25 @@ impl Engine {
     }
 }
 
-/// An expression that searches one part after the other.
+/// Searcher of one part of a text after the other.
 pub(in crate::detect) enum EngineLook<'e> {
     Linear(LinearLook<'e>),
     General(GeneralLook<'e>),
     Javascript(&'e regex::bytes::Regex),
 }
 
-/// Automata with what they have noted.
+/// Searcher by automata.
 pub(in crate::detect) struct LinearLook<'e> {
     linear: &'e Linear,
     first: AutomatonLook<'e>,
-    /// Where one was asked for.
+    /// Started at the first match that needs it.
     back: Option<AutomatonLook<'e>>,
 }
 
-/// A general expression with what it has noted.
+/// Searcher by the meta engine.
 pub(in crate::detect) struct GeneralLook<'e> {
     general: &'e General,
-    /// `None` only while it ends.
+    /// `None` only while it is dropped.
     taken: Option<TakenNotes<meta::Cache>>,
 }
 
@@ -204,8 +204,8 @@ impl GeneralLook<'_> {
 }
 
 impl EngineLook<'_> {
-    /// The first match within a part of a text; what stands around the part counts for `\b` and the
-    /// like.
+    /// Returns the first match within a part of a text; the text around the part counts for `\b`
+    /// and the like.
     pub(super) fn find(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
         match self {
             Self::Linear(linear) => linear.find(text, part),
@@ -216,7 +216,7 @@ impl EngineLook<'_> {
         }
     }
 
-    /// The match that begins where a part of a text does.
+    /// Returns the match that begins where a part of a text does.
     pub(super) fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
         match self {
             Self::Linear(linear) => linear.find_at(text, part),
@@ -230,7 +230,7 @@ impl EngineLook<'_> {
         }
     }
 
-    /// The first group of a match that took part, where the expression has any.
+    /// Returns the first group of a match that took part, where the expression has any.
     pub(super) fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
         match self {
             Self::Linear(look) => look.linear.groups()?.look().group(text, found),

@@ -18,19 +18,19 @@ use crate::detect::js_regex::JsRegex;
 use crate::detect::normalise::shadow::fold_pattern;
 use crate::settings::SettingsError;
 
-/// When an expression is compiled.
+/// Time at which an expression is compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::detect) enum CompileTime {
     /// At once: a mistake is an error.
     Now,
-    /// When it is first asked for; some milliseconds then.
+    /// At its first use; some milliseconds then.
     Needed,
 }
 
-/// How long a match may be.
+/// Bound on the length of a match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::detect) enum MatchLength {
-    /// At most [`MATCH_BYTES_MAX`].
+    /// At most [`MATCH_BYTES_MAX`] bytes.
     Bounded,
     /// As long as the text, which is no longer than that and ends every match. A repetition without
     /// a bound needs no state for each of its numbers; with one behind another, an automaton has
@@ -67,8 +67,8 @@ impl Expression {
         Ok(new)
     }
 
-    /// The compiled expression; `None` if it cannot be compiled, which is known of no expression
-    /// that was taken [now](CompileTime::Now) and tested of the built-in ones.
+    /// Returns the compiled expression; `None` if it cannot be compiled, which is known of no
+    /// expression that was taken [now](CompileTime::Now) and tested of the built-in ones.
     pub(in crate::detect) fn get(&self) -> Option<&Engine> {
         let compile = || {
             let compiled = self.compile();
@@ -77,7 +77,7 @@ impl Expression {
         self.compiled.get_or_init(compile).as_ref()
     }
 
-    /// The expression as it is matched, written out.
+    /// Returns the text of the expression.
     #[cfg(test)]
     pub(super) fn folded(&self) -> &str {
         &self.text
@@ -114,7 +114,7 @@ impl Expression {
     }
 }
 
-/// What an expression is made of; capitals are told apart.
+/// Parses an expression to its HIR; capitals are told apart.
 pub(super) fn parsed(text: &str, form: TextForm) -> Result<Hir, Box<regex_syntax::Error>> {
     let mut parser = ParserBuilder::new().utf8(false).build();
     parser.parse(&with_ascii_classes(text, form)).map_err(Box::new)

@@ -2,8 +2,8 @@
 //!
 //! In goes a text, out come the detectors that hit, with byte ranges. A pack is compiled once;
 //! [`scan`](Pack::scan) passes over the text to learn which detectors can hit at all (`profile`,
-//! `gates`) and runs only their expressions. Both behaviours, the source's and ours, are packs;
-//! a config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
+//! `gates`) and runs only their expressions. Both behaviours, the source's and ours, are packs; a
+//! config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
 //! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
 mod cache;
@@ -42,7 +42,7 @@ pub(crate) mod names {
     pub(crate) const INJECTION: &str = "no_injection_patterns";
     /// Unfinished output.
     pub(crate) const STUB: &str = "no_stub_output";
-    /// Orders to whoever evaluates a run: of the pack for judges alone.
+    /// Orders to a judge of a run: of the pack for judges alone.
     pub(crate) const JUDGE: &str = "addresses_judge";
     /// Refusals and hedges.
     pub(crate) const REFUSAL: &str = "no_hallucination_markers";
@@ -72,45 +72,46 @@ const REFUSAL: &str = include_str!("../packs/refusal.yaml");
 
 static SAFETY_PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &SAFETY));
 
-/// The detectors of a text behind those of safety, which are compiled once for all packs.
+/// Compiles the detectors of a text behind those of safety, which are compiled once for all packs.
 fn behind_safety(text: &str) -> Result<Arc<Pack>, SettingsError> {
     let safety = LazyLock::force(&SAFETY_PACK).as_ref().map_err(Clone::clone)?;
     config::built_in_texts(Some(safety), &[text])
 }
 
-/// Gives a built-in pack to one more evaluator.
+/// Returns a built-in pack for one more evaluator.
 fn given_out(pack: &BuiltIn) -> Result<Arc<Pack>, SettingsError> {
     let pack = LazyLock::force(pack).clone()?;
     pack.users.fetch_add(1, Ordering::Relaxed);
     Ok(pack)
 }
 
-/// The source's detectors: those of `compat: iris`.
+/// Returns the source's detectors: those of `compat: iris`.
 pub(crate) fn iris() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn =
         LazyLock::new(|| config::built_in_texts(None, &[include_str!("../packs/iris.yaml")]));
     given_out(&PACK)
 }
 
-/// Ours of refusals, which texts judged for safety alone are not searched for.
+/// Returns our detectors of refusals, which texts judged for safety alone are not searched for.
 pub(crate) fn refusal() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| config::built_in_texts(None, &[REFUSAL]));
     given_out(&PACK)
 }
 
-/// Ours but those of refusals.
+/// Returns our detectors but those of refusals.
 pub(crate) fn safety() -> Result<Arc<Pack>, SettingsError> {
     given_out(&SAFETY_PACK)
 }
 
-/// Those, and what speaks to a judge: for the evidence that one is shown.
+/// Returns the detectors of safety and those of orders to a judge: for the evidence that one is
+/// shown.
 pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
     const JUDGES: &str = include_str!("../packs/judges.yaml");
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(JUDGES));
     given_out(&PACK)
 }
 
-/// All of ours: one pass over the text finds them all.
+/// Returns all of our detectors: one pass over the text finds them all.
 pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
     static PACK: BuiltIn = LazyLock::new(|| behind_safety(REFUSAL));
     given_out(&PACK)
@@ -119,22 +120,22 @@ pub(crate) fn all() -> Result<Arc<Pack>, SettingsError> {
 /// Compiled detectors.
 pub(crate) struct Pack {
     detectors: Vec<Arc<Detector>>,
-    /// The literals that their gates name.
+    /// Literals that their gates name.
     anchors: Vec<String>,
     gates: Gates,
-    /// What detectors of numbers accept from a first digit on.
+    /// Digit suffixes of the detectors of numbers.
     numbers: NumberTails,
-    /// Whether any detector searches long tokens alone.
+    /// True if any detector searches long tokens alone.
     in_tokens: bool,
-    /// Whether any detector reads the shadow.
+    /// True if any detector reads the shadow.
     shadowed: bool,
-    /// Whether any detector reads the text in lower or upper case.
+    /// True if any detector reads the text in lower or upper case.
     cased: bool,
-    /// Evaluators that it was given to, of the built-in packs; 0 for a pack of one evaluator alone.
+    /// Evaluators that use it, of the built-in packs; 0 for a pack of one evaluator alone.
     users: AtomicUsize,
 }
 
-/// What a pack found in one text.
+/// Findings of a pack in one text.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     hits: Vec<RawHit>,
@@ -142,17 +143,17 @@ pub(crate) struct Scan {
     gave_up: Vec<u16>,
     /// Steps that it took.
     steps: usize,
-    /// Whether it stopped before the end, as it would have taken more than it may.
+    /// True if it stopped before the end, as its steps did not suffice.
     cut: bool,
 }
 
 impl Scan {
-    /// Whether no detector hit or gave up.
+    /// Returns true if no detector hit or gave up.
     pub(crate) fn is_empty(&self) -> bool {
         self.hits.is_empty() && self.gave_up.is_empty()
     }
 
-    /// Steps that it took: more than it was allowed where it did not come to the end.
+    /// Returns the steps that it took: more than it was allowed where it did not come to the end.
     pub(crate) fn steps(&self) -> usize {
         self.steps
     }
@@ -168,11 +169,11 @@ struct RawHit {
 
 /// One detector that hit.
 pub(crate) struct Hit<'s> {
-    /// What it detects.
+    /// Name of what it detects.
     pub(crate) kind: &'s str,
-    /// How often, counted up to [`FINDINGS_MAX`](super::limits::FINDINGS_MAX).
+    /// Number of findings, counted up to [`FINDINGS_MAX`](super::limits::FINDINGS_MAX).
     pub(crate) count: u32,
-    /// Whether the detector is critical.
+    /// Severity of the detector.
     pub(crate) severity: Severity,
     category: &'s str,
     rule: &'s str,
@@ -182,29 +183,29 @@ pub(crate) struct Hit<'s> {
 /// One place in a text where a detector hit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
-    /// The rule.
+    /// Rule of the detector.
     pub(crate) rule: String,
-    /// What was found.
+    /// Name of what was found.
     pub(crate) kind: String,
-    /// The family of the kind.
+    /// Family of the kind.
     pub(crate) category: String,
     /// Byte range in the text.
     pub(crate) range: Range<usize>,
-    /// The form of what was found, never its characters: `999-99-9999`.
+    /// Form of what was found, never its characters: `999-99-9999`.
     pub(crate) preview: String,
 }
 
 impl Hit<'_> {
-    /// Where it hit, as bytes of the text; of many places the first.
+    /// Returns the byte ranges of its findings in the text; of many the first.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.places.iter().map(|&(start, end)| start as usize..end as usize)
     }
 
-    /// Its findings in `text`.
+    /// Returns its findings in `text`.
     pub(crate) fn findings(&self, text: &str) -> impl Iterator<Item = Finding> {
         self.places.iter().map(move |&(start, end)| {
             let found = text.get(start as usize..end as usize).unwrap_or_default();
-            // What cannot be seen behind the match was dropped before it was found.
+            // Invisible characters behind the match were dropped before it was found.
             let shown = found.trim_end_matches(|c: char| c.is_whitespace() || is_invisible(c));
             Finding {
                 rule: self.rule.to_owned(),
@@ -217,7 +218,7 @@ impl Hit<'_> {
     }
 }
 
-/// Characters without a shape, which may stand inside or behind a word.
+/// Returns true for characters without a shape, which may stand inside or behind a word.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
@@ -256,7 +257,7 @@ impl Pack {
         }
     }
 
-    /// The hits of one rule in a scan by this pack.
+    /// Returns the hits of one rule in a scan by this pack.
     pub(crate) fn hits<'s>(
         &'s self,
         scan: &'s Scan,
@@ -275,20 +276,20 @@ impl Pack {
         })
     }
 
-    /// The kind and the category of the first detector of a rule that hit.
+    /// Returns the kind and the category of the first detector of a rule that hit.
     pub(crate) fn first(&self, scan: &Scan, rule: &str) -> Option<(&str, &str)> {
         let mut hits = scan.hits.iter().map(|hit| &self.detectors[usize::from(hit.detector)]);
         let detector = hits.find(|detector| detector.rule == rule)?;
         Some((&detector.kind, &detector.category))
     }
 
-    /// The first detector of a rule that gave up on a text, by its kind.
+    /// Returns the kind of the first detector of a rule that gave up on a text.
     pub(crate) fn gave_up<'s>(&'s self, scan: &Scan, rule: &str) -> Option<&'s str> {
         let detectors = scan.gave_up.iter().map(|&index| &self.detectors[usize::from(index)]);
         detectors.filter(|detector| detector.rule == rule).map(|detector| &*detector.kind).next()
     }
 
-    /// The names of the rules that its detectors belong to, each once, in order.
+    /// Returns the names of the rules that its detectors belong to, each once, in order.
     pub(crate) fn rules(&self) -> Vec<&str> {
         let mut rules: Vec<&str> = Vec::new();
         for detector in &self.detectors {
@@ -299,7 +300,7 @@ impl Pack {
         rules
     }
 
-    /// Scans a text, or gives the scan that another evaluator has just made of the same text.
+    /// Scans a text, or returns the scan that another evaluator has just made of the same text.
     pub(crate) fn scan_cached(self: &Arc<Self>, text: &str, steps_max: usize) -> Arc<Scan> {
         // A sole evaluator has no other's scan to find: it would hash each text for nothing.
         if self.users.load(Ordering::Relaxed) < 2 {

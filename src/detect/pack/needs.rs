@@ -1,9 +1,8 @@
-//! What a text must hold for an expression to match it: literals of which one occurs in every
-//! match.
+//! Required literals of an expression: every match has one of them.
 //!
 //! An expression with bounded repetitions is costly to run and seldom matches; a search for
-//! literals is cheap. Where a detector names none, those that its expression cannot do without
-//! open it.
+//! literals is cheap. A detector that names no literals is gated by those that its expression
+//! cannot do without.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
@@ -20,19 +19,19 @@ const LITERALS_MAX: usize = 256;
 /// Most texts that a part of an expression is spelled out to.
 pub(super) const SPELLED_MAX: usize = 256;
 
-/// What an expression cannot do without.
+/// Literals that an expression cannot do without.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OwnNeeds {
     /// Literals in lower case; for texts that are not normalised, those in ASCII.
     pub(super) literals: Vec<String>,
-    /// Whether there are others, which a search for bytes in any case would not find: then a text
+    /// True if there are others, which a search for bytes in any case would not find: then a text
     /// beyond ASCII may match without any of `literals`.
     pub(super) or_non_ascii: bool,
 }
 
 impl OwnNeeds {
-    /// Those of an expression: each match has one of them. `None` where there are none that are
-    /// worth a search.
+    /// Extracts those of an expression: each match has one of them. `None` where there are none
+    /// that are worth a search.
     pub(super) fn of_expression(text: &str, form: TextForm) -> Option<Self> {
         let found = required(&parsed(text, form).ok()?)?;
         // The normalised form has letters beyond ASCII in one case, as the expressions for it do.
@@ -45,7 +44,8 @@ impl OwnNeeds {
     }
 }
 
-/// Where a text has a literal; for both of few bytes, where preparing a search takes longer.
+/// Returns the place of a literal in a text; for both of few bytes, where preparing a search takes
+/// longer.
 pub(super) fn place_of(literal: &str, text: &str) -> Option<usize> {
     let literal = literal.as_bytes();
     let text = text.as_bytes();
@@ -75,8 +75,8 @@ fn required_of_parts(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-/// The texts that neighbours among the parts spell together, with what the part behind them starts
-/// with.
+/// Returns the texts that neighbours among the parts spell together, with the start of the part
+/// behind them.
 fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     let mut found = Vec::new();
     let mut run = vec![String::new()];
@@ -98,7 +98,7 @@ fn runs(parts: &[Hir]) -> impl Iterator<Item = Vec<String>> {
     found.into_iter()
 }
 
-/// Texts cut to as many bytes as leave so few different ones.
+/// Cuts texts to as many bytes as leave so few different ones.
 pub(super) fn shortened(mut texts: Vec<String>, room: usize) -> Vec<String> {
     let mut bytes = texts.iter().map(String::len).max().unwrap_or_default();
     loop {
@@ -114,7 +114,7 @@ pub(super) fn shortened(mut texts: Vec<String>, room: usize) -> Vec<String> {
     }
 }
 
-/// Texts of which each match of a part starts with one, where they are few and none is empty.
+/// Returns texts of which each match of a part starts with one, if they are few and none is empty.
 pub(super) fn starts(hir: &Hir) -> Option<Vec<String>> {
     let found = match hir.kind() {
         HirKind::Capture(capture) => starts(&capture.sub),
@@ -148,10 +148,10 @@ pub(super) fn starts(hir: &Hir) -> Option<Vec<String>> {
     Some(shortened(texts, LITERALS_MAX)).filter(|texts| texts.len() <= LITERALS_MAX)
 }
 
-/// All texts that a part matches, where they are few.
+/// Returns all texts that a part matches, if they are few.
 pub(super) fn spelled(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
-        // A look at what stands around matches nothing of its own.
+        // A look-around matches no bytes.
         HirKind::Empty | HirKind::Look(_) => Some(vec![String::new()]),
         HirKind::Literal(literal) => {
             Some(vec![std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()])
@@ -199,7 +199,7 @@ pub(super) fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> 
     (starts.len() * ends.len() <= SPELLED_MAX).then(|| pairs.collect())
 }
 
-/// A search for literals that few texts have is worth the most.
+/// Orders sets of literals by worth: a search for literals that few texts have is worth the most.
 pub(super) fn worth(literals: &[String]) -> std::cmp::Reverse<u64> {
     std::cmp::Reverse(literals.iter().map(|literal| commonness(literal)).sum())
 }

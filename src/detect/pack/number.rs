@@ -1,9 +1,9 @@
-//! What a match holds from its first digit on.
+//! Digit suffix of a detector: a cheap test before its regex runs.
 //!
 //! In goes an expression whose matches all have a digit, out comes an expression for the rest of a
-//! match from the first one on, and how many bytes may stand before it. Held to the places where
-//! numbers start it tells which of them are worth a search. It may accept more than the expression
-//! has matches, never less.
+//! match from the first one on, and how many bytes may stand before it. Anchored to the places
+//! where numbers start it tells which of them are worth a search. It may accept more than the
+//! expression has matches, never less.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
@@ -13,17 +13,17 @@ use super::tail::{LiteralTail, in_row};
 /// Most ways in which a match may come to its first digit.
 const WAYS_MAX: usize = 64;
 
-/// Where matches stand around one of their bytes.
+/// Match bounds around one byte of a match, with a test of the text from there on.
 pub(in crate::detect) struct Point {
-    /// Bytes of a match before it, and from there to the end of the match.
+    /// Bytes of a match before the byte, and from there to the end of the match.
     pub(in crate::detect) reach: Reach,
-    /// The rest of a match.
+    /// Test of the text from the byte on.
     pub(in crate::detect) tail: LiteralTail,
 }
 
 impl Point {
-    /// Around the first digit; `None` where a match may have no digit, may start within a number or
-    /// may come to its first digit in too many ways.
+    /// Builds it around the first digit; `None` where a match may have no digit, may start within a
+    /// number or may come to its first digit in too many ways.
     pub(super) fn digit(hir: &Hir) -> Option<Self> {
         let mut ways = Ways::default();
         ways.walk(std::slice::from_ref(hir), 0, true)?;
@@ -32,7 +32,7 @@ impl Point {
         Some(Self { reach: Reach { before: ways.before, after }, tail })
     }
 
-    /// Around an `@`; `None` where a match may have none.
+    /// Builds it around an `@`; `None` where a match may have none.
     pub(super) fn at_sign(hir: &Hir) -> Option<Self> {
         let reach = *reach::reaches(hir, &["@"])?.get(&0)?;
         Some(Self { reach, tail: LiteralTail::new(hir, &["@"])? })
@@ -45,7 +45,7 @@ struct Ways {
     before: usize,
 }
 
-/// Which digits a class has.
+/// Digits in a class.
 #[derive(PartialEq)]
 enum Digits {
     None,
@@ -75,7 +75,7 @@ fn digits_of(class: &Class) -> Digits {
     }
 }
 
-/// Whether a part can match no digit.
+/// Returns true if a part can match no digit.
 fn has_no_digit(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => true,
@@ -88,7 +88,7 @@ fn has_no_digit(hir: &Hir) -> bool {
 }
 
 impl Ways {
-    /// Follows a row of parts to its first digit, behind so many bytes; `inside` while what stands
+    /// Follows a row of parts to its first digit, behind so many bytes; `inside` while the byte
     /// before the match may be a digit too.
     fn walk(&mut self, row: &[Hir], before: usize, inside: bool) -> Option<()> {
         if self.tails.len() > WAYS_MAX {

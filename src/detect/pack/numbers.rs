@@ -1,4 +1,4 @@
-//! Where detectors of numbers and of addresses need to run.
+//! Scan ranges of detectors of numbers and of addresses.
 //!
 //! In go the regions where digits stand together, out come for each detector the parts of them
 //! around those numbers that the rest of a match may follow. One automaton for all detectors tells
@@ -16,9 +16,9 @@ use crate::detect::automata::Automaton;
 use crate::detect::bytes::{digits, runs};
 use crate::detect::prefilter::profile::Profile;
 
-/// What those detectors of numbers of a pack that have no literals accept from a first digit on.
+/// Digit suffixes of those detectors of numbers of a pack that have no literals.
 pub(super) struct NumberTails {
-    /// The detectors, by what their automaton calls them.
+    /// The detectors, by their pattern numbers in the automaton.
     detectors: Vec<u16>,
     tails: Vec<Hir>,
     /// Compiled when first needed; `None` where it cannot be.
@@ -26,7 +26,7 @@ pub(super) struct NumberTails {
 }
 
 impl NumberTails {
-    /// Those of the detectors that have some.
+    /// Collects the suffixes of the detectors that have some.
     pub(super) fn of(detectors: &[Arc<Detector>]) -> Self {
         let mut indices = Vec::new();
         let mut tails = Vec::new();
@@ -43,7 +43,7 @@ impl NumberTails {
         Self { detectors: indices, tails, compiled: OnceLock::new() }
     }
 
-    /// Gives the detectors of which a match may start with each of these numbers; `None` where
+    /// Returns the detectors of which a match may start with each of these numbers; `None` where
     /// that cannot be told.
     fn places(&self, text: &[u8], numbers: &[u32]) -> Option<Vec<(u16, u32)>> {
         let mut places = Vec::new();
@@ -57,7 +57,8 @@ impl NumberTails {
         for &at in numbers {
             let start = at as usize;
             let end = (start + REST_BYTES_MAX + 1).min(text.len());
-            // Whether it is anybody's is told by few bytes, whose it is by all that follow.
+            // Two passes: a few bytes tell that most numbers are nobody's, and only for the others
+            // all bytes are read to tell whose they are.
             if !look.accepts(text, start..end) {
                 continue;
             }
@@ -69,17 +70,17 @@ impl NumberTails {
     }
 }
 
-/// Where numbers start.
+/// Places where numbers start.
 #[derive(Default)]
 pub(super) struct Numbers {
     all: Vec<u32>,
-    /// With the detectors without literals of which a match may start there, by detector and
-    /// place; `None` where that is not known.
+    /// Detectors without literals of which a match may start there, by detector and place; `None`
+    /// where that is not known.
     places: Option<Vec<(u16, u32)>>,
 }
 
 impl Numbers {
-    /// Those in the regions of a profile.
+    /// Collects the numbers in the regions of a profile.
     pub(super) fn of(text: &[u8], profile: &Profile, tails: &NumberTails) -> Self {
         let mut all = Vec::new();
         for region in &profile.digits {
@@ -92,7 +93,7 @@ impl Numbers {
         Self { all, places }
     }
 
-    /// Where a detector of numbers needs to run; `None` where that cannot be told.
+    /// Returns the scan ranges of a detector of numbers; `None` where they are not known.
     pub(super) fn windows(
         &self,
         text: &[u8],
@@ -112,7 +113,7 @@ impl Numbers {
     }
 }
 
-/// The parts of these regions around places where a match may stand.
+/// Returns the parts of these regions around places at which a match may stand.
 fn around(point: &Point, places: Vec<u32>, regions: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     let mut regions = regions.iter().peekable();
@@ -129,8 +130,8 @@ fn around(point: &Point, places: Vec<u32>, regions: &[Range<usize>]) -> Vec<Rang
     parts
 }
 
-/// The parts of a text around each `@` where a match may stand; all of it where there are too many
-/// to look at.
+/// Returns the parts of a text around each `@` at which a match may stand; all of it if there are
+/// too many to test.
 pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
     let whole = 0..text.len();
     let places: Vec<u32> = memchr::memchr_iter(b'@', text).map(|at| at as u32).collect();
@@ -140,7 +141,7 @@ pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
     around(point, standing(text, point, places), std::slice::from_ref(&whole))
 }
 
-/// Those of the places where the rest of a match may stand.
+/// Retains those of the places at which the rest of a match may stand.
 fn standing(text: &[u8], point: &Point, mut places: Vec<u32>) -> Vec<u32> {
     if let Some(mut look) = point.tail.look() {
         places.retain(|&at| look.may_stand_at(text, at as usize));
@@ -148,7 +149,7 @@ fn standing(text: &[u8], point: &Point, mut places: Vec<u32>) -> Vec<u32> {
     places
 }
 
-/// How many numbers or signs of a text are looked at before expressions run.
+/// Returns how many numbers or signs of a text are tested before expressions run.
 fn looks(text: &[u8]) -> usize {
     LOOKS_MIN + text.len() / BYTES_A_LOOK
 }

@@ -1,8 +1,8 @@
-//! How far from a literal a match reaches.
+//! Match bounds around a literal: how many bytes before and behind it a match reaches.
 //!
-//! In go an expression and the literals of which each match has one, out comes for each literal how
-//! many bytes of a match may stand before its start and from there on. So the expression needs to
-//! run only there, whatever the rest of the text holds.
+//! In go an expression and the literals of which each match has one, out come for each literal the
+//! most bytes of a match before its start and from there on. So the expression needs to run only
+//! there, whatever the rest of the text holds.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,17 +18,17 @@ pub(in crate::detect) struct Reach {
     pub(in crate::detect) after: usize,
 }
 
-/// By the index of the literal.
+/// Match bounds by the index of the literal.
 type Reaches = BTreeMap<usize, Reach>;
 
-/// Where matches of an expression stand around these literals, in lower case; `None` where a match
-/// may do without any of them.
+/// Computes the match bounds of an expression around these literals, in lower case; `None` if a
+/// match may do without any of them.
 pub(super) fn reaches(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
     in_texts(spelled(hir).as_deref(), literals).or_else(|| in_parts(hir, literals))
 }
 
-/// Literals beside the given ones with which each alternative of an expression has one; empty where
-/// that cannot be told.
+/// Returns literals that, beside the given ones, give each alternative of an expression one; empty
+/// where that cannot be told.
 pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
     if reaches(hir, literals).is_some() {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn completion(hir: &Hir, literals: &[&str]) -> Vec<String> {
     }
 }
 
-/// How many alternatives of a part have one of the literals.
+/// Counts the alternatives of a part that have one of the literals.
 fn covered(hir: &Hir, literals: &[&str]) -> usize {
     match hir.kind() {
         HirKind::Capture(capture) => covered(&capture.sub, literals),
@@ -123,17 +123,17 @@ fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
 
 /// Neighbours in a row that have a literal in each match.
 pub(super) struct ChosenParts {
-    /// Which they are.
+    /// Their range in the row.
     pub(super) parts: Range<usize>,
-    /// What they spell together, where they are more than one.
+    /// Texts that they spell together, if they are more than one.
     pub(super) texts: Option<Vec<String>>,
-    /// Whether the last of them ends where the texts do.
+    /// True if the last of them ends where the texts do.
     pub(super) whole: bool,
     reaches: Reaches,
 }
 
-/// What a part starts with behind the neighbours before it that can be spelled out, and which of
-/// these is the first.
+/// Returns the starts of a part behind the neighbours before it that can be spelled out, and the
+/// index of the first of these.
 fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
     if spelled(&parts[end]).is_some() {
         return None;
@@ -151,7 +151,7 @@ fn started(parts: &[Hir], end: usize) -> Option<(usize, Vec<String>)> {
     Some((start, run))
 }
 
-/// The part, or the neighbours that spell texts together, that give the shortest reach.
+/// Picks the part, or the neighbours that spell texts together, with the narrowest bounds.
 pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
     let lengths: Option<Vec<usize>> =
         parts.iter().map(|part| part.properties().maximum_len()).collect();

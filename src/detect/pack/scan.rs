@@ -1,9 +1,9 @@
-//! One text through a pack.
+//! Scan of one text by a pack.
 //!
 //! A pass finds the literals with their places; then each detector that they open runs around them,
 //! those of numbers where digits stand together, and the few that can do neither over the whole
-//! text. What the text hides in look-alikes, spaces and encodings is looked at again. Linear: parts
-//! that one detector runs over do not overlap.
+//! text. Text hidden in look-alikes, spaces and encodings is searched again as it reads. Linear:
+//! parts that one detector runs over do not overlap.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::detect::prefilter::gates::{Set, is_in, members};
 use crate::detect::prefilter::profile::Profile;
 use crate::detect::prefilter::sieve::Hits;
 
-/// The forms of a text that detectors may ask for, each made at most once.
+/// Forms of a text that detectors may ask for, each made at most once.
 struct TextForms<'t> {
     text: &'t str,
     shadow: Option<Shadow>,
@@ -29,18 +29,18 @@ struct TextForms<'t> {
     upper: Option<String>,
 }
 
-/// What was learned of a text before detectors run.
+/// Facts of a text that are collected before detectors run.
 #[derive(Default)]
 struct Prescan {
     profile: Profile,
     windows: Windows,
     numbers: Numbers,
-    /// Where long tokens stand, if any detector asks.
+    /// Places of long tokens, if any detector asks.
     tokens: Vec<Range<usize>>,
 }
 
 impl Prescan {
-    /// Where a detector of numbers or of long tokens runs.
+    /// Returns the parts that a detector of numbers or of long tokens runs over.
     fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Cow<'_, [Range<usize>]> {
         if !detector.gate.digits {
             return Cow::Borrowed(&self.tokens);
@@ -92,7 +92,7 @@ impl Pack {
         scan
     }
 
-    /// The detectors whose gates a text opens; leaves out the windows of others.
+    /// Returns the detectors whose gates a text opens; removes the windows of others.
     fn open(&self, hits: &Hits, profile: &Profile, windows: &mut Windows) -> Set {
         let mut open = self.gates.candidates(&hits.set, profile);
         for index in members(&open.clone()) {
@@ -108,7 +108,7 @@ impl Pack {
         open
     }
 
-    /// Runs one detector; `false` where the steps for it are not left.
+    /// Runs one detector; `false` if the steps for it are not left.
     fn run(
         &self,
         index: usize,
@@ -177,7 +177,7 @@ impl Pack {
         scan.take(refused as usize, REFUSED_STEPS, steps_max)
     }
 
-    /// Looks again at what reads otherwise than it is written.
+    /// Searches again what reads otherwise than it is written.
     fn scan_disguised(
         &self,
         forms: &TextForms<'_>,
@@ -190,7 +190,7 @@ impl Pack {
             && let Some((text, parts)) = leet::read_as_letters(plain)
         {
             self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
-                // Where nothing was replaced the plain pass has the finding already.
+                // A finding without a replaced byte was found in the plain text already.
                 (plain[found.clone()] != text[found.clone()])
                     .then(|| forms.place(found.start)..forms.place(found.end))
             });
@@ -203,7 +203,7 @@ impl Pack {
             self.run_obfuscated((&text, &parts, steps_max), scan, |found| {
                 let first = place(found.start);
                 let last = place(found.end - 1) + 1;
-                // Where nothing was closed up the plain pass has the finding already.
+                // A finding without a closed-up word was found in the plain text already.
                 (last - first > found.len()).then_some(first..last)
             });
         }
@@ -269,7 +269,7 @@ impl Pack {
 }
 
 impl Scan {
-    /// Takes the steps of one pass over so many bytes, or of so many looks; `false` where they are
+    /// Charges the steps of one pass over so many bytes, or of so many tests; `false` if they are
     /// not left.
     pub(super) fn take(&mut self, bytes: usize, steps_per_byte: usize, steps_max: usize) -> bool {
         if !self.cut {

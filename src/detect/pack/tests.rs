@@ -150,7 +150,7 @@ fn an_order_that_is_denied_is_none() {
     }
 }
 
-/// Whether a text speaks to a judge.
+/// Returns true if a text speaks to a judge.
 fn addresses_judge(text: &str) -> bool {
     let pack = evidence().unwrap();
     let scan = pack.scan(text, usize::MAX);
@@ -170,7 +170,7 @@ fn what_speaks_to_a_judge_is_found_and_what_speaks_of_one_is_not() {
     assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), texts.lines().count());
 }
 
-/// What of real text is taken for an order to a judge: `tests/load/corpus.py DIR`, then
+/// Findings in real text of orders to a judge: `tests/load/corpus.py DIR`, then
 /// `SPANSCORE_CORPUS=DIR cargo test --lib seldom_speaks_to_a_judge -- --ignored --nocapture`.
 #[test]
 #[ignore = "needs a corpus that is gathered beforehand"]
@@ -188,7 +188,7 @@ fn real_text_seldom_speaks_to_a_judge() {
     assert!(share < 0.001, "{} of {}: {found:#?}", found.len(), texts.lines().count());
 }
 
-/// A text of nothing but the words of an expression, in an order that looks like chance.
+/// Builds a text of nothing but the words of an expression, in an order that looks like chance.
 fn own_words(expression: &str, seed: u64) -> String {
     let plain: String = expression
         .replace("\\b", " ")

@@ -1,4 +1,4 @@
-//! Whether an expression matches nothing but parts of long tokens.
+//! Long-token expressions: those that match nothing but parts of long tokens.
 //!
 //! Keys of many vendors have no literal of three bytes, but none has white space, and all are long:
 //! so their expressions need to run in the few places alone where a text has such tokens.
@@ -7,7 +7,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::detect::bytes::TOKEN_BYTES_MIN;
 
-/// Whether each match is [so long](TOKEN_BYTES_MIN) and of visible ASCII alone.
+/// Returns true if each match is [so long](TOKEN_BYTES_MIN) and of visible ASCII alone.
 pub(super) fn is_in_token(hir: &Hir) -> bool {
     hir.properties().minimum_len().is_some_and(|least| least >= TOKEN_BYTES_MIN) && is_visible(hir)
 }

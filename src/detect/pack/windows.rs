@@ -1,9 +1,9 @@
-//! Where detectors need to run.
+//! Scan windows: the parts of a text that detectors run over, around their literals.
 //!
 //! In go the places of their literals, out come the windows around those that the rest of a match
-//! may follow. Where all places are known at which a match around a literal may begin, each of them
-//! is a window of its own, so that the expression is held to it: a search for its beginning in a
-//! text of nothing but its own words would follow all of them at once.
+//! may follow. If all places are known at which a match around a literal may begin, each of them is
+//! a window of its own, which the expression is anchored to: a search for its beginning in a text
+//! of nothing but its own words would follow all of them at once.
 
 use std::ops::Range;
 
@@ -17,35 +17,35 @@ use crate::detect::prefilter::sieve::Hits;
 /// A part of a text that a detector runs over.
 pub(super) struct TextWindow {
     pub(super) detector: u16,
-    /// Where a match may stand.
+    /// Range in which a match may stand.
     pub(super) part: Range<usize>,
-    /// Where a match begins, if that is known.
+    /// Beginning of a match, if that is known.
     pub(super) begin: Option<usize>,
 }
 
-/// By detector and place; those of one detector begin apart from each other.
+/// Windows by detector and place; those of one detector begin apart from each other.
 #[derive(Default)]
 pub(super) struct Windows(Vec<TextWindow>);
 
 impl Windows {
-    /// Those of one detector.
+    /// Returns the windows of one detector.
     pub(super) fn of(&self, index: usize) -> &[TextWindow] {
         let start = self.0.partition_point(|window| usize::from(window.detector) < index);
         let rest = &self.0[start..];
         &rest[..rest.partition_point(|window| usize::from(window.detector) == index)]
     }
 
-    /// All parts with their detectors.
+    /// Returns all parts with their detectors.
     pub(super) fn parts(&self) -> impl Iterator<Item = (u16, Range<usize>)> {
         self.0.iter().map(|window| (window.detector, window.part.clone()))
     }
 
-    /// Leaves out those of other detectors.
+    /// Removes the windows of other detectors.
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(usize) -> bool) {
         self.0.retain(|window| keeps(usize::from(window.detector)));
     }
 
-    /// Adds those of one detector, put together where they meet.
+    /// Adds the windows of one detector, merged where they meet.
     fn add(&mut self, mut parts: Vec<TextWindow>) {
         parts.sort_unstable_by_key(|window| (window.start(), std::cmp::Reverse(window.part.end)));
         for window in parts {
@@ -64,19 +64,19 @@ impl Windows {
 }
 
 impl TextWindow {
-    /// Bytes that a search of it reads, unless it took its steps when it was found.
+    /// Returns the bytes that a search of it reads, unless it took its steps when it was found.
     pub(super) fn bytes(&self) -> usize {
         if self.begin.is_some() { 0 } else { self.part.len() }
     }
 
-    /// Where a search of it starts.
+    /// Returns the place from which it is searched.
     fn start(&self) -> usize {
         self.begin.unwrap_or(self.part.start)
     }
 }
 
 impl Detector {
-    /// Where it needs to run around these places of its literals. Each beginning takes the steps of
+    /// Returns the windows around these places of its literals. Each beginning takes the steps of
     /// its search at once, so that there are never more of them than a scan has steps for.
     fn windows(
         &self,
@@ -116,8 +116,8 @@ impl Detector {
 }
 
 impl Pack {
-    /// Where windowed detectors that `is_asked` names have a literal that the rest of a match may
-    /// follow; void where the scan was cut.
+    /// Returns the windows of those detectors that `is_asked` accepts: around their literals that
+    /// the rest of a match may follow; void where the scan was cut.
     pub(super) fn windows(
         &self,
         text: &[u8],
@@ -127,7 +127,7 @@ impl Pack {
         steps_max: usize,
     ) -> Windows {
         let mut windows = Windows::default();
-        // Many detectors may share a literal: no more places are kept than there are steps for.
+        // Many detectors may share a literal: no more places are listed than there are steps for.
         let most = steps_max.saturating_sub(scan.steps) / LOOK_STEPS;
         let is_asked = |index: usize| is_asked(&self.detectors[index]);
         let places = self.gates.places(text, hits, most, is_asked);

@@ -1,4 +1,4 @@
-//! Which detectors a text may hit at all.
+//! Gates: the detectors that a text can hit at all.
 //!
 //! In go a text and its profile, out come the anchors that occur and the detectors that these open.
 //! One pass finds all anchors of `needs`, with their places; those of `also_needs` are looked for
@@ -15,28 +15,28 @@ use crate::detect::pack::compile::{Detector, meet};
 use crate::detect::pack::reach::Reach;
 use crate::detect::pack::tail::LiteralTail;
 
-/// Some detectors; bit `n` stands for detector `n`.
+/// Set of detectors; bit `n` stands for detector `n`.
 pub(in crate::detect) type Set = [u64; DETECTORS_MAX / 64];
 
 /// The gates of all detectors of a pack.
 pub(in crate::detect) struct Gates {
-    /// Looks for those anchors of `needs` that are in ASCII.
+    /// Sieve for those anchors of `needs` that are in ASCII.
     ascii: Sieve,
-    /// Looks for the others, which texts in ASCII cannot have.
+    /// Sieve for the others, which texts in ASCII cannot have.
     wide: Sieve,
-    /// Looks for the anchors of `also_needs`.
+    /// Sieve for the anchors of `also_needs`.
     also: Sieve,
     /// Anchors without which those of `also` do not matter.
     asking: Anchors,
-    /// The detectors that have `also_needs` beside `needs`.
+    /// Detectors that have `also_needs` beside `needs`.
     asks: Set,
-    /// The detectors of each anchor.
+    /// Detectors of each anchor.
     by_anchor: Vec<Set>,
-    /// Where matches of detectors stand around each anchor.
+    /// Match bounds of detectors around each anchor.
     reaches: Vec<Vec<Literal>>,
     /// Bytes of each anchor.
     lengths: Vec<u16>,
-    /// The detectors whose reaches are known.
+    /// Detectors whose match bounds are known.
     windowed: Set,
     unanchored: Unanchored,
     /// Anchors of detectors that also look through digits put for letters and through encodings.
@@ -48,14 +48,14 @@ pub(in crate::detect) struct Gates {
 struct Literal {
     detector: u16,
     bytes: u16,
-    /// Where matches stand around it.
+    /// Match bounds around it.
     reach: Reach,
-    /// The bytes of ASCII that may stand behind it in a match, a bit each.
+    /// Bytes of ASCII that may stand behind it in a match, a bit each.
     next: u128,
 }
 
 impl Literal {
-    /// Whether the byte behind the literal is one that a match may have there.
+    /// Returns true if the byte behind the literal is one that a match may have there.
     fn may_go_on(&self, text: &[u8], at: u32) -> bool {
         let next = text.get(at as usize + usize::from(self.bytes));
         next.is_none_or(|&next| next > 0x7f || self.next >> next & 1 == 1)
@@ -65,9 +65,9 @@ impl Literal {
 /// A literal of a windowed detector in a text.
 pub(in crate::detect) struct LiteralPlace {
     pub(in crate::detect) detector: u16,
-    /// Where it starts.
+    /// Place of its first byte.
     pub(in crate::detect) at: u32,
-    /// Where matches stand around it.
+    /// Match bounds around it.
     pub(in crate::detect) reach: Reach,
 }
 
@@ -77,13 +77,13 @@ struct Unanchored {
     digits: Set,
     at_sign: Set,
     long_token: Set,
-    /// Those that a byte beyond ASCII opens, whatever else they need.
+    /// Detectors that a byte beyond ASCII opens, whatever else they need.
     non_ascii: Set,
     nothing: Set,
 }
 
 impl Gates {
-    /// Those of these detectors, whose gates name `anchors`.
+    /// Compiles the gates of these detectors, which name `anchors` by their numbers.
     pub(in crate::detect) fn new(detectors: &[Arc<Detector>], anchors: &[String]) -> Self {
         let mut main = NONE;
         let mut also = NONE;
@@ -160,7 +160,7 @@ impl Gates {
         }
     }
 
-    /// The anchors that occur in a text.
+    /// Returns the anchors that occur in a text.
     pub(in crate::detect) fn anchors(&self, text: &[u8], profile: &Profile) -> Hits {
         let mut hits = Hits::default();
         self.find(text, 0..text.len(), profile.top, &mut hits);
@@ -183,8 +183,8 @@ impl Gates {
         add(anchors, &hits.set);
     }
 
-    /// The anchors of parts of a text that was in disguise, if they open a detector that looks
-    /// there.
+    /// Returns the anchors of parts of a text that was in disguise, if they open a detector that
+    /// looks there.
     pub(in crate::detect) fn obfuscated_anchors(
         &self,
         text: &[u8],
@@ -198,7 +198,7 @@ impl Gates {
     }
 
     /// Adds the anchors of `also_needs`, which matter only where something of a `needs` beside them
-    /// was found: in these parts of a text, or anywhere where a detector of theirs has none.
+    /// was found: in these parts of a text, or anywhere if a detector of theirs has none.
     pub(in crate::detect) fn add_asked(
         &self,
         text: &[u8],
@@ -222,13 +222,13 @@ impl Gates {
         }
     }
 
-    /// Whether a detector runs only in its windows.
+    /// Returns true if a detector runs only in its windows.
     pub(in crate::detect) fn is_windowed(&self, index: usize) -> bool {
         is_in(&self.windowed, index)
     }
 
-    /// Where literals of windowed detectors that `is_asked` names stand, by detector and place; no
-    /// more than one beyond `most`.
+    /// Returns the places of literals of those windowed detectors that `is_asked` accepts, by
+    /// detector and place; no more than one beyond `most`.
     pub(in crate::detect) fn places(
         &self,
         text: &[u8],
@@ -252,7 +252,8 @@ impl Gates {
         all
     }
 
-    /// The detectors that run over more than windows and that these anchors, or none, may open.
+    /// Returns the detectors that run over more than windows and that these anchors, or none, may
+    /// open.
     pub(in crate::detect) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
         let mut candidates = self.unanchored.nothing;
         let mut take = |more: &Set| candidates.iter_mut().zip(more).for_each(|(a, b)| *a |= b);
@@ -274,12 +275,12 @@ impl Gates {
     }
 }
 
-/// Whether a set has a detector.
+/// Returns true if a set has a detector.
 pub(in crate::detect) fn is_in(set: &Set, index: usize) -> bool {
     set[index / 64] >> (index % 64) & 1 == 1
 }
 
-/// Ranges in order, those that meet put together.
+/// Merges ranges that meet; they are in order.
 fn merged(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges {
@@ -295,7 +296,7 @@ fn add(all: &mut Anchors, found: &Anchors) {
     all.iter_mut().zip(found).for_each(|(all, found)| *all |= found);
 }
 
-/// The numbers of the bits that are set, in order.
+/// Returns the numbers of the bits that are set, in order.
 pub(in crate::detect) fn members(set: &[u64]) -> impl Iterator<Item = usize> {
     let words = set.iter().enumerate().filter(|(_, word)| **word != 0);
     words.flat_map(|(index, &word)| {

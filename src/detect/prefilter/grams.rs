@@ -1,29 +1,29 @@
-//! Which four bytes of an anchor a [`Sieve`](super::sieve::Sieve) looks for: those that ordinary
-//! prose has least.
+//! Gram statistics: the four bytes of an anchor that ordinary prose has least, by which a
+//! [`Sieve`](super::sieve::Sieve) looks for it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 
-/// How many places of prose a gram more in the table lets pass, of those that are not its own: one
-/// in as many as the table has places.
+/// Share of the places of prose that a gram more in the table lets pass beside its own: one in as
+/// many as the table has places.
 const CROWD: f64 = 1.0 / 65_536.0;
 /// Bytes that are looked up at once.
 pub(in crate::detect) const GRAM: usize = 4;
 
-/// Case, and of ASCII what else prose can do without.
+/// Folding of grams in ASCII: drops case, and what else prose can do without.
 pub(in crate::detect) const FOLD_ASCII: u16 = 0x1f1f;
-/// Case alone: other bits tell the bytes of other scripts apart.
+/// Folding of other grams: drops case alone, as other bits tell the bytes of other scripts apart.
 pub(in crate::detect) const FOLD_ANY: u16 = 0xdfdf;
 
-/// What a gram in the table stands for; the same for all grams that `fold` makes one.
+/// Returns the number of a gram; the same for all grams that `fold` makes one.
 pub(in crate::detect) fn folded(bytes: [u8; GRAM], fold: u16) -> u32 {
     u32::from_le_bytes(bytes) & (u32::from(fold) << 16 | u32::from(fold))
 }
 
-/// How common a literal is in ordinary texts, from 1 on. What the samples lack is the rarer the
-/// longer it is.
+/// Estimates how common a literal is in ordinary texts, from 1 on. A literal that the samples lack
+/// is the rarer the longer it is.
 pub(in crate::detect) fn commonness(literal: &str) -> u64 {
     const BY_LENGTH: [u64; 8] = [20_000, 20_000, 4_000, 600, 150, 60, 40, 30];
     let literal = literal.trim_start_matches('^');
@@ -35,8 +35,8 @@ pub(in crate::detect) fn commonness(literal: &str) -> u64 {
     times as u64 * 1_000 + BY_LENGTH.get(literal.len()).copied().unwrap_or(30)
 }
 
-/// Where the grams of a sample stand: thousands of literals are looked up when packs are built, and
-/// most of them stand nowhere.
+/// Index of the grams of a sample by place: thousands of literals are looked up when packs are
+/// built, and most of them stand nowhere.
 struct GramPlaces(HashMap<[u8; GRAM], Vec<u16>>);
 
 static SAMPLES: LazyLock<[GramPlaces; 2]> =
@@ -51,7 +51,7 @@ impl GramPlaces {
         Self(places)
     }
 
-    /// How often a literal stands in the sample, without overlaps.
+    /// Counts a literal in the sample, without overlaps.
     fn times(&self, sample: &[u8], literal: &[u8]) -> usize {
         let Some(&gram) = literal.first_chunk() else {
             return memchr::memmem::find_iter(sample, literal).count();
@@ -67,7 +67,7 @@ impl GramPlaces {
     }
 }
 
-/// Words that manuals, code and logs have in most paragraphs, in lower case.
+/// Sample of manuals, code and logs: words that most paragraphs have, in lower case.
 const TECHNICAL_TEXT: &str = "\
     the name of the file and the path to the directory; if no option is given, the default is \
     used. function arguments are passed by reference: each parameter has a type, a name and a \
@@ -92,7 +92,7 @@ const TECHNICAL_TEXT: &str = "\
     para la cuenta; die datei wird hier mit dem text der anwendung und der nummer angezeigt; il \
     nome del file che viene usato; o nome do arquivo que sera usado pela conta. ";
 
-/// Ordinary prose, which tells how often bytes follow each other.
+/// Sample of ordinary prose, which tells how often bytes follow each other.
 const PROSE_TEXT: &str = "\
     The report was sent to the team on Monday, and the changes that we made are now \
     available for all of the customers. There is a new option in the settings which shows \
@@ -139,24 +139,24 @@ const PROSE_TEXT: &str = "\
     that actually nothing special had happened, although everybody was talking about it. The \
     library stays open through the evening and lends books, films and music to its members. ";
 
-/// How often grams, byte pairs and bytes stand in [`PROSE_TEXT`].
+/// Frequencies of grams, byte pairs and bytes in [`PROSE_TEXT`].
 pub(in crate::detect) struct Frequencies {
     grams: HashMap<u32, f64>,
-    /// The same of grams of which some bytes are unknown, by the mask of those that are known.
+    /// Frequencies of grams of which some bytes are unknown, by the mask of those that are known.
     partial: [(u32, HashMap<u32, f64>); 4],
     pairs: Vec<f64>,
     bytes: [f64; 256],
 }
 
 impl Frequencies {
-    /// Those of [`PROSE_TEXT`], counted once.
+    /// Returns those of [`PROSE_TEXT`], counted once.
     pub(in crate::detect) fn of_prose() -> &'static Self {
         static PROSE: LazyLock<Frequencies> = LazyLock::new(|| Frequencies::of(PROSE_TEXT));
         &PROSE
     }
 
     fn of(text: &str) -> Self {
-        // What stands beside an anchor is unknown, before it or behind it.
+        // Bytes beside an anchor are unknown, before it or behind it.
         let masks = [0xffff_ff00, 0x00ff_ffff, 0x00ff_ff00, 0x0000_ffff];
         let mut found = Self {
             grams: HashMap::new(),
@@ -180,7 +180,7 @@ impl Frequencies {
         found
     }
 
-    /// How likely four bytes are in prose, of which some may be unknown.
+    /// Estimates how likely four bytes are in prose, of which some may be unknown.
     fn likelihood(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
         let known = u32::from_le_bytes(gram.map(|byte| if byte.is_some() { 0xff } else { 0 }));
         let wanted = folded(gram.map(Option::unwrap_or_default), FOLD_ANY);
@@ -196,7 +196,7 @@ impl Frequencies {
         seen / PROSE_TEXT.len() as f64 + self.by_pairs(gram, word_start)
     }
 
-    /// The same from pairs alone, as most grams are not in [`PROSE_TEXT`].
+    /// Estimates it from pairs alone, as most grams are not in [`PROSE_TEXT`].
     fn by_pairs(&self, gram: &[Option<u8>; GRAM], word_start: bool) -> f64 {
         let mut likely = 1.0;
         let mut before: Option<u8> = None;
@@ -216,8 +216,8 @@ impl Frequencies {
     }
 }
 
-/// The gram that ordinary prose has least of those that start at even (`parity` 0) or odd places
-/// of the anchor, with its start; bytes beside the anchor are unknown.
+/// Returns the gram that ordinary prose has least of those that start at even (`parity` 0) or odd
+/// places of the anchor, with its start; bytes beside the anchor are unknown.
 pub(in crate::detect) fn rarest(
     anchor: &[u8],
     word_start: bool,
@@ -225,7 +225,7 @@ pub(in crate::detect) fn rarest(
     frequencies: &Frequencies,
 ) -> (i8, [Option<u8>; GRAM]) {
     let length = anchor.len().min(i8::MAX as usize) as isize;
-    // Which four bytes are taken decides what the sieve costs: the first four of ` the ` would stop
+    // The choice of four bytes decides what the sieve costs: the first four of ` the ` would stop
     // at every line, its rarest ones hardly anywhere. One byte beside the anchor may be part of the
     // gram where a short anchor has too few; more would make too many spellings of it.
     (-1..=(length - 3).max(0))
@@ -248,7 +248,8 @@ pub(in crate::detect) fn rarest(
         .unwrap_or_default()
 }
 
-/// Where those three bytes of an anchor of two to four start that ordinary prose has least.
+/// Returns the start of those three bytes of an anchor of two to four that ordinary prose has
+/// least.
 pub(in crate::detect) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) -> usize {
     let likely = |start: usize| {
         let byte = |at: usize| anchor.get(start + at).copied();
@@ -259,8 +260,8 @@ pub(in crate::detect) fn rarest_three(anchor: &[u8], frequencies: &Frequencies) 
         .unwrap_or_default()
 }
 
-/// All spellings of a gram; an unknown first byte stands for those that are no part of a word where
-/// the anchor starts one.
+/// Returns all spellings of a gram; an unknown first byte stands for those that are no part of a
+/// word if the anchor starts one.
 pub(in crate::detect) fn spellings(
     gram: &[Option<u8>; GRAM],
     word_start: bool,

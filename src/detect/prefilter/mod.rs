@@ -1,4 +1,4 @@
-//! Which detectors a text may hit at all: one pass for all literals.
+//! Prefilter: the detectors that a text can hit at all, from one pass for all literals.
 
 pub(in crate::detect) mod gates;
 pub(in crate::detect) mod grams;

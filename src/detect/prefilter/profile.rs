@@ -1,8 +1,9 @@
-//! What kinds of characters a text holds, and where its digits stand close together.
+//! Profile of a text: the kinds of characters in it, and the regions where its digits stand close
+//! together.
 //!
 //! One pass in blocks of sixty-four bytes that the compiler turns into vector instructions; only
-//! where a block has digits is it looked at more closely. Detectors of numbers (cards, phones,
-//! addresses) run only in the regions found here.
+//! blocks with digits are looked at more closely. Detectors of numbers (cards, phones, addresses)
+//! run only in the regions found here.
 
 use std::ops::Range;
 
@@ -16,38 +17,38 @@ const BLOCK: usize = 16;
 const MARGIN: usize = 48;
 /// Colons that make a number of few digits an address.
 const COLONS: usize = 3;
-/// How far an edge moves on to reach white space.
+/// Bytes that an edge moves on at most to reach white space.
 const EDGE_MAX: usize = 256;
 
-/// What one pass saw.
+/// Features of a text, from one pass.
 #[derive(Default, Debug)]
 pub(in crate::detect) struct Profile {
-    /// The greatest byte.
+    /// Greatest byte.
     pub(in crate::detect) top: u8,
-    /// There is an `@`.
+    /// True if there is an `@`.
     pub(in crate::detect) at_sign: bool,
-    /// A letter, a digit that looks like one, and a letter again.
+    /// True if there is a letter, a digit that looks like one, and a letter again.
     pub(in crate::detect) leet: bool,
-    /// Twenty bytes without white space.
+    /// True if there are twenty bytes without white space.
     pub(in crate::detect) long_token: bool,
-    /// Five single letters with one other character between each.
+    /// True if there are five single letters with one other character between each.
     pub(in crate::detect) spaced: bool,
-    /// Most digits in two blocks of sixteen bytes beside each other, where there are five or more.
+    /// Most digits in two blocks of sixteen bytes beside each other, if there are five or more.
     pub(in crate::detect) digits_max: u8,
-    /// Where many digits stand together, in order, apart from each other.
+    /// Regions where many digits stand together, in order, apart from each other.
     pub(in crate::detect) digits: Vec<Range<usize>>,
-    /// Bytes of these places.
+    /// Bytes of these regions.
     digit_bytes: usize,
-    /// There are more such places than [`NUMBER_BYTES_MAX`] allows.
+    /// True if there are more such regions than [`NUMBER_BYTES_MAX`] allows.
     pub(in crate::detect) digits_cut: bool,
 }
 
-/// What was looked at already.
+/// Progress of the closer look.
 #[derive(Default)]
 struct Seen {
-    /// Blocks before this one were looked at closely.
+    /// Number of blocks, from the first, that were looked at closely.
     blocks: usize,
-    /// Whether there are [`COLONS`] colons in all.
+    /// True if there are [`COLONS`] colons in all; `None` until they were counted.
     colons: Option<bool>,
 }
 
@@ -59,7 +60,7 @@ impl Seen {
 }
 
 impl Profile {
-    /// Looks at a text.
+    /// Profiles a text.
     pub(in crate::detect) fn of(text: &[u8]) -> Self {
         let (long_token, _) = rows(text, |bytes| between(bytes, b' ' + 1, u8::MAX));
         let (_, spaced) = rows(text, bytes::letters);
@@ -89,13 +90,13 @@ impl Profile {
         profile
     }
 
-    /// Whether there is a byte beyond ASCII.
+    /// Returns true if there is a byte beyond ASCII.
     pub(in crate::detect) fn non_ascii(&self) -> bool {
         self.top > 0x7f
     }
 
-    /// Looks at a chunk where it and the one before have digits that may make a number; bit `n`
-    /// stands for byte `n`.
+    /// Looks at a chunk if it and the one before have digits that may make a number; bit `n` stands
+    /// for byte `n`.
     #[inline(never)]
     fn look_at(&mut self, text: &[u8], index: usize, digits: [u64; 2], seen: &mut Seen) {
         let start = index * CHUNK;
@@ -164,7 +165,7 @@ fn edge(text: &[u8], end: usize) -> usize {
     end + ahead.iter().position(u8::is_ascii_whitespace).unwrap_or(ahead.len())
 }
 
-/// Whether two blocks with so many digits may hold a number that a detector looks for.
+/// Returns true if two blocks with so many digits may hold a number that a detector looks for.
 fn is_dense(blocks: &[u8], digits: u8) -> bool {
     digits >= 5
         || (digits >= 4 && sum(blocks, |byte| byte == b'.') >= 3)
@@ -180,15 +181,15 @@ fn is_digit(byte: u8) -> bool {
     byte.wrapping_sub(b'0') < 10
 }
 
-/// How many of at most 255 bytes are of a kind. Checked additions would keep the compiler from
-/// vector instructions.
+/// Counts those of at most 255 bytes that are of a kind. Checked additions would keep the compiler
+/// from vector instructions.
 #[inline(always)]
 fn sum(bytes: &[u8], is: impl Fn(u8) -> bool) -> u8 {
     bytes.iter().fold(0, |sum: u8, &byte| sum.wrapping_add(is(byte).into()))
 }
 
-/// Whether one of these digits, whose places start at `start`, is below 8 and stands alone between
-/// letters.
+/// Returns true if one of these digits, whose places start at `start`, is below 8 and stands alone
+/// between letters.
 fn has_leet(text: &[u8], start: usize, places: u64) -> bool {
     let letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
     let mut alone = places & !(places << 1) & !(places >> 1);

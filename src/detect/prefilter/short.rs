@@ -1,15 +1,15 @@
-//! The shortest anchors, by three bytes at every place of a text.
+//! Bitmap search for the shortest anchors, by three bytes at every place of a text.
 //!
 //! Four bytes at every second place, by which a [`Sieve`](super::sieve::Sieve) finds the others,
 //! hold one or two bytes that stand beside an anchor of three or four: each would be in its table
 //! with all that these may be, and some eight hundred of them filled half of it. Three bytes folded
 //! to sixteen bits are few enough for a table of one bit each, which tells exactly which places are
-//! worth a look and stays in the nearest cache.
+//! worth a comparison and, at eight kilobytes, stays in the nearest cache.
 
 use super::grams::{Frequencies, rarest_three};
 use super::sieve::Head;
 
-/// Longest anchor, bytes.
+/// Longest short anchor, bytes.
 pub(super) const SHORT_BYTES_MAX: usize = 4;
 /// Bytes that a place is looked up by.
 const THREE: usize = 3;
@@ -17,9 +17,9 @@ const THREE: usize = 3;
 const BITS: usize = 5;
 /// Words of the table of bits.
 const WORDS: usize = (1 << (THREE * BITS + 1)) / 64;
-/// Places that are looked up before what they name is looked at: a bit each of two words.
+/// Places that are looked up before any is compared: a bit each of two words.
 const BLOCK: usize = 128;
-/// Stands behind the text.
+/// Byte that stands behind the text.
 const PAD: u8 = 0x7f;
 /// A block and the bytes behind it that its last places need.
 type ShortBlock = [u8; BLOCK + THREE - 1];
@@ -27,11 +27,11 @@ type ShortBlock = [u8; BLOCK + THREE - 1];
 /// A set of short anchors in ASCII.
 #[derive(Default)]
 pub(super) struct ShortAnchors {
-    /// A bit for each folded three bytes that some anchor has; empty where there are no anchors.
+    /// Bitmap of the folded three bytes that some anchor has; empty if there are no anchors.
     bits: Vec<u64>,
-    /// How many bits are set before each word.
+    /// Number of bits set before each word.
     ranks: Vec<u32>,
-    /// Where the entries of each set bit start; one more at the end.
+    /// Start of the entries of each set bit; one more at the end.
     starts: Vec<u32>,
     entries: Vec<ShortEntry>,
 }
@@ -44,26 +44,26 @@ struct ShortEntry {
     head: Head,
 }
 
-/// Stands for all bytes beyond ASCII: a sign that no anchor has three times in a row, so that texts
-/// without ASCII are not worth a look at every place.
+/// Sign that stands for all bytes beyond ASCII: no anchor has it three times in a row, so that
+/// texts without ASCII are not compared at every place.
 const BEYOND: u8 = b'~';
 
-/// Case, and of ASCII what else prose can do without; all beyond ASCII is one.
+/// Folds a byte: drops case, and of ASCII what else prose can do without; all beyond ASCII is one.
 #[inline(always)]
 fn folded(byte: u8) -> u8 {
     let byte = if byte > 0x7f { BEYOND } else { byte };
     byte & 0x1f
 }
 
-/// The same of a byte in the middle, of which letters are told from digits and most signs: an
-/// anchor of signs would be worth a look at the letters that differ from them in that alone.
+/// Folds the byte in the middle, of which letters are told from digits and most signs: an anchor of
+/// signs would be compared with the letters that differ from them in that alone.
 #[inline(always)]
 fn folded_middle(byte: u8) -> u8 {
     let byte = if byte > 0x7f { BEYOND } else { byte };
     byte & 0x1f | (byte & 0x40) >> 1
 }
 
-/// The number of three folded bytes.
+/// Returns the number of three folded bytes.
 #[inline(always)]
 fn number(first: u8, middle: u8, last: u8) -> u16 {
     u16::from(first) | u16::from(middle) << BITS | u16::from(last) << (2 * BITS + 1)
@@ -111,7 +111,8 @@ impl ShortAnchors {
         }
     }
 
-    /// Gives the number and the start of each anchor whose bytes stand in a text behind `from`.
+    /// Calls `take` with the number and the start of each anchor whose bytes stand in a text from
+    /// `from` on.
     pub(super) fn find(&self, text: &[u8], from: usize, mut take: impl FnMut(u16, usize)) {
         let Some(bits) = self.bits.first_chunk::<WORDS>() else { return };
         for start in (from..text.len()).step_by(BLOCK) {
@@ -130,7 +131,8 @@ impl ShortAnchors {
         }
     }
 
-    /// Looks which of the anchors with these three bytes stands there.
+    /// Compares the text with the anchors that have these three bytes. Rank and start lead from the
+    /// bit to its entries, so that the bitmap needs no pointers.
     #[inline(always)]
     fn compare(&self, text: &[u8], at: usize, three: u16, take: &mut impl FnMut(u16, usize)) {
         let word = usize::from(three / 64);
@@ -147,7 +149,8 @@ impl ShortAnchors {
     }
 }
 
-/// The numbers of the three bytes at each place; written so that the compiler makes vectors of it.
+/// Returns the numbers of the three bytes at each place; written so that the compiler makes vectors
+/// of it.
 #[inline(always)]
 fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
     let folded: ShortBlock = std::array::from_fn(|at| folded(block[at]));
@@ -155,7 +158,7 @@ fn numbers(block: &ShortBlock) -> [u16; BLOCK] {
     std::array::from_fn(|at| number(folded[at], middle[at + 1], folded[at + 2]))
 }
 
-/// Which of these numbers are in the table, a bit each; without a branch, as in the sieve.
+/// Returns a bit for each of these numbers that is in the table; without a branch, as in the sieve.
 #[inline(always)]
 fn seen(bits: &[u64; WORDS], numbers: &[u16; 64]) -> u64 {
     numbers.iter().rev().fold(0, |seen, &three| {

@@ -1,30 +1,31 @@
-//! One pass over a text for many short literals.
+//! Literal sieve: one pass over a text that finds which of thousands of short literals occur in it.
 //!
-//! In goes a text, out comes the set of literals ("anchors") that occur in it, in any case of
-//! their ASCII letters. A detector's expression runs only if one of its anchors is there. The four
-//! bytes at every second place are folded, hashed many at once by vector instructions and looked
-//! up in a table; where that has one, the eight bytes around the place are held against what the
-//! anchors of its bucket have in common, and only what passes is compared with the anchors
-//! themselves. The look-ups do not wait for each other, unlike the steps of an automaton, and the
-//! branches that a processor cannot foresee are few, which is why this is faster than one on
-//! ordinary prose. An anchor is entered twice, for even and odd places, by those four of its bytes
-//! that prose has least ([`grams`](super::grams)); those that are shorter than that are found by
-//! [three bytes](super::short). Linear: a place has a bounded number of anchors.
+//! In goes a text, out comes the set of literals ("anchors") that occur in it, in any case of their
+//! ASCII letters. A detector's expression runs only if one of its anchors is there. Three stages,
+//! each of which spares the next: the four bytes at every second place (a gram) are folded, hashed
+//! many at once by vector instructions and looked up in a table; where that has one, the eight
+//! bytes around the place are held against the mask of what the anchors of its bucket have in
+//! common; and only places that pass are compared with the anchors themselves. The look-ups do not
+//! wait for each other, unlike the steps of an automaton, and few branches are hard to predict: so
+//! this is faster than an automaton on ordinary prose. An anchor is entered twice, for even and odd
+//! places, by those four of its bytes that prose has least ([`grams`](super::grams)); shorter
+//! anchors are found by [three bytes](super::short). Linear: a place has a bounded number of
+//! anchors.
 
 use std::ops::Range;
 
 use super::grams::{FOLD_ANY, FOLD_ASCII, Frequencies, folded, rarest, spellings};
 use super::short::{SHORT_BYTES_MAX, ShortAnchors};
 
-/// Which anchors occur; bit `n` stands for anchor `n`.
+/// Set of anchors; bit `n` stands for anchor `n`.
 pub(in crate::detect) type Anchors = [u64; WORDS];
 
-/// No anchors.
+/// The empty set of anchors.
 pub(in crate::detect) const NONE: Anchors = [0; WORDS];
 
-/// The anchors that occur in a text, and where.
+/// Anchors that occur in a text, and their places.
 pub(in crate::detect) struct Hits {
-    /// Which occur.
+    /// The anchors that occur.
     pub(in crate::detect) set: Anchors,
     /// Each place, in no order: the anchor and its first byte.
     pub(in crate::detect) places: Vec<(u16, u32)>,
@@ -50,9 +51,9 @@ pub(in crate::detect) const ANCHORS_MAX: usize = WORDS * 64;
 const SLOTS: usize = 1 << 16;
 /// Places of the second table.
 const BUCKETS: usize = 1 << 14;
-/// Bytes whose grams are looked up before what they name is looked at.
+/// Bytes whose grams are looked up before any place is compared.
 const BLOCK: usize = 128;
-/// A block's grams, a bit each.
+/// Grams of a block, a bit each.
 const GRAMS: usize = BLOCK / 2;
 /// Bytes of a window before its gram.
 const BEFORE: usize = 2;
@@ -60,16 +61,16 @@ const BEFORE: usize = 2;
 const AFTER: usize = 4;
 /// A block and the bytes beside it that its windows need.
 type Block = [u8; BEFORE + BLOCK + AFTER];
-/// Stands beside the text, as a byte that neither prose nor anchors have.
+/// Byte that stands beside the text: one that neither prose nor anchors have.
 const PAD: u8 = 0x7f;
-/// Room for the places of an ordinary text, so that it is not made bit by bit.
+/// Room for the places of an ordinary text, so that the list is not grown bit by bit.
 pub(super) const PLACES_USUAL: usize = 128;
-/// Notes of several blocks.
+/// Candidates of several blocks.
 const NOTES: usize = 128;
 
 /// A compiled set of anchors.
 pub(in crate::detect) struct Sieve {
-    /// `None` where there are no anchors but pairs and short ones.
+    /// `None` if there are no anchors but pairs and short ones.
     tables: Option<Tables>,
     short: ShortAnchors,
     anchors: Vec<Anchor>,
@@ -78,27 +79,27 @@ pub(in crate::detect) struct Sieve {
     pairs: Vec<(usize, [u8; 2])>,
 }
 
-/// The anchors by their grams: 384 KiB and what the entries take.
+/// Anchors by their grams: 384 KiB and the entries.
 struct Tables {
-    /// 1 where some anchor may have a gram of that hash.
+    /// 1 for each hash of a gram that some anchor has.
     slots: Box<[u8; SLOTS]>,
-    /// What a window must look like for one of the bucket's anchors to be there.
+    /// Mask of each bucket, which a window must pass for one of the bucket's anchors to be there.
     checks: Box<[WindowMask; BUCKETS]>,
-    /// Where the entries of a bucket start; one more at the end.
+    /// Start of the entries of each bucket; one more at the end.
     starts: Box<[u32; BUCKETS + 1]>,
     entries: Vec<SieveEntry>,
-    /// The bits of bytes that grams keep.
+    /// Bits of bytes that grams retain.
     fold: u16,
 }
 
-/// What the windows of all anchors of a bucket have in common.
+/// Bits that the windows of all anchors of a bucket have in common.
 #[derive(Clone, Copy)]
 struct WindowMask {
     value: u64,
     mask: u64,
 }
 
-/// What no window passes.
+/// Mask that no window passes.
 const NEVER: WindowMask = WindowMask { value: 1, mask: 0 };
 
 struct Anchor {
@@ -106,14 +107,14 @@ struct Anchor {
     word_start: bool,
 }
 
-/// A place where a window passed the check of a bucket.
+/// Candidate: a place where a window passed the mask of a bucket.
 #[derive(Clone, Copy, Default)]
 struct Note {
     at: u32,
     bucket: u32,
 }
 
-/// The first `count` of the list are valid.
+/// Fixed list of candidates, of which the first `count` are valid.
 struct Notes {
     list: [Note; NOTES],
     count: usize,
@@ -122,18 +123,18 @@ struct Notes {
 struct SieveEntry {
     bucket: u16,
     anchor: u16,
-    /// Bytes from the start of the anchor to the gram; negative where the gram starts before it.
+    /// Bytes from the start of the anchor to the gram; negative if the gram starts before it.
     offset: i8,
     head: Head,
 }
 
-/// The first eight bytes of an anchor, in lower case; zeros behind it.
+/// First eight bytes of an anchor, in lower case; zeros behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     value: u64,
-    /// The bits that the anchor fills.
+    /// Bits that the anchor fills.
     mask: u64,
-    /// The bits that make lower case of its letters.
+    /// Bits that make lower case of its letters.
     lower: u64,
 }
 
@@ -142,7 +143,7 @@ fn hash(first: u16, second: u16) -> u16 {
     first.wrapping_mul(0x4f1b).wrapping_add(second)
 }
 
-/// The hashes of the grams at every second place.
+/// Returns the hashes of the grams at every second place.
 #[inline(always)]
 fn hashes(block: &Block, fold: u16) -> [u16; GRAMS] {
     let mut hashes = [0; GRAMS];
@@ -159,18 +160,18 @@ fn bucket(gram: u32) -> usize {
     (gram.wrapping_mul(0x85eb_ca6b) >> 18) as usize % BUCKETS
 }
 
-/// The gram at a place of a block, with the two bytes before and behind it.
+/// Returns the gram at a place of a block, with the two bytes before and behind it.
 #[inline(always)]
 fn window(block: &Block, at: usize) -> u64 {
     let bytes = block.get(at..).and_then(|rest| rest.first_chunk());
     u64::from_le_bytes(bytes.copied().unwrap_or_default())
 }
 
-/// Makes lower case of the letters of a window; takes some other characters for one.
+/// Bits that make lower case of the letters of a window; they make some other characters one.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
 impl WindowMask {
-    /// Of one anchor whose gram starts at this offset.
+    /// Makes the mask of one anchor whose gram starts at this offset.
     fn of(anchor: &[u8], offset: i8) -> Self {
         let mut check = Self { value: 0, mask: 0 };
         for index in (0..8).rev() {
@@ -182,7 +183,7 @@ impl WindowMask {
         check
     }
 
-    /// What this and another let pass, and maybe more.
+    /// Widens the mask to all that this and another let pass, and maybe more.
     fn or(self, other: Self) -> Self {
         // [`NEVER`] asks for a bit outside of its mask, which no window can have: the one state in
         // which the bucket is empty. Anything else may only be widened, or an anchor is missed.
@@ -219,7 +220,7 @@ impl Head {
     }
 }
 
-/// Eight bytes from a place on, with zeros behind the end of the text.
+/// Returns eight bytes from a place on, with zeros behind the end of the text.
 #[cold]
 fn padded(text: &[u8], at: usize) -> [u8; 8] {
     std::array::from_fn(|index| text.get(at + index).copied().unwrap_or_default())
@@ -289,9 +290,9 @@ impl Sieve {
                 None => tables.note_edge(part, start, &mut notes),
             }
             start += BLOCK;
-            // Places are compared in bulk, so that tables and anchors do not push each other out of
-            // the nearest cache with every block. A block adds at most `GRAMS` notes: there is
-            // room.
+            // Candidates are compared in bulk, so that tables and anchors do not push each other
+            // out of the nearest cache with every block. A block adds at most `GRAMS` candidates:
+            // there is room.
             if notes.count > NOTES - GRAMS || start >= part.len() {
                 for &note in notes.list.get(..notes.count).unwrap_or_default() {
                     self.compare(tables, (text, base), note, hits);
@@ -301,7 +302,7 @@ impl Sieve {
         }
     }
 
-    /// Looks whether one of a bucket's anchors stands where its gram is noted.
+    /// Compares a candidate with the first bytes of its bucket's anchors.
     #[inline(always)]
     fn compare(&self, tables: &Tables, (text, base): (&[u8], usize), note: Note, hits: &mut Hits) {
         for entry in tables.bucket(note.bucket as usize) {
@@ -313,7 +314,7 @@ impl Sieve {
         }
     }
 
-    /// Notes an anchor whose first bytes are there if all of it is.
+    /// Adds an anchor whose first bytes are there if all of it is.
     fn confirm(&self, text: &[u8], start: usize, index: u16, hits: &mut Hits) {
         let anchor = &self.anchors[usize::from(index)];
         if anchor.word_start && start > 0 && text[start - 1].is_ascii_alphanumeric() {
@@ -372,7 +373,7 @@ impl Tables {
         }
     }
 
-    /// The same as [`note`](Self::note) for the first block and the last.
+    /// Works as [`note`](Self::note) does, for the first block and the last.
     fn note_edge(&self, text: &[u8], start: usize, notes: &mut Notes) {
         let mut block = [PAD; size_of::<Block>()];
         let from = start.saturating_sub(BEFORE);
@@ -383,13 +384,13 @@ impl Tables {
         self.note(&block, start, grams, notes);
     }
 
-    /// Notes where one of a block's first grams may belong to an anchor.
+    /// Lists the first grams of a block that may belong to an anchor.
     #[inline(never)]
     fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut Notes) {
-        // First all look-ups of a block, then what they found. Branching on each would be
+        // First all look-ups of a block, then the places found. Branching on each would be
         // mispredicted some fifty times in a kilobyte of prose; gathered into one word, the loop
-        // below runs only for what is there. The hashes are written so that the compiler makes
-        // vectors of them; a checked operation in `hash` would undo that.
+        // below runs only for grams that are there. The hashes are written so that the compiler
+        // makes vectors of them; a checked operation in `hash` would undo that.
         let mut seen = 0u64;
         for &hash in hashes(block, self.fold).iter().rev() {
             seen = seen << 1 | u64::from(self.slots[usize::from(hash)]);
@@ -401,14 +402,14 @@ impl Tables {
             seen &= seen - 1;
             let window = window(block, at);
             let bucket = bucket(self.gram(window));
-            // Written in any case, as whether it counts is hard to foresee.
+            // Written in any case: a branch on whether it counts would be hard to predict.
             notes.list[count % NOTES] = Note { at: (start + at) as u32, bucket: bucket as u32 };
             count += usize::from(self.checks[bucket].accepts(window));
         }
         notes.count = count;
     }
 
-    /// The folded gram of a window.
+    /// Returns the folded gram of a window.
     #[inline(always)]
     fn gram(&self, window: u64) -> u32 {
         let fold = u32::from(self.fold);

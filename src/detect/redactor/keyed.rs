@@ -1,15 +1,15 @@
-//! Values of keys for secrets, looked for wherever they stand: all in one pass over a text.
+//! Exact-match search (Aho-Corasick) for values of keys for secrets, wherever they stand in a text.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-/// Most of them.
+/// Most values that are remembered.
 const KEYED_MAX: usize = 64;
-/// Longest of them, bytes.
+/// Longest value that is remembered, bytes.
 const KEYED_BYTES_MAX: usize = 8 << 10;
-/// Bytes of all of them: what the search is built of.
+/// Bytes of all values, which the automaton is built of.
 const ALL_BYTES_MAX: usize = 64 << 10;
 
-/// Those that are known.
+/// Values that are remembered.
 #[derive(Default)]
 pub(super) struct KeyedSecrets {
     texts: Vec<String>,
@@ -19,9 +19,9 @@ pub(super) struct KeyedSecrets {
 }
 
 impl KeyedSecrets {
-    /// Remembers one; false where there is no room for it.
+    /// Remembers a value; false if there is no room for it.
     pub(super) fn know(&mut self, text: &str) -> bool {
-        // The same one comes with each call: it must not take the place of others.
+        // One value comes with each call again: it must not take the place of others.
         if self.texts.iter().any(|known| known == text) {
             return true;
         }
@@ -34,13 +34,13 @@ impl KeyedSecrets {
         true
     }
 
-    /// They, in the order in which they came.
+    /// Returns the values, in the order in which they came.
     pub(super) fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// What finds them, of those that begin at one place the longest; `None` where it cannot be
-    /// built, which the limits rule out.
+    /// Returns the automaton that finds them, of those that begin at one place the longest; `None`
+    /// if it cannot be built, which the limits rule out.
     pub(super) fn search(&mut self) -> Option<AhoCorasick> {
         if self.search.is_none() {
             let mut builder = AhoCorasick::builder();

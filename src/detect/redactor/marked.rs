@@ -1,4 +1,4 @@
-//! A text parts of which are placeholders: nothing is ever found in those.
+//! A text with placeholders in it, within which nothing is ever found.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,17 +10,17 @@ pub(super) struct MarkedText<'t> {
 }
 
 impl<'t> MarkedText<'t> {
-    /// Without placeholders.
+    /// Takes a text without placeholders.
     pub(super) fn of(text: &'t str) -> Self {
         Self { text: Cow::Borrowed(text), placeholders: Vec::new() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text, where it is no longer the one that it was made of.
+    /// Returns the text, if it is no longer the one that it was made of.
     pub(super) fn into_changed(self) -> Option<String> {
         match self.text {
             Cow::Borrowed(_) => None,
@@ -28,8 +28,8 @@ impl<'t> MarkedText<'t> {
         }
     }
 
-    /// Findings, in order, as they are to be replaced: a placeholder goes as a whole with what
-    /// reaches into it, and what lies within placeholders is none.
+    /// Widens findings, in order, to the parts to be replaced: a placeholder goes as a whole with a
+    /// finding that reaches into it, and a finding within placeholders is dropped.
     pub(super) fn widened<W>(&self, found: Vec<(Range<usize>, W)>) -> Vec<(Range<usize>, W)> {
         let mut widened: Vec<(Range<usize>, W)> = Vec::new();
         for (range, word) in found {
@@ -50,8 +50,8 @@ impl<'t> MarkedText<'t> {
         widened
     }
 
-    /// The text with names in place of findings, which are in order; `None` where it would become
-    /// longer than so many bytes.
+    /// Returns the text with names in place of findings, which are in order; `None` if it would
+    /// become longer than so many bytes.
     pub(super) fn replaced<N: AsRef<str>>(
         &self,
         found: impl Iterator<Item = (Range<usize>, N)>,

@@ -1,4 +1,4 @@
-//! Whether a text looks like drawn letters and digits, and not like a name.
+//! Randomness test: tells drawn letters and digits from names.
 
 /// Letters and digits that a key has at least.
 const LENGTH_MIN: usize = 16;
@@ -23,8 +23,8 @@ impl Letter {
     }
 }
 
-/// In drawn letters one kind follows the other as often as chance has it; names have words of one
-/// kind, and numbers behind them.
+/// Returns true if letters look drawn: in those one kind follows the other as often as chance has
+/// it; names have words of one kind, and numbers behind them.
 pub(super) fn is_drawn(text: &str) -> bool {
     let drawn: Vec<(u8, Letter)> =
         text.bytes().filter_map(|byte| Letter::of(byte).map(|letter| (byte, letter))).collect();
@@ -41,7 +41,7 @@ pub(super) fn is_drawn(text: &str) -> bool {
     });
     let changes = drawn.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     let is_mixed = upper > 2 && lower > 2;
-    // Of a hundred neighbours as many are of two kinds.
+    // Least share of neighbours that are of two kinds, in percent.
     let share_min = if is_mixed { 42 } else { 20 };
     !has_row && changes * 100 >= share_min * (drawn.len() - 1)
 }

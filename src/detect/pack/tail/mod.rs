@@ -1,9 +1,10 @@
-//! What a match holds from its literal on, and before it.
+//! Literal suffix and prefix: cheap anchored tests of a literal's surroundings before its regex
+//! runs.
 //!
-//! In go an expression and the literals of which each match has one, out come an expression for
-//! the rest of a match, its literal included, and one for what stands before. Held to the place of
-//! a literal they fail after few bytes in nearly all texts, where a search of the whole window
-//! would read all of it: so they tell which of the literals that occur are worth a search. They may
+//! In go an expression and the literals of which each match has one, out come an expression for the
+//! rest of a match, its literal included, and one for the bytes before. Anchored to the place of a
+//! literal they fail after few bytes in nearly all texts, where a search of the whole window would
+//! read all of it: so they tell which of the literals that occur are worth a search. They may
 //! accept more than the expression has matches, never less.
 
 mod rest;
@@ -19,19 +20,19 @@ use self::rest::rest;
 use super::super::limits::REST_BYTES_MAX;
 use crate::detect::automata::{Automaton, AutomatonLook, ReadingWay};
 
-/// The rest of a match, compiled when first needed.
+/// Tests of both sides of a literal, compiled when first needed.
 pub(in crate::detect) struct LiteralTail {
     tail: Hir,
-    /// The last of what stands before, where `begin` is more.
+    /// The last bytes before the literal, if `begin` is longer.
     head: Option<Hir>,
-    /// All that stands before; `None` where that is longer than what is looked at.
+    /// All bytes of a match before the literal; `None` if that is longer than what is tested.
     begin: Option<Hir>,
     /// By the literal: the bytes of ASCII that may stand behind it, a bit each.
     pub(in crate::detect) next: BTreeMap<usize, u128>,
     compiled: OnceLock<Option<Sides>>,
 }
 
-/// The automata for both sides of a literal.
+/// Automata for both sides of a literal.
 struct Sides {
     tail: Automaton,
     head: Option<Automaton>,
@@ -39,35 +40,36 @@ struct Sides {
 }
 
 impl LiteralTail {
-    /// That of an expression whose matches all have one of these literals, in lower case.
+    /// Builds the tests of an expression whose matches all have one of these literals, in lower
+    /// case.
     pub(super) fn new(hir: &Hir, literals: &[&str]) -> Option<Self> {
         let mut rest = rest(hir, literals)?;
         rest.follow((u128::MAX, false));
         let is_whole = rest.head.is_whole();
         let begin = rest.begin.is_whole().then(|| rest.begin.hir());
-        // Where nothing of it is cut off, what stands before is what a match begins with.
+        // If nothing of it is cut off, the head is the beginning of the match, so one test does.
         let head = (!is_whole || begin.is_none()).then(|| rest.head.hir());
         Some(Self { next: rest.next, head, begin, ..Self::of(rest.tail.hir()) })
     }
 
-    /// The same with these numbers for the literals.
+    /// Renumbers the literals.
     pub(super) fn of_anchors(self, anchors: &[usize]) -> Self {
         let next = self.next.iter().map(|(&literal, &bytes)| (anchors[literal], bytes)).collect();
         Self { next, ..self }
     }
 
-    /// This expression.
+    /// Builds a test of the text from a place on alone.
     pub(super) fn of(tail: Hir) -> Self {
         let compiled = OnceLock::new();
         Self { tail, head: None, begin: None, next: BTreeMap::new(), compiled }
     }
 
-    /// What a match holds from its literal on.
+    /// Returns the expression from the literal on.
     pub(super) fn tail(&self) -> &Hir {
         &self.tail
     }
 
-    /// Begins to look at places; `None` where nothing can be told of any.
+    /// Starts a searcher; `None` if it can tell nothing of any place.
     pub(in crate::detect) fn look(&self) -> Option<TailLook<'_>> {
         let compile = || {
             let tail = Automaton::placed(&self.tail, ReadingWay::From)?;
@@ -84,14 +86,14 @@ impl LiteralTail {
         Some(TailLook { tail: sides.tail.look(), head, begin })
     }
 
-    /// Whether the rest of a match may stand at this place; `true` where that cannot be told.
+    /// Returns true if the rest of a match may stand at this place, and where that cannot be told.
     #[cfg(test)]
     pub(super) fn may_stand_at(&self, text: &[u8], at: usize) -> bool {
         self.look().is_none_or(|mut look| look.may_stand_at(text, at))
     }
 }
 
-/// Looks at one place of a literal after the other.
+/// Searcher that tests one place of a literal after the other.
 pub(in crate::detect) struct TailLook<'t> {
     tail: AutomatonLook<'t>,
     head: Option<AutomatonLook<'t>>,
@@ -99,7 +101,7 @@ pub(in crate::detect) struct TailLook<'t> {
 }
 
 impl TailLook<'_> {
-    /// Whether the rest of a match may stand at this place; `true` where that cannot be told.
+    /// Returns true if the rest of a match may stand at this place, and where that cannot be told.
     pub(in crate::detect) fn may_stand_at(&mut self, text: &[u8], at: usize) -> bool {
         let end = (at + REST_BYTES_MAX + 1).min(text.len());
         let start = at.saturating_sub(REST_BYTES_MAX + 1);
@@ -108,8 +110,8 @@ impl TailLook<'_> {
             && before.is_none_or(|before| before.accepts(text, start..at))
     }
 
-    /// Gives all places in a part where a match around the literal at its end may begin; `false`
-    /// where they are not known.
+    /// Calls `each` with all places in a part at which a match around the literal at its end may
+    /// begin; `false` if they are not known.
     pub(in crate::detect) fn begins(
         &mut self,
         text: &[u8],

@@ -1,4 +1,4 @@
-//! What stands around a literal in a match.
+//! Expressions for both sides of a literal in a match.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use super::super::needs::{place_of, spelled};
 use super::super::reach;
 use crate::detect::limits::{BEGIN_BYTES_MAX, REST_BYTES_MAX};
 
-/// What stands around a literal, to the ends of a match or to [`REST_BYTES_MAX`] bytes of it.
+/// Surroundings of a literal, to the ends of a match or to [`REST_BYTES_MAX`] bytes of it.
 pub(super) struct Rest {
     pub(super) head: Side,
     /// As `head`, to [`BEGIN_BYTES_MAX`] bytes.
     pub(super) begin: Side,
     pub(super) tail: Side,
-    /// The bytes behind each literal, as far as they are known.
+    /// Bytes behind each literal, as far as they are known.
     pub(super) next: BTreeMap<usize, u128>,
-    /// The literals that `tail` may end with, so that what follows it stands behind them too.
+    /// Literals that `tail` may end with, so that what follows it stands behind them too.
     last: Vec<usize>,
 }
 
-/// What stands on one side of a literal.
+/// One side of a literal.
 #[derive(Default)]
 pub(super) struct Side {
-    /// To which more may be added; `None` where nothing is.
+    /// Expression that may still grow; `None` if none may.
     open: Option<Hir>,
-    /// What was cut, as more would be too long.
+    /// Expressions that were cut, as more would be too long.
     cut: Vec<Hir>,
 }
 
@@ -57,7 +57,7 @@ impl Side {
         Self { open: (!open.is_empty()).then(|| Hir::alternation(open)), cut }
     }
 
-    /// Whether nothing was cut.
+    /// Returns true if nothing was cut.
     pub(super) fn is_whole(&self) -> bool {
         self.cut.is_empty()
     }
@@ -68,11 +68,11 @@ impl Side {
     }
 }
 
-/// The bytes of ASCII that something starts with, and whether it may be empty.
+/// Bytes of ASCII that a part starts with, and true if it may be empty.
 pub(super) type First = (u128, bool);
 
 impl Rest {
-    /// Notes what follows.
+    /// Adds the bytes that may follow.
     pub(super) fn follow(&mut self, (bytes, may_be_empty): First) {
         for literal in &self.last {
             *self.next.entry(*literal).or_default() |= bytes;
@@ -82,7 +82,7 @@ impl Rest {
         }
     }
 
-    /// Puts these parts behind it.
+    /// Appends these parts.
     fn followed_by<'h>(mut self, parts: impl IntoIterator<Item = &'h Hir>) -> Self {
         for part in parts {
             self.follow(first(part));
@@ -91,7 +91,7 @@ impl Rest {
         self
     }
 
-    /// Puts these parts before it.
+    /// Prepends these parts.
     fn behind<'h>(mut self, parts: impl DoubleEndedIterator<Item = &'h Hir>) -> Self {
         for part in parts.rev() {
             let before = |whole, part| vec![part, whole];
@@ -101,7 +101,7 @@ impl Rest {
         self
     }
 
-    /// One of these.
+    /// Joins alternatives.
     fn any(rests: Vec<Self>) -> Self {
         let mut next = BTreeMap::<usize, u128>::new();
         let mut last = Vec::new();
@@ -123,7 +123,8 @@ impl Rest {
     }
 }
 
-/// An expression for what stands from one of the literals on.
+/// Returns the surroundings of the literals in an expression; `None` if a match may do without
+/// them.
 pub(super) fn rest(hir: &Hir, literals: &[&str]) -> Option<Rest> {
     if let Some(rest) = spelled(hir).and_then(|texts| of_texts(&texts, literals)) {
         return Some(rest);
@@ -158,7 +159,7 @@ pub(super) fn rest(hir: &Hir, literals: &[&str]) -> Option<Rest> {
     }
 }
 
-/// The texts from their literals on; `None` where one has none.
+/// Splits texts at their literals; `None` if one has none.
 fn of_texts(texts: &[String], literals: &[&str]) -> Option<Rest> {
     let mut rests = Vec::new();
     for text in texts {
@@ -186,7 +187,7 @@ fn bits(byte: u8) -> u128 {
     bit(byte.to_ascii_lowercase()) | bit(byte.to_ascii_uppercase())
 }
 
-/// The bytes that a part starts with.
+/// Returns the bytes that a part starts with.
 fn first(hir: &Hir) -> First {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => (0, true),
@@ -232,7 +233,7 @@ fn length(hir: &Hir) -> usize {
     hir.properties().maximum_len().unwrap_or(usize::MAX)
 }
 
-/// A part and as many of those behind it as are short enough together.
+/// Concatenates a part and as many of those behind it as are short enough together.
 pub(in crate::detect::pack) fn in_row<'h>(
     first: Hir,
     rest: impl IntoIterator<Item = &'h Hir>,

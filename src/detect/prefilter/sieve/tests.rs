@@ -64,13 +64,13 @@ const ANCHORS: [&str; 14] = [
     "e prev",
 ];
 
-/// For any text and for texts in ASCII.
+/// Sieves for any text and for texts in ASCII.
 static SIEVES: LazyLock<[Sieve; 2]> = LazyLock::new(|| {
     let anchors = ANCHORS.map(str::to_owned);
     [false, true].map(|ascii| Sieve::new(&anchors, ascii, |_| true))
 });
 
-/// Whether the anchor occurs, by a plain search.
+/// Returns true if the anchor occurs, by a plain search.
 fn occurs(text: &[u8], anchor: &str) -> bool {
     let (word_start, anchor) = match anchor.strip_prefix('^') {
         Some(rest) => (true, rest),
