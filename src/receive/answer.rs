@@ -1,4 +1,4 @@
-//! The body of an answer: at most one piece of data, then trailers.
+//! Body of an answer: at most one piece of data, then trailers.
 
 use std::convert::Infallible;
 use std::pin::Pin;

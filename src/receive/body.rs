@@ -1,4 +1,4 @@
-//! Reading request bodies: bounded in size, bytes in flight and time, copied at most once.
+//! Reader of request bodies: bounded in size, bytes in flight and time, copied at most once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use super::meter::BodyTaking;
 use super::metrics::Closed;
 use super::status::{RefusalReason, RefusedRequest};
 
-/// Room that is reserved for a body on its word alone; more only as it arrives.
+/// Room that is reserved for a body by its declared length; more only as it arrives.
 const TRUST_BYTES: usize = 2 << 20;
 
-/// How long a body may come as slowly as it likes.
+/// Grace period in which a body may come as slowly as it likes.
 const PACE_GRACE: Duration = Duration::from_secs(5);
 
-/// How much of a body that is too large is still read, so that the sender gets to see the answer.
+/// Longest time for draining a body that is too large, so that the sender gets to see the answer.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// How fast a body must come.
+/// Slowest pace that a body may come with.
 struct Pace {
     since: Instant,
-    /// Bytes a second, after some time of grace; 0 for any.
+    /// Bytes a second, after the grace period; 0 for any.
     min_rate: u32,
 }
 
@@ -52,11 +52,11 @@ impl Pace {
     }
 }
 
-/// Whose a body is.
+/// Connection and client that a body is accounted to.
 #[derive(Clone, Copy)]
 pub(super) struct BodyOwner<'a> {
     pub(super) sender: &'a Arc<Sender>,
-    /// Pays for each byte that comes, whatever becomes of the body.
+    /// Client that pays for each byte that comes, whatever becomes of the body.
     pub(super) client: Option<&'a KnownClient>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> BodyReader<'a> {
         if self.more.is_empty() { &self.read } else { &self.more }
     }
 
-    /// Takes one frame in; false at the end. `expected` is the size of the whole, if known.
+    /// Reads one frame; false at the end. `expected` is the size of the whole, if known.
     async fn next_frame(&mut self, expected: usize) -> Result<bool, RefusedRequest> {
         if self.body.is_end_stream() {
             return Ok(false);
@@ -160,8 +160,8 @@ impl<'a> BodyReader<'a> {
     }
 }
 
-/// Reads and forgets up to `bytes_max` of a refused body. A sender that is still writing when its
-/// connection closes may never see the answer.
+/// Drains up to `bytes_max` of a refused body. A sender that is still writing when its connection
+/// closes may never see the answer.
 pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, owner: BodyOwner<'_>) {
     let _taking = BodyTaking::start(owner.sender);
     let reading = async {
@@ -176,7 +176,7 @@ pub(super) async fn drain(body: &mut Incoming, bytes_max: usize, owner: BodyOwne
             }
         }
     };
-    // What comes after is lost with the connection, which is all that can be done.
+    // Anything that comes later is lost with the connection: no more can be done for it.
     let _ = tokio::time::timeout(DRAIN_TIME, reading).await;
 }
 

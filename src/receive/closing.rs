@@ -1,7 +1,7 @@
-//! The end of the receivers, in steps: refuse, hurry, stop, kill.
+//! Shutdown phases of the receivers: refuse, hurry, stop, kill.
 //!
-//! While later stages finish, ports stay open and every new request hears that it should come
-//! again: a sender that finds a closed port, or an open connection gone, may lose what it sent.
+//! While later stages finish, ports stay open and every new request is told to come again: a sender
+//! that finds a closed port, or an open connection gone, may lose its data.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -10,14 +10,14 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::Refused;
 use super::status::RefusedRequest;
 
-/// What ports, connections and requests look at to know how far the end is.
+/// Phase of the shutdown, shared by ports, connections and requests; and the requests under way.
 #[derive(Clone, Default)]
 pub(super) struct Closing {
     /// New requests are answered as shutting down.
     pub(super) refuse: CancellationToken,
-    /// So are those whose sender has not sent all of it yet.
+    /// Requests whose sender has not sent all of them yet are answered so too.
     hurry: CancellationToken,
-    /// Ports close, and connections with the requests that they are in.
+    /// Ports close, and connections once they have answered their requests.
     pub(super) stop: CancellationToken,
     /// Everything ends at once.
     pub(super) kill: CancellationToken,
@@ -30,7 +30,7 @@ pub(super) type UnderWay = TaskTrackerToken;
 impl Closing {
     /// Lets a request in, unless the process ends.
     pub(super) fn enter(&self) -> Result<UnderWay, RefusedRequest> {
-        // Before the look: a request that is let in is waited for.
+        // Before the check: a request that is let in is waited for.
         let under_way = self.under_way.token();
         if self.refuse.is_cancelled() { Err(shutting_down()) } else { Ok(under_way) }
     }
@@ -47,7 +47,7 @@ impl Closing {
         }
     }
 
-    /// Waits until no request is under way, and once there is no more time no longer for their
+    /// Waits until no request is under way, and, once there is no more time, no longer for their
     /// senders. True when all have ended by themselves.
     pub(super) async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
         self.under_way.close();

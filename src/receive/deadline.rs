@@ -1,7 +1,7 @@
-//! How long a gRPC caller waits for its answer: the header `grpc-timeout`.
+//! Deadline of a gRPC call: the header `grpc-timeout`.
 //!
 //! The form is that of "gRPC over HTTP/2": one to eight digits and a unit. A call without the
-//! header may take as long as the limits of this side allow. What breaks the form is refused, since
+//! header may take as long as the limits of this side allow. A malformed one is refused, since
 //! nobody can tell how long such a caller waits.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// Most digits of a timeout.
 const DIGITS_MAX: usize = 8;
 
-/// How long the caller waits, if it says so.
+/// Reads the caller's timeout, if it sets one.
 pub(super) fn timeout_of(headers: &HeaderMap) -> Result<Option<Duration>, RefusedRequest> {
     let Some(value) = headers.get(GRPC_TIMEOUT) else { return Ok(None) };
     let malformed = || {
@@ -44,7 +44,7 @@ fn parse(value: &[u8]) -> Option<Duration> {
 }
 
 /// Gives up once the caller does: waiting for room, reading the message, handing it over. A part of
-/// it may have been taken then; the same spans again change nothing.
+/// the message may have been accepted then; the same spans again change nothing.
 pub(super) async fn within<T>(
     timeout: Option<Duration>,
     answering: impl Future<Output = Result<T, RefusedRequest>>,

@@ -2,8 +2,8 @@
 //!
 //! A call carries one message: a flag, a length and the bytes, which go on as they are. Written
 //! over the HTTP/2 server rather than over a gRPC framework, so that the body of a call is copied
-//! at most once, shares its limits with OTLP/HTTP, and every fault has the code that OTLP asks
-//! for. Errors are Trailers-Only, the only form in which every client finds the retry hint.
+//! at most once, shares its limits with OTLP/HTTP, and every fault has the code that OTLP asks for.
+//! Errors are Trailers-Only, the only form in which every client finds the retry hint.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const CONTENT_TYPE_GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// Flag and length before each message.
+/// Bytes of the flag and the length before each message.
 const PREFIX_BYTES: usize = 5;
 
-/// Serves the calls of a port.
+/// Service for the calls of a port.
 pub(super) struct GrpcService<I> {
     pub(super) ingest: Arc<Ingest<I>>,
     pub(super) limit: BodyLimit,
 }
 
-/// Whether a request is a gRPC call.
+/// Returns true if a request is a gRPC call.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else { return false };
     let kind = kind.as_bytes();
@@ -47,13 +47,13 @@ pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
         && (rest.is_empty() || matches!(rest[0], b';' | b' ') || rest.starts_with(b"+proto"))
 }
 
-/// A call to the wrong port.
+/// Answers a call that came to the wrong port.
 pub(super) fn refuse_call(message: &str) -> Response<Answer> {
     failed(&RefusedRequest::new(RefusalReason::NotFound, message))
 }
 
 impl<I: Intake> GrpcService<I> {
-    /// Refuses what is no call, or has too much before its message.
+    /// Refuses requests that are no calls, or have too large headers.
     pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
@@ -131,7 +131,7 @@ impl<I: Intake> GrpcService<I> {
         self.ingest.take(Transport::Grpc, packed, self.limit, ticket).await
     }
 
-    /// Reads the one message of a call, and whether it is compressed.
+    /// Reads the one message of a call, with its compression flag.
     async fn read_message(
         &self,
         mut reader: BodyReader<'_>,
@@ -189,7 +189,7 @@ fn failed(failure: &RefusedRequest) -> Response<Answer> {
     response
 }
 
-/// HTTP that is not gRPC gets the status that the gRPC specification prescribes.
+/// Answers HTTP that is not gRPC with the status that the gRPC specification prescribes.
 fn not_a_call() -> Response<Answer> {
     let text = "this port takes OTLP/gRPC (HTTP/2, content-type application/grpc); \
                 OTLP/HTTP is at receivers.otlp.protocols.http.endpoint\n";

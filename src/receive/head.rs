@@ -1,6 +1,6 @@
-//! The size of a request's headers, which is limited apart from that of its body.
+//! Limit on the size of a request's headers, apart from that of its body.
 //!
-//! HTTP/2 reads some more than is taken, so that whoever is over the limit hears of it in the words
+//! HTTP/2 reads some more than is allowed, so that a sender over the limit is told so in the words
 //! of its protocol and knows that the same request is no use again. Beyond that the HTTP/2 layer
 //! answers a bare 431, and beyond four times as much it closes the connection.
 
@@ -13,10 +13,10 @@ use super::status::{RefusalReason, RefusedRequest};
 pub(super) const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// Most bytes of headers that HTTP/2 reads, for the answer's sake. Four times this is above a
-/// mebibyte, which is where a sender that put its data into metadata is met.
+/// mebibyte, the size of headers of a sender that put its data into metadata.
 pub(super) const HEADER_BYTES_READ: u32 = 320 << 10;
 
-/// What each field counts beside its name and value: RFC 9113, section 6.5.2.
+/// Bytes that each field counts beside its name and value: RFC 9113, section 6.5.2.
 const FIELD_BYTES: usize = 32;
 
 /// Refuses a request whose headers are too large.

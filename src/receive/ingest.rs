@@ -1,4 +1,4 @@
-//! What gRPC and HTTP share: from body bytes to the intake, with counts.
+//! Ingest path that gRPC and HTTP share: from body bytes to the intake, with counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::otlp::{RawBody, Signal};
 use crate::panics::{Panicked, caught_future};
 
-/// The resource attribute with the name of the client that sent it.
+/// Resource attribute with the name of the client that sent it.
 const CLIENT_ATTRIBUTE: &str = "spanscore.client";
 
-/// What every connection of a receiver needs.
+/// Dependencies of every connection of a receiver.
 pub(super) struct Ingest<I> {
     pub(super) intake: I,
     pub(super) admission: Admission,
@@ -36,11 +36,11 @@ pub(super) struct Ingest<I> {
 pub(super) struct Packed {
     pub(super) signal: Signal,
     pub(super) raw: RawBody,
-    /// Who sent it, where that is known.
+    /// Client that sent it, if that is known.
     pub(super) client: Option<Arc<KnownClient>>,
 }
 
-/// The limit on a body, and the setting that the sender's operator may change.
+/// Limit on a body, and the setting that the sender's operator may change.
 #[derive(Clone, Copy)]
 pub(super) struct BodyLimit {
     pub(super) bytes_max: usize,
@@ -64,8 +64,8 @@ impl<I: Intake> Ingest<I> {
         tokio::time::timeout(self.read_timeout, reading).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Holds back a refusal for want of room that came without waiting ([`super::admission`]);
-    /// the sender itself waits `patience` for it, where it has said so.
+    /// Holds back a refusal for want of room that came without waiting ([`super::admission`]); the
+    /// sender itself waits `patience` for it, if it has set a timeout.
     pub(super) async fn hold_back(
         &self,
         transport: Transport,
@@ -129,7 +129,7 @@ impl<I: Intake> Ingest<I> {
                 Ok((tagged.into(), ticket))
             };
             (request, ticket) = self.unpacker.work(bytes, (ticket, deadline), waits, tag).await?;
-            // What is kept and passed on says the same.
+            // The log and the forwards get the tagged request too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
         let received = Received { signal, request: request.clone(), raw };
@@ -171,22 +171,22 @@ pub(super) fn fault() -> RefusedRequest {
     )
 }
 
-/// Bytes of a request whose resources each name their client, at most: there may be a resource in
+/// Bounds the bytes of a request whose resources each name their client: there may be a resource in
 /// every second byte.
 fn tagged_bytes(request: &[u8], client: &str) -> usize {
-    /// What stands around key and value, and what lengths grow by.
+    /// Tags around key and value, and growth of the lengths before them.
     const AROUND_BYTES: usize = 48;
     let each = CLIENT_ATTRIBUTE.len() + client.len() + AROUND_BYTES;
     let resources = count_fields(request, &[&[1]], &mut { usize::MAX });
     request.len() + usize::try_from(resources).unwrap_or(usize::MAX).saturating_mul(each)
 }
 
-/// Looked at to count what a refused request holds, so that a body of nothing but empty fields
-/// takes a thread of the network no longer than a millisecond or two.
+/// Fields that are looked at to count the items of a refused request, so that a body of nothing but
+/// empty fields takes a thread of the network no longer than a millisecond or two.
 const COUNTED_FIELDS_MAX: usize = 1 << 18;
 
-/// Counts the spans, log records or data points of an encoded request; what is malformed counts
-/// up to the damage, and of one with more than [`COUNTED_FIELDS_MAX`] fields what stands in these.
+/// Counts the spans, log records or data points of an encoded request: of a malformed one those up
+/// to the damage, of one with more than [`COUNTED_FIELDS_MAX`] fields those in these.
 pub(super) fn item_count(signal: Signal, request: &[u8]) -> u64 {
     // Resource, scope, and for metrics the metric, its data and the data points.
     let path: &[&[u32]] = match signal {

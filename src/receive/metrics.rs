@@ -1,4 +1,4 @@
-//! What the receivers count about themselves, once a request and never an item at a time.
+//! Metrics of the receivers, counted once a request and never an item at a time.
 //!
 //! Names and labels have the shape of the Collector's (`receiver`, `transport`), each in one
 //! spelling; the Prometheus form of `spanscore.receiver.accepted_spans` is
@@ -11,7 +11,7 @@ use super::status::RefusalReason;
 use crate::otlp::Signal;
 use crate::tls::HandshakeFailure;
 
-/// How data came in.
+/// Protocol that data came in by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Transport {
     Grpc,
@@ -32,18 +32,18 @@ impl Transport {
     }
 }
 
-/// Why a connection was closed by this side.
+/// Reason for which this side closed a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Closed {
-    /// Over the limit on connections.
+    /// The limit on connections was reached.
     Limit,
     /// No request came in time.
     HeaderTimeout,
-    /// No request for a long time.
+    /// No request came for a long time.
     Idle,
     /// A ping was not answered in time.
     PingTimeout,
-    /// What came is no HTTP.
+    /// The bytes that came are no HTTP.
     Protocol,
     /// Too many frames without data: pings, settings, window updates.
     Flood,
@@ -51,7 +51,7 @@ pub(super) enum Closed {
     Memory,
     /// It did not end in time at shutdown.
     Shutdown,
-    /// It did not come through the greeting of TLS.
+    /// Its TLS handshake failed.
     Handshake,
 }
 
@@ -86,7 +86,7 @@ impl Closed {
     }
 }
 
-/// Which side of a connection.
+/// Side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
     /// The peer.
@@ -108,7 +108,7 @@ impl By {
 
 const SIGNALS: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
-/// Why items are not taken whose number is known: the intake has seen them.
+/// Reasons for refusing items whose number is known: the intake has seen them.
 const ITEM_REASONS: [RefusalReason; 4] = [
     RefusalReason::Rejected,
     RefusalReason::Malformed,
@@ -116,7 +116,7 @@ const ITEM_REASONS: [RefusalReason; 4] = [
     RefusalReason::ShuttingDown,
 ];
 
-/// The receivers' instruments.
+/// Instruments of the receivers.
 pub(super) struct ReceiverMetrics {
     accepted: [Counter<u64>; 3],
     refused: [Counter<u64>; 3],
@@ -188,7 +188,8 @@ impl ReceiverMetrics {
         metrics
     }
 
-    /// A counter that appears only with its first event hides that event from `rate()`.
+    /// Zeroes all series: a counter that appears only with its first event hides that event from
+    /// `rate()`.
     fn start_at_zero(&self) {
         for transport in Transport::ALL {
             let labels = labels(transport);
@@ -261,27 +262,27 @@ impl ReceiverMetrics {
         self.closed_connections.add(connections, &[receiver, transport, why.label()]);
     }
 
-    /// A request waits for its turn.
+    /// Counts a request that waits for its turn.
     pub(super) fn waited(&self, transport: Transport) {
         self.waits.add(1, &labels(transport));
     }
 
-    /// A refusal is held back.
+    /// Counts a refusal that is held back.
     pub(super) fn held_back(&self, transport: Transport) {
         self.held_back.add(1, &labels(transport));
     }
 
-    /// An HTTP/2 stream was reset.
+    /// Counts an HTTP/2 stream that was reset.
     pub(super) fn reset(&self, transport: Transport, by: By) {
         self.resets.add(1, &with(&labels(transport), "by", by.name()));
     }
 
-    /// The other side of an HTTP/2 connection was told that it ends.
+    /// Counts a GOAWAY, by the side that sent it.
     pub(super) fn goaway(&self, transport: Transport, by: By) {
         self.goaways.add(1, &with(&labels(transport), "by", by.name()));
     }
 
-    /// A connection did not come through the greeting of TLS.
+    /// Counts a TLS handshake that failed.
     pub(super) fn failed_handshake(&self, transport: Transport, why: HandshakeFailure) {
         self.failed_handshakes.add(1, &with(&labels(transport), "reason", why.name()));
     }
@@ -292,7 +293,7 @@ impl ReceiverMetrics {
 }
 
 impl Transport {
-    /// The `code` of a request that was taken.
+    /// Returns the `code` of a request that was accepted.
     pub(super) fn success(self) -> &'static str {
         match self {
             Self::Grpc => "OK",
@@ -300,7 +301,7 @@ impl Transport {
         }
     }
 
-    /// The `code` of a request that was not.
+    /// Returns the `code` of a request that was refused.
     pub(super) fn failure(self, why: RefusalReason) -> &'static str {
         match self {
             Self::Grpc => grpc_code_name(why.grpc_code()),

@@ -1,4 +1,4 @@
-//! Bytes in, acknowledged once they were taken.
+//! Receivers: OTLP over gRPC and HTTP, and files; bytes in, acknowledged once they were accepted.
 
 pub mod file;
 mod follow;
@@ -37,18 +37,18 @@ pub use listen::ReceiverStartError;
 pub use meter::Sender;
 pub use server::Receivers;
 
-/// What became of a request's items.
+/// Outcome of a request, by its items.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Accepted {
-    /// Spans, log records or data points that were taken.
+    /// Number of spans, log records or data points that were accepted.
     pub accepted: u64,
-    /// Those that were not: the sender hears of them as partial success.
+    /// Number of those that were rejected: the sender is told of them as partial success.
     pub rejected: u64,
-    /// Why, for the sender; empty when nothing was rejected.
+    /// Reason for the sender; empty when nothing was rejected.
     pub message: String,
 }
 
-/// Why a request was not taken at all.
+/// Reason for which a request was refused as a whole.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// It cannot be decoded: the sender must not send it again.
@@ -57,15 +57,15 @@ pub enum Refused {
     /// There is no room now: the sender should send it again after this time.
     #[error("overloaded, retry after {retry_after:?}")]
     Overloaded {
-        /// When to try again.
+        /// Time after which to retry.
         retry_after: Duration,
     },
-    /// It cannot be kept in the log now: the sender should send it again after this time.
+    /// The log cannot store it now: the sender should send it again after this time.
     #[error("overloaded: {why}, retry after {retry_after:?}")]
     NotKept {
-        /// When to try again.
+        /// Time after which to retry.
         retry_after: Duration,
-        /// What is wrong with the log.
+        /// Fault of the log.
         why: &'static str,
     },
     /// The process is shutting down: the sender should try again elsewhere or later.
@@ -76,23 +76,23 @@ pub enum Refused {
 /// One request as it came, and as it is read.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// What it carries.
+    /// Kind of its items.
     pub signal: Signal,
     /// Protobuf, not compressed, whatever form it came in.
     pub request: Bytes,
-    /// The form it came in.
+    /// Bytes in the form they came in.
     pub raw: RawBody,
 }
 
 impl Received {
-    /// A request that came as protobuf, not compressed.
+    /// Makes a request that came as protobuf, not compressed.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         Self { signal, request, raw }
     }
 }
 
-/// Where receivers hand their requests: the pipeline, or a test.
+/// Destination of the receivers' requests: the pipeline, or a test.
 pub trait Intake: Send + Sync + 'static {
     /// Takes one request. May wait for room up to a second; must be cheap to refuse.
     fn accept(
@@ -101,7 +101,7 @@ pub trait Intake: Send + Sync + 'static {
         sender: &Arc<Sender>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 
-    /// The same for a request that has waited already, and waits no longer than until then. What
+    /// Takes a request that has waited already, and waits no longer than until then. An intake that
     /// never waits has no use for the deadline.
     fn accept_by(
         &self,

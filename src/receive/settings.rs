@@ -1,7 +1,7 @@
 //! Settings of the receivers, in the OpenTelemetry Collector's shape.
 //!
-//! Where no config names `receivers`, both protocols listen on the loopback address. Where one
-//! does, only the protocols that it names are on; a name without settings means the defaults.
+//! Without `receivers` in the config, both protocols listen on the loopback address. With it, only
+//! the protocols that it names are on; a name without settings means the defaults.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -15,7 +15,7 @@ use crate::tls::ListenerTlsSettings;
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
 
-/// Where data enters.
+/// Inputs of the collector.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiversSettings {
@@ -39,21 +39,21 @@ impl Default for ReceiversSettings {
 pub struct OtlpReceiverSettings {
     /// The protocols; one that is not named is off.
     pub protocols: ProtocolsSettings,
-    /// Who may send; everybody without it.
+    /// Clients that may send; everybody without it.
     pub auth: Option<AuthSettings>,
     /// Requests that have come whole and are worked on at the same time, over both protocols.
     /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_concurrent_requests: usize,
-    /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together.
-    /// What would exceed it is refused as overload; one connection has at most four times what is
-    /// left of it.
+    /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together. A
+    /// body that would exceed it is refused as overload; one connection has at most four times what
+    /// is left of it.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub max_in_flight_mib: Option<usize>,
-    /// How long a request waits for room before it is refused. Default 1s; senders give up soon
-    /// after that.
+    /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
+    /// soon after that.
     pub wait_for_room: HumanDuration,
     /// Open connections, over both protocols. Default 4096; further ones are closed at once.
     #[serde(deserialize_with = "above_zero")]
@@ -68,7 +68,7 @@ pub struct OtlpReceiverSettings {
     /// Bytes a second that a body must come with, counted from five seconds after its headers.
     /// Default 4096; 0 waits for `read_timeout` alone.
     pub min_body_rate: u32,
-    /// From the end of a request's headers to the end of its body. Default 30s.
+    /// Longest time from the end of a request's headers to the end of its body. Default 30s.
     #[serde(deserialize_with = "above_zero")]
     pub read_timeout: HumanDuration,
 }
@@ -117,8 +117,8 @@ pub struct GrpcSettings {
     pub endpoint: String,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
-    /// Whether the port may speak in the clear beyond the loopback address, where whoever can
-    /// reach it reads along. Default `false`.
+    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
+    /// reach it can read along. Default `false`.
     pub insecure: bool,
     /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
     /// answered RESOURCE_EXHAUSTED.
@@ -139,10 +139,10 @@ pub struct GrpcSettings {
     /// `max_connections_mib`.
     #[schemars(range(min = 16, max = 16383))]
     pub max_frame_kib: u32,
-    /// From the connection to the end of its first request's headers. Default 20s.
+    /// Longest time from the connection to the end of its first request's headers. Default 20s.
     #[serde(deserialize_with = "above_zero")]
     pub read_header_timeout: HumanDuration,
-    /// When connections are pinged and closed.
+    /// Pings, and the closing of idle connections.
     pub keepalive: KeepaliveSettings,
 }
 
@@ -163,30 +163,30 @@ impl Default for GrpcSettings {
 }
 
 impl GrpcSettings {
-    /// `max_recv_msg_size_mib` in bytes.
+    /// Returns `max_recv_msg_size_mib` in bytes.
     pub fn body_bytes_max(&self) -> usize {
         self.max_recv_msg_size_mib.saturating_mul(MIB)
     }
 }
 
-/// When connections are pinged and closed.
+/// Pings, and the closing of idle connections.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeepaliveSettings {
-    /// What this side does.
+    /// Keepalive by this side.
     pub server_parameters: ServerParameters,
-    /// What a peer may do; without it only floods of pings end a connection.
+    /// Limits on a peer's pings; without it only floods of pings end a connection.
     pub enforcement_policy: Option<EnforcementPolicy>,
 }
 
-/// How often a peer may ping; one that does so more often is told to go.
+/// Limit on a peer's pings; one that pings more often is told to go.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnforcementPolicy {
     /// Shortest time between two pings. Default 5m.
     pub min_time: HumanDuration,
-    /// Whether a peer may ping as often while no call is under way. Default `false`: then a ping
-    /// every two hours is let pass.
+    /// Allows pings at that rate while no call is under way. Default `false`: then one ping in two
+    /// hours is allowed.
     pub permit_without_stream: bool,
 }
 
@@ -196,16 +196,16 @@ impl Default for EnforcementPolicy {
     }
 }
 
-/// What the server does to keep or close connections.
+/// Keepalive of connections by the server.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerParameters {
-    /// A connection without a request for this long is closed. Default 15m; the peer connects
+    /// Longest time without a request before a connection is closed. Default 15m; the peer connects
     /// again when it has something to send.
     pub max_connection_idle: HumanDuration,
-    /// The peer is pinged this often. Default 30s.
+    /// Interval of pings to the peer. Default 30s.
     pub time: HumanDuration,
-    /// A peer that leaves a ping unanswered for this long is dropped. Default 20s.
+    /// Longest time that a peer may leave a ping unanswered before it is dropped. Default 20s.
     pub timeout: HumanDuration,
 }
 
@@ -229,27 +229,29 @@ pub struct HttpSettings {
     pub endpoint: String,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
-    /// Whether the port may speak in the clear beyond the loopback address, where whoever can
-    /// reach it reads along. Default `false`.
+    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
+    /// reach it can read along. Default `false`.
     pub insecure: bool,
     /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
     /// one is answered 413.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_request_body_size: usize,
-    /// Where traces are posted. Default `/v1/traces`; longer paths that end so are taken as well.
+    /// Path that traces are posted to. Default `/v1/traces`; longer paths that end so are accepted
+    /// too.
     pub traces_url_path: String,
-    /// Where logs are posted. Default `/v1/logs`; longer paths that end so are taken as well.
+    /// Path that logs are posted to. Default `/v1/logs`; longer paths that end so are accepted too.
     pub logs_url_path: String,
-    /// Where metrics are posted. Default `/v1/metrics`; longer paths that end so are taken as well.
+    /// Path that metrics are posted to. Default `/v1/metrics`; longer paths that end so are
+    /// accepted too.
     pub metrics_url_path: String,
-    /// Pages of which origins may send from a browser; none without it.
+    /// Origins whose pages may send from a browser; none without it.
     pub cors: Option<CorsSettings>,
-    /// For a request's headers, and the longest pause between two requests of an HTTP/1.1
+    /// Longest time for a request's headers, and longest pause between two requests of an HTTP/1.1
     /// connection. Default 60s.
     #[serde(deserialize_with = "above_zero")]
     pub read_header_timeout: HumanDuration,
-    /// A connection without a request for this long is closed. Default 15m.
+    /// Longest time without a request before a connection is closed. Default 15m.
     pub idle_timeout: HumanDuration,
 }
 

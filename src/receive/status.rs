@@ -1,8 +1,8 @@
-//! What the sender is told: an outcome as gRPC status, HTTP status and OTLP body.
+//! Answer of a request: its outcome as gRPC status, HTTP status and OTLP body.
 //!
 //! Codes and retry hints are those of the OTLP specification (1.11.0, "Failures", "OTLP/HTTP
-//! Response"); what it leaves open is said at each reason. Texts are cut to
-//! [`MESSAGE_BYTES_MAX`], so that an answer stays far below the 4 MiB that clients take.
+//! Response"); each reason below documents a choice that it leaves open. Texts are cut to
+//! [`MESSAGE_BYTES_MAX`], so that an answer stays far below the 4 MiB that clients accept.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use crate::value::json;
 /// Longest text in an answer, in bytes.
 pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// When a sender should try again, where nothing better is known. Senders give up after some
-/// seconds in all, so a longer pause loses data.
+/// Retry hint where nothing better is known. Senders give up after some seconds in all, so a longer
+/// pause loses data.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a request was not taken; the `reason` of the counters.
+/// Reason for which a request was refused; the `reason` of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RefusalReason {
     /// Larger than the limit, before or after decompression.
@@ -68,7 +68,7 @@ pub(super) enum RefusalReason {
     Fault,
     /// It came without a token.
     TokenMissing,
-    /// Its token is nobody's.
+    /// No client has its token.
     TokenUnknown,
     /// Its token has expired.
     TokenExpired,
@@ -78,12 +78,12 @@ pub(super) enum RefusalReason {
     ClientRequests,
     /// Its client sends too many bytes.
     ClientBytes,
-    /// Some items of a request that was taken otherwise.
+    /// Some items of a request that was accepted otherwise.
     Rejected,
 }
 
 impl RefusalReason {
-    /// All, in the order of declaration.
+    /// All reasons, in the order of declaration.
     pub(super) const ALL: [Self; 25] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
@@ -112,7 +112,7 @@ impl RefusalReason {
         Self::Rejected,
     ];
 
-    /// The value of the counters' `reason`.
+    /// Returns the value of the counters' `reason`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::TooLarge => "too_large",
@@ -143,12 +143,12 @@ impl RefusalReason {
         }
     }
 
-    /// Whether there is no room for the request now, and may be soon.
+    /// Returns true if there is no room for the request now, and may be soon.
     pub(super) fn is_for_want_of_room(self) -> bool {
         matches!(self, Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull)
     }
 
-    /// The gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
+    /// Returns the gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
     pub(super) fn grpc_code(self) -> Code {
         match self {
             Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
@@ -169,8 +169,9 @@ impl RefusalReason {
         }
     }
 
-    /// The HTTP status; a sender repeats only after 429, 502, 503 and 504. A body that came too
-    /// slowly is worth another try: what slowed it down may have passed, and 408 would lose it.
+    /// Returns the HTTP status; a sender repeats only after 429, 502, 503 and 504. A body that came
+    /// too slowly is worth another try: the cause of its pace may have passed, and 408 would lose
+    /// it.
     pub(super) fn http_status(self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -196,7 +197,7 @@ impl RefusalReason {
     }
 }
 
-/// A request that was not taken, and what its sender hears.
+/// A refused request, with the message for its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct RefusedRequest {
     pub(super) reason: RefusalReason,
@@ -219,7 +220,7 @@ impl RefusedRequest {
         Self::new(RefusalReason::TooLarge, message)
     }
 
-    /// When to try again, if the sender should.
+    /// Returns the delay after which to try again, if the sender should.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let status = self.reason.http_status();
         let is_worth =
@@ -227,13 +228,13 @@ impl RefusedRequest {
         is_worth.then_some(self.retry_after)
     }
 
-    /// The same, to be tried again after that time.
+    /// Sets the delay after which to try again.
     pub(super) fn after(self, retry_after: Duration) -> Self {
         Self { retry_after, ..self }
     }
 
-    /// The gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP says, and in
-    /// [`RETRY_INFO_TRAILER`], the only place where the Python SDK looks.
+    /// Returns the gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP
+    /// demands, and in [`RETRY_INFO_TRAILER`], the only place where the Python SDK looks.
     pub(super) fn to_grpc(&self) -> tonic::Status {
         let code = self.reason.grpc_code();
         let mut metadata = MetadataMap::new();
@@ -256,12 +257,12 @@ impl RefusedRequest {
         tonic::Status::with_details_and_metadata(code, self.message.clone(), details, metadata)
     }
 
-    /// `google.rpc.Status` as an encoded message.
+    /// Encodes it as a `google.rpc.Status` message.
     pub(super) fn to_protobuf(&self) -> Bytes {
         self.rpc_status(Vec::new()).encode_to_vec().into()
     }
 
-    /// `google.rpc.Status` in JSON.
+    /// Writes it as a `google.rpc.Status` in JSON.
     pub(super) fn to_json(&self) -> Bytes {
         let mut text = format!("{{\"code\":{},\"message\":", self.reason.grpc_code() as i32);
         // Writing to a string cannot fail.
@@ -293,8 +294,8 @@ impl From<Refused> for RefusedRequest {
     }
 }
 
-/// The response message of an export. Partial success is left unset when all was taken, as OTLP
-/// demands.
+/// Encodes the response message of an export. Partial success is left unset when all was accepted,
+/// as OTLP demands.
 pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::new();
@@ -306,7 +307,7 @@ pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
     ExportResponse { partial_success }.encode_to_vec().into()
 }
 
-/// The same in JSON.
+/// Writes the response message of an export in JSON.
 pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
     if accepted.rejected == 0 {
         return Bytes::from_static(b"{}");

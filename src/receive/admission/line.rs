@@ -1,22 +1,22 @@
-//! The order of those who wait for a limit.
+//! Fair queue of those who wait for a limit.
 //!
-//! A pure state machine: who joins, who leaves, who is first. First is whose holder would hold
-//! least with what it asks for, so a sender with little goes before a flood; then who came first.
-//! What one holder asks for adds up, and is served in the order in which it came: many askers of
-//! one holder stand behind one of another that holds as much.
+//! A pure state machine: join, leave, first. Waiters are ordered by what their holder would hold
+//! with the amount that they ask for, so a sender with little goes before a flood; then by arrival.
+//! The amounts that one holder asks for add up, and are served in the order in which they came:
+//! many waiters of one holder stand behind one of another that holds as much.
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
-/// A place in a [`WaitingLine`]; the least is the first.
+/// Place in a [`WaitingLine`]; the least is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinePlace {
     would_hold: usize,
     number: u64,
 }
 
-/// Those who wait, each with something that wakes it.
+/// Queue of waiters, each with something that wakes it.
 #[derive(Debug)]
 pub(super) struct WaitingLine<W> {
     waiters: BTreeMap<LinePlace, LineWaiter<W>>,
@@ -31,12 +31,12 @@ struct LineWaiter<W> {
     waker: W,
 }
 
-/// What one holder has in the line.
+/// Total of one holder's waiters.
 #[derive(Debug, Default)]
 struct HolderInLine {
     count: usize,
     amount: usize,
-    /// The key of its last waiter: who comes after it stands behind it.
+    /// Key of its last waiter: one that comes later stands behind it.
     last: usize,
 }
 
@@ -58,6 +58,8 @@ impl<W> WaitingLine<W> {
         let own = self.holders.entry(holder).or_default();
         own.count += 1;
         own.amount = own.amount.saturating_add(amount);
+        // Never lower than before, though `held` may have fallen meanwhile: else a later waiter of
+        // this holder would overtake its earlier ones.
         own.last = own.last.max(held.saturating_add(own.amount));
         self.joined += 1;
         let place = LinePlace { would_hold: own.last, number: self.joined };
@@ -65,7 +67,7 @@ impl<W> WaitingLine<W> {
         place
     }
 
-    /// Takes a waiter out, served or not.
+    /// Removes a waiter, served or not.
     pub(super) fn leave(&mut self, place: LinePlace) {
         let Some(waiter) = self.waiters.remove(&place) else { return };
         let Some(own) = self.holders.get_mut(&waiter.holder) else { return };
@@ -76,12 +78,12 @@ impl<W> WaitingLine<W> {
         }
     }
 
-    /// Who is first, with what wakes it.
+    /// Returns the first waiter, with what wakes it.
     pub(super) fn first(&self) -> Option<(LinePlace, &W)> {
         self.waiters.first_key_value().map(|(place, waiter)| (*place, &waiter.waker))
     }
 
-    /// How many wait.
+    /// Returns the number of waiters.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -94,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Serves all of a line; the names of who waits, in that order.
+    /// Serves the whole queue; returns the names of the waiters in that order.
     fn served(mut line: WaitingLine<&'static str>) -> Vec<&'static str> {
         let mut names = Vec::new();
         while let Some((place, name)) = line.first() {
@@ -139,7 +141,7 @@ mod tests {
         Ask(usize, usize),
         /// The holder of the oldest grant gives it back.
         GiveBack,
-        /// Of those who wait, one gives up.
+        /// One of those who wait gives up.
         GiveUp(usize),
     }
 
@@ -152,7 +154,7 @@ mod tests {
         vec(step, 1..200)
     }
 
-    /// A limit of 100 with a line before it, served as [`super::super::waiters`] does.
+    /// A limit of 100 with a queue before it, served as [`super::super::waiters`] does.
     #[derive(Default)]
     struct Limit {
         line: WaitingLine<usize>,
@@ -220,7 +222,7 @@ mod tests {
                 let least = limit.waiting.iter().map(|ask| limit.asks[*ask].2).min();
                 prop_assert_eq!(limit.line.first().map(|(place, _)| place), least);
             }
-            // What is given back serves all who wait, however they came.
+            // A grant given back serves all who wait, however they came.
             for _ in 0..limit.asks.len() {
                 limit.step(Step::GiveBack);
                 limit.serve();

@@ -1,9 +1,12 @@
-//! Who may come in: limits on requests and bytes at the same time, over all protocols.
+//! Admission control: quotas on requests and bytes at the same time, over all protocols.
 //!
-//! While its body comes, a request holds what has come of it and one of [`READING_MAX`] places, so
-//! whoever sends slowly keeps nobody else out. Once the body is whole it needs a turn. Without one
-//! it waits a moment in a fair order ([`waiters`]), since some senders never try again, and is then
-//! refused as overload. What it holds is given back when its [`Ticket`] is dropped.
+//! While its body comes, a request holds the bytes that have come and one of [`READING_MAX`]
+//! places, so a slow sender keeps nobody else out. Once the body is whole it needs a turn. Without
+//! one it waits a moment in a fair queue ([`waiters`]), since some senders never try again, and is
+//! then refused as overload. All that it holds is given back when its [`Ticket`] is dropped.
+//!
+//! Quotas are shared by a dynamic threshold ([`Share`]): a connection may have at most four times
+//! what is left, so a flood leaves room for others, and no quota for each connection has to be set.
 //!
 //! A refusal that came without waiting is held back for as long as waiting would have taken, while
 //! it holds neither body nor turn: a flood that keeps to so many streams a connection is slowed to
@@ -31,10 +34,10 @@ const READING_MAX: usize = 16_384;
 /// Refusals that are held back at the same time; further ones are told at once. Each takes some
 /// kilobytes.
 const HELD_BACK_MAX: usize = 4096;
-/// The setting of the bytes.
+/// Setting of the bytes in flight.
 const BYTES_SETTING: &str = "receivers.otlp.max_in_flight_mib";
 
-/// The limits that all connections share. None of them has nearly all of one.
+/// Quotas that all connections share. None of them has nearly all of one.
 pub(super) struct Admission {
     limits: Arc<AdmissionLimits>,
     wait: Duration,
@@ -60,7 +63,7 @@ impl Admission {
         Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
     }
 
-    /// Lets the body of a request come; does not wait.
+    /// Admits the body of a request; does not wait.
     pub(super) fn enter(&self, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
         if !self.limits.bodies.try_take_for(&sender.bodies, 1) {
             let what = "too many requests are being read";
@@ -71,7 +74,8 @@ impl Admission {
         Ok(Ticket { sender, limits, has_turn: false, held: 0 })
     }
 
-    /// Until when a request may wait that is whole now: for its turn, and for whatever follows.
+    /// Returns the time until which a request that is whole now may wait: for its turn, and for
+    /// whatever follows.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.wait
     }
@@ -101,8 +105,9 @@ impl Admission {
         Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
     }
 
-    /// How long a refusal of a request that began then is held back, and a place for it to wait:
-    /// none where it is not for want of room, waited as long already, or too many are held back.
+    /// Returns the time until which to hold back a refusal of a request that began then, and a
+    /// place for it to wait: none if it is not for want of room, waited as long already, or too
+    /// many are held back.
     pub(super) fn hold_back(
         &self,
         refused: &RefusedRequest,
@@ -131,23 +136,23 @@ impl Drop for HeldBack {
     }
 }
 
-/// One request's share of the limits.
+/// One request's part of the quotas, given back on drop.
 pub(super) struct Ticket {
     sender: Arc<Sender>,
     limits: Arc<AdmissionLimits>,
-    /// It is worked on; else it is read.
+    /// True once it is worked on; before it is read.
     has_turn: bool,
     held: usize,
 }
 
 impl Ticket {
-    /// Who sent it.
+    /// Returns the connection that it came over.
     pub(super) fn sender(&self) -> &Arc<Sender> {
         &self.sender
     }
 
-    /// Takes a share of the bytes in flight; does not wait. What nobody could ever hold is refused
-    /// for good.
+    /// Takes a part of the bytes in flight; does not wait. A body that nobody could ever hold is
+    /// refused for good.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RefusedRequest> {
         self.sender.progress();
         let share = &self.limits.bytes;
@@ -165,8 +170,8 @@ impl Ticket {
         Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what))
     }
 
-    /// Whether nobody else holds anything, neither on this connection nor on another: what this
-    /// request has no room for now, it would never have.
+    /// Returns true if nobody else holds anything, neither on this connection nor on another: bytes
+    /// for which this request has no room now, it would never have room for.
     fn is_alone(&self) -> bool {
         let own = |count: &AtomicUsize| count.load(Ordering::Relaxed);
         let Sender { bodies, turns, bytes, .. } = &*self.sender;
@@ -288,7 +293,7 @@ mod tests {
         let admission = admission(1);
         let sender = Arc::<Sender>::default();
         let mut ticket = admission.enter(&sender).unwrap();
-        // What is read ahead of the body.
+        // Bytes that are read ahead of the body.
         assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));
         assert!(ticket.hold(400_000).is_ok());
         assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::TooLarge));

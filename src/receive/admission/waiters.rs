@@ -1,11 +1,11 @@
-//! Waiting for a limit in a fair order.
+//! Waiting for a limit in the order of a fair queue ([`super::line`]).
 //!
-//! Whoever gives something back wakes the first in line ([`super::line`]), and whoever leaves the
-//! line, served or not, wakes the next. So the one that is first always looks again after the last
-//! change, and nobody overtakes it who would hold more. What is waited for is asked of the waiter
-//! itself: nothing is granted to one that has gone.
+//! A request that gives something back wakes the first in the queue, and one that leaves it, served
+//! or not, wakes the next. So the first always looks again after the last change, and nobody
+//! overtakes it who would hold more. A woken waiter takes its part itself: nothing is granted to
+//! one that has gone.
 //!
-//! Who is first and has no room keeps those behind it waiting, though some of it may be free: else
+//! The first keeps those behind it waiting while it has no room, though some may be free: else
 //! small requests would keep a large one out for ever. It stands there only as long as all others
 //! would hold more.
 
@@ -18,34 +18,35 @@ use tokio::time::{Instant, timeout_at};
 use super::line::{LinePlace, WaitingLine};
 use crate::receive::Sender;
 
-/// Those who wait for one limit.
+/// Queue of those who wait for one limit.
 #[derive(Debug, Default)]
 pub struct Waiters {
     line: Mutex<WaitingLine<Arc<Notify>>>,
-    /// How many wait: nobody locks the line to find that out.
+    /// Number of waiters, so that it is known without locking the queue.
     count: AtomicUsize,
 }
 
-/// What a sender asks for.
+/// Request for a part of a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedRoom<'a> {
-    /// Who asks.
+    /// Connection that asks.
     pub sender: &'a Arc<Sender>,
-    /// What it holds of the limit.
+    /// Amount of the limit that it holds.
     pub held: usize,
-    /// What it asks for.
+    /// Amount that it asks for.
     pub amount: usize,
 }
 
 impl Waiters {
-    /// Whether nobody waits: then who asks takes what there is.
+    /// Returns true if nobody waits: then a request takes what there is.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
     /// Wakes the first: something was given back.
     pub fn wake(&self) {
-        // Either the count is seen here, or who has raised it sees what was given back.
+        // Pairs with the fence in `join`: either the count is seen here, or the waiter that has
+        // raised it sees what was given back.
         fence(Ordering::SeqCst);
         if !self.is_empty()
             && let Some((_, first)) = self.line().first()
@@ -54,8 +55,8 @@ impl Waiters {
         }
     }
 
-    /// Waits in line until `is_taken`; false at the deadline. `waits` is called where it really has
-    /// to wait. Dropped, it leaves the line.
+    /// Waits in the queue until `is_taken`; false at the deadline. `waits` is called where it
+    /// really has to wait. Dropped, it leaves the queue.
     pub async fn wait(
         &self,
         asked: AskedRoom<'_>,
@@ -84,6 +85,7 @@ impl Waiters {
         let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
         self.count.store(line.len(), Ordering::Relaxed);
         drop(line);
+        // Pairs with the fence in `wake`: the count is raised before room is looked for.
         fence(Ordering::SeqCst);
         Waiter { waiters: self, place, woken }
     }
@@ -93,7 +95,7 @@ impl Waiters {
     }
 }
 
-/// One in line, until dropped.
+/// One waiter in the queue, until dropped.
 struct Waiter<'a> {
     waiters: &'a Waiters,
     place: LinePlace,
@@ -171,7 +173,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(places.waiters.count.load(Ordering::Relaxed), 1);
         drop(held);
-        // It was woken and has not run: what is free is its own.
+        // It was woken and has not run: free room is its own.
         assert!(places.take(&sender, Duration::ZERO).await.is_none());
         let taken = waiting.await.expect("no panic");
         assert!(taken.is_some() && places.waiters.is_empty());

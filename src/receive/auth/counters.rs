@@ -1,18 +1,18 @@
-//! What is counted of each client.
+//! Metrics of each client.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
 use crate::otlp::Signal;
 
-/// What became of a client's request.
+/// Outcome of a client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::receive) enum ClientOutcome {
-    /// It was taken, or a part of it.
+    /// Accepted, or a part of it.
     Taken,
-    /// It was not.
+    /// Refused.
     Refused,
-    /// It was more than the client may send.
+    /// Refused by the client's rate limits.
     Limited,
 }
 
@@ -28,7 +28,7 @@ impl ClientOutcome {
     }
 }
 
-/// The clients' instruments; names of clients come from the config alone.
+/// Instruments of the clients; names of clients come from the config alone.
 pub(super) struct ClientCounters {
     requests: Counter<u64>,
     received: Counter<u64>,
@@ -59,7 +59,7 @@ impl ClientCounters {
         }
     }
 
-    /// Makes the series of a client appear.
+    /// Zeroes the series of a client, so that they appear.
     pub(super) fn begin(&self, client: &str) {
         for outcome in ClientOutcome::ALL {
             self.request(client, outcome, 0);

@@ -1,8 +1,8 @@
-//! Who sends: a bearer token or a client certificate to the name of a client.
+//! Authentication: a bearer token or a client certificate to the name of a client.
 //!
 //! Without settings everybody may send, and nobody has a name. With them a request needs the token
 //! of a client that has not expired, or comes over a connection whose certificate holds the name of
-//! one. A token that is sent is looked at even where the certificate would do: who sends a wrong
+//! one. A token that is sent is checked even where the certificate would do: a sender of a wrong
 //! one is refused.
 
 mod counters;
@@ -29,22 +29,22 @@ use super::status::{RefusalReason, RefusedRequest};
 use crate::otlp::Signal;
 use crate::tls::{Changed, Reread};
 
-/// The scheme of the header, with the space behind it.
+/// Scheme of the header, with the space behind it.
 const SCHEME: &[u8] = b"bearer ";
 
-/// Who may send, as config and files say now.
+/// Clients that may send, as config and files list them now.
 pub(in crate::receive) struct Authenticator {
     known: RwLock<Arc<KnownClients>>,
     counters: Arc<ClientCounters>,
 }
 
-/// Those who may send; everybody where there are no settings.
+/// Clients that may send; everybody where there are no settings.
 struct KnownClients {
     settings: Option<AuthSettings>,
     clients: Vec<Arc<KnownClient>>,
 }
 
-/// One who may send.
+/// A client that may send.
 pub(in crate::receive) struct KnownClient {
     name: Arc<str>,
     tokens: Vec<TokenHash>,
@@ -59,7 +59,7 @@ impl Authenticator {
     /// Reads the tokens.
     ///
     /// # Errors
-    /// Which file cannot be used, and why.
+    /// The file that cannot be used, and the reason.
     pub(in crate::receive) fn new(
         settings: Option<AuthSettings>,
         meter: &Meter,
@@ -70,17 +70,17 @@ impl Authenticator {
         Ok(Self { known: RwLock::new(Arc::new(known)), counters })
     }
 
-    /// Takes other settings; on an error all stays as it was.
+    /// Replaces the settings; on an error all stays as it was.
     ///
     /// # Errors
-    /// Which file cannot be used, and why.
+    /// The file that cannot be used, and the reason.
     pub(in crate::receive) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         let known = KnownClients::read(settings, &self.known(), &self.counters)?;
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
 
-    /// Who sends a request; `None` where everybody may.
+    /// Authenticates a request and charges it to its client; `None` where everybody may send.
     pub(in crate::receive) fn admit(
         &self,
         headers: &HeaderMap,
@@ -127,7 +127,7 @@ impl Reread for Authenticator {
             return Ok(Changed::No);
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // Other settings that came in between have read the files themselves.
+        // Settings that were replaced in between have read the files themselves.
         if Arc::ptr_eq(&known, &before) {
             *known = Arc::new(now);
         }
@@ -136,7 +136,7 @@ impl Reread for Authenticator {
 }
 
 impl KnownClients {
-    /// Reads the tokens. A client that was known before goes on where its limits stand.
+    /// Reads the tokens. A client that was known before goes on with its buckets as they stand.
     fn read(
         settings: Option<AuthSettings>,
         before: &Self,
@@ -179,7 +179,7 @@ impl KnownClients {
         let refused = |reason, message: &str| RefusedRequest::new(reason, message);
         if let Some(token) = bearer(headers) {
             let hash = TokenHash::of(token);
-            // All are looked at: which one it is does not show in the time that it takes.
+            // All are compared: which one it is does not show in the time that it takes.
             let mut found = None;
             for client in &self.clients {
                 if hash.is_among(&client.tokens) {
@@ -213,35 +213,35 @@ impl KnownClients {
 }
 
 impl KnownClient {
-    /// Its name in the config.
+    /// Returns its name in the config.
     pub(in crate::receive) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether what it sends carries its name.
+    /// Returns true if its resources are tagged with its name.
     pub(in crate::receive) fn is_tagged(&self) -> bool {
         self.is_tagged
     }
 
-    /// Takes the bytes of a body that has come.
+    /// Charges the bytes of a body that has come.
     pub(in crate::receive) fn charge(&self, bytes: usize) {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).charge(bytes);
         self.counters.received(&self.name, bytes);
     }
 
-    /// Counts what became of a request.
+    /// Counts the outcome of a request.
     pub(in crate::receive) fn count(&self, outcome: ClientOutcome) {
         self.counters.request(&self.name, outcome, 1);
     }
 
-    /// Counts items that were taken.
+    /// Counts items that were accepted.
     pub(in crate::receive) fn count_items(&self, signal: Signal, items: u64) {
         self.counters.items(&self.name, signal, items);
     }
 }
 
-/// The bearer token of a request. A header of another scheme counts as none, and of several the
-/// first holds.
+/// Returns the bearer token of a request. A header of another scheme counts as none, and of several
+/// the first holds.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(SCHEME.len())?;

@@ -1,4 +1,4 @@
-//! How much one client may send: two buckets that fill with time.
+//! Rate limits of one client: two token buckets, of requests and of bytes.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use tokio::time::Instant;
 
 use super::settings::SenderLimits;
 
-/// Shortest delay that is asked for: HTTP counts in seconds.
+/// Shortest retry delay: HTTP counts in seconds.
 const DELAY_MIN: Duration = Duration::from_secs(1);
-/// Longest delay that is asked for: some SDKs give up a request at once that is to wait longer.
+/// Longest retry delay: some SDKs give up a request at once that is to wait longer.
 const DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Which limit was met.
+/// Bucket that was empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LimitMet {
     Requests,
     Bytes,
 }
 
-/// What a client may still send.
+/// Token buckets of a client, each of one second's tokens.
 #[derive(Debug)]
 pub(super) struct SenderRate {
     limits: SenderLimits,
@@ -28,7 +28,7 @@ pub(super) struct SenderRate {
 }
 
 impl SenderRate {
-    /// Full buckets: each holds what comes in a second.
+    /// Fills both buckets.
     pub(super) fn new(limits: SenderLimits, now: Instant) -> Self {
         let (requests, bytes) = per_second(limits);
         Self { limits, requests, bytes, at: now }
@@ -38,9 +38,9 @@ impl SenderRate {
         self.limits
     }
 
-    /// Takes one request, or says which limit it meets and when to come again. Bytes are taken
-    /// once they have come ([`charge`](Self::charge)): a client that has sent too many waits until
-    /// they are paid.
+    /// Takes one request's token, or returns the empty bucket and the delay until it has one. Bytes
+    /// are charged once they have come ([`charge`](Self::charge)), which may leave a debt: a client
+    /// that has sent too many waits until it is paid.
     pub(super) fn take_request(&mut self, now: Instant) -> Result<(), (LimitMet, Duration)> {
         self.fill(now);
         let (requests, bytes) = per_second(self.limits);
@@ -56,7 +56,7 @@ impl SenderRate {
         Ok(())
     }
 
-    /// Takes the bytes of a request that has come.
+    /// Charges the bytes of a request that has come.
     pub(super) fn charge(&mut self, bytes: usize) {
         if self.limits.bytes_per_second.is_some() {
             self.bytes -= bytes as f64;

@@ -1,4 +1,4 @@
-//! Settings of who may send.
+//! Settings of authentication: the clients that may send, and their rate limits.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ const CLIENTS_MAX: usize = 1_000;
 /// Longest name of a client, bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Who may send. With this section nobody else may.
+/// Clients that may send. With this section nobody else may.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
-    /// Those who may send, by a name of yours, which counters show.
+    /// Clients, by a name of yours, which counters show.
     pub clients: BTreeMap<String, KnownClientSettings>,
-    /// How much each client may send that has no `limits` of its own.
+    /// Rate limits of each client that has no `limits` of its own.
     pub limits: SenderLimits,
-    /// Whether what a client sends carries its name as the resource attribute `spanscore.client`,
+    /// Tags the resources that a client sends with its name, as the attribute `spanscore.client`,
     /// in place of one that it has written itself. Default `false`.
     pub tag_resources: bool,
-    /// How often files of tokens are read again. Default 10s; 0 reads them at a reload of the
-    /// config alone.
+    /// Interval at which files of tokens are read again. Default 10s; 0 reads them at a reload of
+    /// the config alone.
     pub reload_interval: HumanDuration,
 }
 
@@ -41,7 +41,7 @@ impl Default for AuthSettings {
     }
 }
 
-/// One who may send: known by a bearer token, by a client certificate, or by either.
+/// A client that may send: known by a bearer token, by a client certificate, or by either.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KnownClientSettings {
@@ -50,7 +50,7 @@ pub struct KnownClientSettings {
     /// File with its bearer token. Each line that is not empty is one, so that an old and a new
     /// one hold side by side while they are exchanged.
     pub file: Option<String>,
-    /// When its tokens end: a date, which ends with its first moment in UTC, or a moment such as
+    /// Expiry of its tokens: a date, at whose first moment in UTC they end, or a moment such as
     /// `2027-01-31T12:00:00Z`.
     #[serde(deserialize_with = "moment")]
     #[schemars(with = "Option<String>")]
@@ -58,11 +58,12 @@ pub struct KnownClientSettings {
     /// A name in its certificate, of a host or a URI: `team-a.example`, `spiffe://example/team-a`.
     /// Needs `tls.client_ca_file` of the protocol.
     pub certificate: Option<String>,
-    /// How much it may send.
+    /// Rate limits of this client.
     pub limits: Option<SenderLimits>,
 }
 
-/// How much a client may send; what is more is refused with the time after which to come again.
+/// Rate limits of a client; requests beyond them are refused with the time after which to come
+/// again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SenderLimits {
@@ -75,10 +76,10 @@ pub struct SenderLimits {
 }
 
 impl AuthSettings {
-    /// What is wrong, with the keys that lead to it from this section.
+    /// Checks the section.
     ///
     /// # Errors
-    /// The first mistake, and what to do.
+    /// The first mistake, with the keys that lead to it from this section, and its remedy.
     pub fn check(&self, has_client_ca: bool) -> Result<(), (Vec<&str>, String)> {
         let wrong = |keys: &[&'static str], text: &str| Err((keys.to_vec(), text.to_owned()));
         if self.clients.is_empty() {
@@ -127,7 +128,7 @@ impl SenderLimits {
     }
 }
 
-/// Whether a text can stand in a header after `Bearer`.
+/// Returns true if a text can stand in a header after `Bearer`.
 pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and by what name.
+//! Tests of authentication: who is let in, and by what name.
 
 use http::HeaderValue;
 use opentelemetry::metrics::MeterProvider;

@@ -1,4 +1,4 @@
-//! Tokens, of which only hashes are kept.
+//! Bearer tokens, of which only hashes are stored.
 
 use std::io::Read as _;
 
@@ -12,7 +12,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Most tokens of one client.
 const TOKENS_MAX: usize = 16;
 
-/// The hash of a token: what is compared tells nothing of the token by the time that it takes.
+/// Hash of a token (SHA-256): comparing it shows nothing of the token by the time that it takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenHash([u8; 32]);
 
@@ -21,7 +21,7 @@ impl TokenHash {
         Self(Sha256::digest(token).into())
     }
 
-    /// Whether it is among those, in a time that does not depend on where they differ.
+    /// Returns true if it is among those, in a time that does not depend on where they differ.
     pub(super) fn is_among(self, known: &[Self]) -> bool {
         let found =
             known.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0));
@@ -29,7 +29,7 @@ impl TokenHash {
     }
 }
 
-/// The tokens of a client as its settings or its file say now.
+/// Reads the tokens of a client as its settings or its file list them now.
 pub(super) fn read(client: &KnownClientSettings) -> Result<Vec<TokenHash>, String> {
     if let Some(token) = &client.token {
         return Ok(vec![TokenHash::of(token.reveal().trim().as_bytes())]);

@@ -1,8 +1,7 @@
-//! Compressed bodies, with a cap on what comes out.
+//! Decompression of bodies, with a cap on the output.
 //!
-//! A bomb is refused by the size that its own header or trailer declares where it has one, and
-//! else when the cap is reached. Memory grows with what really comes out, in steps that the
-//! ticket must grant.
+//! A bomb is refused by the size that its own header or trailer declares where it has one, and else
+//! when the cap is reached. Memory grows with the real output, in steps that the ticket must grant.
 
 mod unpack;
 mod unpacker;
@@ -17,10 +16,10 @@ use crate::otlp::ContentCoding;
 use crate::receive::admission::Ticket;
 use crate::receive::status::{RefusalReason, RefusedRequest};
 
-/// Output is asked of the ticket in steps of this many bytes.
+/// Bytes of output that the ticket is asked for at once.
 pub(in crate::receive) const STEP_BYTES: usize = 1 << 20;
 
-/// Deflate cannot shrink data further than this.
+/// Highest compression ratio of deflate.
 const DEFLATE_RATIO_MAX: usize = 1032;
 
 impl ContentCoding {
@@ -54,10 +53,10 @@ impl ContentCoding {
         }
     }
 
-    /// Bytes that the compressed data says it holds, if it says so.
+    /// Returns the size that the compressed data declares for its content, if it does.
     fn declared_bytes(self, body: &[u8]) -> Option<usize> {
         match self {
-            // ISIZE of RFC 1952, modulo 2^32, of the last member. At the end of cut data stands
+            // ISIZE of RFC 1952, modulo 2^32, of the last member. The end of cut data holds
             // anything, which mostly is more than the data could hold.
             Self::Gzip => {
                 let size = body.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
@@ -87,13 +86,13 @@ impl ContentCoding {
     }
 }
 
-/// The largest zstd window that is useful for so many bytes, as a power of two: at least the
-/// 8 MiB that every decoder should support (RFC 8878), at most the library's own 128 MiB.
+/// Returns the largest zstd window that is useful for so many bytes, as a power of two: at least
+/// the 8 MiB that every decoder should support (RFC 8878), at most the library's own 128 MiB.
 fn window_log_max(bytes_max: usize) -> u32 {
     bytes_max.clamp(1 << 23, 1 << 27).next_power_of_two().ilog2()
 }
 
-/// What a decoder keeps of what came out, beside that.
+/// Returns the bytes of output that a decoder retains beside the output.
 pub(in crate::receive) fn window_bytes(
     compression: ContentCoding,
     body: &[u8],

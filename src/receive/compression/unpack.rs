@@ -1,4 +1,4 @@
-//! A body that was received before, read again.
+//! Decoding of a stored body: one that was received before, read again.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::otlp::{ContentCoding, RawBody, Signal, json};
 
-/// The request of a body as it came, in its protobuf form; at most `bytes_max` bytes of it.
+/// Returns the request of a body as it came, in its protobuf form; at most `bytes_max` bytes of it.
 ///
 /// # Errors
-/// What is wrong with the body.
+/// The fault of the body.
 pub fn unpack(signal: Signal, raw: &RawBody, bytes_max: usize) -> Result<Bytes, String> {
     let body = match raw.compression {
         None => raw.bytes.clone(),

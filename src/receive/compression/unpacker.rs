@@ -1,9 +1,9 @@
-//! Bodies to requests: small ones where they arrive, the others beside the network's threads.
+//! Unpacking of bodies to requests: small ones in place, the others beside the network's threads.
 //!
-//! A kilobyte that came may be a megabyte once it is decompressed, and takes as long. So what is
-//! small is told by what comes out, which stops at a limit: the beginning of a body that was not is
-//! decompressed twice. As many bodies as there are cores are unpacked beside the network; others
-//! wait for them, in order, until their deadline.
+//! A kilobyte that came may be a megabyte once it is decompressed, and takes as long. So a body is
+//! small by its output, which stops at a limit: the beginning of one that was not is decompressed
+//! twice. As many bodies as there are cores are unpacked beside the network; others wait for them,
+//! in order, until their deadline.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::receive::admission::Ticket;
 use crate::receive::ingest::{BodyLimit, fault};
 use crate::receive::status::{RefusalReason, RefusedRequest};
 
-/// Bodies up to this size, as protobuf or JSON, are unpacked in place: that takes less than a
+/// Largest body, as protobuf or JSON, that is unpacked in place: that takes less than a
 /// millisecond, in which a thread of the network serves nobody else.
 const IN_PLACE_BYTES_MAX: usize = 128 << 10;
 
-/// Compressed bodies up to this size are tried in place: larger ones hold more than that.
+/// Largest compressed body that is tried in place: larger ones hold more than that.
 const TRIED_BYTES_MAX: usize = 64 << 10;
 
 /// A request in protobuf, with the ticket that holds it.
 pub(in crate::receive) type Unpacked = Result<(Bytes, Ticket), RefusedRequest>;
 
-/// Unpacks bodies.
+/// Unpacker of bodies.
 pub(in crate::receive) struct Unpacker {
-    /// Those that may be unpacked beside the network at once.
+    /// Permits to unpack beside the network.
     beside: Arc<Semaphore>,
 }
 
@@ -46,8 +46,8 @@ impl Unpacker {
         Self { beside: Arc::new(Semaphore::new(at_once)) }
     }
 
-    /// The request of a body, in protobuf, with the ticket that holds it. `waits` is called where
-    /// it has to wait for others.
+    /// Returns the request of a body, in protobuf, with the ticket that holds it. `waits` is called
+    /// if it has to wait for others.
     pub(in crate::receive) async fn unpack(
         &self,
         signal: Signal,
@@ -77,8 +77,8 @@ impl Unpacker {
         self.beside((ticket, deadline), waits, unpack).await
     }
 
-    /// Does other work on a request of so many bytes, in place if it is small. `waits` is called
-    /// where it has to wait for others.
+    /// Does other work on a request of so many bytes, in place if it is small. `waits` is called if
+    /// it has to wait for others.
     pub(in crate::receive) async fn work(
         &self,
         bytes: usize,
@@ -109,7 +109,7 @@ impl Unpacker {
             }
         };
         let working = tokio::task::spawn_blocking(move || {
-            // Given back when it is done, though nobody may wait for it any more.
+            // Given back when the work is done, though nobody may wait for it any more.
             let _turn = turn;
             work(ticket)
         });
@@ -122,7 +122,7 @@ fn crowded() -> RefusedRequest {
     RefusedRequest::overloaded(RefusalReason::TurnsFull, what)
 }
 
-/// A body without its compression, if it is small; `None` where it is not, or may not be.
+/// Returns a body without its compression, if it is small; `None` if it is not, or may not be.
 fn small_body(
     raw: &RawBody,
     limit: BodyLimit,
@@ -132,9 +132,10 @@ fn small_body(
         return Ok(Some(raw.bytes.clone()).filter(|body| body.len() <= IN_PLACE_BYTES_MAX));
     };
     let most = IN_PLACE_BYTES_MAX.min(limit.bytes_max);
-    // What it says of itself may be a lie, but then only in one way.
+    // The declared size may be a lie: one too large costs only the short way, and one too small
+    // is met by the cap on the output.
     let says_more = compression.declared_bytes(&raw.bytes).is_some_and(|bytes| bytes > most);
-    // Frames are looked at one by one, so of what is not large alone.
+    // Its frames are walked one by one, which only small bodies bound.
     if raw.bytes.len() > TRIED_BYTES_MAX || says_more {
         return Ok(None);
     }
@@ -205,18 +206,18 @@ mod tests {
         admission.enter(&Arc::default()).ok().unwrap()
     }
 
-    /// `{}` and blanks up to so many bytes.
+    /// JSON of `{}` and blanks up to so many bytes.
     fn json(bytes: usize) -> Vec<u8> {
         let mut text = b"{}".to_vec();
         text.resize(bytes, b' ');
         text
     }
 
-    /// Bodies of which a few kilobytes come, and megabytes come out.
+    /// Bodies of a few kilobytes that decompress to megabytes.
     fn bombs() -> [RawBody; 3] {
         let text = json(8 << 20);
         let zstd = zstd::encode_all(&text[..], 1).unwrap();
-        // Its last member says that there is next to nothing.
+        // Its last member declares next to nothing.
         let lie = [gzip(&text), gzip(b"")].concat();
         let bombs = [(ContentCoding::Gzip, gzip(&text)), (ContentCoding::Gzip, lie)];
         let [gzip, lie] = bombs.map(|(coding, bytes)| body(bytes, Some(coding), true));

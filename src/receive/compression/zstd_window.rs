@@ -1,10 +1,10 @@
-//! How much memory the frames of a zstd body ask for: the window of each stands in its header
-//! (RFC 8878, section 3.1.1).
+//! Window sizes of the frames of a zstd body, by which its decoder takes memory: each stands in the
+//! frame's header (RFC 8878, section 3.1.1).
 
-/// What a frame begins with.
+/// Magic number of a frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Bytes of the largest window of all frames; what is malformed is left to the decoder.
+/// Returns the bytes of the largest window of all frames; malformed ones are left to the decoder.
 pub(super) fn largest(mut body: &[u8]) -> usize {
     let mut largest = 0;
     while !body.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn largest(mut body: &[u8]) -> usize {
     largest
 }
 
-/// Bytes of the window of a frame; of one that has none, its content.
+/// Returns the bytes of the window of a frame; of one that has none, of its content.
 fn window(frame: &[u8]) -> Option<usize> {
     let rest = frame.strip_prefix(&MAGIC)?;
     let descriptor = rest.first()?;

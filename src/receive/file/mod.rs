@@ -1,14 +1,14 @@
 //! Recorded requests from files and standard input.
 //!
-//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), what other
-//! systems export ([`foreign`]), one binary protobuf request, or several with four bytes of length
-//! before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out: requests in
-//! their encoded protobuf form. A bad line does not lose the others. Limits:
+//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), the exports
+//! of other systems ([`foreign`]), one binary protobuf request, or several with four bytes of
+//! length before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out:
+//! requests in their encoded protobuf form. A bad line does not lose the others. Limits:
 //! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
 //! of any size.
 //!
-//! JSON holds its signal in its top key. Binary requests do not say what they are: a name with
-//! `logs` or `metrics` among its parts says it, others are taken as traces.
+//! JSON holds its signal in its top key. Binary requests do not tell theirs: `logs` or `metrics`
+//! among the parts of the file's name do, others are read as traces.
 
 mod foreign;
 mod nesting;
@@ -31,17 +31,17 @@ pub const REQUEST_BYTES_MAX: usize = 256 << 20;
 /// Bytes at the start of a file that tell its form.
 const SNIFF_BYTES: usize = 64;
 
-/// Why a request of a file could not be read.
+/// Error of a request in a file that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct FileError {
-    /// File, and line where there is one: `traces.jsonl:17`.
+    /// File, and line if there is one: `traces.jsonl:17`.
     pub place: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
 }
 
-/// The requests of one input, in order; see [`read_requests`].
+/// Iterator over the requests of one input, in order; see [`read_requests`].
 pub struct FileRequests {
     pieces: FilePieces,
     ready: VecDeque<Result<(Signal, Bytes), FileError>>,
@@ -66,8 +66,8 @@ impl Iterator for FileRequests {
     }
 }
 
-/// Tells text from binary by the name, else by the first bytes. A binary request starts with a
-/// byte that is white space in text, so the two bytes after white space decide.
+/// Tells text from binary by the name, else by the first bytes. A binary request starts with a byte
+/// that is white space in text, so the two bytes after white space decide.
 fn is_text(name: &str, start: &[u8]) -> bool {
     let mut parts = name.rsplit('.');
     let mut extension = parts.next().unwrap_or_default();
@@ -90,7 +90,7 @@ fn is_text(name: &str, start: &[u8]) -> bool {
     }
 }
 
-/// What a file carries by its name: traces unless a part of the name says otherwise.
+/// Returns the signal of a file by its name: traces unless a part of the name is that of another.
 pub(super) fn signal_of_name(file: &str) -> Signal {
     file.split(['.', '-', '_']).find_map(signal_of_word).unwrap_or(Signal::Traces)
 }

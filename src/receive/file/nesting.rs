@@ -1,42 +1,42 @@
-//! How deep a JSON text is nested, and where a long list in it can be cut.
+//! Nesting tracker of a growing JSON text: its depth, and the places where a long list can be cut.
 //!
 //! A list that stands alone, or as the first list of an object under one of [`LIST_KEYS`], is cut
-//! between two of its items: what stands before the list goes in front of each part, so that each
+//! between two of its items: the text before the list goes in front of each part, so that each
 //! reads as a shorter text of the same form.
 
 use std::ops::Range;
 
 /// Keys whose lists can be cut: OTLP/JSON, Tempo's `batches`, the `data` of Jaeger, Phoenix and
-/// Langfuse. What else the object holds says nothing of single items.
+/// Langfuse. The rest of the object tells nothing of single items.
 const LIST_KEYS: [&[u8]; 5] =
     [b"resourceSpans", b"resourceLogs", b"resourceMetrics", b"batches", b"data"];
-/// Keys of lists that what follows them belongs to: a trace of Jaeger, of Langfuse.
+/// Keys of lists whose items need the fields behind the list: a trace of Jaeger, of Langfuse.
 const WHOLE_KEYS: [&[u8]; 2] = [b"spans", b"observations"];
-/// Longest text before a list that is cut, in bytes: it is in each part.
+/// Longest text before a list that is cut, in bytes: each part repeats it.
 const PREFIX_BYTES_MAX: usize = 4 << 10;
 
-/// Whether there is a list to cut.
+/// State of the list that may be cut.
 #[derive(Default)]
 enum LongList {
-    /// None has begun.
+    /// No list has begun.
     #[default]
     Unseen,
-    /// It goes on; its items are this deep.
+    /// The list goes on; its items are this deep.
     Open { start: usize, depth: usize, comma: Option<usize> },
-    /// It has ended, or there is one that cannot be cut.
+    /// The list has ended, or it cannot be cut.
     Passed,
 }
 
-/// Follows a text that grows.
+/// Tracker of a text that grows.
 #[derive(Default)]
 pub(super) struct Nesting {
     /// Bytes that were read; one more than there are behind a `\` at the end.
     at: usize,
     depth: usize,
     in_string: bool,
-    /// Where the string begins that is read or was read last.
+    /// Start of the string that is read or was read last.
     string_start: usize,
-    /// The last string directly in the outermost object or list.
+    /// Range of the last string directly in the outermost object or list.
     last_string: Range<usize>,
     list: LongList,
 }
@@ -119,15 +119,15 @@ impl Nesting {
         }
     }
 
-    /// Whether the next thing in the text would be an item of a list that stands alone: a request.
+    /// Returns true if the text goes on with an item of a list that stands alone: a request.
     pub(super) fn awaits_item(&self, text: &[u8]) -> bool {
         let is_between = self.depth == 1 && matches!(self.list, LongList::Open { depth: 1, .. });
         is_between && matches!(text.trim_ascii_end().last(), Some(b',' | b'['))
     }
 
-    /// Cuts the text between two items of its list: it keeps the part that can be read by itself,
-    /// and what is to be read on is given back, with the number of line ends in its items. `None`
-    /// where there is no such place.
+    /// Cuts the text between two items of its list: `text` retains the part that can be read by
+    /// itself, and the text to be read on is returned, with the number of line ends in its items.
+    /// `None` if there is no such place.
     pub(super) fn cut(&mut self, text: &mut Vec<u8>) -> Option<(Vec<u8>, usize)> {
         let LongList::Open { start, depth, comma } = &mut self.list else { return None };
         let at = comma.take()?;

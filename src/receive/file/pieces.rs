@@ -1,4 +1,4 @@
-//! A file taken apart: pieces that can be decoded apart from each other, on any thread.
+//! Splitting of a file into pieces that can be decoded apart from each other, on any thread.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,8 +16,8 @@ use crate::otlp::{ContentCoding, Signal, json};
 const BUFFER_BYTES: usize = 256 << 10;
 /// Bytes of the length that may stand before a binary request.
 const LENGTH_BYTES: usize = 4;
-/// A binary request begins with a field's tag, which is above this; a length up to 128 MiB with a
-/// byte that is not.
+/// Highest first byte of a length, which is up to 128 MiB; a binary request begins with a field's
+/// tag, which is above this.
 const LENGTH_FIRST_MAX: u8 = 8;
 
 /// One piece of a file: most often one request, in whatever form.
@@ -35,12 +35,12 @@ enum PieceContent {
 }
 
 impl FilePiece {
-    /// File, and line where there is one.
+    /// Returns the file, and the line if there is one.
     pub fn place(&self) -> String {
         self.place.clone()
     }
 
-    /// How large it is.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.content {
             PieceContent::Text(text) => text.len(),
@@ -64,7 +64,7 @@ impl FilePiece {
     }
 }
 
-/// The requests of one JSON text.
+/// Reads the requests of one JSON text.
 fn read_text(text: &[u8]) -> Result<Vec<(Signal, Bytes)>, String> {
     let is_list = text.trim_ascii_start().first() == Some(&b'[');
     let signals = if is_list { Ok(Vec::new()) } else { json::signals(text) };
@@ -79,14 +79,14 @@ fn read_text(text: &[u8]) -> Result<Vec<(Signal, Bytes)>, String> {
     signals.into_iter().map(transcode).collect()
 }
 
-/// The pieces of one input, in order.
+/// Iterator over the pieces of one input, in order.
 pub struct FilePieces {
     name: String,
     read: Arc<AtomicU64>,
     input: PieceInput,
 }
 
-/// What is left to read.
+/// Input that is left to read.
 enum PieceInput {
     /// Text, request by request.
     Text(TextSplitter<Box<dyn BufRead>>),
@@ -112,7 +112,7 @@ pub fn read_pieces(path: &Path) -> FilePieces {
     FilePieces { name, read, input }
 }
 
-/// Counts what is read.
+/// Reader that counts its bytes.
 struct CountedRead<R> {
     reader: R,
     read: Arc<AtomicU64>,
@@ -166,7 +166,7 @@ impl Iterator for FilePieces {
 }
 
 impl FilePieces {
-    /// Bytes that were read so far, as they stand in the file.
+    /// Returns the bytes that were read so far, as they stand in the file.
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }

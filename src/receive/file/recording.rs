@@ -1,5 +1,5 @@
-//! Requests as they come, kept in a file: one OTLP/JSON request a line, in order of arrival, which
-//! is what [`read_requests`](super::read_requests) and the file receiver read.
+//! Recording of requests to a file: one OTLP/JSON request a line, in order of arrival, as
+//! [`read_requests`](super::read_requests) and the file receiver read them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -12,19 +12,19 @@ use crate::otlp::Signal;
 use crate::otlp::typed::TypedRequest;
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
-/// Sees each request that was kept, with its signal; protobuf.
+/// Callback for each request that was recorded, with its signal; protobuf.
 pub type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
 
-/// Makes a file anew that only its owner may read: it quotes agents and tools. One that is there
-/// keeps the rights that it has.
+/// Creates or truncates a file that only its owner may read: it quotes agents and tools. An
+/// existing one keeps its permissions.
 ///
 /// # Errors
-/// What the system says.
+/// Those of the system.
 pub fn create_own(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// What a recording holds so far.
+/// Counts of a recording so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingCounts {
     /// Requests of traces and logs.
@@ -33,8 +33,8 @@ pub struct RecordingCounts {
     pub items: u64,
 }
 
-/// An intake that keeps traces and logs in a file. Metrics are taken and not kept: no evaluator
-/// reads them.
+/// An intake that records traces and logs in a file. Metrics are accepted and not recorded: no
+/// evaluator reads them.
 pub struct Recording {
     path: PathBuf,
     state: Mutex<RecordingState>,
@@ -49,10 +49,10 @@ struct RecordingState {
 }
 
 impl Recording {
-    /// Makes the file anew, for its owner alone: it holds what agents were told.
+    /// Creates or truncates the file, for its owner alone: it holds the prompts of agents.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
         let state = RecordingState {
             file: BufWriter::new(create_own(path)?),
@@ -63,20 +63,20 @@ impl Recording {
         Ok(Self { path: path.to_owned(), state: Mutex::new(state), watch })
     }
 
-    /// What it holds so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> RecordingCounts {
         self.lock().counts
     }
 
-    /// When something came last; the start where nothing has.
+    /// Returns the time of the last request; the start before the first.
     pub fn last(&self) -> Instant {
         self.lock().last
     }
 
-    /// Writes out what is held back.
+    /// Writes out the buffer.
     ///
     /// # Errors
-    /// The first that any write met, with the file's name.
+    /// The first of all writes, with the file's name.
     pub fn finish(&self) -> Result<RecordingCounts, String> {
         let mut state = self.lock();
         let flushed = state.file.flush().map_err(|error| error.to_string());

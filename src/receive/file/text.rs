@@ -1,5 +1,5 @@
-//! Splits a text of JSON requests: one a line, or over several lines, or both; and long lists into
-//! parts, so that a list of any size takes no more memory than its largest item.
+//! Splitter of a text of JSON requests: one a line, or over several lines, or both; and of long
+//! lists into parts, so that a list of any size takes no more memory than its largest item.
 //!
 //! A request ends where its brackets do. When a line begins a request anew while one is open, the
 //! open one is broken: it is handed out as it is, and reading goes on with the new one.
@@ -8,34 +8,34 @@ use std::io::{self, BufRead, Read};
 
 use super::nesting::Nesting;
 
-/// The start of a request that stands at the start of its line.
+/// Beginnings of a request that stands at the start of its line.
 const REQUEST_STARTS: [&[u8]; 3] =
     [b"{\"resourceSpans\"", b"{\"resourceLogs\"", b"{\"resourceMetrics\""];
 /// Bytes of a line that are read at once.
 const CHUNK_BYTES: usize = 256 << 10;
-/// A text that holds a list is handed out in parts of so many bytes, or of one item that has more.
+/// Bytes of a part of a list, or of one item that has more.
 const PART_BYTES: usize = 1 << 20;
 
 /// One request's text.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// The line that it starts on, from 1.
+    /// Line that it starts on, from 1.
     pub(super) line: u64,
-    /// The text, or why it is not there.
+    /// Its text, or the reason for which it is missing.
     pub(super) text: Result<Vec<u8>, String>,
 }
 
-/// Reads pieces.
+/// Reader of pieces.
 pub(super) struct TextSplitter<R> {
     reader: R,
     bytes_max: usize,
     part_bytes: usize,
     line: u64,
-    /// The last byte that was read is not the end of its line.
+    /// True if the last byte that was read is not the end of its line.
     is_in_line: bool,
-    /// The start of a line that was read and belongs to the next piece.
+    /// Start of a line that was read and belongs to the next piece.
     kept: Vec<u8>,
-    /// A list of which parts were handed out.
+    /// List of which parts were handed out.
     open: Option<OpenText>,
 }
 
@@ -60,12 +60,12 @@ impl<R: BufRead> TextSplitter<R> {
         }
     }
 
-    /// The last line that was read, from 1.
+    /// Returns the last line that was read, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(super) fn next_piece(&mut self) -> io::Result<Option<Piece>> {
         let mut open = self.open.take().unwrap_or_default();
         loop {
@@ -107,8 +107,8 @@ impl<R: BufRead> TextSplitter<R> {
         }
     }
 
-    /// Appends the next line with its end, or a chunk of it; whether it begins a line, or nothing
-    /// at the end of the text.
+    /// Appends the next line with its end, or a chunk of it; returns true if it begins a line, or
+    /// nothing at the end of the text.
     fn next_chunk(&mut self, text: &mut Vec<u8>) -> io::Result<Option<bool>> {
         if !self.kept.is_empty() {
             text.append(&mut self.kept);
@@ -126,7 +126,7 @@ impl<R: BufRead> TextSplitter<R> {
         Ok(Some(begins_line))
     }
 
-    /// Passes over the rest of a line that is too long.
+    /// Skips the rest of a line that is too long.
     fn skip_line(&mut self) -> io::Result<()> {
         while std::mem::replace(&mut self.is_in_line, false) {
             let buffer = self.reader.fill_buf()?;
@@ -181,7 +181,7 @@ mod tests {
         check("{12345678}\n{}\n", 9, &[(1, None), (2, Some("{}"))]);
     }
 
-    /// A text whose parts are cut as soon as they can be.
+    /// Splits a text whose parts are cut as soon as they can be.
     fn parts(text: &str, expected: &[(u64, Option<&str>)]) {
         let splitter = TextSplitter { part_bytes: 1, ..TextSplitter::new(text.as_bytes(), 99) };
         check_parts(splitter, expected);

@@ -1,4 +1,4 @@
-//! What the file receiver tells of itself; what it accepts counts like that of other receivers.
+//! Metrics of the file receiver; items that it accepts count like those of other receivers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use opentelemetry::metrics::{Counter, Meter};
 
 use crate::otlp::Signal;
 
-/// Why a record was passed over.
+/// Reason for which a record was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PassedOver {
     /// It is larger than `max_record_mib`, before or after decompression.
@@ -31,7 +31,7 @@ impl PassedOver {
     }
 }
 
-/// The instruments of the file receiver.
+/// Instruments of the file receiver.
 pub(super) struct FollowCounters {
     accepted: [Counter<u64>; 3],
     records: Counter<u64>,

@@ -1,7 +1,8 @@
-//! One file that another process writes: what has come since the last look.
+//! A followed file: its new records since the last look, and its position.
 //!
-//! A file is known by its inode and by a hash of its first bytes, so that it is the same after it
-//! was renamed, and another after it was replaced or cut and written anew.
+//! A file is known by its inode and by a fingerprint, the hash of its first bytes, so that it is
+//! the same after it was renamed (rotation), and another after it was replaced or truncated and
+//! written anew.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,50 +15,51 @@ use sha2::{Digest, Sha256};
 
 use super::framing::{FileDivision, NextRecord, next_record};
 
-/// Bytes of which a file is known again.
+/// Bytes that the fingerprint covers.
 const FINGERPRINT_BYTES: usize = 1024;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 /// Records that are handed on together.
 pub(super) const BATCH_LEN: usize = 16;
 
-/// What a file is known by.
+/// Identity of a file: inode and fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileIdentity {
     device: u64,
     inode: u64,
-    /// Of its first bytes: how many, and their hash.
+    /// Length and hash of its first bytes.
     start_len: usize,
     start_hash: u64,
 }
 
 impl FileIdentity {
-    /// Of a file that is not opened for it: its place on the disk alone.
+    /// Reads the identity of a file that is not opened for it: its inode alone.
     pub(super) fn place(path: &Path) -> io::Result<Self> {
         let (device, inode) = place_of(&std::fs::metadata(path)?);
         Ok(Self { device, inode, ..Self::default() })
     }
 
-    /// Whether both may be the same file, by its place on the disk.
+    /// Returns true if both may be the same file, by the inode.
     pub(super) fn is_at(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// How far a file was read.
+/// Read position of a file, as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct FilePosition {
     pub(super) identity: FileIdentity,
-    /// Where it was when it was last seen, for people.
+    /// Path at which it was last seen, for people.
     #[serde(serialize_with = "shown")]
     pub(super) path: PathBuf,
-    /// Bytes.
+    /// Offset in bytes.
     pub(super) offset: u64,
-    /// Lines, or records, that were passed.
+    /// Lines, or records, before the offset.
     pub(super) line: u64,
 }
 
-/// A path as text: one file whose name is none must not keep all positions from being stored.
+/// Serialises a path as text: one file whose name is none must not keep all positions from being
+/// stored.
 fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
@@ -68,20 +70,20 @@ pub(super) struct FileRecord {
     /// Its line, or its number, from 1.
     pub(super) line: u64,
     pub(super) bytes: Bytes,
-    /// Whether it is a line of a text.
+    /// True if it is a line of a text.
     pub(super) is_line: bool,
 }
 
-/// What was read at once.
+/// Records that were read at once.
 #[derive(Debug, Default)]
 pub(super) struct FileBatch {
     pub(super) records: Vec<FileRecord>,
     /// Lines or numbers of records that are too large.
     pub(super) too_large: Vec<u64>,
-    /// Where it ends.
+    /// Offset behind it.
     end: u64,
     end_line: u64,
-    /// Whether anything was read, records or not.
+    /// True if anything was read, records or not.
     pub(super) is_progress: bool,
 }
 
@@ -91,15 +93,15 @@ pub(super) struct FollowedFile {
     file: File,
     identity: FileIdentity,
     form: Option<FileDivision>,
-    /// Where the buffer begins: all before it was divided into records.
+    /// Offset of the buffer: all before it was divided into records.
     read: u64,
     line: u64,
     buffer: Vec<u8>,
-    /// Its length and the time of its last change, when they were looked at.
+    /// Length and time of the last change, as of the last look.
     seen: Option<(u64, Option<SystemTime>)>,
-    /// The line at `read` is too long, and its end has not come.
+    /// True if the line at `read` is too long, and its end has not come.
     is_skipping: bool,
-    /// What was acknowledged: where to go on after a restart.
+    /// Acknowledged position, from which reading goes on after a restart.
     pub(super) position: FilePosition,
     /// Looks since its path was seen the last time.
     pub(super) absent: u32,
@@ -126,13 +128,13 @@ impl FollowedFile {
         })
     }
 
-    /// What it is known by.
+    /// Returns its identity.
     pub(super) fn identity(&self) -> &FileIdentity {
         &self.identity
     }
 
-    /// Whether a stored position is one of this file: it has the same number, and begins as that
-    /// did.
+    /// Returns true if a stored identity is that of this file: the same inode, and the same first
+    /// bytes.
     pub(super) fn is_of(&mut self, stored: &FileIdentity) -> bool {
         let now = identify(&mut self.file, stored.start_len);
         now.is_ok_and(|now| FileIdentity { device: stored.device, ..now } == *stored)
@@ -144,17 +146,17 @@ impl FollowedFile {
         (self.position.offset, self.position.line) = (offset, line);
     }
 
-    /// Bytes that it has now.
+    /// Returns its length in bytes, as of now.
     pub(super) fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Bytes of it in memory.
+    /// Returns the bytes of it in memory.
     pub(super) fn held(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// Whether it was cut or written anew since the last look; then it begins anew.
+    /// Starts anew if it was truncated or written anew since the last look; returns true if so.
     pub(super) fn restart_if_cut(&mut self) -> io::Result<bool> {
         let metadata = self.file.metadata()?;
         let seen = Some((metadata.len(), metadata.modified().ok()));
@@ -170,7 +172,7 @@ impl FollowedFile {
             (self.form, self.is_skipping) = (None, false);
             self.resume(0, 0);
         }
-        // A file that was short is known better as it grows.
+        // The fingerprint of a file that was short covers more as it grows.
         if is_cut || self.identity.start_len < FINGERPRINT_BYTES {
             self.identity = identify(&mut self.file, FINGERPRINT_BYTES)?;
             self.position.identity = self.identity;
@@ -178,7 +180,7 @@ impl FollowedFile {
         Ok(is_cut)
     }
 
-    /// Reads the next records; empty where there is none yet.
+    /// Reads the next records; empty if there is none yet.
     pub(super) fn next_batch(&mut self, bytes_max: usize) -> io::Result<FileBatch> {
         let mut batch = FileBatch::default();
         self.divide(bytes_max, &mut batch);
@@ -195,7 +197,7 @@ impl FollowedFile {
         (self.position.offset, self.position.line) = (batch.end, batch.end_line);
     }
 
-    /// Whether it ends in the midst of a record.
+    /// Returns true if it ends in the midst of a record.
     pub(super) fn is_cut(&self) -> bool {
         !self.buffer.is_empty() || self.is_skipping
     }
@@ -214,7 +216,7 @@ impl FollowedFile {
         Ok(self.buffer.len() - before)
     }
 
-    /// Divides what is in memory into records.
+    /// Divides the buffer into records.
     fn divide(&mut self, bytes_max: usize, batch: &mut FileBatch) {
         let Some(form) = self.form else { return };
         let mut at = 0;
@@ -262,7 +264,7 @@ impl FollowedFile {
         self.pass(at as u64);
     }
 
-    /// Goes on so many bytes, which may be more than are in memory.
+    /// Advances by so many bytes, which may be more than the buffer holds.
     fn pass(&mut self, bytes: u64) {
         self.read += bytes;
         let here = usize::try_from(bytes).map_or(self.buffer.len(), |it| it.min(self.buffer.len()));
@@ -273,7 +275,7 @@ impl FollowedFile {
     }
 }
 
-/// What a file is known by; `most` of its first bytes count.
+/// Reads the identity of a file; the fingerprint covers `most` of its first bytes.
 fn identify(file: &mut File, most: usize) -> io::Result<FileIdentity> {
     let metadata = file.metadata()?;
     let mut start = Vec::new();
@@ -297,7 +299,7 @@ fn place_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Without inodes a file is known by its first bytes alone.
+/// Without inodes a file is known by its fingerprint alone.
 #[cfg(not(unix))]
 fn place_of(_: &Metadata) -> (u64, u64) {
     (0, 0)

@@ -1,14 +1,14 @@
-//! Where records begin and end in the bytes of a file that grows.
+//! Record framing: the bounds of records in the bytes of a file that grows.
 //!
 //! ```text
 //! lines     a request in JSON, then a line end
 //! lengths   four bytes, the length with its highest byte first, then a request
 //! ```
 //!
-//! Which of them it is the first byte tells: a length of up to 128 MiB begins with a byte of up to
-//! eight, which no text does.
+//! The first byte tells them apart: a length of up to 128 MiB begins with a byte of up to eight,
+//! which no text does.
 
-/// How a file is divided.
+/// Framing of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileDivision {
     Lines,
@@ -16,20 +16,20 @@ pub(super) enum FileDivision {
 }
 
 impl FileDivision {
-    /// What a file's first byte tells.
+    /// Returns the framing that a file's first byte tells.
     pub(super) fn of(first: u8) -> Self {
         if first <= 8 { Self::Lengths } else { Self::Lines }
     }
 }
 
-/// What stands at the beginning of some bytes.
+/// Parse result at the beginning of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextRecord {
-    /// A record, and the bytes that it takes with what divides it from the next.
+    /// A record, and the bytes that it takes with its delimiter.
     Whole { start: usize, end: usize, taken: usize },
-    /// Nothing but a division.
+    /// Nothing but a delimiter.
     Empty { taken: usize },
-    /// A record that is too large: so many bytes are to be passed over, more than are here perhaps.
+    /// A record that is too large: so many bytes are to be skipped, more than are here perhaps.
     TooLarge { taken: u64 },
     /// A line that is too long, and whose end is not here.
     TooLong,
@@ -37,7 +37,7 @@ pub(super) enum NextRecord {
     Cut,
 }
 
-/// Looks for the next record.
+/// Finds the next record.
 pub(super) fn next_record(form: FileDivision, bytes: &[u8], bytes_max: usize) -> NextRecord {
     match form {
         FileDivision::Lines => next_line(bytes, bytes_max),

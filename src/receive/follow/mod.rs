@@ -4,10 +4,11 @@
 //! look: find files, see what was cut or renamed -> read records -> intake -> store positions
 //! ```
 //!
-//! A record counts as read once the intake has taken it, and where it has no room the receiver
-//! waits: files do not go away. After a restart it goes on where it was, so what was taken in the
-//! last second before a crash may come again. A file that was away for a while is gone on with as
-//! after a restart. One task does it all; reading blocks a thread beside the network's.
+//! A record counts as read once the intake has accepted it, and where it has no room the receiver
+//! waits: files do not go away. After a restart reading resumes from the stored positions, so
+//! records of the last second before a crash may come again (at least once). A file that was away
+//! for a while is resumed as after a restart. One task does it all; reading blocks a thread beside
+//! the network's.
 
 mod counters;
 mod file;
@@ -38,15 +39,15 @@ use positions::PositionStore;
 use record::{ReadRoom, RecordSettings, read_records};
 use settings::{FileReceiverSettings, StartAt};
 
-/// How often positions are stored.
+/// Interval at which positions are stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks after which a file that is read to its end and whose name is gone is let go of.
+/// Looks after which a file that is read to its end and whose name is gone is closed.
 const ABSENT_LOOKS_MAX: u32 = 5;
 /// Memory that reading one file may take beside its largest record.
 const READING_BYTES: usize = 2 << 20;
-/// Wait for memory.
+/// Pause before asking for memory again.
 const MEMORY_WAIT: Duration = Duration::from_millis(100);
-/// Shortest time between two lines in the log about what was passed over.
+/// Shortest time between two lines in the log about skipped records.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running file receiver; by default none.
@@ -56,7 +57,7 @@ pub struct FileReceiver {
 }
 
 impl FileReceiver {
-    /// Starts it on the current runtime. `data_dir` is where positions are stored, if anywhere.
+    /// Starts it on the current runtime. `data_dir` is the folder for positions, if any.
     pub fn start<I: Intake>(
         settings: Option<&FileReceiverSettings>,
         intake: Arc<I>,
@@ -88,7 +89,7 @@ impl FileReceiver {
         Self { running: Some((stop, tokio::spawn(follower.run()))) }
     }
 
-    /// Ends it, at the latest when there is no more time; what is under way is taken or comes
+    /// Stops it, at the latest when there is no more time; a record under way is accepted or comes
     /// again.
     pub async fn stop(self, no_more_time: impl Future<Output = ()>) {
         let Some((stop, mut task)) = self.running else { return };
@@ -112,7 +113,7 @@ struct Follower<I> {
     /// Positions of files that have not been found again, or went; the latest last.
     stored: Vec<FilePosition>,
     store: Option<PositionStore>,
-    /// Positions were stored before: a file that is not among them has come since.
+    /// True if positions were stored before: a file that is not among them has come since.
     knows_files: bool,
     is_first_look: bool,
     last_stored: Instant,
@@ -139,7 +140,7 @@ impl<I: Intake> Follower<I> {
         self.store(true).await;
     }
 
-    /// Finds what is new.
+    /// Finds new, renamed and missing files.
     async fn look(&mut self) {
         let include = self.settings.include.clone();
         let exclude = self.settings.exclude.clone();
@@ -177,7 +178,7 @@ impl<I: Intake> Follower<I> {
         }
     }
 
-    /// Begins with a file: where it was left, or where the settings say.
+    /// Begins with a file at its stored position, or as the settings demand.
     fn begin(&mut self, mut file: FollowedFile) {
         let is_at = |it: &FilePosition| it.identity.is_at(file.identity());
         let stored = self.stored.iter().rposition(is_at).or_else(|| {
@@ -201,7 +202,7 @@ impl<I: Intake> Follower<I> {
         self.files.push(file);
     }
 
-    /// Takes what has come of one file.
+    /// Reads the new records of one file and hands them over.
     async fn read(&mut self, at: usize) {
         let bytes_max = self.settings.max_record_mib << 20;
         let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else { return };
@@ -249,7 +250,7 @@ impl<I: Intake> Follower<I> {
             let done = work(&mut file);
             (file, done)
         });
-        // Reading does not panic; a file of which it did is found anew.
+        // Reading does not panic; a file at which it did is found anew.
         let (file, done) = working.await.ok()?;
         self.files.push(file);
         let last = self.files.len() - 1;
@@ -257,8 +258,8 @@ impl<I: Intake> Follower<I> {
         done.inspect_err(|error| self.log(&path, None, &error.to_string())).ok()
     }
 
-    /// Hands a batch to the intake; `false` where it was not taken and has to come again.
-    /// `held` is what is counted of it so far.
+    /// Hands a batch to the intake; `false` if it was not accepted and has to come again. `held` is
+    /// the memory that is counted for it so far.
     async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
         let path = self.files[at].path.clone();
         for line in &batch.too_large {
@@ -270,7 +271,8 @@ impl<I: Intake> Follower<I> {
         let settings = RecordSettings { path: path.as_path().into(), signal, bytes_max };
         let mut next = 0;
         while next < records.len() {
-            // Beside what its batch holds nobody has any: then a large record has to go beyond.
+            // If nobody beside this batch holds memory, a large record has to go beyond the limit:
+            // it would wait for ever.
             let room = ReadRoom::new(&self.memory, self.memory.held() <= held);
             let some = Arc::clone(&records);
             let from = next;
@@ -278,7 +280,7 @@ impl<I: Intake> Follower<I> {
             let reading =
                 tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
             let Ok(read) = reading.await else {
-                // Reading does not panic; a record of which it did is none.
+                // Reading does not panic; a record at which it did is skipped.
                 self.pass_over(&path, records[next].line, PassedOver::Malformed, "cannot be read");
                 next += 1;
                 continue;
@@ -306,7 +308,7 @@ impl<I: Intake> Follower<I> {
         self.log(path, Some(line), error);
     }
 
-    /// Hands requests over until each was taken or refused for good.
+    /// Hands requests over until each was accepted or refused for good.
     async fn hand_over(&mut self, path: &Path, mut requests: Vec<(u64, Received)>) -> bool {
         while !requests.is_empty() {
             let mut handing = JoinSet::new();
@@ -352,7 +354,7 @@ impl<I: Intake> Follower<I> {
         true
     }
 
-    /// Lets go of files that are gone and read to their end.
+    /// Closes files that are gone and read to their end.
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
@@ -365,7 +367,7 @@ impl<I: Intake> Follower<I> {
         self.stored.drain(..beyond);
     }
 
-    /// Stores how far each file was read, once in a while or now.
+    /// Stores the positions, if the interval has passed or this is the last time.
     async fn store(&mut self, is_last: bool) {
         if !is_last && self.last_stored.elapsed() < STORE_INTERVAL {
             return;
@@ -385,7 +387,7 @@ impl<I: Intake> Follower<I> {
         }
     }
 
-    /// Says what is wrong with a file or one of its records, not too often.
+    /// Logs a fault of a file or of one of its records, at most once an interval.
     fn log(&mut self, path: &Path, line: Option<u64>, error: &str) {
         if self.last_logged.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
             return;

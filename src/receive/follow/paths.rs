@@ -1,11 +1,11 @@
-//! The files that patterns name: `*` and `?` within the names of a path.
+//! Glob expansion: the files that patterns name, with `*` and `?` within the names of a path.
 
 use std::path::{Path, PathBuf};
 
 /// Most files that are followed at once; the rest waits until one of them is gone.
 pub(super) const FILES_MAX: usize = 1024;
 
-/// The files that some patterns name and others do not, each once, in order of their paths.
+/// Finds the files that some patterns name and others do not, each once, in order of their paths.
 pub(super) fn find(include: &[String], exclude: &[String]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for pattern in include {
@@ -46,7 +46,7 @@ fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
         return visit(folder.join(name));
     }
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // A folder that is not there, or not to be read, has no files yet.
+    // A folder that is not there, or not readable, has no files yet.
     let Ok(entries) = std::fs::read_dir(listed) else { return };
     for entry in entries.flatten() {
         if matches(name, &entry.file_name().to_string_lossy()) {
@@ -55,7 +55,8 @@ fn descend(folder: &Path, names: &[String], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a pattern means a text; in time of the product of their lengths at most.
+/// Returns true if a glob matches a text. Only the last `*` is tried again, so it takes the product
+/// of their lengths at most.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());

@@ -1,4 +1,4 @@
-//! How far each file was read, kept over restarts.
+//! Persistent read positions of followed files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,12 @@ use super::file::FilePosition;
 /// The file of all positions.
 pub(super) struct PositionStore {
     path: PathBuf,
-    /// What is in it; `None` where there is none that can be read.
+    /// Positions in it; `None` if there are none that can be read.
     written: Option<Vec<FilePosition>>,
 }
 
 impl PositionStore {
-    /// Reads the positions in a data directory; `None` where nobody has stored any, or they cannot
-    /// be read.
+    /// Reads the positions in a data directory; `None` if none were stored, or they cannot be read.
     pub(super) fn open(data_dir: &Path) -> (Self, Option<Vec<FilePosition>>) {
         let path = data_dir.join("receivers").join("file.json");
         let read = match std::fs::read(&path) {
@@ -30,8 +29,8 @@ impl PositionStore {
         (Self { path, written: positions.clone() }, positions)
     }
 
-    /// Writes the positions where they have changed; a reader sees the old ones or the new, also
-    /// after a loss of power.
+    /// Writes the positions if they have changed; a reader sees the old ones or the new, also after
+    /// a loss of power.
     pub(super) fn write(&mut self, positions: Vec<FilePosition>) -> std::io::Result<()> {
         if self.written.as_ref() == Some(&positions) {
             return Ok(());

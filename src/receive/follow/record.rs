@@ -1,4 +1,4 @@
-//! What the records of a file hold: requests as they are received over the network.
+//! Decoding of a file's records to requests as they are received over the network.
 
 use std::io::Read;
 use std::path::Path;
@@ -16,19 +16,19 @@ use crate::receive::Received;
 use crate::receive::compression::{STEP_BYTES, window_bytes};
 use crate::receive::file::signal_of_name;
 
-/// Requests are handed over before more are read, once they take as much.
+/// Memory of requests from which on they are handed over before more are read.
 const UNPACKED_BYTES: usize = 1 << 20;
 
-/// How records are read.
+/// Settings for reading records.
 #[derive(Clone)]
 pub(super) struct RecordSettings {
     pub(super) path: Arc<Path>,
     pub(super) signal: Option<FileSignal>,
-    /// Largest record, before and after decompression.
+    /// Largest record in bytes, before and after decompression.
     pub(super) bytes_max: usize,
 }
 
-/// Memory for what comes out of records, given back when this is dropped.
+/// Memory for decoded records, given back when this is dropped.
 pub(super) struct ReadRoom {
     share: Arc<Share>,
     held: usize,
@@ -36,7 +36,7 @@ pub(super) struct ReadRoom {
 }
 
 impl ReadRoom {
-    /// Of a share, which a record may go beyond where nobody else has any of it.
+    /// Takes memory of a share, which a record may exceed if nobody else holds any of it.
     pub(super) fn new(share: &Arc<Share>, may_exceed: bool) -> Self {
         Self { share: Arc::clone(share), held: 0, may_exceed }
     }
@@ -63,19 +63,19 @@ impl Drop for ReadRoom {
     }
 }
 
-/// What was read of some records.
+/// Requests of some records.
 pub(super) struct ReadRecords {
     /// By the lines of their records.
     pub(super) requests: Vec<(u64, Received)>,
-    /// Records that are passed over, and why.
+    /// Records that are skipped, with the reasons.
     pub(super) unusable: Vec<(u64, PassedOver, String)>,
-    /// The first record that was not read.
+    /// Index of the first record that was not read.
     pub(super) next: usize,
-    /// What the requests take, until they are handed over.
+    /// Memory of the requests, until they are handed over.
     pub(super) room: ReadRoom,
 }
 
-/// Why a record was not read.
+/// Reason for which a record was not read.
 #[derive(Debug)]
 enum UnreadRecord {
     /// It never will be.
@@ -121,7 +121,7 @@ pub(super) fn read_records(
     read
 }
 
-/// The requests of a record: one, or in JSON one for each signal that it holds.
+/// Decodes the requests of a record: one, or in JSON one for each signal that it holds.
 fn requests_of(
     record: &FileRecord,
     settings: &RecordSettings,
@@ -150,7 +150,7 @@ fn requests_of(
             return Err(UnreadRecord::NoRoom);
         }
         let request = request?;
-        // What holds several signals is no request that could be passed on as it is.
+        // A record of several signals is no request that could be passed on as it is.
         requests.push(match signals.len() {
             1 => {
                 let raw = RawBody { bytes: body.clone(), compression: None, is_json: true };

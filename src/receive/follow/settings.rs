@@ -11,23 +11,22 @@ use crate::settings::{HumanDuration, above_zero};
 #[serde(deny_unknown_fields, default)]
 pub struct FileReceiverSettings {
     /// The files, as patterns: `*` and `?` stand for any characters of one name. Files that are
-    /// rotated away should match as well, so that what was written last is not missed.
+    /// rotated away should match as well, so that their last records are not missed.
     #[schemars(length(min = 1))]
     pub include: Vec<String>,
-    /// Files of these that are left alone, as patterns.
+    /// Patterns of those files that are left alone.
     pub exclude: Vec<String>,
-    /// Where to begin with the files that are there at the first start. Files that appear later are
-    /// read from their beginning; where positions are stored, so are those that appeared while
-    /// nobody looked.
+    /// Start position in files that are there at the first start. Files that appear later are read
+    /// from their beginning; with stored positions, so are those that appeared while nobody looked.
     pub start_at: StartAt,
-    /// What requests in protobuf carry, which do not say so themselves. Where it is left out, the
-    /// file's name says it (`logs`, `metrics` among its parts), else they are traces.
+    /// Signal of requests in protobuf, which do not tell it themselves. By default by the file's
+    /// name (`logs`, `metrics` among its parts), else traces.
     pub signal: Option<FileSignal>,
-    /// How often the files are looked at.
+    /// Interval at which the files are looked at.
     #[serde(deserialize_with = "above_zero")]
     pub poll_interval: HumanDuration,
-    /// Largest request in mebibytes, before and after decompression; a larger one is passed over
-    /// and counted.
+    /// Largest request in mebibytes, before and after decompression; a larger one is skipped and
+    /// counted.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 128))]
     pub max_record_mib: usize,
@@ -47,7 +46,7 @@ impl Default for FileReceiverSettings {
 }
 
 impl FileReceiverSettings {
-    /// What is wrong.
+    /// Checks the section.
     ///
     /// # Errors
     /// A text for the config's user.
@@ -65,17 +64,17 @@ impl FileReceiverSettings {
     }
 }
 
-/// Where to begin with a file.
+/// Start position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartAt {
-    /// With its first request.
+    /// Its first request.
     Beginning,
-    /// With what is written from now on.
+    /// Its end: only later requests are read.
     End,
 }
 
-/// What requests in protobuf carry.
+/// Signal of requests in protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSignal {

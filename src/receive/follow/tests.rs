@@ -6,11 +6,11 @@ use crate::otlp::Signal;
 use crate::receive::Accepted;
 use crate::telemetry::Telemetry;
 
-/// Remembers the names of the first spans of what it took.
+/// Intake that remembers the names of the first spans of its requests.
 #[derive(Default)]
 struct Named {
     seen: Mutex<Vec<(Signal, String)>>,
-    /// How many requests it has no room for.
+    /// Number of requests that it has no room for.
     refuses: Mutex<u32>,
 }
 
@@ -64,7 +64,7 @@ impl Followed {
         FileReceiver::start(Some(&settings), Arc::clone(&self.intake), &memory, &meter, data_dir)
     }
 
-    /// Waits until these were taken since the last call, in any order.
+    /// Waits until these were accepted since the last call, in any order.
     async fn taken(&self, expected: &[&str]) {
         let mut seen = Vec::new();
         for _ in 0..200 {
@@ -94,7 +94,7 @@ async fn end_after_a_look(receiver: FileReceiver) {
     end(receiver).await;
 }
 
-/// A request in JSON whose protobuf shows this name.
+/// Builds a request in JSON whose protobuf shows this name.
 fn line(name: &str) -> String {
     format!(
         "{{\"resourceSpans\": [{{\"scopeSpans\": [{{\"spans\": [{{\"name\": \"{name}\"}}]}}]}}]}}\n"

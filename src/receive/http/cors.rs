@@ -1,7 +1,7 @@
-//! Pages of other origins that send from a browser: cross-origin resource sharing.
+//! CORS: cross-origin resource sharing, for pages of other origins that send from a browser.
 //!
 //! Rules: the Fetch standard, "CORS protocol". A browser asks before it sends (the preflight,
-//! without credentials), and shows a page the answer only where it names the page's origin.
+//! without credentials), and shows a page the answer only if it names the page's origin.
 
 use bytes::Bytes;
 use http::header::{
@@ -15,11 +15,11 @@ use serde::Deserialize;
 
 use crate::receive::answer::Answer;
 
-/// Headers that a page may always send: what OTLP needs.
+/// Headers that a page may always send: those that OTLP needs.
 const OWN_HEADERS: [&str; 5] =
     ["content-type", "content-encoding", "x-requested-with", "accept", "user-agent"];
 
-/// Pages of which origins may send from a browser.
+/// Origins whose pages may send from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
@@ -31,11 +31,11 @@ pub struct CorsSettings {
     pub allowed_headers: Vec<String>,
     /// Headers of the answer that pages may read.
     pub exposed_headers: Vec<String>,
-    /// Seconds that a browser may remember the answer to its question; left to the browser when 0.
+    /// Seconds that a browser may cache the answer to a preflight; left to the browser when 0.
     pub max_age: u32,
 }
 
-/// Answers for pages of other origins.
+/// Builder of answers for pages of other origins.
 pub(in crate::receive) struct Cors {
     settings: CorsSettings,
     exposed: Option<HeaderValue>,
@@ -48,7 +48,7 @@ impl Cors {
         Self { exposed: exposed.and_then(|names| names.try_into().ok()), settings }
     }
 
-    /// The origin of a request, where its page may send.
+    /// Returns the origin of a request, if its page may send.
     pub(in crate::receive) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         let text = origin.to_str().ok()?;
@@ -56,7 +56,7 @@ impl Cors {
         is_allowed.then(|| origin.clone())
     }
 
-    /// The answer to a browser that asks whether it may send; `None` where it does not ask.
+    /// Returns the answer to a preflight request; `None` for other requests.
     pub(in crate::receive) fn preflight<B>(
         &self,
         request: &Request<B>,
@@ -99,7 +99,7 @@ impl Cors {
         }
     }
 
-    /// Whether a page may send all the headers that it asks for.
+    /// Returns true if a page may send all the headers that it asks for.
     fn takes_headers(&self, headers: &HeaderMap) -> bool {
         let asked = headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let mut asked = asked.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -112,7 +112,7 @@ impl Cors {
     }
 }
 
-/// Whether an origin is that of a pattern, in which one `*` stands for any text.
+/// Returns true if an origin matches a pattern, in which one `*` stands for any text.
 fn matches(pattern: &str, origin: &str) -> bool {
     let pattern = pattern.to_ascii_lowercase();
     let origin = origin.to_ascii_lowercase();

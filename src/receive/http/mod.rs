@@ -32,17 +32,17 @@ use super::status::{RefusalReason, RefusedRequest, response_json, response_proto
 use super::{Accepted, Intake, Sender};
 use crate::otlp::{ContentCoding, RawBody, Signal};
 
-/// Most bytes of a body that are passed over of a sender that may not send.
+/// Most bytes that are drained of a body of a sender that may not send.
 const STRANGER_BYTES_MAX: usize = 256 << 10;
 
-/// How a message is written.
+/// Encoding of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Encoding {
     Protobuf,
     Json,
 }
 
-/// Serves the requests of a port.
+/// Service for the requests of a port.
 pub(in crate::receive) struct HttpService<I> {
     pub(in crate::receive) ingest: Arc<Ingest<I>>,
     pub(in crate::receive) limit: BodyLimit,
@@ -50,7 +50,7 @@ pub(in crate::receive) struct HttpService<I> {
     pub(in crate::receive) cors: Option<Cors>,
 }
 
-/// The paths of the three signals.
+/// Returns the paths of the three signals.
 pub(in crate::receive) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
     [
         (settings.traces_url_path.clone(), Signal::Traces),
@@ -60,7 +60,7 @@ pub(in crate::receive) fn paths(settings: &HttpSettings) -> [(String, Signal); 3
 }
 
 impl<I: Intake> HttpService<I> {
-    /// Refuses gRPC calls, and what has too much before its body.
+    /// Refuses gRPC calls and too large headers, and answers preflights.
     pub(in crate::receive) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
@@ -130,7 +130,7 @@ impl<I: Intake> HttpService<I> {
         let client = match self.ingest.auth.admit(&head.headers, sender) {
             Ok(client) => client,
             Err(refused) => {
-                // A sender that is in the middle of its body would not hear why.
+                // A sender that is in the middle of its body would not see the answer.
                 if head.version < Version::HTTP_2 && !head.headers.contains_key(EXPECT) {
                     let owner = BodyOwner { sender, client: None };
                     drain(&mut body, STRANGER_BYTES_MAX, owner).await;
@@ -194,7 +194,8 @@ impl<I: Intake> HttpService<I> {
             })
     }
 
-    /// The length that the headers declare, 0 if none; refuses what is too large by its own word.
+    /// Returns the length that the headers declare, 0 if none; refuses a body that declares too
+    /// much.
     async fn declared_bytes(
         &self,
         headers: &HeaderMap,
@@ -224,8 +225,8 @@ impl<I: Intake> HttpService<I> {
         entered
     }
 
-    /// Passes over a body that is refused before it was read, if its sender has begun with it: one
-    /// that waits for `100 Continue` has not.
+    /// Drains a body that is refused before it was read, if its sender has begun with it: one that
+    /// waits for `100 Continue` has not.
     async fn drain_sent(&self, headers: &HeaderMap, body: &mut Incoming, owner: BodyOwner<'_>) {
         if !headers.contains_key(EXPECT) {
             drain(body, self.limit.bytes_max.saturating_mul(2), owner).await;
@@ -246,7 +247,7 @@ fn encoding_of(headers: &HeaderMap) -> Option<Encoding> {
     }
 }
 
-/// The one compression of a body; several in a row are not supported.
+/// Returns the one compression of a body; several in a row are not supported.
 fn compression_of(headers: &HeaderMap) -> Result<Option<ContentCoding>, RefusedRequest> {
     let mut found = None;
     for header in headers.get_all(CONTENT_ENCODING) {

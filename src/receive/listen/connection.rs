@@ -27,13 +27,13 @@ use crate::receive::metrics::Closed;
 use crate::receive::settings::EnforcementPolicy;
 use crate::tls::TlsStream;
 
-/// How long a connection that was told to close may take to do so.
+/// Longest time that a connection may take to close once it was told to.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 
 /// A request to be served, or its answer.
 pub(in crate::receive) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
 
-/// What becomes an answer.
+/// Future of an answer.
 pub(in crate::receive) trait Answering:
     Future<Output = Response<Answer>> + Send
 {
@@ -41,7 +41,7 @@ pub(in crate::receive) trait Answering:
 
 impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
 
-/// What a port does with a request.
+/// Service of a port.
 pub(in crate::receive) trait Serve: Send + Sync + 'static {
     /// Answers a request by its head alone, if that is all that it needs; else hands it back.
     fn admit(&self, request: Request<Incoming>) -> Admitted;
@@ -50,18 +50,18 @@ pub(in crate::receive) trait Serve: Send + Sync + 'static {
     fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> impl Answering;
 }
 
-/// How the connections of a port are run.
+/// Limits of the connections of a port.
 pub(in crate::receive) struct ConnectionLimits {
     pub(in crate::receive) builder: Builder<TokioExecutor>,
-    /// From the connection to its first request.
+    /// Longest time from the connection to its first request.
     pub(in crate::receive) first_request: Duration,
     /// Longest time without a request.
     pub(in crate::receive) idle: Duration,
-    /// How often a peer may ping, where that is limited.
+    /// Limit on the peer's pings, if there is one.
     pub(in crate::receive) pings: Option<EnforcementPolicy>,
 }
 
-/// A connection as it carries HTTP.
+/// Stream of a connection, as it carries HTTP.
 pub(super) enum Transported {
     /// In the clear.
     Plain(TcpStream),
@@ -70,7 +70,7 @@ pub(super) enum Transported {
 }
 
 impl Transported {
-    /// The names in the certificate that the peer has shown: of hosts, and URIs.
+    /// Returns the names in the peer's certificate: of hosts, and URIs.
     pub(super) fn names(&self) -> Vec<String> {
         let Self::Tls(stream) = self else { return Vec::new() };
         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Transported {
     }
 }
 
-/// Calls the same on whatever carries the connection.
+/// Calls a method on the stream within.
 macro_rules! on_stream {
     ($own:expr, $stream:ident => $call:expr) => {
         match $own.get_mut() {
@@ -134,7 +134,7 @@ impl AsyncWrite for Transported {
     }
 }
 
-/// Serves one connection to its end; says why if this side closed it.
+/// Serves one connection to its end; returns the reason if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
     stream: Metered<Transported>,
     sender: Arc<Sender>,
@@ -178,7 +178,7 @@ pub(super) async fn serve_connection<S: Serve>(
             }
             () = refused.as_mut(), if !refusing => {
                 refusing = true;
-                // HTTP/2 can tell its peer to go elsewhere; HTTP/1.1 can only answer so.
+                // HTTP/2 can tell its peer to go elsewhere (GOAWAY); HTTP/1.1 can only answer so.
                 if activity.is_http2.load(Ordering::Relaxed) {
                     connection.as_mut().graceful_shutdown();
                 }
@@ -206,12 +206,12 @@ pub(super) async fn serve_connection<S: Serve>(
     }
 }
 
-/// Why this side ended a connection that ended with an error; `None` if the peer did.
+/// Returns the reason for which this side ended a connection with an error; `None` if the peer did.
 fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
     let error = error.downcast::<hyper::Error>().ok()?;
     let breach = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
     if error.is_timeout() {
-        // Only the one of HTTP/2 has a cause.
+        // Only the timeout of an HTTP/2 ping has a cause.
         let is_ping = error.source().is_some();
         Some(if is_ping { Closed::PingTimeout } else { Closed::HeaderTimeout })
     } else if error.is_parse() {
@@ -230,7 +230,8 @@ struct Activity {
 }
 
 impl Activity {
-    /// Whether the connection should close: no request at all, or none since the last look.
+    /// Returns the reason for which the connection should close, if any: no request at all, or none
+    /// since the last check.
     fn verdict(&self, requests_before: &mut u64) -> Option<Closed> {
         let started = self.started.load(Ordering::Relaxed);
         let before = std::mem::replace(requests_before, started);

@@ -1,8 +1,8 @@
-//! The greeting of TLS: bounded in time, and in number at the same time.
+//! TLS handshakes: bounded in time, and in number at the same time.
 //!
-//! A stranger can begin a greeting without ever ending it. So one takes no longer than
-//! [`HANDSHAKE_TIME`], and where [`HANDSHAKES_MAX`] are under way one more ends the oldest: a
-//! sender that means it is done in milliseconds.
+//! A stranger can begin a handshake without ever ending it. So one takes no longer than
+//! [`HANDSHAKE_TIME`], and where [`HANDSHAKES_MAX`] are under way one more ends the oldest: an
+//! honest sender is done in milliseconds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,17 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Transported;
 use crate::tls::{HandshakeFailure, ServerTls};
 
-/// Longest time of a greeting.
+/// Longest time of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Greetings at the same time, over all ports.
+/// Handshakes at the same time, over all ports.
 const HANDSHAKES_MAX: usize = 512;
 
-/// The greetings that are under way.
+/// Handshakes that are under way, the oldest first.
 #[derive(Clone, Default)]
 pub(in crate::receive) struct Handshakes(Arc<Mutex<VecDeque<CancellationToken>>>);
 
 impl Handshakes {
-    /// Greets a peer under TLS, within that time and [`HANDSHAKE_TIME`].
+    /// Does the handshake with a peer, within that time and [`HANDSHAKE_TIME`].
     pub(super) async fn greet(
         &self,
         tls: &ServerTls,
@@ -39,12 +39,12 @@ impl Handshakes {
                 greeted.unwrap_or(Err(HandshakeFailure::Timeout))
             }
         };
-        // Whatever came of it, the place is free.
+        // The place is free, whatever the outcome.
         place.cancel();
         greeted.map(|stream| Transported::Tls(Box::new(stream)))
     }
 
-    /// A place among those that are under way; cancelled when it is taken away.
+    /// Returns a place among those that are under way; cancelled when it is taken away.
     fn enter(&self, most: usize) -> CancellationToken {
         let place = CancellationToken::new();
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);

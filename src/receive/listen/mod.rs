@@ -1,4 +1,4 @@
-//! A listening port: binds, accepts within the limit on connections, greets under TLS, ends when
+//! A listening port: binds, accepts within the limit on connections, does TLS handshakes, ends when
 //! told.
 
 mod connection;
@@ -23,10 +23,10 @@ use super::metrics::{Closed, ReceiverMetrics, Transport};
 use crate::model::Share;
 use crate::tls::{ServerTls, TlsError};
 
-/// A failing `accept` (out of file descriptors, mostly) is tried again after this time.
+/// Pause after a failed `accept` (out of file descriptors, mostly).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Why the receivers cannot start.
+/// Error of starting the receivers.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiverStartError {
     /// An address cannot be listened on.
@@ -36,9 +36,9 @@ pub enum ReceiverStartError {
         endpoint: String,
         /// The setting that holds it.
         setting: &'static str,
-        /// What to do with the setting.
+        /// Remedy by the setting.
         remedy: &'static str,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// The certificates of a port cannot be used.
@@ -46,7 +46,7 @@ pub enum ReceiverStartError {
     Tls {
         /// The setting.
         setting: &'static str,
-        /// Which file or setting is wrong, and how.
+        /// Error of the file or setting.
         error: Box<TlsError>,
     },
     /// The tokens of senders cannot be read.
@@ -55,7 +55,7 @@ pub enum ReceiverStartError {
 }
 
 impl ReceiverStartError {
-    /// The error of binding an endpoint, with what can be done about it.
+    /// Makes the error of binding an endpoint, with a remedy.
     pub fn bind(endpoint: &str, setting: &'static str, error: io::Error) -> Self {
         let remedy = match error.kind() {
             io::ErrorKind::AddrInUse => "is another collector running? stop it or change",
@@ -79,22 +79,22 @@ pub(in crate::receive) async fn bind(
     Ok((listener, address))
 }
 
-/// What all ports share.
+/// Limits and services that all ports share.
 #[derive(Clone)]
 pub(in crate::receive) struct PortContext {
     pub(in crate::receive) connections: Arc<Semaphore>,
-    /// What connections hold by themselves.
+    /// Memory of connections by themselves.
     pub(in crate::receive) connection_bytes: Arc<Share>,
-    /// What requests hold, and what has not become one.
+    /// Memory of requests, and of bytes that have not become one.
     pub(in crate::receive) request_bytes: Arc<Share>,
     pub(in crate::receive) metrics: Arc<ReceiverMetrics>,
-    /// Runs the ports and their connections.
+    /// Tracker of the tasks of ports and their connections.
     pub(in crate::receive) tasks: TaskTracker,
     pub(in crate::receive) closing: Closing,
     pub(in crate::receive) handshakes: Handshakes,
 }
 
-/// A bound port and what it serves.
+/// A bound port with its service.
 pub(in crate::receive) struct Port<S> {
     pub(in crate::receive) listener: TcpListener,
     pub(in crate::receive) transport: Transport,
@@ -134,7 +134,7 @@ impl<S: Serve> Port<S> {
             metrics.closed(self.transport, Closed::Memory, 1);
             return;
         }
-        // Only latency depends on it, and a connection that just broke says so when read.
+        // Only latency depends on it, and a connection that just broke fails when read.
         let _ = stream.set_nodelay(true);
         let connected = Connected {
             transport: self.transport,
@@ -160,7 +160,7 @@ impl<S: Serve> Port<S> {
         });
     }
 
-    /// What a connection takes by itself.
+    /// Returns the bytes that a connection takes by itself.
     fn connection_bytes(&self) -> usize {
         CONNECTION_BYTES + if self.tls.is_some() { TLS_BYTES } else { 0 }
     }
@@ -176,7 +176,7 @@ struct Connected<S> {
 }
 
 impl<S: Serve> Connected<S> {
-    /// Greets and serves; says why if this side closed the connection.
+    /// Does the handshake and serves; returns the reason if this side closed the connection.
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
         let Self { transport, service, limits, tls, shared } = self;
         let metrics = Arc::clone(&shared.metrics);

@@ -1,4 +1,4 @@
-//! How many frames a peer may send that carry no data: pings, settings, window updates and such.
+//! Token bucket for HTTP/2 frames without data: pings, settings, window updates and such.
 //!
 //! Each of them is work for this side, and asks for nothing that a sender of spans needs often.
 
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Frames that a connection may send ahead.
+/// Capacity of the bucket: frames that a connection may send at once.
 const BURST: u32 = 1_000;
-/// Frames that it may send in each second.
+/// Frames that fill the bucket in each second.
 const PER_SECOND: u64 = 100;
-/// Frames that each of its requests adds.
+/// Frames that each request adds.
 const PER_REQUEST: u32 = 8;
 
-/// What is left of the frames of one connection.
+/// Frame bucket of one connection.
 #[derive(Debug)]
 pub(super) struct FrameBudget {
     left: u32,
@@ -25,13 +25,14 @@ impl FrameBudget {
         Self { left: BURST, filled: Instant::now() }
     }
 
-    /// A request came.
+    /// Adds the frames of a request that came.
     pub(super) fn request(&mut self) {
         self.left = self.left.saturating_add(PER_REQUEST).min(BURST);
     }
 
-    /// A frame without data came; false when it is one too many.
+    /// Charges a frame without data; false if it is one too many.
     pub(super) fn control(&mut self) -> bool {
+        // Filled only when empty, so that most frames do not read the clock.
         if self.left == 0 {
             self.fill();
         }

@@ -1,4 +1,5 @@
-//! The heads of HTTP/2 frames, read out of bytes that come in pieces (RFC 9113, section 4.1).
+//! Incremental parser of the heads of HTTP/2 frames in bytes that come in pieces (RFC 9113, section
+//! 4.1).
 
 /// Bytes of a frame's head.
 const HEAD_BYTES: usize = 9;
@@ -22,18 +23,18 @@ pub(super) struct FrameHead {
 }
 
 impl FrameHead {
-    /// The lowest flag: of data and headers that their stream ends, of a ping that it answers one.
+    /// Returns the lowest flag: END_STREAM of data and headers, ACK of a ping.
     pub(super) fn has_first_flag(self) -> bool {
         self.flags & 0x1 != 0
     }
 
-    /// Whether this frame ends the headers that it belongs to.
+    /// Returns true if this frame ends the headers that it belongs to.
     fn ends_headers(self) -> bool {
         self.flags & 0x4 != 0
     }
 }
 
-/// Where the bytes so far end.
+/// Parser state: the frame and its head as far as they have come.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; HEAD_BYTES],
@@ -65,7 +66,7 @@ impl Frames {
         }
     }
 
-    /// Takes the frame as whole whose successor begins.
+    /// Completes the frame whose successor begins.
     fn end(&mut self) {
         if matches!(self.frame.kind, kind::HEADERS | kind::CONTINUATION) {
             self.headers += self.frame.bytes;
@@ -82,7 +83,7 @@ impl Frames {
         (self.left, self.head_bytes) = (bytes, 0);
     }
 
-    /// Bytes that wait for the rest of their frame, or of their headers.
+    /// Returns the bytes that wait for the rest of their frame, or of their headers.
     pub(super) fn waiting(&self) -> usize {
         let is_whole = self.left == 0;
         let ends = is_whole && (self.frame.kind == kind::DATA || self.frame.ends_headers());

@@ -1,8 +1,9 @@
-//! What goes over one connection, seen from outside of HTTP: floods of frames, streams that are
-//! reset, and bytes that wait for the rest of their frame or headers.
+//! HTTP/2 frame guard: flood, ping and memory limits of a connection, from outside of HTTP.
 //!
-//! The HTTP layer holds such bytes and tells nobody. Here they are counted among those of the
-//! requests, and a connection that would have more than its part is closed.
+//! The HTTP layer buffers bytes that wait for the rest of their frame or headers, and counts them
+//! nowhere. Here they are counted among those of the requests, and a connection that would have
+//! more than its part is closed; so is one that floods with frames or pings. Streams that are reset
+//! and connections that are told to end are counted.
 
 mod budget;
 mod frames;
@@ -26,21 +27,21 @@ use super::metrics::{By, Closed, ReceiverMetrics, Transport};
 use super::settings::EnforcementPolicy;
 use crate::model::Share;
 
-/// What an open connection takes by itself, bytes: buffers, tables of headers, its task.
+/// Bytes that an open connection takes by itself: buffers, tables of headers, its task.
 pub(super) const CONNECTION_BYTES: usize = 12 << 10;
-/// What TLS takes beside that: keys, and records that have not come whole.
+/// Bytes that TLS takes beside that: keys, and records that have not come whole.
 pub(super) const TLS_BYTES: usize = 12 << 10;
 /// Bytes that may wait on a connection uncounted, and the steps in which more are counted.
 const STEP_BYTES: usize = 16 << 10;
-/// Where there is room for fewer bytes, they are read sparingly.
+/// Free bytes below which reading is sparing.
 const TIGHT_BYTES: usize = 1 << 20;
 /// Bytes that one connection may read before the others of its thread have their turn.
 const TURN_BYTES: usize = 64 << 10;
 
-/// With what HTTP/2 begins (RFC 9113, section 3.4).
+/// Preface of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Which HTTP a connection speaks.
+/// HTTP version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HttpVersion {
     /// So many bytes of the preface came.
@@ -49,7 +50,7 @@ enum HttpVersion {
     Http2,
 }
 
-/// A connection that is watched.
+/// A connection that is guarded.
 pub(super) struct Metered<S> {
     stream: S,
     /// Bytes read in this turn.
@@ -57,7 +58,7 @@ pub(super) struct Metered<S> {
     watch: Watch,
 }
 
-/// What was seen of a connection.
+/// Guard of one connection: the state of its limits.
 pub(super) struct Watch {
     sender: Arc<Sender>,
     requests: Arc<Share>,
@@ -70,7 +71,7 @@ pub(super) struct Watch {
     pings: Option<PingPolicy>,
     /// Over HTTP/1.1, bytes since a request or a part of its body was taken.
     waiting: usize,
-    /// Of what waits, bytes that are counted.
+    /// Bytes that are counted of those that wait.
     counted: usize,
 }
 
@@ -106,7 +107,7 @@ impl<S> Metered<S> {
 }
 
 impl Watch {
-    /// Looks at bytes that came; says why the connection must close.
+    /// Inspects bytes that came; errors with the reason if the connection must close.
     fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
         if let HttpVersion::Unknown(known) = self.protocol {
             let (begin, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - known));
@@ -129,7 +130,7 @@ impl Watch {
                 let is_taken = self.sender.progressed.swap(false, Ordering::Relaxed);
                 self.waiting = if is_taken { 0 } else { self.waiting } + bytes.len();
                 let counted = self.count(self.waiting);
-                // A body is counted where it is taken, and refused there with an answer.
+                // A body is counted where it is read, and refused there with an answer.
                 if self.sender.is_taken_from() { Ok(()) } else { counted }
             }
         }
@@ -148,7 +149,7 @@ impl Watch {
             }
             match head.kind {
                 kind::HEADERS => budget.request(),
-                // Others bring nothing; of these the HTTP layer has limits of its own.
+                // Others bring nothing; on these the HTTP layer has limits of its own.
                 kind::DATA if head.bytes > 0 => {}
                 kind::CONTINUATION | kind::RST_STREAM => {}
                 _ => is_within &= budget.control(),
@@ -171,8 +172,9 @@ impl Watch {
         }
     }
 
-    /// Most bytes to read now. Where there is little room, the head of a request of HTTP/1.1 is
-    /// read alone, with what may wait uncounted, so that it is answered and not cut off.
+    /// Returns the most bytes to read now. If there is little room, the head of a request of
+    /// HTTP/1.1 is read alone, with what may wait uncounted, so that it is answered and not cut
+    /// off.
     fn read_max(&self) -> usize {
         let is_tight = self.requests.left() < TIGHT_BYTES;
         if is_tight && self.protocol != HttpVersion::Http2 && !self.sender.is_taken_from() {

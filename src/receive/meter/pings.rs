@@ -1,4 +1,4 @@
-//! How often a peer may ping (`keepalive.enforcement_policy`).
+//! Enforcement of the ping policy of a connection (`keepalive.enforcement_policy`).
 //!
 //! Rules: gRPC, "Client-side Keepalive" (proposal A8): a ping that comes too soon is a strike, the
 //! third strike ends the connection, and an answer of ours forgives all.
@@ -12,10 +12,10 @@ use crate::receive::settings::EnforcementPolicy;
 
 /// Pings that may come too soon.
 const STRIKES_MAX: u32 = 2;
-/// Shortest time between two pings while no call is under way, where they are not permitted then.
+/// Shortest time between two pings while no call is under way, if they are not permitted then.
 const IDLE_TIME: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The pings of one connection.
+/// Ping state of one connection.
 pub(super) struct PingPolicy {
     policy: EnforcementPolicy,
     last: Option<Instant>,
@@ -29,7 +29,7 @@ impl PingPolicy {
         Self { policy, last: None, strikes: 0, calls: 0 }
     }
 
-    /// A frame came; false when it is a ping too many.
+    /// Inspects a frame that came; false if it is a ping too many.
     pub(super) fn came(&mut self, head: FrameHead) -> bool {
         match head.kind {
             kind::HEADERS => self.calls += 1,
@@ -40,7 +40,7 @@ impl PingPolicy {
         true
     }
 
-    /// A frame went out.
+    /// Inspects a frame that went out.
     pub(super) fn went(&mut self, head: FrameHead) {
         let ends = match head.kind {
             kind::HEADERS | kind::DATA => {

@@ -1,4 +1,4 @@
-//! Who sends: one connection, with what it holds of the limits that all share.
+//! Connection account: one connection, with its part of the limits that all share.
 //!
 //! Behind a proxy, or on one machine, all senders have one address: a connection is the least that
 //! tells them apart.
@@ -9,21 +9,21 @@ use std::sync::{Arc, OnceLock};
 use crate::receive::metrics::Closed;
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
-/// for what passes in a moment: whoever has so many waiting sends more than is done.
+/// for shortages of a moment: a sender with so many waiting sends more than can be done.
 const WAITING_MAX: usize = 8;
 
-/// One connection.
+/// Account of one connection.
 #[derive(Debug, Default)]
 pub struct Sender {
     /// Bodies that are on their way.
     pub(in crate::receive) bodies: AtomicUsize,
-    /// Bytes of bodies, and of what has not become one.
+    /// Bytes of bodies, and of data that has not become one.
     pub(in crate::receive) bytes: AtomicUsize,
     /// Requests that are worked on.
     pub(in crate::receive) turns: AtomicUsize,
-    /// A request, or a part of its body, was taken since the last look.
+    /// True if a request, or a part of its body, was read since the last check.
     pub(in crate::receive) progressed: AtomicBool,
-    /// Bodies that are read, or passed over.
+    /// Bodies that are being read or drained.
     taking: AtomicUsize,
     /// Refusals that are held back.
     pub(in crate::receive) held_back: AtomicUsize,
@@ -31,51 +31,51 @@ pub struct Sender {
     waiting: AtomicUsize,
     queued: AtomicUsize,
     closed: OnceLock<Closed>,
-    /// The names in the certificate that it has shown.
+    /// Names in the certificate of the peer.
     names: Vec<String>,
 }
 
 impl Sender {
-    /// One that has shown a certificate with these names.
+    /// Opens the account of a connection whose certificate has these names.
     pub(in crate::receive) fn named(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }
     }
 
-    /// The names in the certificate that it has shown; none without one.
+    /// Returns the names in the certificate of the peer; none without one.
     pub(in crate::receive) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What the intake holds of it, in whatever the intake counts.
+    /// Returns the amount that the intake holds of it, in whatever the intake counts.
     pub fn queued(&self) -> &AtomicUsize {
         &self.queued
     }
 
-    /// A request, or a part of its body, was taken.
+    /// Marks that a request, or a part of its body, was read.
     pub(in crate::receive) fn progress(&self) {
         self.progressed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a body is read, or passed over: what comes of it is taken at once.
+    /// Returns true while a body is read or drained: bytes that come of it are read at once.
     pub(in crate::receive) fn is_taken_from(&self) -> bool {
         self.taking.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets a request of it wait for room until dropped; `None` where enough of them do.
+    /// Lets a request of it wait for room until dropped; `None` if enough of them do.
     pub fn wait(self: &Arc<Self>) -> Option<WaitingRequest> {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Dropped, it no longer waits.
+        // Made before the check: dropped, it no longer waits.
         let waiting = WaitingRequest(Arc::clone(self));
         (before < WAITING_MAX).then_some(waiting)
     }
 
-    /// Says why this side closes it.
+    /// Sets the reason for which this side closes it.
     pub(in crate::receive) fn close(&self, why: Closed) {
         // The first reason counts.
         let _ = self.closed.set(why);
     }
 
-    /// Why this side closed it, if it did for one of the limits that are shared.
+    /// Returns the reason for which this side closed it, if for one of the limits that are shared.
     pub(in crate::receive) fn closed(&self) -> Option<Closed> {
         self.closed.get().copied()
     }
@@ -90,7 +90,7 @@ impl Drop for WaitingRequest {
     }
 }
 
-/// A body that is read, or passed over, until dropped.
+/// A body that is being read or drained, until dropped.
 pub(in crate::receive) struct BodyTaking(Arc<Sender>);
 
 impl BodyTaking {

@@ -1,4 +1,4 @@
-//! Both protocols on one port: a gRPC call says so in its content type, all else is OTLP/HTTP.
+//! Both protocols on one port: a gRPC call is told by its content type, all else is OTLP/HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::receive::metrics::Transport;
 use crate::receive::settings::{GrpcSettings, HttpSettings};
 use crate::receive::{Intake, Sender};
 
-/// A free port that nobody else reaches.
+/// Free port of the loopback address.
 const ENDPOINT: &str = "127.0.0.1:0";
 
 /// Largest body in bytes: both protocols have one limit here.
 const BODY_LIMIT: BodyLimit = BodyLimit { bytes_max: 64 << 20, setting: "the limit of 64 MiB" };
 
-/// Serves calls and posts.
+/// Service for calls and posts.
 pub(super) struct BothService<I> {
     grpc: GrpcService<I>,
     http: HttpService<I>,

@@ -1,4 +1,4 @@
-//! The network receivers as a whole: start, addresses, orderly end.
+//! The network receivers as a whole: start, addresses, orderly shutdown.
 
 mod both;
 
@@ -39,13 +39,13 @@ use crate::tls::{ListenerTlsSettings, Reread, ServerTls};
 /// Bytes in a mebibyte, in the width of HTTP/2 windows.
 const MIB: u32 = 1 << 20;
 
-/// A peer may send this many times its stream window ahead on the whole connection.
+/// Stream windows that a peer may send ahead on the whole connection.
 const CONNECTION_WINDOWS: u32 = 4;
 
-/// HTTP/1.1 reads so far ahead, and takes headers up to this size.
+/// Bytes that HTTP/1.1 reads ahead, and largest size of its headers.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// HTTP/2 allows windows up to this size.
+/// Largest window that HTTP/2 allows, bytes.
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
 /// The running receivers.
@@ -58,8 +58,8 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// Binds all protocols that are on and serves them on the current runtime. Nothing runs when
-    /// one of them cannot be bound.
+    /// Binds all protocols that are on and serves them on the current runtime. Nothing runs if one
+    /// of them cannot be bound.
     ///
     /// A request whose sender goes away is dropped where it waits, also within `accept`.
     pub async fn start<I: Intake>(
@@ -95,11 +95,11 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// Serves both protocols on one free port of the loopback address: what a request says it is
-    /// decides. For a sender that is told one address and chooses the protocol itself.
+    /// Serves both protocols on one free port of the loopback address, told apart by each request's
+    /// content type. For a sender that is told one address and chooses the protocol itself.
     ///
     /// # Errors
-    /// Where the system gives no port.
+    /// If the system gives no port.
     pub async fn start_on_one_port<I: Intake>(
         intake: I,
         memory: &Memory,
@@ -119,35 +119,36 @@ impl Receivers {
         Ok(receivers)
     }
 
-    /// Where OTLP/gRPC listens, if it does.
+    /// Returns the address of OTLP/gRPC, if it is on.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc_address
     }
 
-    /// Where OTLP/HTTP listens, if it does.
+    /// Returns the address of OTLP/HTTP, if it is on.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// What was read from files and may be read again: certificates and tokens.
+    /// Returns the sources that were read from files and may be read again: certificates and
+    /// tokens.
     pub fn files(&self) -> &[Arc<dyn Reread>] {
         &self.files
     }
 
-    /// Takes other settings of who may send; on an error all stays as it was.
+    /// Replaces the settings of authentication; on an error all stays as it was.
     ///
     /// # Errors
-    /// Which file of tokens cannot be used, and why.
+    /// The file of tokens that cannot be used, and the reason.
     pub fn replace_auth(&self, settings: Option<AuthSettings>) -> Result<(), String> {
         self.auth.replace(settings)
     }
 
-    /// From now on answers every request as shutting down; those under way go on.
+    /// Answers every request as shutting down from now on; those under way go on.
     pub fn refuse(&self) {
         self.shared.closing.refuse.cancel();
     }
 
-    /// Refuses, and waits until no request is under way; once there is no more time those that
+    /// Refuses, and waits until no request is under way; once there is no more time requests that
     /// their senders have not sent whole are answered as shutting down too. True when all have
     /// ended by themselves.
     pub async fn settle(&self, no_more_time: impl Future<Output = ()>) -> bool {
@@ -155,14 +156,14 @@ impl Receivers {
         self.shared.closing.settle(no_more_time).await
     }
 
-    /// Closes the ports; open connections end with the requests that they are in.
+    /// Closes the ports; open connections end once they have answered their requests.
     pub fn stop_accepting(&self) {
         self.shared.closing.stop.cancel();
         self.shared.tasks.close();
     }
 
-    /// Stops accepting, then waits for the running requests; closes what is still open at the
-    /// deadline. True when nothing had to be closed so.
+    /// Stops accepting, then waits for the running requests; closes connections that are still open
+    /// at the deadline. True if there were none.
     pub async fn drain(self, deadline: Duration) -> bool {
         self.stop_accepting();
         if tokio::time::timeout(deadline, self.shared.tasks.wait()).await.is_ok() {
@@ -179,7 +180,7 @@ impl Receivers {
     }
 }
 
-/// What all ports share, and what every request goes through.
+/// Builds the parts that all ports share, and the path that every request takes.
 fn parts<I: Intake>(
     otlp: &OtlpReceiverSettings,
     intake: I,
@@ -298,19 +299,20 @@ async fn http_port<I: Intake>(
     Ok((port, address))
 }
 
-/// TLS of a port, where its settings ask for it.
+/// Returns TLS of a port, if its settings ask for it.
 fn server_tls(
     settings: Option<&ListenerTlsSettings>,
     setting: &'static str,
 ) -> Result<Option<Arc<ServerTls>>, ReceiverStartError> {
     let Some(settings) = settings else { return Ok(None) };
-    // Both, as a sender at the wrong port is told so.
+    // Both, so that a sender at the wrong port is told so.
     let tls = ServerTls::new(settings.clone(), setting, &["h2", "http/1.1"]);
     let tls = tls.map_err(|error| ReceiverStartError::Tls { setting, error: Box::new(error) })?;
     Ok(Some(Arc::new(tls)))
 }
 
-/// Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port is told so.
+/// Configures HTTP. Both ports speak HTTP/1.1 and HTTP/2, so that a sender at the wrong port is
+/// told so.
 fn builder(settings: &GrpcSettings, read_header_timeout: Duration) -> Builder<TokioExecutor> {
     let KeepaliveSettings { server_parameters, .. } = &settings.keepalive;
     let stream_window = settings.initial_window_mib.saturating_mul(MIB).min(WINDOW_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! A trace of Jaeger's HTTP API and of its UI's "Trace JSON": spans with references to others and
+//! Jaeger: a trace of its HTTP API or of its UI's "Trace JSON", spans with references to others and
 //! to processes, times in microseconds.
 
 use serde_json::Value as Json;

@@ -1,8 +1,8 @@
-//! What other systems export, as OTLP: lists of requests, Tempo's and Jaeger's answers, spans of
-//! Phoenix, observations of Langfuse.
+//! Importers of other systems' exports to OTLP: lists of requests, Tempo's and Jaeger's answers,
+//! spans of Phoenix, observations of Langfuse.
 //!
-//! Facts, not instrumentation: attributes go on as they were received by that system, so the
-//! dialects see what they would have seen live. Ids that are no OpenTelemetry ids are hashed.
+//! Attributes go on as that system received them, so the dialects see the same as they would have
+//! seen live. Ids that are no OpenTelemetry ids are hashed.
 
 mod jaeger;
 mod langfuse;
@@ -16,11 +16,11 @@ use serde_json::Value as Json;
 use crate::otlp::{Signal, json};
 use span::ForeignSpan;
 
-/// What is said of a text that is nothing of all this.
+/// Error of a text in none of these forms.
 const UNKNOWN: &str = "not an OTLP/JSON request: it has neither `resourceSpans` nor `resourceLogs` \
      nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, Phoenix or Langfuse";
 
-/// What a file of scores is told, which has a line for each.
+/// Error of a file of scores, which has a line for each.
 const SCORES: &str = "a score, as `spanscore score --format jsonl` writes them, and no recording: \
      `--baseline` reads it";
 

@@ -1,4 +1,4 @@
-//! Spans of Phoenix: of `GET /v1/projects/{project}/spans`, and rows of a table of spans written as
+//! Phoenix: spans of `GET /v1/projects/{project}/spans`, and rows of a table of spans written as
 //! JSON, whose columns have dotted names.
 
 use serde_json::{Map, Value as Json};
@@ -44,7 +44,7 @@ pub(super) fn span(value: &Json) -> Option<ForeignSpan> {
 
 const KIND: &str = "openinference.span.kind";
 
-/// Those under `attributes`, or in columns that begin so.
+/// Reads the attributes under `attributes`, or in columns that begin so.
 fn attributes(row: &Map<String, Json>) -> ForeignAttributes {
     let mut out = ForeignAttributes::new();
     for (key, value) in row {
@@ -57,7 +57,7 @@ fn attributes(row: &Map<String, Json>) -> ForeignAttributes {
     out
 }
 
-/// Nested maps, and lists of maps, to dotted keys.
+/// Flattens nested maps, and lists of maps, to dotted keys.
 fn flatten(path: &str, value: &Json, depth: usize, out: &mut ForeignAttributes) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     match value {

@@ -1,4 +1,4 @@
-//! A span as other systems tell it, and how it becomes OTLP.
+//! A span of another system, and its conversion to OTLP.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use prost::Message;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-/// ForeignAttributes, in their order.
+/// Attributes, in their order.
 pub(super) type ForeignAttributes = Vec<(String, Json)>;
 
 /// A span; ids as they stand in the export.
@@ -24,20 +24,20 @@ pub(super) struct ForeignSpan {
     pub(super) name: String,
     /// Unix nanoseconds.
     pub(super) start_ns: u64,
-    /// Unix nanoseconds; 0 where it has not ended.
+    /// Unix nanoseconds; 0 if it has not ended.
     pub(super) end_ns: u64,
     /// 0 unset, 1 ok, 2 error.
     pub(super) status: i32,
     pub(super) status_message: String,
     pub(super) attributes: ForeignAttributes,
-    /// Name, time and attributes.
+    /// Name, time and attributes of each.
     pub(super) events: Vec<(String, u64, ForeignAttributes)>,
     pub(super) resource: ForeignAttributes,
     /// Name of the scope; may be empty.
     pub(super) scope: String,
 }
 
-/// One request with all spans, each with its own resource.
+/// Encodes one request with all spans, each with its own resource.
 pub(super) fn request(spans: Vec<ForeignSpan>) -> Bytes {
     let resource_spans = spans.into_iter().map(resource_spans).collect();
     ExportTraceServiceRequest { resource_spans }.encode_to_vec().into()
@@ -79,8 +79,8 @@ fn otlp(span: ForeignSpan) -> Span {
     }
 }
 
-/// An id of so many bytes: its hexadecimal digits (a shorter one is filled up from the left, as
-/// Jaeger leaves zeros out), else the hash of whatever it is.
+/// Converts an id to so many bytes: its hexadecimal digits (a shorter one is filled up from the
+/// left, as Jaeger leaves zeros out), else the hash of whatever it is.
 fn id(text: &str, len: usize) -> Vec<u8> {
     let digits: String = text.chars().filter(|char| *char != '-').collect();
     let is_hex = !digits.is_empty()
@@ -99,7 +99,7 @@ fn key_values(attributes: ForeignAttributes) -> Vec<KeyValue> {
     attributes.into_iter().map(entry).collect()
 }
 
-/// Maps stand as JSON text, which is how instrumentations write them.
+/// Converts a value; maps become JSON text, which is how instrumentations write them.
 fn any_value(value: Json) -> Option<AnyValue> {
     use any_value::Value;
     let value = match value {
@@ -119,12 +119,12 @@ fn any_value(value: Json) -> Option<AnyValue> {
     Some(AnyValue { value: Some(value) })
 }
 
-/// The text of a field; `None` where there is none.
+/// Returns the text of a field; `None` if there is none.
 pub(super) fn text(value: &Json, key: &str) -> Option<String> {
     value.get(key).and_then(Json::as_str).map(str::to_owned)
 }
 
-/// A time in the form of RFC 3339, as Unix nanoseconds; 0 where there is none.
+/// Reads a time in the form of RFC 3339, as Unix nanoseconds; 0 if there is none.
 pub(super) fn time(value: Option<&Json>) -> u64 {
     let text = value.and_then(Json::as_str).unwrap_or_default();
     let nanoseconds = text.parse::<Timestamp>().map(Timestamp::as_nanosecond).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Tempo's answers: OTLP under older names, in protobuf's own JSON, where ids stand in base64 and
-//! enums by name.
+//! Tempo: OTLP under older names, in protobuf's own JSON, where ids stand in base64 and enums by
+//! name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json};
 
-/// The trace of `GET /api/traces/{id}`.
+/// Converts the trace of `GET /api/traces/{id}`.
 pub(super) fn request(mut trace: Json) -> Json {
     let batches = trace.get_mut("batches").map(Json::take).unwrap_or_default();
     let mut request = Map::new();
@@ -13,7 +13,7 @@ pub(super) fn request(mut trace: Json) -> Json {
     Json::Object(request)
 }
 
-/// The same with OTLP's ids, enums and names. What is OTLP/JSON already stays as it is.
+/// Converts ids, enums and names to OTLP's. OTLP/JSON stays as it is.
 pub(super) fn plain(value: Json) -> Json {
     match value {
         Json::Array(items) => Json::Array(items.into_iter().map(plain).collect()),
@@ -56,7 +56,8 @@ fn number(name: &str, names: &[&str]) -> Json {
     }
 }
 
-/// Sixteen bytes are 24 characters of base64 and 32 digits, eight are 12 and 16.
+/// Converts an id from base64 to digits: sixteen bytes are 24 characters of base64 and 32 digits,
+/// eight are 12 and 16.
 fn hex(id: String) -> String {
     if !matches!(id.len(), 12 | 24) {
         return id;
