@@ -397,7 +397,7 @@ impl Inquiry for AskedQuestion {
 
     fn bytes(&self) -> usize {
         let words: usize = self.question.items.iter().map(|item| item.statement.len() + 96).sum();
-        // What is laid out for a room is at most about as large once more.
+        // The layout that is kept takes at most about as much again.
         self.question.record.bytes() * 2 + words + self.question.guidance.len()
     }
 }

@@ -105,7 +105,7 @@ impl UsedValues {
             Some(token) => token.as_ptr() as usize - folded.as_ptr() as usize,
             None => self.phrases.iter().find_map(|phrase| folded.find(phrase.as_str()))?,
         };
-        // Folding moves bytes a little: near is enough.
+        // Folding may shift offsets by a few bytes: near is enough.
         Some(at.min(text.len()))
     }
 

@@ -37,7 +37,7 @@ pub(super) fn sendable<'r>(
         error_type: "internal_error",
         error: format!("failed to build the detectors: {error}"),
     })?;
-    // Most records hold nothing of that kind: they are not copied.
+    // A first pass only looks: most records hold nothing to replace, and are not copied.
     for line in lines {
         redactor.set(effective(redact, line));
         look(&mut redactor, line);

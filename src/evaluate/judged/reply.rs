@@ -105,12 +105,12 @@ fn without_thinking(reply: &str) -> Result<String, UnreadableReply> {
     const CLOSE: &str = "</think>";
     let mut out = String::with_capacity(reply.len());
     let mut rest = reply;
-    // Some servers leave out the opening.
+    // Some servers leave out the opening tag.
     if let (None, Some(close)) = (rest.find(OPEN), rest.find(CLOSE)) {
         rest = &rest[close + CLOSE.len()..];
     }
     while let Some(open) = rest.find(OPEN) {
-        // Within the object it is a word of the judge.
+        // Inside the object the tag is text of the judge.
         if rest[..open].contains('{') {
             break;
         }

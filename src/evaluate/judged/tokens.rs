@@ -62,7 +62,7 @@ fn is_word(c: char) -> bool {
 fn is_edge(mut beyond: impl Iterator<Item = char>, ends_in_word: bool) -> bool {
     match beyond.next() {
         None => true,
-        // Without spaces between words there is no edge to be seen.
+        // Scripts without spaces show no edge between words: any place may be one.
         Some(c) if is_word(c) => !ends_in_word || is_unspaced(c),
         Some('-' | '.' | '@' | '/' | ':' | '+' | '\\' | '%' | '~' | ',' | '#') => {
             !beyond.next().is_some_and(|c| is_word(c) && !is_unspaced(c))

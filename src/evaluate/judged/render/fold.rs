@@ -122,7 +122,7 @@ pub(super) fn fold_middle(
         }
         if to < middle.len() {
             won += sizes.get(middle[to]).copied().unwrap_or(0);
-            // What stands between two stretches divides them.
+            // A line in between splits the stretch: its counts then take another line.
             spent += if middle[to] == middle[to - 1] + 1 { 0 } else { LINE_BYTES };
             to += 1;
         }

@@ -89,7 +89,7 @@ fn render_window(
         (LineKind::Result, Some(value)) => is_inside(line) || used.is_in(value),
         _ => true,
     };
-    // Looked for once: it is what takes the time.
+    // Computed once: the search for used values takes most of the time.
     let told: Vec<bool> = lines.iter().map(is_told).collect();
     let shape = |(line, told): (&RecordLine, &bool)| {
         let Some(value) = line.content.value() else { return LineShape::default() };
