@@ -125,7 +125,7 @@ fn length_bit(token: &str) -> u64 {
     1 << token.len().min(63)
 }
 
-/// Truncates a value to about so many bytes of JSON; also returns the bytes cut.
+/// Truncates a value to about `bytes_max` bytes of JSON; also returns the bytes cut.
 pub(super) fn shorten(
     value: &Value<'static>,
     bytes_max: usize,

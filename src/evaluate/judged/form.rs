@@ -26,7 +26,7 @@ const STATEMENT_TOKENS: u32 = 80;
 /// Tokens of an answer beside those of its statements.
 const AROUND_TOKENS: u32 = 100;
 
-/// Estimates the tokens that an answer to so many statements takes at most; 0 where its length does
+/// Estimates the tokens that an answer to `statements` takes at most; 0 where its length does
 /// not depend on them.
 pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     let count = u32::try_from(statements).unwrap_or(u32::MAX);
@@ -36,7 +36,7 @@ pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     }
 }
 
-/// Returns how many statements can be answered in so many tokens, at least one.
+/// Returns the number of statements that can be answered in `tokens`, at least one.
 pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
     match form {
         ReplyForm::Items => {
@@ -56,7 +56,7 @@ pub(super) struct FormWords {
     pub(super) schema: Option<&'static str>,
 }
 
-/// Returns the prompt parts for a form and so many statements.
+/// Returns the prompt parts for a form and that many statements.
 pub(super) fn words(form: ReplyForm, statements: usize) -> FormWords {
     match form {
         ReplyForm::Items => FormWords {

@@ -59,7 +59,7 @@ pub(in crate::evaluate) struct QuestionItem {
     pub(in crate::evaluate) weight: f64,
     /// True if a no makes the verdict fail, whatever the score.
     pub(in crate::evaluate) veto: bool,
-    /// True if a no counts as kept.
+    /// True if the good answer is no.
     pub(in crate::evaluate) inverted: bool,
     /// Call that it is about.
     pub(in crate::evaluate) call: Option<ItemCall>,

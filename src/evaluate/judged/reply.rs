@@ -24,7 +24,7 @@ const CITES_MAX: usize = 64;
 /// Longest reply that is read, bytes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Parses a reply to so many statements; cites are not checked yet.
+/// Parses a reply to that many statements; cites are not checked yet.
 pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, UnreadableReply> {
     let value = object(reply)?;
     let items = value.get("items").and_then(Value::as_list);

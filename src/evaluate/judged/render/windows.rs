@@ -35,7 +35,7 @@ pub(in crate::evaluate::judged) struct RecordWindow {
     pub(in crate::evaluate::judged) items: Range<usize>,
 }
 
-/// Splits so many statements into so many parts, as evenly as possible.
+/// Splits `statements` into `count` parts, as evenly as possible.
 pub(in crate::evaluate::judged) fn parts(
     statements: usize,
     count: usize,
@@ -137,7 +137,7 @@ mod tests {
     use crate::model::{Content, ToolCall, Trajectory};
     use crate::value::json;
 
-    /// Builds a run of so many calls, each of which uses a value of the result before.
+    /// Builds a run of `calls` calls, each of which uses a value of the result before.
     fn run(calls: usize) -> RunRecord {
         let call = |n: usize| {
             let filler = "lorem ipsum ".repeat(20);

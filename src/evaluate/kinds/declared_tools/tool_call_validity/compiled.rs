@@ -43,7 +43,7 @@ pub(super) struct CompileWork {
 }
 
 impl CompileWork {
-    /// Measures a schema whose text has so many bytes.
+    /// Measures a schema whose text has `bytes` bytes.
     pub(super) fn of(schema: &Json, bytes: usize) -> Self {
         let mut work = Self { bytes, ..Self::default() };
         let mut waiting = vec![schema];

@@ -17,7 +17,7 @@ const GENERAL: [&str; 8] = [
     "Assigned Secret",
 ];
 
-/// Merges findings, and keeps at most so many of each kind, in the order of their places.
+/// Merges findings, and keeps at most `each_max` of each kind, in the order of their places.
 pub(super) fn merged(mut findings: Vec<Finding>, each_max: usize) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.range.start);
     let mut apart: Vec<Finding> = Vec::new();
