@@ -37,7 +37,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// Estimates the schemas applied to a value with `node_count` values within, nested `depth` deep.
+    /// Estimates the schemas applied to a value of `node_count` values, nested `depth` deep.
     pub(super) fn of(self, node_count: usize, depth: usize) -> f64 {
         let levels = i32::try_from(depth).unwrap_or(i32::MAX);
         node_count as f64 * self.schemas.max(1.0) * self.inner.max(1.0).powi(levels)
