@@ -1,5 +1,5 @@
-//! What waits for somebody who is asked: a judge, or an evaluator outside of this process. The
-//! evaluations lack nothing but their outcome.
+//! Requests waiting for a judge or an external evaluator, with the evaluations that their answers
+//! will fill in: those are complete but for the outcome.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::model::{
 };
 use crate::value::Value;
 
-/// What is to be asked about one target.
+/// Request about one target, by the kind of evaluator that answers it.
 #[derive(Debug)]
 pub enum AskedTarget {
-    /// Of a judge.
+    /// To a judge.
     Judge(AskedInquiry),
-    /// Of an evaluator outside of this process.
+    /// To an evaluator outside of this process.
     External(AskedExternal),
 }
 
 impl AskedTarget {
-    /// What is for judges, and what is for evaluators outside of this process.
+    /// Splits requests into those to judges and those to evaluators outside of this process.
     pub fn by_lane(asked: Vec<Self>) -> (Vec<AskedInquiry>, Vec<AskedExternal>) {
         let mut judged = Vec::new();
         let mut external = Vec::new();
@@ -37,7 +37,7 @@ impl AskedTarget {
         (judged, external)
     }
 
-    /// The evaluation of the target itself; its outcome is still open.
+    /// Returns the evaluation of the target itself, whose outcome is still open.
     pub fn evaluation(&mut self) -> &mut Evaluation {
         match self {
             Self::Judge(asked) => &mut asked.evaluation,
@@ -45,7 +45,7 @@ impl AskedTarget {
         }
     }
 
-    /// The name of the evaluator that asks.
+    /// Returns the name of the evaluator that asks.
     pub fn evaluator(&self) -> &str {
         match self {
             Self::Judge(asked) => &asked.evaluation.evaluator.name,
@@ -53,7 +53,7 @@ impl AskedTarget {
         }
     }
 
-    /// Bytes that it holds while it waits.
+    /// Returns the bytes held while the request waits.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Judge(asked) => asked.bytes(),
@@ -61,7 +61,8 @@ impl AskedTarget {
         }
     }
 
-    /// The evaluation that says that nobody could be asked: there is no lane.
+    /// Returns the evaluation as it stands where there is no lane to send on: failed, nobody was
+    /// asked.
     pub fn unasked(self) -> Evaluation {
         match self {
             Self::Judge(asked) => asked.unasked(),
@@ -70,46 +71,47 @@ impl AskedTarget {
     }
 }
 
-/// An inquiry on its way to a judge.
+/// Request to a judge.
 pub struct AskedInquiry {
-    /// What is asked.
+    /// Source of prompts, and reader of replies.
     pub inquiry: Arc<dyn Inquiry>,
-    /// Which judge, and how.
+    /// Judge, samples and limits.
     pub plan: JudgePlan,
-    /// The evaluation of the target itself; its outcome is still open.
+    /// Evaluation of the target itself; its outcome is still open.
     pub evaluation: Evaluation,
-    /// The evaluations of its calls, in the order of the trajectory; theirs are open, too.
+    /// Evaluations of its calls, in the order of the trajectory; open as well.
     pub calls: Vec<Evaluation>,
-    /// The same for every revision of one target and evaluator.
+    /// Key of target and evaluator, equal for all revisions.
     pub subject: [u8; 16],
 }
 
 impl AskedInquiry {
-    /// Bytes that it holds while it waits.
+    /// Returns the bytes held while the request waits.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();
         size_of::<Self>() + skeletons + self.inquiry.bytes()
     }
 
-    /// The evaluations that an answer comes to.
+    /// Fills in the answer: returns the evaluations of the target and of its judged calls.
     pub fn conclude(self, conclusion: Conclusion, used: Option<JudgeUse>) -> Vec<Evaluation> {
         let used = used.map(Arc::new);
         let Self { evaluation, calls, .. } = self;
         concluded(evaluation, calls, conclusion, used.as_ref())
     }
 
-    /// The evaluation that says why there is no answer.
+    /// Returns the target's evaluation with the reason why there is no answer.
     pub fn give_up(self, outcome: Outcome, used: Option<JudgeUse>) -> Vec<Evaluation> {
         vec![Evaluation { outcome, judge: used.map(Arc::new), ..self.evaluation }]
     }
 
-    /// The evaluation that says that nobody could be asked: there is no lane.
+    /// Returns the evaluation as it stands where there is no lane to send on: failed, nobody was
+    /// asked.
     pub fn unasked(self) -> Evaluation {
         self.evaluation
     }
 
-    /// Takes the place of an older inquiry about the same target whose answer nobody has seen: it
-    /// revises what that one would have revised.
+    /// Replaces an older request about the same target whose answer was never emitted: takes over
+    /// its revision number and the evaluation that it would have revised.
     pub fn take_place_of(&mut self, older: (u32, Option<EvaluationId>, &[SpanId])) {
         take_place((&mut self.evaluation, &mut self.calls), older);
     }
@@ -122,27 +124,27 @@ impl fmt::Debug for AskedInquiry {
     }
 }
 
-/// An inquiry on its way to an evaluator outside of this process.
+/// Request to an evaluator outside of this process.
 #[derive(Debug)]
 pub struct AskedExternal {
-    /// What is sent, and to whom.
+    /// Message, and the plan that says how to reach the evaluator.
     pub inquiry: ExternalInquiry,
-    /// The evaluation of the target itself; its outcome is still open.
+    /// Evaluation of the target itself; its outcome is still open.
     pub evaluation: Evaluation,
-    /// The evaluations of its calls, in the order of the trajectory; theirs are open, too.
+    /// Evaluations of its calls, in the order of the trajectory; open as well.
     pub calls: Vec<Evaluation>,
-    /// The same for every revision of one target and evaluator.
+    /// Key of target and evaluator, equal for all revisions.
     pub subject: [u8; 16],
 }
 
 impl AskedExternal {
-    /// Bytes that it holds while it waits.
+    /// Returns the bytes held while the request waits.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();
         size_of::<Self>() + skeletons + self.inquiry.bytes()
     }
 
-    /// Makes the version of the evaluator a part of what the evaluations are known by.
+    /// Adds the version that the evaluator reports to the identities of all evaluations.
     pub fn know_version(&mut self, version: &str) {
         if version.is_empty() {
             return;
@@ -159,7 +161,7 @@ impl AskedExternal {
         }
     }
 
-    /// The id that the evaluation of the target will have with that version.
+    /// Returns the id that the evaluation of the target has under that version.
     pub fn versioned_id(&self, version: &str) -> EvaluationId {
         if version.is_empty() {
             self.evaluation.id
@@ -168,8 +170,8 @@ impl AskedExternal {
         }
     }
 
-    /// The evaluations that answers come to: that of the target, then those of its calls. Where
-    /// only calls were judged, the target gets their mean.
+    /// Fills in the answers: returns the evaluation of the target, then those of its judged calls.
+    /// A target without an answer of its own gets the mean of its calls.
     pub fn conclude(self, verdicts: Vec<ExternalVerdict>) -> Vec<Evaluation> {
         let Self { evaluation, calls, .. } = self;
         let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
@@ -194,19 +196,19 @@ impl AskedExternal {
         all
     }
 
-    /// The evaluation that says why there is no answer.
+    /// Returns the target's evaluation with the reason why there is no answer.
     pub fn give_up(self, outcome: Outcome) -> Vec<Evaluation> {
         vec![Evaluation { outcome, ..self.evaluation }]
     }
 
-    /// Takes the place of an older inquiry about the same target whose answer nobody has seen.
+    /// Replaces an older request about the same target whose answer was never emitted.
     pub fn take_place_of(&mut self, older: &Self) {
         let spans: Vec<SpanId> = older.calls.iter().map(|call| call.span_id).collect();
         let Evaluation { revision, revises, .. } = older.evaluation;
         take_place((&mut self.evaluation, &mut self.calls), (revision, revises, &spans));
     }
 
-    /// Says of what is sent how the trace was taken as complete, and how often it was before.
+    /// Writes the completion reason and the revision into the trajectories to be sent.
     pub(super) fn complete(mut self) -> Self {
         let Evaluation { target, revision, .. } = &self.evaluation;
         if let ExternalBody::Task(task) = &mut self.inquiry.body {
@@ -219,13 +221,14 @@ impl AskedExternal {
     }
 }
 
-/// An evaluator with the version that it gives itself.
+/// Returns the evaluator's info with the version that the evaluator reports.
 fn versioned(info: &EvaluatorInfo, version: &str) -> EvaluatorInfo {
     let EvaluationId(digest) = with_version(EvaluationId(info.digest), version);
     EvaluatorInfo { digest, own_version: Some(shown(version).into()), ..info.clone() }
 }
 
-/// Where evaluations are only counted they have no ids.
+/// Hashes a version into an id. The default id stays as it is: it stands where evaluations are only
+/// counted, and those have no ids.
 fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     if id == EvaluationId::default() {
         return id;
@@ -239,7 +242,7 @@ fn with_version(id: EvaluationId, version: &str) -> EvaluationId {
     EvaluationId(half)
 }
 
-/// The answer of a target of which only calls were judged.
+/// Averages the scores of calls for a target that has no answer of its own; failed without any.
 fn mean(calls: &[Evaluation]) -> Outcome {
     let scores: Vec<f64> = calls
         .iter()
@@ -271,7 +274,7 @@ fn take_place(
     }
 }
 
-/// Fills open evaluations with what was concluded.
+/// Fills open evaluations from a conclusion: the target's first, then those of judged calls.
 pub(super) fn concluded(
     mut evaluation: Evaluation,
     calls: Vec<Evaluation>,

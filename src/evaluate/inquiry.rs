@@ -1,4 +1,4 @@
-//! What a judged evaluator asks, and what it makes of the answers.
+//! Inquiries: questions of judged evaluators, and the conclusions drawn from the answers.
 //!
 //! The seam between `evaluate`, which does no I/O, and the lane that asks judges: an evaluator
 //! turns a trajectory into an [`Inquiry`], which owns all it needs and can wait; the lane has it
@@ -12,118 +12,117 @@ use super::external::ExternalInquiry;
 pub use super::external::RedactionGaps;
 use crate::model::{Outcome, SpanId};
 
-/// Version of the words around record and statements: part of what an evaluation is known by.
+/// Version of the words around record and statements; hashed into the identity of evaluations.
 pub const PROMPT_VERSION: u32 = 1;
 
-/// Which judge an evaluator asks, and how: what its settings tell the lane.
+/// Plan for asking: the judge, the number of samples and the limits, from an evaluator's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgePlan {
-    /// The judge, as the config names it.
+    /// Name of the judge in the config.
     pub judge: String,
-    /// The judge that has the last word where the first is unsure.
+    /// Judge that decides where the first is unsure.
     pub escalate_to: Option<String>,
-    /// Samples that are always taken, at least 1.
+    /// Samples that are always drawn, at least 1.
     pub samples_min: u32,
-    /// Samples at most; those beyond the least only while the answer is unsure.
+    /// Samples at most; those beyond the minimum only while the answer is unsure.
     pub samples_max: u32,
-    /// Whether to ask again, without what may be one, where an injection is suspected.
+    /// True if a suspected injection has the judge asked again with the suspect text withheld.
     pub rechecks_injections: bool,
-    /// Tokens of the record at most.
+    /// Record tokens at most.
     pub evidence_tokens: u32,
 }
 
-/// What an evaluator makes of a target that only a judge can tell about.
+/// Result of turning a target into an inquiry.
 pub enum Inquired {
-    /// No judge is needed: what code alone knows, or why nobody can tell.
+    /// No judge is needed: code alone decided, or nobody can tell.
     Known(Conclusion),
-    /// This is to be asked.
+    /// A judge is to be asked.
     Asked(Arc<dyn Inquiry>),
-    /// This is to be sent to an evaluator outside of this process.
+    /// An evaluator outside of this process is to be asked.
     External(ExternalInquiry),
 }
 
-/// What is to be asked about one target. Owned, so that it can wait on the lane, and shared with
-/// the thread that renders it.
+/// Inquiry about one target: renders the prompt, reads replies and concludes. Owned, so that it can
+/// wait on the lane, and shared with the thread that renders it.
 pub trait Inquiry: Send + Sync + fmt::Debug {
-    /// Renders the request within some room.
+    /// Renders the request within the given limits.
     ///
     /// # Errors
-    /// The outcome, where no request that makes sense fits in it.
+    /// The outcome, where no request that makes sense fits in them.
     fn prompt(&self, room: &PromptRoom) -> Result<JudgePrompt, Outcome>;
 
-    /// Reads a judge's reply to [`prompt`](Self::prompt) rendered for the same room.
+    /// Reads a judge's reply to [`prompt`](Self::prompt) rendered for the same limits.
     ///
     /// # Errors
     /// Why it is no answer: the lane asks once to repair it, then gives up as `failed`.
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply>;
 
-    /// What some votes come to, the first of them being the first sample. Never empty.
+    /// Concludes from votes, of which the first is the first sample. `votes` is never empty.
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion;
 
-    /// Bytes that it holds while it waits.
+    /// Returns the bytes held while it waits.
     fn bytes(&self) -> usize;
 }
 
-/// How much of a trajectory a request may show.
+/// Limits of one request: tokens, withheld lines, and the window to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptRoom {
-    /// Tokens of the record at most.
+    /// Record tokens at most.
     pub evidence_tokens: u32,
-    /// Bytes that make one token: 3.5 until the judge's own counts correct it.
+    /// Bytes per token: 3.5 until the judge's usage figures correct it.
     pub bytes_per_token: f64,
-    /// Tokens that an answer may be expected to take; what would take more is asked in several
-    /// requests.
+    /// Tokens at most that an answer may be expected to take; statements that would take more are
+    /// split over several requests.
     pub answer_tokens: u32,
-    /// Whether strings in which an injection was found are withheld.
+    /// True if strings in which an injection was found are withheld.
     pub withholds_injections: bool,
-    /// Lines that are withheld, by their place in time: what a judge rested on that suspected an
-    /// injection.
+    /// Places in time of lines to withhold: those that a judge which suspected an injection cited.
     pub withheld: Vec<u64>,
-    /// Which of [`JudgePrompt::windows`] is shown, from 0.
+    /// Number of the window to show, from 0, below [`JudgePrompt::windows`].
     pub window: usize,
-    /// What the mark of the record is made with: random bytes, the same for the whole life of the
-    /// process.
+    /// Key of the mark of the record: random bytes, the same for the whole life of the process.
     pub mark_key: MarkKey,
 }
 
-/// A secret of the process that nothing but the marks of records is made with.
+/// Secret key of the process from which the marks of records, and nothing else, are derived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MarkKey(pub [u8; 32]);
 
-/// Never the bytes.
+/// Never shows the bytes.
 impl fmt::Debug for MarkKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MarkKey(..)")
     }
 }
 
-/// One request to a judge, whatever its wire shape.
+/// Request to a judge, independent of its API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgePrompt {
-    /// The instructions: nothing untrusted stands in it.
+    /// System prompt: holds nothing untrusted.
     pub system: String,
     /// Record, guidance and statements.
     pub user: String,
     /// JSON Schema of the reply, as compact JSON; `None` where the reply is plain text (`compat`).
     pub schema: Option<&'static str>,
-    /// Statements that are asked.
+    /// Number of statements.
     pub statements: usize,
-    /// Tokens that the answer is expected to take at most; 0 where it is short.
+    /// Tokens that the answer is expected to take at most; 0 for short answers.
     pub answer_tokens: u32,
-    /// Hash of all that decides the answer: prompt version, record without its mark, statements.
+    /// Hash of everything that decides the answer: prompt version, record without its mark,
+    /// statements.
     pub digest: [u8; 16],
-    /// Bytes of the record that were left out.
+    /// Bytes cut from the record.
     pub cut_bytes: u64,
-    /// An injection was found in the record by our own detectors.
+    /// True if our own detectors found an injection in the record.
     pub injection_found: bool,
-    /// What redaction could not do as it should; nothing where the record was laid out before.
+    /// Failures of redaction, reported once: empty where the record was laid out before.
     pub gaps: RedactionGaps,
-    /// In how many requests all is asked, one after the other: more than one where the run, or the
-    /// answer, is too long for one. Their answers, put together, are one vote.
+    /// Number of requests that ask all statements, one after the other: more than one where the
+    /// run, or the answer, is too long for one. Their answers together are one vote.
     pub windows: usize,
 }
 
-/// How a statement was answered.
+/// Answer to a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum JudgeAnswer {
     /// The record shows it.
@@ -137,7 +136,7 @@ pub enum JudgeAnswer {
 }
 
 impl JudgeAnswer {
-    /// The word for it in replies and details.
+    /// Returns the word for it in replies and details.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -147,61 +146,61 @@ impl JudgeAnswer {
         }
     }
 
-    /// The answer that a word stands for.
+    /// Parses the word of a reply.
     pub fn from_word(word: &str) -> Option<Self> {
         let all = [Self::Yes, Self::No, Self::Unclear, Self::NotApplicable];
         all.into_iter().find(|answer| answer.as_str() == word)
     }
 }
 
-/// What a judge said to all statements of one request, in their order.
+/// Answers of a judge to all statements of one request, in their order.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct JudgeAnswers {
-    /// One for each statement.
+    /// One answer per statement.
     pub items: Vec<AnsweredItem>,
-    /// The judge found an attempt to influence it.
+    /// True if the judge found an attempt to influence it.
     pub injection_suspected: bool,
-    /// A score that the reply gives itself, where the kind asks for one (`score_range`, `compat`).
+    /// Score that the reply itself gives, where the kind asks for one (`score_range`, `compat`).
     pub score: Option<f64>,
 }
 
-/// What a judge said to one statement.
+/// Answer of a judge to one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnsweredItem {
-    /// The answer, after code has verified its cites.
+    /// Answer, after code has verified its cites.
     pub answer: JudgeAnswer,
-    /// The places of the record that it rests on.
+    /// Cited places of the record.
     pub cites: Vec<u64>,
-    /// The judge's own words.
+    /// Reason in the judge's words.
     pub reason: String,
-    /// Code has overturned what the judge said, and how.
+    /// Reason why code overturned the judge's answer, if it did.
     pub overturned: Option<&'static str>,
 }
 
-/// Why a reply is no answer, in words for the judge and for a person.
+/// Error of a reply that is no answer, worded for the judge and for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnreadableReply(pub String);
 
-/// What the answers come to.
+/// Conclusion from the answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The evaluation of the target itself.
+    /// Outcome of the target itself.
     pub outcome: Outcome,
-    /// Evaluations of single calls, for kinds that judge each: the call's place in the trajectory's
+    /// Outcomes of single calls, for kinds that judge each: the call's place in the trajectory's
     /// list, its span, and its outcome.
     pub calls: Vec<(usize, SpanId, Outcome)>,
     /// Mean share of the votes that agree with the majority, 0 to 1; 1 for one vote.
     pub agreement: f64,
-    /// Another vote could change it: something is unclear, was overturned, or the score is within
-    /// 0.1 of the threshold.
+    /// True if another vote could change it: something is unclear, was overturned, or the score is
+    /// within 0.1 of the threshold.
     pub is_unsure: bool,
-    /// An injection was found, by code or by the judge.
+    /// True if an injection was found, by code or by the judge.
     pub injection_suspected: bool,
 }
 
 impl Conclusion {
-    /// An outcome that nobody needs to be asked for.
+    /// Returns the conclusion for an outcome that needs no judge.
     pub fn of(outcome: Outcome) -> Self {
         Self {
             outcome,

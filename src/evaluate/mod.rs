@@ -1,4 +1,4 @@
-//! Trajectories to evaluations.
+//! Evaluation: trajectories in, scores and reasons for none out.
 //!
 //! An evaluator is built once from its settings and criteria, then judges trajectories. Evaluators
 //! do no I/O and read no clock. A newcomer adds one by writing

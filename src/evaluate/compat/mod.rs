@@ -1,11 +1,11 @@
-//! The system whose numbers a kind is to give, where ours differ by default.
+//! Compatibility modes: the arithmetic of other systems, where ours differs by default.
 
 pub mod uipath;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Whose behaviour to keep to the last digit.
+/// System whose results are reproduced to the last digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DokimosCompat {

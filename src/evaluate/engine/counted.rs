@@ -1,6 +1,6 @@
-//! CEL with a count of its steps: an expression is compiled, then changed so that each round of a
-//! macro (`exists`, `all`, `map`, `filter`) and each search for a pattern takes steps, and fails
-//! where there are none left.
+//! Metered CEL: an expression is compiled, then rewritten so that each round of a macro (`exists`,
+//! `all`, `map`, `filter`) and each pattern search takes steps from a budget, and fails once the
+//! budget is spent.
 //!
 //! A round takes its steps by asking for a variable that no expression can name, `@` and a number.
 //! A pattern must be written in the expression; it is compiled once, with the expression.
@@ -13,62 +13,63 @@ use cel::common::types::CelBool;
 use cel::{Context, ExecutionError, Value};
 use regex::Regex;
 
-/// Steps of one part of an expression.
+/// Steps to evaluate one node of an expression.
 const STEPS_PER_PART: usize = 64;
-/// Steps to search for a pattern, and to search one byte.
+/// Steps of one pattern search, beside those for each byte.
 const STEPS_PER_SEARCH: usize = 128;
 const STEPS_PER_BYTE: usize = 2;
-/// Bytes that the automaton of one pattern may take.
+/// Size limit of one compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// What an expression may still cost.
+/// Step budget of one evaluation, shared with the functions that the interpreter calls.
 #[derive(Clone, Debug)]
 pub(super) struct StepsLeft(Arc<AtomicUsize>);
 
 impl StepsLeft {
     pub(super) fn new(steps: usize) -> Self {
-        // One more than there are: 0 stands for having asked for more.
+        // Stored plus one: 0 stands for having asked for more than there was.
         Self(Arc::new(AtomicUsize::new(steps.saturating_add(1))))
     }
 
-    /// Takes so many steps; `false` where they are not left, and ever after.
+    /// Takes steps; returns false, from then on always, if fewer are left.
     pub(super) fn take(&self, steps: usize) -> bool {
-        // Only the thread that evaluates takes steps; the crate asks for what threads may share.
+        // A load and a store suffice, as only the evaluating thread takes steps. It is an atomic
+        // because the CEL crate requires functions that threads may share.
         let left = self.0.load(Ordering::Relaxed);
         let left = left.checked_sub(steps).filter(|left| *left > 0).unwrap_or(0);
         self.0.store(left, Ordering::Relaxed);
         left > 0
     }
 
-    /// Whether more was asked for than there was.
+    /// Returns true if more steps were asked for than there were.
     pub(super) fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// The steps that are left.
+    /// Returns the steps that are left.
     pub(super) fn left(&self) -> usize {
         self.0.load(Ordering::Relaxed).saturating_sub(1)
     }
 }
 
-/// An expression whose rounds and searches take steps.
+/// Metered expression: its rounds and searches take steps.
 pub(super) struct Counted {
     expression: IdedExpr,
     patterns: Vec<Arc<Regex>>,
-    /// Steps of all its parts once.
+    /// Nodes of the expression: the steps of evaluating each once.
     steps: usize,
 }
 
-/// Why an expression cannot be counted.
+/// Reason why an expression cannot be metered.
 pub(super) enum Uncountable {
-    /// A pattern is not a text in the expression.
+    /// A pattern is not a literal in the expression.
     PatternOfData,
-    /// A pattern is none.
+    /// A pattern is not a valid regular expression.
     Pattern(String),
 }
 
 impl Counted {
-    /// Takes a compiled expression.
+    /// Rewrites a compiled expression.
     pub(super) fn new(expression: &IdedExpr) -> Result<Self, Uncountable> {
         let mut counted =
             Self { expression: expression.clone(), patterns: Vec::new(), steps: parts(expression) };
@@ -76,7 +77,7 @@ impl Counted {
         Ok(counted)
     }
 
-    /// Evaluates it. `left` must be what the context's resolver takes steps from.
+    /// Evaluates it. `left` must be the budget that the context's resolver takes steps from.
     pub(super) fn execute(
         &self,
         context: &mut Context<'_, '_>,
@@ -100,7 +101,7 @@ impl Counted {
     }
 }
 
-/// The steps that a variable stands for, if it is none of an expression's own.
+/// Parses the steps out of a variable that [`take_first`] wrote; `None` for any other variable.
 pub(super) fn steps_of(variable: &str) -> Option<usize> {
     variable.strip_prefix('@')?.parse().ok()
 }
@@ -113,7 +114,7 @@ fn search_name(number: usize) -> String {
     format!("@search{number}")
 }
 
-/// How many parts an expression has.
+/// Counts the nodes of an expression.
 fn parts(expression: &IdedExpr) -> usize {
     let mut count = 0;
     let mut waiting = vec![expression];
@@ -158,7 +159,8 @@ fn change(expression: &mut IdedExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(
             ];
             inner.into_iter().try_for_each(|part| change(part, patterns))?;
             let is_literal = matches!(it.loop_cond.expr, Expr::Literal(_));
-            // The interpreter knows `map` and `filter` by their form, which stays.
+            // The interpreter recognises `map` and `filter` by the form of their step, so that must
+            // stay: steps are taken within it.
             match &mut it.loop_step.expr {
                 Expr::Call(step) if is_literal && step.func_name == operators::CONDITIONAL => {
                     if let Some(guard) = step.args.first_mut() {
@@ -186,7 +188,8 @@ fn no() -> LiteralValue {
     LiteralValue::Boolean(CelBool::from(false))
 }
 
-/// Lets a part take steps before it is evaluated.
+/// Wraps a node so that steps are taken before it is evaluated, and `otherwise` stands where none
+/// are left.
 fn take_first(part: &mut IdedExpr, steps: usize, otherwise: LiteralValue) {
     let inner = std::mem::take(part);
     let new = |expr| IdedExpr { id: inner.id, expr };
@@ -197,7 +200,7 @@ fn take_first(part: &mut IdedExpr, steps: usize, otherwise: LiteralValue) {
     *part = new(Expr::Call(call));
 }
 
-/// Puts a search for a compiled pattern in the place of one that compiles it each time.
+/// Replaces a call of `matches` by a search with a pattern that is compiled here, once.
 fn search_once(call: &mut CallExpr, patterns: &mut Vec<Arc<Regex>>) -> Result<(), Uncountable> {
     let Some(pattern) = call.args.pop() else { return Ok(()) };
     let Expr::Literal(LiteralValue::String(pattern)) = &pattern.expr else {
@@ -226,7 +229,7 @@ mod tests {
         (environment, counted.ok().expect(text))
     }
 
-    /// What an expression gives for so many tools, and the steps that it took.
+    /// Evaluates an expression over that many tools; returns its value and the steps taken.
     fn evaluate(text: &str, tools: usize, steps: usize) -> (Option<Value>, usize) {
         let call = |at| ToolCall { name: format!("t{at}").into(), ..ToolCall::default() };
         let trajectory =

@@ -1,4 +1,4 @@
-//! Identities: which evaluator judged by which criteria, and what it judged, on which spans.
+//! Identities: digests of evaluator, criteria, target and spans.
 //!
 //! The same evidence judged by the same evaluator has the same id, whatever order it came in and
 //! whatever else is configured. So a replay of the same spans gives the same ids and is recognised
@@ -11,8 +11,8 @@ use crate::model::{
 };
 use crate::value::Value;
 
-/// The digest of an evaluator: of its full name, level and settings, whatever their order. The
-/// threshold does not belong to it, nor does the choice of traces: they change no score.
+/// Returns the digest of an evaluator: of its full name, level and settings, in whatever order. The
+/// threshold is not part of it, nor is the selection of traces: they change no score.
 pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(name);
@@ -23,7 +23,7 @@ pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] 
     first_half(hash)
 }
 
-/// The digest of an evaluator together with criteria that are not among its settings.
+/// Returns the digest of an evaluator together with criteria that are not among its settings.
 pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(evaluator);
@@ -37,32 +37,32 @@ fn first_half(hash: Sha256) -> [u8; 16] {
     half
 }
 
-/// What is judged, as far as an id tells it apart.
+/// Judged target, as far as it enters an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum JudgedTarget<'a> {
-    /// The trace, attached to this span.
+    /// Trace, attached to this span.
     Trace(SpanId),
     /// One call.
     Call {
-        /// The span the call stands on.
+        /// Span of the call.
         span_id: SpanId,
-        /// The id that the model gave the call, empty without one: calls that are known from a
-        /// model's message only share the model's span.
+        /// Id that the model gave the call, empty without one: calls that are known from a model's
+        /// message only share the model's span.
         id: &'a str,
         /// Its place among the calls of that span with that id: see [`ordinals`].
         ordinal: u32,
     },
-    /// The session, attached to this span.
+    /// Session, attached to this span.
     Session(&'a SessionKey, SpanId),
 }
 
 impl<'a> JudgedTarget<'a> {
-    /// One call with its [`ordinals`] entry.
+    /// Builds the target of one call from its [`ordinals`] entry.
     pub(super) fn call(call: &'a ToolCall<'_>, ordinal: u32) -> Self {
         Self::Call { span_id: call.span_id, id: call_id(call), ordinal }
     }
 
-    /// The span that its evaluations are attached to.
+    /// Returns the span that its evaluations are attached to.
     pub(super) fn span_id(&self) -> SpanId {
         match self {
             Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(_, span_id) => {
@@ -76,9 +76,9 @@ fn call_id<'a>(call: &'a ToolCall<'_>) -> &'a str {
     call.id.as_deref().unwrap_or_default()
 }
 
-/// For each call its place among the calls of the same span with the same id, or with none: 0 for
-/// nearly all. Calls are told apart by their names first, which do not depend on the order of
-/// arrival, then by their order in the trajectory.
+/// Numbers each call among those of the same span with the same id, or with none: 0 for nearly all.
+/// Calls are sorted by name first, which does not depend on the order of arrival, then by their
+/// order in the trajectory.
 pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
     let shared = |at: u32| {
         let call = &calls[at as usize];
@@ -95,8 +95,8 @@ pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
     ordinals
 }
 
-/// The id of an evaluation on spans with that digest. An early verdict is another evaluation than
-/// the final one, even where no span came between them.
+/// Returns the id of an evaluation on spans with that digest. An early verdict is another
+/// evaluation than the final one, even where no span came between them.
 pub(super) fn of_evaluation(
     info: &EvaluatorInfo,
     target: &Target,
@@ -118,7 +118,7 @@ pub(super) fn of_evaluation(
         }
     }
     hash.update(digest);
-    // The first of several calls keeps the id that it would have alone.
+    // The first of several calls is hashed as if it were alone: its id stays when others join it.
     if let JudgedTarget::Call { ordinal: ordinal @ 1.., .. } = judged {
         hash.update("call");
         hash.update(ordinal.to_be_bytes());
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(EvaluationId(criteria).to_string(), "e16bdbe63f56f06dc7680d0aaa2504b2");
     }
 
-    /// A change of these makes every backend count a replay twice.
+    /// Pins the ids: if they change, every backend counts a replay twice.
     #[test]
     fn ids_stay_what_they_are() {
         let span_id = SpanId([3; 8]);

@@ -1,5 +1,5 @@
-//! The engine: which evaluators see a trajectory, what they judge it against, and the identity of
-//! their answers.
+//! Engine: selects the evaluators of a trajectory, supplies their criteria, runs them, and gives
+//! their answers an identity.
 
 mod counted;
 pub mod expect;

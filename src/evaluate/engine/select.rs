@@ -1,5 +1,5 @@
-//! Which trajectories an evaluator sees: `when`, a CEL expression, and `sample`, a stable fraction
-//! of all traces, or of all sessions.
+//! Selection of trajectories by `when`, a CEL expression, and `sample`, a stable fraction of all
+//! traces or sessions.
 //!
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
@@ -24,14 +24,14 @@ use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
 use crate::value::{Number, Value};
 
-/// Steps that one expression may take for one trajectory.
+/// Step limit of one expression on one trajectory.
 pub const STEPS_MAX: usize = 16_000_000;
-/// Steps for each name, whenever an expression reads the list of them.
+/// Steps per name each time that an expression reads the list of names.
 const STEPS_PER_NAME: usize = 8;
-/// Bytes of attributes for each step, whenever an expression reads the map of them.
+/// Bytes of attributes per step each time that an expression reads the map of them.
 const BYTES_PER_STEP: usize = 32;
 
-/// The names that an expression may use.
+/// Names that an expression may use.
 pub const VARIABLES: [&str; 8] = [
     "service_name",
     "agent_name",
@@ -43,10 +43,10 @@ pub const VARIABLES: [&str; 8] = [
     "tool_names",
 ];
 
-/// What a `run_if` may use beside them: the scores that the other evaluators gave the trace.
+/// Name that a `run_if` may use beside them: the scores that the other evaluators gave the trace.
 pub const SCORES: &str = "scores";
 
-/// A compiled expression: a `when`, a `run_if`, or the `key` of an expectation.
+/// Compiled expression: a `when`, a `run_if`, or the `key` of an expectation.
 pub struct When {
     counted: Counted,
     environment: Arc<Env>,
@@ -54,7 +54,7 @@ pub struct When {
     tool_names: bool,
 }
 
-/// Why an expression cannot be used.
+/// Compile error of an expression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WhenError {
     /// It is not CEL.
@@ -64,47 +64,48 @@ pub enum WhenError {
         line: usize,
         /// Column within the line, from 1.
         column: usize,
-        /// What is wrong.
+        /// Message of the CEL parser.
         message: String,
     },
-    /// A pattern is made of data: compiled for each trace, it would cost what a sender likes.
+    /// A pattern is computed from data: compiled for each trace, it would cost whatever a sender
+    /// likes.
     #[error("the pattern of `matches` is not a text written in the expression")]
     PatternOfData,
-    /// A pattern of `matches` is none.
+    /// A pattern of `matches` is not a valid regular expression.
     #[error("not a pattern: {message}")]
     Pattern {
-        /// What is wrong.
+        /// Message of the pattern's parser.
         message: String,
     },
-    /// It gives no truth value, whatever the trace.
+    /// It never gives a truth value, whatever the trace.
     #[error("it gives {what}, neither true nor false")]
     NoTruthValue {
-        /// What it gives.
+        /// Kind of value that it gives, in words.
         what: &'static str,
     },
     /// It uses a name that does not exist.
     #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
     UnknownName {
-        /// The name.
+        /// Unknown name.
         name: String,
     },
 }
 
-/// What an expression says of a trajectory.
+/// Result of an expression on a trajectory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selected {
-    /// The evaluator sees it.
+    /// True: the evaluator sees the trajectory.
     Yes,
-    /// It does not.
+    /// False: it does not.
     No,
-    /// The expression could not be evaluated (or gave no truth value): taken as no, and counted.
+    /// The expression could not be evaluated, or gave no truth value: treated as no, and counted.
     Error,
-    /// To find out would take more than [`STEPS_MAX`] steps, or than the trace has.
+    /// Evaluating it would take more than [`STEPS_MAX`] steps, or than the trace has left.
     TooExpensive,
 }
 
 impl When {
-    /// Compiles an expression that selects: one that surely gives no truth value is refused.
+    /// Compiles a condition: an expression that certainly gives no truth value is refused.
     pub fn compile_condition(text: &str) -> Result<Self, WhenError> {
         Self::compile_with(text, &[], true)
     }
@@ -114,13 +115,13 @@ impl When {
         Self::compile_with(text, &[], false)
     }
 
-    /// Compiles an expression over the scores of other evaluators, too.
+    /// Compiles a condition that may also read the [`SCORES`] of other evaluators.
     pub fn compile_run_if(text: &str) -> Result<Self, WhenError> {
         Self::compile_with(text, &[SCORES], true)
     }
 
     fn compile_with(text: &str, more: &[&str], is_condition: bool) -> Result<Self, WhenError> {
-        // Its functions are many; all expressions share them.
+        // Built once and shared: it registers many functions.
         static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
         let environment = Arc::clone(&STDLIB);
         let program = environment.compile(text).map_err(|errors| {
@@ -149,19 +150,19 @@ impl When {
             Uncountable::PatternOfData => WhenError::PatternOfData,
             Uncountable::Pattern(message) => WhenError::Pattern { message },
         })?;
-        // Said last: a name that does not exist says more.
+        // Checked last: an unknown name is the more helpful error.
         if is_condition && let Err(what) = truth::check(program.expression()) {
             return Err(WhenError::NoTruthValue { what });
         }
         Ok(Self { counted, environment, attributes, tool_names })
     }
 
-    /// The facts that the expression reads.
+    /// Returns the facts that the expression reads.
     pub fn facts(&self) -> Facts {
         Facts { root_attributes: self.attributes, ..Facts::default() }
     }
 
-    /// Whether the expression holds for a trajectory.
+    /// Evaluates the condition for a trajectory.
     pub fn selects(&self, scope: &Scope<'_>) -> Selected {
         match self.execute(scope) {
             _ if scope.steps.is_spent() => Selected::TooExpensive,
@@ -171,8 +172,8 @@ impl When {
         }
     }
 
-    /// The text that the expression gives for a trajectory, whole numbers as their digits; `None`
-    /// where the trajectory does not carry what it asks for, or it gives something else.
+    /// Evaluates to a text, whole numbers as their digits; `None` where the trajectory lacks an
+    /// attribute that the expression reads, or the value is of another type.
     pub fn text(&self, scope: &Scope<'_>) -> Option<String> {
         match self.execute(scope) {
             _ if scope.steps.is_spent() => None,
@@ -189,13 +190,13 @@ impl When {
         self.counted.execute(&mut context, &scope.steps)
     }
 
-    /// Whether the expression reads the list of tool names, which costs a copy to provide.
+    /// Returns true if the expression reads the list of tool names, which costs a copy to provide.
     pub fn reads_tool_names(&self) -> bool {
         self.tool_names
     }
 }
 
-/// Gathers the names that `exists`, `all`, `map` and `filter` declare: the `t` of
+/// Collects the names that `exists`, `all`, `map` and `filter` declare: the `t` of
 /// `tool_names.exists(t, t == "x")`.
 fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
     match &expression.expr {
@@ -221,7 +222,7 @@ fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
     }
 }
 
-/// The variables of one trajectory, made when an expression first asks for them.
+/// Variables of one trajectory, built when an expression first reads them.
 pub struct Scope<'a> {
     service_name: &'a str,
     agent_name: &'a str,
@@ -241,7 +242,7 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The variables of a trajectory; `tool_names` stays empty unless asked for.
+    /// Prepares the variables of a trajectory; `tool_names` stays empty unless asked for.
     pub fn new(trajectory: &'a Trajectory<'_>, tool_names: bool) -> Self {
         let names = trajectory.tool_calls.iter().map(|call| &*call.name);
         Self {
@@ -263,7 +264,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// With the scores that evaluators gave, by their names.
+    /// Adds the scores that evaluators gave, by their names.
     pub fn with_scores(mut self, scores: Vec<(String, f64)>) -> Self {
         let scores = scores.into_iter();
         let entries = scores.map(|(name, score)| (CelString::from(name), Value::from(score)));
@@ -274,7 +275,7 @@ impl<'a> Scope<'a> {
 
 #[cfg(test)]
 impl<'a> Scope<'a> {
-    /// With tool names, and so many steps.
+    /// Prepares the variables with tool names, and a step budget.
     pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
         Self { steps: StepsLeft::new(steps), ..Self::new(trajectory, true) }
     }
@@ -317,7 +318,8 @@ impl Scope<'_> {
         self.steps.take(steps).then_some(())
     }
 
-    /// Lets the next expression take what it may of the steps of its trace.
+    /// Sets the step budget of the next expressions: what the trace has left, at most
+    /// [`STEPS_MAX`].
     pub fn begin(&mut self, effort: &Effort) {
         self.given = effort.left().min(STEPS_MAX);
         self.steps = StepsLeft::new(self.given);
@@ -328,9 +330,10 @@ impl Scope<'_> {
         &self.steps
     }
 
-    /// Takes what the expressions took since then from the steps of the trace.
+    /// Charges the trace's work budget with the steps taken since [`begin`](Self::begin).
     pub fn end(&self, effort: &Effort) {
-        // What would have taken more than the trace has takes all of it.
+        // An expression that overdrew what the trace had left overdraws the trace as well. Past
+        // `STEPS_MAX` only the expression is too expensive.
         let more = usize::from(self.steps.is_spent() && self.given < STEPS_MAX);
         effort.spend(self.given - self.steps.left() + more);
     }
@@ -341,7 +344,7 @@ fn list<'v>(names: &[&'v str]) -> CelList<'v> {
     CelList::from(names.collect::<Vec<_>>())
 }
 
-/// Bytes of an attribute.
+/// Returns the bytes of an attribute.
 fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
     key.len()
         + match value {
@@ -354,7 +357,7 @@ fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
         }
 }
 
-/// Attributes that cannot be read are not there.
+/// Builds a map of attributes; those that cannot be decoded are left out.
 fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
     let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
     cel_map(entries.map(|(key, value)| (CelString::from(key), value)))
@@ -383,22 +386,22 @@ fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
     }
 }
 
-/// Where a trace or a session stands among all, evenly spread: the same for every evaluator and
-/// every process, so that sampled evaluations meet on the same traces and sessions.
+/// Sampling position of a trace or a session, uniformly distributed: the same for every evaluator
+/// and every process, so that sampled evaluations meet on the same traces and sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Randomness(u64);
 
 impl Randomness {
-    /// Bits of the number.
+    /// Bits of the position.
     const BITS: u32 = 56;
 
-    /// That of a trace: the last 7 bytes of its id, which are random in W3C trace contexts of
-    /// level 2.
+    /// Returns the position of a trace: the last 7 bytes of its id, which are random in W3C trace
+    /// contexts of level 2.
     pub fn of_trace(trace_id: TraceId) -> Self {
         Self::from_last(&trace_id.0)
     }
 
-    /// That of a session: whatever trace comes last, the session is judged or not.
+    /// Returns the position of a session, whichever of its traces comes last.
     pub fn of_session(key: &SessionKey) -> Self {
         Self::from_last(&Sha256::digest(key.to_bytes()))
     }
@@ -408,7 +411,7 @@ impl Randomness {
         Self(number & ((1 << Self::BITS) - 1))
     }
 
-    /// Whether it belongs to the fraction `share` (0 to 1) of all.
+    /// Returns true if the position is among the lowest `share` (0 to 1) of all.
     pub fn is_sampled(self, share: f64) -> bool {
         share >= 1.0 || (self.0 as f64) < share * (1u64 << Self::BITS) as f64
     }

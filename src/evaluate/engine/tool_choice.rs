@@ -1,22 +1,23 @@
-//! Which tool calls an evaluator sees: not those by which an agent gave its answer, unless its
-//! settings or criteria name them, and of the others what `only_tools` and `exclude_tools` leave.
+//! Filter of the tool calls that an evaluator sees: by `only_tools` and `exclude_tools`, and
+//! without the calls by which an agent gave its answer, unless settings or criteria name their
+//! tool.
 
 use crate::model::{ToolCall, Trajectory};
 use crate::value::Value;
 
-/// The tools whose calls an evaluator sees.
+/// Filter of tool calls by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolChoice {
-    /// Globs of the only tools; all where there is none.
+    /// Globs of the only tools to see; all where empty.
     pub only: Vec<String>,
-    /// Globs of tools that are left out.
+    /// Globs of tools to leave out.
     pub exclude: Vec<String>,
-    /// The texts in its settings and criteria: an output tool among them is seen.
+    /// Texts in settings and criteria: an output tool among them is seen.
     pub named: Vec<String>,
 }
 
 impl ToolChoice {
-    /// Whether a call is seen; `named` are further texts that may name an output tool.
+    /// Returns true if a call is seen; `named` are further texts that may name an output tool.
     fn includes(&self, call: &ToolCall<'_>, named: &[String]) -> bool {
         let fits = |globs: &[String]| globs.iter().any(|glob| matches_glob(glob, &call.name));
         let names = |texts: &[String]| texts.iter().any(|text| *text == call.name);
@@ -25,7 +26,8 @@ impl ToolChoice {
             && (!call.is_output || names(&self.named) || names(named) || names(&self.only))
     }
 
-    /// Runs something while the trajectory holds only the calls that are seen.
+    /// Runs `run` while the trajectory holds only the calls that are seen; restores the others
+    /// after.
     pub(super) fn narrow<T>(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -51,7 +53,7 @@ impl ToolChoice {
     }
 }
 
-/// All texts in a value, keys among them: the tools that settings may name.
+/// Collects all texts in a value, keys among them: the tools that settings may name.
 pub fn texts_of(value: &Value<'_>) -> Vec<String> {
     fn gather(value: &Value<'_>, found: &mut Vec<String>) {
         match value {
@@ -69,12 +71,12 @@ pub fn texts_of(value: &Value<'_>) -> Vec<String> {
     found
 }
 
-/// Whether a name matches a glob: `*` stands for any characters, `?` for one.
+/// Returns true if a name matches a glob: `*` stands for any characters, `?` for one.
 fn matches_glob(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let mut at = 0;
     let mut place = 0;
-    // Where the last `*` stands, and up to where it reaches.
+    // Backtracking point: the last `*`, and the end of what it covers so far.
     let mut star: Option<(usize, usize)> = None;
     while place < name.len() {
         match glob.get(at) {

@@ -1,11 +1,11 @@
-//! Whether a CEL expression can give a truth value at all.
+//! Static check that a CEL expression can give a truth value.
 //!
-//! Only what is certain from the expression alone is refused: what an attribute holds is known when
-//! a trace comes.
+//! Only what is certain from the expression alone is refused: the type of an attribute is known
+//! when a trace comes.
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// Fails with what the expression gives instead, in words, where that is surely no truth value.
+/// Refuses an expression that certainly gives no truth value; the error says what it gives instead.
 pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
     match &expression.expr {
         Expr::Literal(LiteralValue::Boolean(_)) => Ok(()),
@@ -22,7 +22,7 @@ pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
             _ => Ok(()),
         },
         Expr::Call(call) => check_call(call),
-        // `map` and `filter` gather a list; the others fold truth values.
+        // `map` and `filter` accumulate a list; the other macros fold truth values.
         Expr::Comprehension(inner) => match &inner.accu_init.expr {
             Expr::List(_) => Err("a list"),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! A question that waits for its judge: it is rendered, read and concluded for a given room.
+//! Inquiry of a judged kind: renders, reads and concludes a question within given limits.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,21 +20,21 @@ use crate::evaluate::shared::report;
 use crate::model::{Explanation, Label, Outcome, Reason, Score, Want};
 use crate::value::{Map, Value};
 
-/// How far from the threshold a score is sure.
+/// Distance of a score from the threshold up to which the answer is unsure.
 const UNSURE_WITHIN: f64 = 0.1;
 
-/// A question with what its evaluator's settings say of it.
+/// Question with the evaluator's settings that decide how it is asked.
 pub(super) struct AskedQuestion {
     pub(super) question: Question,
     pub(super) redact: Redact,
     pub(super) on_injection: OnInjection,
     pub(super) threshold: f64,
     pub(super) want: Want,
-    /// What was laid out last, and for which room.
+    /// Last layout and the limits that it was made for.
     pub(super) laid_out: Mutex<Option<(PromptRoom, Arc<LaidOut>)>>,
 }
 
-/// A record within its room: mostly one window, of all statements.
+/// Record laid out within its limits: mostly one window, with all statements.
 pub(super) struct LaidOut {
     windows: Vec<RecordWindow>,
     injection_found: bool,
@@ -45,13 +45,13 @@ impl LaidOut {
         self.windows.get(room.window)
     }
 
-    /// Bytes that are left out somewhere; of several windows, in the one that leaves out least.
+    /// Returns the bytes cut from the record; of several windows, from the one that cuts least.
     fn cut_bytes(&self) -> u64 {
         self.windows.iter().map(|window| window.record.cut_bytes).min().unwrap_or(0)
     }
 }
 
-/// Never what is asked about.
+/// Never shows what is asked about.
 impl fmt::Debug for AskedQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AskedQuestion({} statements)", self.question.items.len())
@@ -59,7 +59,8 @@ impl fmt::Debug for AskedQuestion {
 }
 
 impl AskedQuestion {
-    /// The record within a room, and what redaction could not do where it was not known before.
+    /// Lays the record out within its limits, or takes the last layout if it fits them. Also
+    /// returns the failures of redaction, for a new layout alone.
     fn lay_out(&self, room: &PromptRoom) -> Result<(Arc<LaidOut>, RedactionGaps), Outcome> {
         let mut kept = self.laid_out.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, laid_out)) = &*kept
@@ -82,8 +83,8 @@ impl AskedQuestion {
         Ok((laid_out, sendable.gaps))
     }
 
-    /// Statements of one request at most: as many as can be answered in the tokens that there are,
-    /// and up to twice as many where there would be too many requests.
+    /// Returns the most statements of one request: as many as the tokens for an answer hold, and up
+    /// to twice as many where there would be too many requests.
     fn statements_max(&self, room: &PromptRoom) -> Result<usize, Outcome> {
         let count = self.asked().count();
         let form = self.question.form;
@@ -99,8 +100,8 @@ impl AskedQuestion {
         Ok(most.max(needed))
     }
 
-    /// The record as one window, or once for each part of the statements; where it is too long and
-    /// each call is asked about, as several windows.
+    /// Renders the record as one window, repeated for each part of the statements; where it is too
+    /// long and each call is asked about, as several windows.
     fn windows(
         &self,
         lines: &[RecordLine],
@@ -137,7 +138,7 @@ impl AskedQuestion {
         self.question.items.iter().filter(|item| item.settled.is_none())
     }
 
-    /// Answers whose cites do not hold become unclear.
+    /// Turns answers with invalid cites into unclear ones.
     fn verify(&self, asked: &[&QuestionItem], answers: &mut JudgeAnswers) {
         let last = self.question.record.lines.last().map_or(0, |line| line.seq);
         for (item, answered) in asked.iter().zip(&mut answers.items) {
@@ -233,7 +234,7 @@ impl AskedQuestion {
         details
     }
 
-    /// What code knows, where it knows all.
+    /// Concludes without a judge, where code has settled all statements.
     pub(super) fn settled(&self) -> Conclusion {
         Conclusion { is_unsure: false, ..self.concluded(&[], false, 0) }
     }
@@ -274,7 +275,7 @@ impl AskedQuestion {
         }
     }
 
-    /// The outcome of each call that a statement is about.
+    /// Returns the outcome of each call that a statement is about.
     fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<JudgedCallOutcome> {
         let pairs = self.question.items.iter().zip(answered);
         let calls = pairs.filter_map(|(item, answered)| {
@@ -325,15 +326,15 @@ impl AskedQuestion {
     }
 }
 
-/// The outcome of one call: its place, its span.
+/// Outcome of one call: its place, its span.
 type JudgedCallOutcome = (usize, crate::model::SpanId, Outcome);
 
-/// What is known of all votes together.
+/// Facts about all votes together.
 struct VoteFacts {
     agreement: f64,
     injection_suspected: bool,
     cut_bytes: u64,
-    /// The judge's words for a score that it gives itself.
+    /// Reason that the judge gave for a score of its own.
     given_reason: Option<String>,
 }
 
@@ -396,7 +397,7 @@ impl Inquiry for AskedQuestion {
 
     fn bytes(&self) -> usize {
         let words: usize = self.question.items.iter().map(|item| item.statement.len() + 96).sum();
-        // What is laid out for a room is at most about as large once more.
+        // The layout that is kept takes at most about as much again.
         self.question.record.bytes() * 2 + words + self.question.guidance.len()
     }
 }

@@ -1,22 +1,22 @@
-//! Votes to answers, answers to a score.
+//! Tally of votes: votes to answers by majority, answers to a score.
 
 use super::question::{QuestionItem, Scoring, TopicMode};
 use crate::evaluate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
 use crate::evaluate::shared::report::total;
 use crate::model::{Outcome, Reason};
 
-/// The answer to one statement.
+/// Answer to one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answered {
-    /// The answer of the majority, or of code.
+    /// Answer of the majority, or of code.
     pub(super) answer: JudgeAnswer,
-    /// Code answered, nobody was asked.
+    /// True if code answered and no judge was asked.
     pub(super) by_code: bool,
-    /// A vote for it.
+    /// Vote for that answer.
     pub(super) item: Option<AnsweredItem>,
 }
 
-/// What votes come to, statement by statement, and the mean share of the majorities.
+/// Tallies votes statement by statement; also returns the mean share of the majorities.
 pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answered>, f64) {
     let mut asked = 0;
     let mut shares = 0.0;
@@ -36,7 +36,7 @@ pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answ
     (answered, if asked == 0 { 1.0 } else { shares / asked as f64 })
 }
 
-/// The answer that more votes gave than any other, and its share; a tie is unclear.
+/// Returns the answer with more votes than any other, and its share; a tie is unclear.
 fn majority(votes: impl Iterator<Item = JudgeAnswer>) -> (JudgeAnswer, f64) {
     const ALL: [JudgeAnswer; 4] =
         [JudgeAnswer::Yes, JudgeAnswer::No, JudgeAnswer::Unclear, JudgeAnswer::NotApplicable];
@@ -55,7 +55,7 @@ fn majority(votes: impl Iterator<Item = JudgeAnswer>) -> (JudgeAnswer, f64) {
     }
 }
 
-/// The answers as they count: of an inverted statement the opposite.
+/// Returns the weighted answers as they count: the opposite for an inverted statement.
 fn counted(items: &[QuestionItem], answered: &[Answered]) -> Vec<(f64, JudgeAnswer)> {
     let counted = items.iter().zip(answered).map(|(item, answered)| {
         let answer = match answered.answer {
@@ -68,7 +68,7 @@ fn counted(items: &[QuestionItem], answered: &[Answered]) -> Vec<(f64, JudgeAnsw
     counted.collect()
 }
 
-/// The score of answers.
+/// Returns the score of answers.
 ///
 /// # Errors
 /// Why there is none.
@@ -111,8 +111,8 @@ fn share(counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     }
 }
 
-/// Pairs of (within the topics, answered); a pair with an answer that is neither yes nor no is left
-/// out.
+/// Returns the figure over pairs of (within the topics, answered); a pair with an answer that is
+/// neither yes nor no is left out.
 fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcome> {
     let mut both = 0.0;
     let mut answered_out = 0.0;
@@ -141,8 +141,8 @@ fn topics(mode: TopicMode, counted: &[(f64, JudgeAnswer)]) -> Result<f64, Outcom
     value.ok_or_else(|| no_score(Reason::NothingToJudge, "no turn counts for this figure"))
 }
 
-/// The mean of the scores that replies give themselves, and the share of votes for the most
-/// frequent.
+/// Returns the mean of the scores that replies themselves give, and the share of the votes that
+/// gave the most frequent one.
 pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     let scores: Vec<f64> = votes.iter().filter_map(|vote| vote.score).collect();
     let most =
@@ -151,7 +151,7 @@ pub(super) fn given(votes: &[JudgeAnswers]) -> Option<(f64, f64)> {
     Some((total(scores.iter().copied()) / count, most as f64 / count))
 }
 
-/// No score, and why.
+/// Returns the outcome without a score, with the reason.
 pub(in crate::evaluate) fn no_score(reason: Reason, words: impl Into<String>) -> Outcome {
     Outcome::NotEvaluable { reason, explanation: words.into() }
 }
@@ -209,7 +209,7 @@ mod tests {
         check(Scoring::Share, &[3.0, 1.0, 1.0], &["ynn"], "ynn 1.00 0.60");
     }
 
-    /// Compared as text: the zero below zero equals the other, and is printed with its sign.
+    /// Pins the sign: scores are compared as text, in which a negative zero would differ.
     #[test]
     fn a_score_of_zero_has_no_sign() {
         check(Scoring::Share, &[1.0], &["n"], "n 1.00 0.00");

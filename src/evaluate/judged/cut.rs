@@ -1,8 +1,8 @@
-//! Long values made shorter, visibly, with what is used later kept.
+//! Truncation of long values that shows what was cut and keeps what is used later.
 //!
-//! A list keeps its first three elements and its last, a text its head and its tail; and both keep
-//! every element or line that holds a value of a later call or of the answer. What was left out
-//! stands there as a number of bytes.
+//! A list keeps its first three elements and its last, a text its head and its tail; both keep
+//! every element or line that holds a value of a later call or of the answer. A cut is marked by
+//! its number of bytes.
 
 use hashbrown::HashSet;
 
@@ -10,35 +10,35 @@ use super::record::{LineKind, RecordLine};
 use super::tokens::{self, fold};
 use crate::value::{Map, Value};
 
-/// Elements at the beginning of a list that stay.
+/// Elements kept at the beginning of a list.
 const HEAD_ELEMENTS: usize = 3;
-/// Share of a text's room that its head takes, of 10.
+/// Tenths of a text's bytes that its head takes.
 const HEAD_SHARE: usize = 6;
-/// Entries of an object that stay whether they are used or not.
+/// Entries of an object that are kept whether they are used or not.
 const ENTRIES_MAX: usize = 40;
-/// Elements or lines of one value that stay because they are used.
+/// Elements or lines of one value that are kept because they are used.
 const USED_MAX: usize = 50;
-/// Bytes around a used value in a line that is itself too long.
+/// Bytes kept on either side of a used value in a line that is itself too long.
 const AROUND: usize = 120;
-/// Least room of a part, bytes.
+/// Bytes that any part gets at least.
 const PART_MIN: usize = 48;
-/// Levels deeper than this are left out as a whole.
+/// Nesting below which values are cut as a whole.
 const DEPTH_MAX: usize = 64;
 
-/// The values that calls and answers use, folded.
+/// Index of the values that calls and answers use, folded: a value found here is not cut.
 #[derive(Debug, Default)]
 pub(super) struct UsedValues {
     tokens: HashSet<String>,
-    /// The lengths that tokens have, a bit each; all from 63 on share the last.
+    /// Bit set of token lengths in bytes; all from 63 on share the last bit.
     lengths: u64,
     phrases: Vec<String>,
 }
 
-/// Phrases of several words that are looked for.
+/// Phrases of several words that are searched for, at most.
 const PHRASES_MAX: usize = 200;
 
 impl UsedValues {
-    /// The values of all arguments, and what in the answers looks like a value.
+    /// Collects the values of all arguments, and the tokens of answers that look like values.
     pub(super) fn of<'l>(lines: impl IntoIterator<Item = &'l RecordLine>) -> Self {
         let mut used = Self::default();
         for line in lines {
@@ -78,7 +78,7 @@ impl UsedValues {
         }
     }
 
-    /// Ids, addresses, paths and numbers: what is no common word.
+    /// Adds the ids, addresses, paths and numbers of a text; common words are left out.
     fn add_words(&mut self, text: &str) {
         let is_value = |token: &&str| {
             token.chars().count() >= tokens::CHARS_MIN
@@ -92,12 +92,12 @@ impl UsedValues {
         self.tokens.insert(token);
     }
 
-    /// Most tokens of a text are told by their length to be none of them.
+    /// Looks a token up; its length alone rules most tokens out, before they are hashed.
     fn has(&self, token: &str) -> bool {
         self.lengths & length_bit(token) != 0 && self.tokens.contains(token)
     }
 
-    /// Where a used value stands in a text.
+    /// Finds a used value in a text; returns its offset in bytes.
     fn find(&self, text: &str) -> Option<usize> {
         let folded = fold(text);
         let token = tokens::tokens(&folded).find(|token| self.has(token));
@@ -105,11 +105,11 @@ impl UsedValues {
             Some(token) => token.as_ptr() as usize - folded.as_ptr() as usize,
             None => self.phrases.iter().find_map(|phrase| folded.find(phrase.as_str()))?,
         };
-        // Folding moves bytes a little: near is enough.
+        // Folding may shift offsets by a few bytes: near is enough.
         Some(at.min(text.len()))
     }
 
-    /// Whether a value holds one of them.
+    /// Returns true if a value holds any of them.
     pub(super) fn is_in(&self, value: &Value<'_>) -> bool {
         match value {
             Value::String(text) => self.find(text).is_some(),
@@ -125,7 +125,7 @@ fn length_bit(token: &str) -> u64 {
     1 << token.len().min(63)
 }
 
-/// Makes a value shorter than about so many bytes of JSON; gives the bytes that were left out.
+/// Truncates a value to about `bytes_max` bytes of JSON; also returns the bytes cut.
 pub(super) fn shorten(
     value: &Value<'static>,
     bytes_max: usize,
@@ -214,7 +214,7 @@ fn short_map(
     Value::Map(Map::from_entries(out))
 }
 
-/// The marker of what was skipped so far, if anything was.
+/// Returns the marker for the bytes skipped so far, if any.
 fn left_out(skipped: &mut usize, cut: &mut u64) -> Option<Value<'static>> {
     let bytes = std::mem::take(skipped);
     *cut += bytes as u64;
@@ -273,7 +273,7 @@ fn ceil(text: &str, at: usize) -> usize {
     text.ceil_char_boundary(at.min(text.len()))
 }
 
-/// Bytes of a value as JSON, about.
+/// Estimates the bytes of a value as JSON.
 pub(super) fn json_bytes(value: &Value<'_>) -> usize {
     match value {
         Value::Null => 4,

@@ -1,5 +1,5 @@
 //! Replies as Dokimos reads them, for `compat: dokimos`: its lenient JSON, its counting, and a
-//! score of 0 for what it cannot read (`dokimos-dev/dokimos`, August 2026).
+//! score of 0 for a reply that it cannot read (`dokimos-dev/dokimos`, August 2026).
 
 use std::sync::LazyLock;
 
@@ -10,19 +10,19 @@ use super::question::QuestionItem;
 use crate::evaluate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
 use crate::value::{Value, json};
 
-/// What Dokimos wants of a reply.
+/// Form of the reply that Dokimos asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum DokimosReply {
-    /// An object with `tasks`; those that are `completed`, of so many.
+    /// Object with `tasks`: those `completed`, of so many.
     Tasks(usize),
-    /// A list; those that are `grounded`, of so many.
+    /// List of calls: those `grounded`, of so many.
     Calls(usize),
     /// Flags of 0 or 1 by tool.
     Flags,
 }
 
 impl DokimosReply {
-    /// How it is asked for.
+    /// Returns the last line of the prompt, which asks for the form.
     pub(super) fn closing(self) -> &'static str {
         match self {
             Self::Tasks(_) => {
@@ -44,7 +44,7 @@ impl DokimosReply {
     }
 }
 
-/// Reads a reply; what Dokimos cannot read counts as it does there.
+/// Reads a reply; one that Dokimos cannot read counts as it does there.
 pub(super) fn read(wanted: DokimosReply, reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     let (key, count, list) = match wanted {
         DokimosReply::Flags => return flags(reply, asked),
@@ -82,7 +82,7 @@ fn objects(value: &Value<'static>) -> Option<Vec<Value<'static>>> {
     list.iter().all(|entry| entry.as_map().is_some()).then(|| list.to_vec())
 }
 
-/// The flags of each tool. A reply that names no tool speaks of each of them.
+/// Reads the flags of each tool. A reply that names no tool applies to each of them.
 fn flags(reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     static TOOL: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#""tool"[ \t\r\n]*:[ \t\r\n]*([0-9]{1,6})"#).ok());
@@ -113,7 +113,7 @@ fn flags(reply: &str, asked: &[&QuestionItem]) -> JudgeAnswers {
     JudgeAnswers { items: items.collect(), ..JudgeAnswers::default() }
 }
 
-/// The first `"key": 0` or `1` of a text is a 1.
+/// Returns true if the first `"key": 0` or `1` of a text is a 1.
 fn flag(text: &str, key: &str) -> bool {
     let quoted = format!("\"{key}\"");
     let white = |text: &'_ str| -> usize {
@@ -134,7 +134,7 @@ fn without_fences(reply: &str) -> &str {
     text.strip_suffix("```").unwrap_or(text).trim()
 }
 
-/// The first value of what stands between the first bracket and the last one that closes its like.
+/// Parses the first value between the first opening bracket and the last one that closes its like.
 fn first_value(reply: &str) -> Option<Value<'static>> {
     let text = without_fences(reply);
     let start = text.find(['{', '['])?;
@@ -144,7 +144,7 @@ fn first_value(reply: &str) -> Option<Value<'static>> {
     json::parse(&strict).ok().map(Value::into_owned)
 }
 
-/// The first value of a lenient text as strict JSON; what is wrong beyond leniency stays wrong.
+/// Rewrites the first value of a lenient text as strict JSON; faults beyond leniency stay.
 fn strict(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     // Brackets that are open; the last two characters outside of strings and white space.
@@ -195,12 +195,12 @@ fn strict(text: &str) -> Option<String> {
     None
 }
 
-/// Characters of keys without quotes.
+/// Returns true for characters of unquoted keys.
 fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || "_$@#*-+".contains(c)
 }
 
-/// Bytes of a comment.
+/// Returns the bytes of a comment at the start of the text.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -209,7 +209,7 @@ fn comment(text: &str) -> Option<usize> {
     inner.find("*/").map(|end| end + 4)
 }
 
-/// Writes a string in either kind of quotes as a strict one; gives the bytes that it takes.
+/// Rewrites a string in either kind of quotes as a strict one; returns the bytes read.
 fn string(text: &str, quote: char, out: &mut String) -> Option<usize> {
     out.push('"');
     let mut chars = text.char_indices().skip(1);

@@ -1,4 +1,5 @@
-//! Strings of strangers as JSON that neither a reader nor a tokenizer can take for anything else.
+//! JSON escaping of untrusted strings, so that neither a reader nor a tokenizer can take them for
+//! anything else.
 //!
 //! Beside what JSON asks for, written as `\u`: control characters, those that change the direction
 //! of text or cannot be seen, tags, U+2028 and U+2029, and the first character of the tokens that
@@ -87,7 +88,7 @@ pub(super) fn write_inner(text: &str, out: &mut String) {
     out.push_str(&text[from..]);
 }
 
-/// First bytes of characters that may have to be escaped.
+/// Lookup table of first bytes: true where the character may have to be escaped.
 static NEEDS_A_LOOK: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -127,7 +128,7 @@ fn begins_with(text: &str, token: &str) -> bool {
     head.is_some_and(|head| head.eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// Whether a character shows nothing, or changes how others are shown.
+/// Returns true for a character that shows nothing, or changes how others are shown.
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -1,4 +1,4 @@
-//! The forms of replies: the words that ask for each, and how each is read.
+//! Reply forms: the words that ask for each, and its parser.
 
 use super::dokimos;
 use super::prompt;
@@ -21,12 +21,12 @@ const UIPATH_SCHEMA: &str = concat!(
     r#""required":["justification","score","injection_suspected"],"additionalProperties":false}"#,
 );
 
-/// Tokens of the answer to one statement: a reason of 40 words, cites, and what stands around them.
+/// Tokens of the answer to one statement: a reason of 40 words, cites, and the JSON around them.
 const STATEMENT_TOKENS: u32 = 80;
-/// Tokens of an answer beside those to statements.
+/// Tokens of an answer beside those of its statements.
 const AROUND_TOKENS: u32 = 100;
 
-/// Tokens that an answer to so many statements is expected to take at most; 0 where its length does
+/// Estimates the tokens that an answer to `statements` takes at most; 0 where its length does
 /// not depend on them.
 pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     let count = u32::try_from(statements).unwrap_or(u32::MAX);
@@ -36,7 +36,7 @@ pub(super) fn answer_tokens(form: ReplyForm, statements: usize) -> u32 {
     }
 }
 
-/// Statements that can be answered in so many tokens, at least one.
+/// Returns the number of statements that can be answered in `tokens`, at least one.
 pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
     match form {
         ReplyForm::Items => {
@@ -46,17 +46,17 @@ pub(super) fn statements_in(form: ReplyForm, tokens: u32) -> usize {
     }
 }
 
-/// What asks for a form.
+/// Prompt parts that ask for a form.
 pub(super) struct FormWords {
-    /// The system prompt, with `{mark}` for the mark.
+    /// System prompt, with `{mark}` for the mark.
     pub(super) system: String,
-    /// The last line.
+    /// Last line of the prompt.
     pub(super) closing: String,
-    /// The schema of the reply.
+    /// JSON Schema of the reply.
     pub(super) schema: Option<&'static str>,
 }
 
-/// The words for a form and so many statements.
+/// Returns the prompt parts for a form and that many statements.
 pub(super) fn words(form: ReplyForm, statements: usize) -> FormWords {
     match form {
         ReplyForm::Items => FormWords {
@@ -87,7 +87,7 @@ pub(super) fn words(form: ReplyForm, statements: usize) -> FormWords {
     }
 }
 
-/// Reads a reply of another form than one entry for each statement.
+/// Reads a reply of any form but one entry per statement.
 pub(super) fn read(
     form: ReplyForm,
     reply: &str,
@@ -120,8 +120,7 @@ fn number(value: &Value<'_>) -> Result<f64, UnreadableReply> {
     score.filter(|score| score.is_finite()).ok_or_else(|| unreadable("`score` is not a number"))
 }
 
-/// A percentage as UiPath's package rounds it: to two places, a tie to the even one, within 0 and
-/// 1.
+/// Rounds a percentage as UiPath's package does: to two places, ties to even, within 0 and 1.
 fn hundredths(percent: f64) -> f64 {
     let shown = format!("{:.2}", percent / 100.0);
     shown.parse::<f64>().unwrap_or(0.0).clamp(0.0, 1.0) + 0.0
@@ -141,7 +140,7 @@ fn given(
     Ok(scored(score, suspected.unwrap_or(false), reason))
 }
 
-/// A score with the words for it.
+/// Returns a score with its reason as answers.
 pub(super) fn scored(score: f64, injection_suspected: bool, reason: &str) -> JudgeAnswers {
     let reason = reason[..reason.floor_char_boundary(reply::REASON_BYTES_MAX)].to_owned();
     let answer = JudgeAnswer::Yes;

@@ -1,7 +1,8 @@
-//! Which calls need no judge: those whose every value stands literally in what was known before.
+//! Grounding of arguments without a judge: settles the calls whose every value stands literally in
+//! earlier text.
 //!
-//! A value is known where it stands as whole tokens, of at least three characters, in what user or
-//! operator said or in an earlier result; numbers count by value. A result that only repeats an
+//! A value is known where it stands as whole tokens, of at least three characters, in the words of
+//! user or operator or in an earlier result; numbers count by value. A result that only repeats an
 //! invented argument is no source: a value that was used before it was known stays unknown.
 //! Nothing, `null` and the default that the schema names claim nothing.
 
@@ -15,10 +16,10 @@ use crate::value::Value;
 
 /// Bytes that are searched in one step.
 const BYTES_PER_STEP: usize = 16;
-/// Steps to take one byte of a source in.
+/// Steps to index one byte of a source.
 const STEPS_PER_BYTE: usize = 4;
 
-/// What code knows of each call, in the order of the record's calls.
+/// Settles calls, in the order of the record's calls; `None` for those that need a judge.
 pub(in crate::evaluate) fn settle(record: &RunRecord, effort: &Effort) -> Vec<Option<JudgeAnswer>> {
     let mut known = KnownValues::new(effort);
     let defaults = defaults(record);
@@ -37,7 +38,7 @@ pub(in crate::evaluate) fn settle(record: &RunRecord, effort: &Effort) -> Vec<Op
     record.calls.iter().map(|call| of(&call.line)).collect()
 }
 
-/// The defaults of arguments, by tool and name.
+/// Collects the defaults of arguments, by tool and name.
 fn defaults(record: &RunRecord) -> HashMap<(&str, &str), &Value<'static>> {
     let mut found = HashMap::new();
     for line in record.of_kind(LineKind::Tool) {
@@ -93,7 +94,8 @@ impl<'e> KnownValues<'e> {
         }
     }
 
-    /// Yes where every value is known; unclear where the arguments are not recorded.
+    /// Answers yes where every value is known, unclear where the arguments are not recorded; `None`
+    /// where a judge is needed.
     fn settle_call(
         &mut self,
         line: &RecordLine,

@@ -1,4 +1,4 @@
-//! A judged kind as an evaluator: what it needs, what it asks, and what is known without a judge.
+//! Contract of judged kinds, and the evaluator built from one: needed facts, question, settings.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,31 +13,32 @@ use crate::evaluate::inquiry::{Conclusion, Inquired, JudgePlan};
 use crate::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 
-/// A kind that asks a judge: which facts it needs, and which statements it makes.
+/// Kind that asks a judge: names the facts it needs and asks its statements.
 pub(in crate::evaluate) trait JudgedKind:
     Sync + std::marker::Send + 'static
 {
-    /// What must be recorded, and sent, for there to be anything to ask.
+    /// Returns the facts that must be recorded, and allowed to leave, for there to be anything to
+    /// ask.
     fn needs(&self) -> &'static [NeededFact];
 
-    /// Facts beside those that every record shows.
+    /// Returns the facts to read beside those that every record shows.
     fn facts(&self) -> Facts {
         Facts::default()
     }
 
-    /// What is asked about a trajectory.
+    /// Builds the question about a trajectory.
     ///
     /// # Errors
-    /// What is known without asking: mostly why nobody can tell.
+    /// The outcome that is known without asking: mostly why nobody can tell.
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome>;
 }
 
-/// What a kind must have.
+/// Fact that a kind cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum NeededFact {
-    /// What the user asked.
+    /// Input of the user.
     UserInput,
-    /// What the agent answered.
+    /// Final output of the agent.
     FinalOutput,
     /// At least one tool call.
     Calls,
@@ -45,12 +46,12 @@ pub(in crate::evaluate) enum NeededFact {
     Arguments,
     /// Definitions of the tools.
     Tools,
-    /// What was asked, done or answered: any of it.
+    /// Any of input, calls and final output.
     Anything,
 }
 
 impl NeededFact {
-    /// Why it is not met.
+    /// Returns the reason why the fact is missing or must not leave, if so.
     fn missing(self, run: &JudgedRun<'_, '_>) -> Option<Reason> {
         let trajectory = run.trajectory;
         let send = &run.settings.send;
@@ -93,22 +94,22 @@ fn is_said(content: &Content<'_>) -> bool {
     !matches!(content, Content::NotRecorded | Content::Redacted)
 }
 
-/// A trajectory with the settings under which it is asked about.
+/// Trajectory with the settings under which it is asked about.
 pub(in crate::evaluate) struct JudgedRun<'r, 't> {
-    /// The trajectory.
+    /// Trajectory in question.
     pub(in crate::evaluate) trajectory: &'r Trajectory<'t>,
-    /// The settings that all judged kinds share.
+    /// Settings that all judged kinds share.
     pub(in crate::evaluate) settings: &'r JudgedSettings,
 }
 
 impl JudgedRun<'_, '_> {
-    /// The record of the trajectory.
+    /// Builds the record of the trajectory.
     pub(in crate::evaluate) fn record(&self, wishes: RecordWishes) -> RunRecord {
         RunRecord::of(self.trajectory, &self.settings.send, wishes)
     }
 }
 
-/// What every record shows.
+/// Returns the facts that every record shows.
 pub(in crate::evaluate) fn record_facts() -> Facts {
     Facts {
         arguments: true,
@@ -121,7 +122,7 @@ pub(in crate::evaluate) fn record_facts() -> Facts {
     }
 }
 
-/// Turns a trajectory into what is to be asked, or into what is known without asking.
+/// Turns a trajectory into an inquiry, or into a conclusion if that is known without asking.
 pub(in crate::evaluate) fn inquire(
     run: &JudgedRun<'_, '_>,
     needs: &[NeededFact],
@@ -177,7 +178,7 @@ fn known(outcome: Outcome) -> Inquired {
     Inquired::Known(Conclusion::of(outcome))
 }
 
-/// The evaluator of a judged kind.
+/// Evaluator of a judged kind.
 struct JudgedEvaluator<K> {
     kind: K,
     settings: JudgedSettings,
@@ -194,7 +195,7 @@ pub(in crate::evaluate) fn build<K: JudgedKind>(
     Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
 }
 
-/// The same for a kind that has no settings of its own.
+/// Builds the evaluator of a judged kind without settings beside the shared ones.
 pub(in crate::evaluate) fn build_plain<K: JudgedKind>(
     node: &Node,
     kind: K,
@@ -215,7 +216,7 @@ impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {
         }
     }
 
-    /// Calls are judged within their trajectory, each on its own span.
+    /// Returns false: calls are judged within their trajectory, each on its own span.
     fn reads_calls(&self) -> bool {
         false
     }

@@ -1,10 +1,9 @@
-//! Labelled runs: what calibration data holds, read as the trajectories that evaluators judge.
+//! Labelled runs of calibration data, read as the trajectories that evaluators judge.
 //!
-//! One JSON object a line: `id`, `evaluator` (a kind), `trajectory` in the form of
-//! `spanscore inspect` (or `session`, a list of them, or `tool_definition` alone), `criteria`,
-//! `label` (or `expected`) with the answers to the statements in order, the score and the verdict,
-//! and `tags`. Beside what `inspect` shows, a trajectory may hold `system_instructions` and
-//! `tool_definitions`.
+//! One JSON object a line: `id`, `evaluator` (a kind), `trajectory` in the form of `spanscore
+//! inspect` (or `session`, a list of them, or `tool_definition` alone), `criteria`, `label` (or
+//! `expected`) with the answers to the statements in order, the score and the verdict, and `tags`.
+//! Beside what `inspect` shows, a trajectory may hold `system_instructions` and `tool_definitions`.
 
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::session::join_session;
@@ -15,32 +14,32 @@ use crate::value::{Value, json};
 
 use super::operator::SYSTEM_INSTRUCTIONS;
 
-/// Nanoseconds between two calls that are read from a line without times.
+/// Nanoseconds between two calls of a line without times.
 const TICK_NS: u64 = 1_000;
 
-/// One labelled run.
+/// Labelled run.
 #[derive(Debug)]
 pub struct LabelledRun {
-    /// Its name in the data.
+    /// Name of the run in the data.
     pub id: String,
-    /// The kind of evaluator that the labels belong to.
+    /// Kind of evaluator that the labels belong to.
     pub evaluator: String,
-    /// What the evaluator compares with; `Null` where it needs nothing.
+    /// Criteria of the evaluator; `Null` where it needs none.
     pub criteria: Value<'static>,
-    /// The answer to each statement, in order.
+    /// Answer to each statement, in order.
     pub items: Vec<JudgeAnswer>,
-    /// The score; `None` where the run cannot be judged.
+    /// Expected score; `None` where the run cannot be judged.
     pub score: Option<f64>,
-    /// `pass`, `fail` or `not_evaluable`.
+    /// Expected verdict: `pass`, `fail` or `not_evaluable`.
     pub verdict: String,
-    /// Whether the run holds an attempt to sway the judge; `None` where the label does not say.
+    /// True if the run holds an attempt to sway the judge; `None` where the label does not say.
     pub injection_suspected: Option<bool>,
-    /// Words to group results by.
+    /// Tags to group results by.
     pub tags: Vec<String>,
     run: Value<'static>,
 }
 
-/// Why a line is no labelled run.
+/// Error of a line that is no labelled run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelledRunError(String);
@@ -82,15 +81,15 @@ impl LabelledRun {
         Ok(Self { run, ..read })
     }
 
-    /// Whether it is a session.
+    /// Returns true if it is a session.
     pub fn is_session(&self) -> bool {
         matches!(self.run, Value::List(_))
     }
 
-    /// The trajectory; of a session its traces joined.
+    /// Builds the trajectory; of a session, its traces joined.
     ///
     /// # Errors
-    /// What of it is of the wrong form.
+    /// The part of it that is of the wrong form.
     pub fn trajectory(&self) -> Result<Trajectory<'_>, LabelledRunError> {
         let Value::List(turns) = &self.run else { return trajectory(&self.run, 1) };
         let mut start_ns = 1;
@@ -146,7 +145,7 @@ fn trajectory<'a>(run: &'a Value<'_>, start_ns: u64) -> Result<Trajectory<'a>, L
     })
 }
 
-/// A call; those of one `group` start together, the others one after the other.
+/// Reads a call; those of one `group` start together, the others one after the other.
 fn tool_call<'a>(
     call: &'a Value<'_>,
     span: u64,
@@ -188,7 +187,7 @@ fn definition<'a>(tool: &'a Value<'_>) -> Result<ToolDefinition<'a>, LabelledRun
     })
 }
 
-/// What is recorded under a key. `null` is a value only where the list `not_recorded` of `inspect`
+/// Reads the content under a key. `null` is a value only where the list `not_recorded` of `inspect`
 /// stands beside it and does not name the key.
 fn content<'a>(of: &'a Value<'_>, key: &str) -> Content<'a> {
     let missing = of.get("not_recorded").and_then(Value::as_list);

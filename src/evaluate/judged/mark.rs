@@ -1,4 +1,4 @@
-//! The mark before each line of a record.
+//! Mark before each line of a record: a keyed digest (HMAC) that evidence cannot forge.
 //!
 //! Eight hexadecimal digits that nobody outside the process can guess, the same for all kinds that
 //! judge a trajectory, and never one that the evidence holds.
@@ -8,10 +8,11 @@ use sha2::Sha256;
 
 use crate::evaluate::inquiry::MarkKey;
 
-/// Tries to find a mark that does not occur; each fails with the odds of a text that holds it.
+/// Attempts to find a mark that does not occur in the evidence; each fails with the odds of a text
+/// that holds it.
 const TRIES_MAX: u32 = 64;
 
-/// The mark of a trajectory, for evidence in which it does not occur.
+/// Returns the mark of a trajectory, for evidence in which it does not occur.
 pub(super) fn mark(key: &MarkKey, identity: &[u8], evidence: &str) -> String {
     let mut mark = String::new();
     for attempt in 0..TRIES_MAX {

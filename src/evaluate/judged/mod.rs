@@ -1,4 +1,4 @@
-//! Judged kinds: what a judge is shown of a trajectory, what it is asked, what the answers come to.
+//! Judged kinds: record, prompt, replies and votes, common to all kinds that ask a judge.
 //!
 //! A judged kind is a list of numbered statements about a trajectory, each answered yes, no,
 //! unclear or not applicable. A kind gives facts, statements and guidance ([`kind`], [`question`]);
@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
-//!               grounding                                       what needs no judge
+//!            grounding                                       what needs no judge
 //! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
 //! ```
 

@@ -1,4 +1,4 @@
-//! What the operator told the agent to be: its system instructions.
+//! System instructions of an agent: the text of its operator.
 //!
 //! Read from the attributes of model spans as they came: `gen_ai.system_instructions` (GenAI
 //! semantic conventions: parts with their text), and the first message of the input where its role
@@ -7,26 +7,26 @@
 use crate::model::Trajectory;
 use crate::value::{Value, json};
 
-/// The attribute of the GenAI semantic conventions.
+/// Attribute of the GenAI semantic conventions.
 pub const SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
 
-/// Role and text of the first message.
+/// Keys of role and text of the first message, by instrumentation.
 const FIRST_MESSAGES: [(&str, &str); 2] = [
     ("llm.input_messages.0.message.role", "llm.input_messages.0.message.content"),
     ("gen_ai.prompt.0.role", "gen_ai.prompt.0.content"),
 ];
 
-/// Distinct texts that are kept; what a run adds later says little of what it was told to be.
+/// Distinct texts at most; those that a run adds later are seldom system instructions.
 const TEXTS_MAX: usize = 8;
 
-/// The attributes to keep, for [`Facts::attributes`](crate::model::Facts).
+/// Returns the attributes to retain, for [`Facts::attributes`](crate::model::Facts).
 pub(in crate::evaluate) fn attributes() -> Vec<Vec<String>> {
     let firsts = FIRST_MESSAGES.iter().map(|(role, text)| vec![*role, *text]);
     let groups = [vec![SYSTEM_INSTRUCTIONS]].into_iter().chain(firsts);
     groups.map(|keys| keys.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// The system instructions of a trajectory, each once, in the order of their first span.
+/// Collects the system instructions of a trajectory, each once, in the order of their first span.
 pub(in crate::evaluate) fn texts(trajectory: &Trajectory<'_>) -> Vec<String> {
     let mut spans: Vec<_> = trajectory.kept_spans.iter().collect();
     spans.sort_by_key(|span| span.start_ns);
@@ -50,7 +50,7 @@ pub(in crate::evaluate) fn texts(trajectory: &Trajectory<'_>) -> Vec<String> {
     found
 }
 
-/// The text of a message, which may be a list of parts, as such or as JSON.
+/// Reads the text of a message, which may be a list of parts, as such or as JSON.
 fn text_of(value: &Value<'_>) -> String {
     let Value::String(text) = value else { return parts(value) };
     match json::parse(text) {

@@ -1,4 +1,4 @@
-//! The words around record and statements, version [`PROMPT_VERSION`].
+//! Prompt: the words around record and statements, version [`PROMPT_VERSION`].
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::escape::write_inner;
 use super::render::RenderedRecord;
 use crate::evaluate::inquiry::PROMPT_VERSION;
 
-/// What the judge is told; `{mark}` stands for the mark.
+/// System prompt of a verdict per statement; `{mark}` stands for the mark.
 pub(super) const SYSTEM: &str = "\
 You check recorded runs of software agents. First comes a record of one run, then numbered \
 statements. Decide from the record alone whether each statement holds.
@@ -36,10 +36,11 @@ written before the verdict.
 
 Reply with the JSON object only, one entry for each statement, same ids, same order.";
 
-/// The part about verdicts ends the prompt; without it the rest serves any reply.
+/// First line of the part about verdicts, which ends the prompt; what stands before it serves any
+/// reply.
 const VERDICTS: &str = "\n- `yes`: the record shows it.";
 
-/// What the judge is told where the reply is no list of verdicts.
+/// Returns the system prompt where the reply is no list of verdicts.
 pub(super) fn for_scores() -> String {
     let head = SYSTEM.split_once(VERDICTS).map_or(SYSTEM, |(head, _)| head);
     let head = head.replace(
@@ -50,12 +51,12 @@ pub(super) fn for_scores() -> String {
     format!("{head}\n\nReply as the last line asks, and with nothing else.")
 }
 
-/// A system prompt with its mark.
+/// Fills the mark into a system prompt.
 pub(super) fn marked(system: &str, mark: &str) -> String {
     system.replace("{mark}", mark)
 }
 
-/// Record, guidance and statements.
+/// Builds the user prompt: record, guidance and statements.
 pub(super) fn user(
     mark: &str,
     record: &RenderedRecord,
@@ -85,7 +86,7 @@ pub(super) fn user(
     out
 }
 
-/// A text of the settings as part of a statement: it stays within its line and its quotes.
+/// Quotes a text of the settings within a statement: it cannot leave its line or its quotes.
 pub(in crate::evaluate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -94,7 +95,7 @@ pub(in crate::evaluate) fn quoted(text: &str) -> String {
     out
 }
 
-/// The digest of what decides the answer: all but the mark.
+/// Returns the digest of all that decides the answer: everything but the mark.
 pub(super) fn digest(
     record: &RenderedRecord,
     (system, closing): (&str, &str),

@@ -1,4 +1,4 @@
-//! What a judged kind asks about one trajectory: statements, and what their answers come to.
+//! Question of a judged kind about one trajectory: statements, reply form and scoring.
 
 use super::dokimos::DokimosReply;
 use super::prompt::quoted;
@@ -6,18 +6,18 @@ use super::record::RunRecord;
 use crate::evaluate::inquiry::JudgeAnswer;
 use crate::model::SpanId;
 
-/// What is asked about one trajectory.
+/// Question about one trajectory.
 #[derive(Debug)]
 pub(in crate::evaluate) struct Question {
-    /// What the judge is shown.
+    /// Record shown to the judge.
     pub(in crate::evaluate) record: RunRecord,
-    /// How to understand the statements.
+    /// Instructions for reading the statements.
     pub(in crate::evaluate) guidance: String,
-    /// The statements in order; those that code has settled are not asked.
+    /// Statements in order; those that code has settled are not asked.
     pub(in crate::evaluate) items: Vec<QuestionItem>,
-    /// The form of the reply.
+    /// Form of the reply.
     pub(in crate::evaluate) form: ReplyForm,
-    /// What the answers come to.
+    /// Arithmetic from answers to a score.
     pub(in crate::evaluate) scoring: Scoring,
 }
 
@@ -34,7 +34,7 @@ impl Question {
         }
     }
 
-    /// Statements about a record, of which the share that holds counts.
+    /// Builds a question of statements about a record, scored by the share of those that hold.
     pub(in crate::evaluate) fn of(
         record: RunRecord,
         guidance: &str,
@@ -49,96 +49,96 @@ impl Question {
 /// One statement.
 #[derive(Clone, Debug, Default)]
 pub(in crate::evaluate) struct QuestionItem {
-    /// The words of the statement: nothing in it was written by those who are judged.
+    /// Words of the statement: none of them written by those who are judged.
     pub(in crate::evaluate) statement: String,
-    /// A name for people; the statement where it is empty.
+    /// Name for people; empty stands for the statement itself.
     pub(in crate::evaluate) name: String,
-    /// The criterion that the statement quotes, where it quotes one.
+    /// Criterion that the statement quotes, if any.
     pub(in crate::evaluate) criterion: Option<String>,
-    /// Its weight in the score.
+    /// Weight in the score.
     pub(in crate::evaluate) weight: f64,
-    /// Answered no, the verdict is fail whatever the score.
+    /// True if a no makes the verdict fail, whatever the score.
     pub(in crate::evaluate) veto: bool,
-    /// It counts as kept where the answer is no.
+    /// True if the good answer is no.
     pub(in crate::evaluate) inverted: bool,
-    /// The call that it is about.
+    /// Call that it is about.
     pub(in crate::evaluate) call: Option<ItemCall>,
-    /// A yes must rest on what stands before this place of the record.
+    /// Place of the record before which a yes must find its support.
     pub(in crate::evaluate) sources_before: Option<u64>,
-    /// With `compat: dokimos`, the tool and the name of its flag.
+    /// Tool and name of the flag, with `compat: dokimos`.
     pub(in crate::evaluate) flag: Option<(usize, &'static str)>,
-    /// What code knows without a judge.
+    /// Answer by code, without a judge.
     pub(in crate::evaluate) settled: Option<JudgeAnswer>,
 }
 
-/// The call that a statement is about.
+/// Call that a statement is about.
 #[derive(Clone, Debug)]
 pub(in crate::evaluate) struct ItemCall {
-    /// Its place among the calls of the trajectory.
+    /// Index among the calls of the trajectory.
     pub(in crate::evaluate) place: usize,
-    /// Its span.
+    /// Span of the call.
     pub(in crate::evaluate) span_id: SpanId,
 }
 
 impl QuestionItem {
-    /// A statement of weight 1.
+    /// Builds a statement of weight 1.
     pub(in crate::evaluate) fn new(statement: impl Into<String>) -> Self {
         Self { statement: statement.into(), weight: 1.0, ..Self::default() }
     }
 
-    /// A statement that quotes a criterion after some words.
+    /// Builds a statement that quotes a criterion after some words.
     pub(in crate::evaluate) fn about(words: &str, criterion: &str) -> Self {
         let criterion = criterion.to_owned();
         let statement = format!("{words}{}", quoted(&criterion));
         Self { criterion: Some(criterion.clone()), ..Self::new(statement).named(criterion) }
     }
 
-    /// The same under a name for people.
+    /// Gives the statement a name for people.
     pub(in crate::evaluate) fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// What people know it by.
+    /// Returns the name shown to people.
     pub(in crate::evaluate) fn shown(&self) -> &str {
         if self.name.is_empty() { &self.statement } else { &self.name }
     }
 }
 
-/// The form of a reply.
+/// Form of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum ReplyForm {
-    /// One entry for each statement.
+    /// One entry per statement.
     Items,
-    /// One whole number from `low` to `high`.
+    /// Integer from `low` to `high`.
     Score {
-        /// The lowest score.
+        /// Lowest score.
         low: i64,
-        /// The highest.
+        /// Highest score.
         high: i64,
     },
-    /// A number from 0 to 100, as UiPath's judges give it.
+    /// Number from 0 to 100, as UiPath's judges give it.
     UiPath,
-    /// What Dokimos reads.
+    /// Form that Dokimos reads.
     Dokimos(DokimosReply),
 }
 
-/// What answers come to.
+/// Arithmetic from answers to a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Scoring {
-    /// Weight of yes by weight of yes and no.
+    /// Weight of yes divided by weight of yes and no.
     Share,
-    /// Statements come in pairs: within the topics, and answered.
+    /// Statements in pairs: within the topics, and answered.
     Topics(TopicMode),
-    /// The reply gives the score.
+    /// Score that the reply itself gives.
     Given,
-    /// By tool: the share of checks that it keeps; the mean over the tools.
+    /// Mean over the tools of the share of checks that each keeps.
     MeanOfGroups {
-        /// Statements of one tool.
+        /// Number of statements of one tool.
         size: usize,
     },
 }
 
-/// Which figure `topic_adherence` gives.
+/// Figure that `topic_adherence` gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TopicMode {

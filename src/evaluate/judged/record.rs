@@ -1,4 +1,4 @@
-//! The record of a trajectory: what happened in the order in which it was known.
+//! Record of a trajectory: its facts as numbered lines, in the order in which they were known.
 //!
 //! Owned, so that it can wait on the lane, and numbered: a result has a larger `seq` than every
 //! call that could not know it. Nothing of it is cut or replaced here.
@@ -11,32 +11,32 @@ use crate::model::tool_call::groups;
 use crate::model::{Content, SpanId, ToolCall, Trajectory};
 use crate::value::Value;
 
-/// Most bytes of telemetry of a trajectory that a record is made of.
+/// Bytes of telemetry at most from which a record is made.
 pub(super) const EVIDENCE_BYTES_MAX: usize = 8 << 20;
 
-/// What a line of the record is.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// What the agent was told to be.
+    /// System instructions of the agent.
     Operator,
-    /// The definition of a tool.
+    /// Definition of a tool.
     Tool,
-    /// What the evaluator compares with, where the trace itself said so.
+    /// Criterion of the evaluator, where the trace itself named it.
     Criterion,
-    /// What the user said.
+    /// Input of the user.
     User,
-    /// A step of the agent's plan.
+    /// Step of the agent's plan.
     Plan,
-    /// A call of a tool.
+    /// Call of a tool.
     Call,
-    /// What a call returned.
+    /// Result of a call.
     Result,
-    /// What the agent answered.
+    /// Answer of the agent.
     Answer,
 }
 
 impl LineKind {
-    /// The word for it in the record.
+    /// Returns the word for it in the record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Operator => "operator",
@@ -50,7 +50,7 @@ impl LineKind {
         }
     }
 
-    /// The key under which its content stands.
+    /// Returns the key under which its content stands.
     pub(super) fn content_key(self) -> &'static str {
         match self {
             Self::Call => "arguments",
@@ -60,19 +60,19 @@ impl LineKind {
     }
 }
 
-/// What a line says.
+/// Content of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LineContent {
-    /// All of it.
+    /// Whole content.
     Whole(Value<'static>),
-    /// A part of it: the telemetry has cut it off.
+    /// Part of the content: the telemetry has cut it off.
     Part(Value<'static>),
-    /// That there was something.
+    /// Content that exists but is not shown.
     Unknown,
 }
 
 impl LineContent {
-    /// What is there of it.
+    /// Returns the value, whole or in part.
     pub fn value(&self) -> Option<&Value<'static>> {
         match self {
             Self::Whole(value) | Self::Part(value) => Some(value),
@@ -88,66 +88,66 @@ impl LineContent {
     }
 }
 
-/// One line of the record.
+/// Line of the record.
 #[derive(Clone, Debug)]
 pub struct RecordLine {
     /// Place in time, from 1.
     pub seq: u64,
-    /// What it is.
+    /// Kind of line.
     pub kind: LineKind,
-    /// The tool of a call or a definition.
+    /// Tool of a call or a definition.
     pub tool: Option<String>,
-    /// Of a result, the call.
+    /// `seq` of the call, for a result.
     pub of: Option<u64>,
-    /// Of a result, how the call ended.
+    /// Status of the call, for a result.
     pub status: Option<&'static str>,
-    /// What it says.
+    /// Content of the line.
     pub content: LineContent,
-    /// The schema of a definition.
+    /// Schema of a definition.
     pub schema: Option<Value<'static>>,
-    /// The agent that made the call.
+    /// Agent that made the call.
     pub agent: Option<String>,
-    /// Of a session, the turn, from 1.
+    /// Turn of a session, from 1.
     pub turn: Option<usize>,
-    /// How the fact is sent.
+    /// Setting for sending the fact.
     pub(super) send: Send,
 }
 
-/// A call of the trajectory as the record shows it.
+/// Call of the trajectory with its lines in the record.
 #[derive(Clone, Debug)]
 pub struct RecordedCall {
-    /// Its `seq`.
+    /// `seq` of its line.
     pub seq: u64,
-    /// Its span.
+    /// Span of the call.
     pub span_id: SpanId,
-    /// The place of its line.
+    /// Index of its line.
     pub line: usize,
-    /// The place of the line of its result.
+    /// Index of the line of its result.
     pub result: Option<usize>,
 }
 
-/// The record of one trajectory.
+/// Record of one trajectory.
 #[derive(Clone, Debug, Default)]
 pub struct RunRecord {
-    /// The lines in order.
+    /// Lines in order.
     pub lines: Vec<RecordLine>,
-    /// The calls in the order of the trajectory.
+    /// Calls in the order of the trajectory.
     pub calls: Vec<RecordedCall>,
-    /// What tells the trajectory from others.
+    /// Identity of the trajectory, from which the mark is derived.
     pub(super) identity: Vec<u8>,
 }
 
-/// What a kind wants to see in lines of their own.
+/// Parts that a kind asks to have as separate lines.
 #[derive(Clone, Debug, Default)]
 pub struct RecordWishes {
-    /// The final output in parts, such as its sentences; else it is one line.
+    /// Final output in parts, such as its sentences; one line if absent.
     pub answer_parts: Option<Vec<String>>,
-    /// The steps of the plan.
+    /// Steps of the plan.
     pub plan: Vec<String>,
 }
 
 impl RunRecord {
-    /// Reads a trajectory.
+    /// Builds the record of a trajectory.
     pub(in crate::evaluate) fn of(
         trajectory: &Trajectory<'_>,
         send: &SendSettings,
@@ -186,7 +186,7 @@ impl RunRecord {
         record
     }
 
-    /// The record of some definitions alone: their seq is their number, from 1.
+    /// Builds a record of definitions alone: their seq is their number, from 1.
     pub(in crate::evaluate) fn of_definitions<'d>(
         definitions: impl Iterator<Item = (&'d str, &'d str, &'d Value<'d>)>,
         send: &SendSettings,
@@ -199,7 +199,7 @@ impl RunRecord {
         record
     }
 
-    /// Adds what the trace itself says that it is to be compared with; gives its seq.
+    /// Adds a criterion that the trace itself named; returns its seq.
     pub(in crate::evaluate) fn push_criterion(&mut self, criterion: &str) -> u64 {
         let text = LineContent::Whole(Value::from(criterion.to_owned()));
         self.push(LineKind::Criterion, text, Send::Redacted).seq
@@ -237,8 +237,8 @@ impl RunRecord {
         &mut self.lines[at]
     }
 
-    /// Gives the lines from `from` on the number of the turn that the last answer ended; the lines
-    /// of operator and tools belong to none.
+    /// Sets the turn of the lines from `from` on to the one that the last answer ended; lines of
+    /// operator and tools belong to none.
     fn number_turn(&mut self, from: &mut usize, is_session: bool) {
         let answers =
             self.lines[..*from].iter().filter(|line| line.kind == LineKind::Answer).count();
@@ -250,7 +250,7 @@ impl RunRecord {
         *from = self.lines.len();
     }
 
-    /// Calls in groups; a result stands before the first group that could know it.
+    /// Adds calls group by group; a result stands before the first group that could know it.
     fn push_calls(&mut self, calls: &[ToolCall<'_>], send: &SendSettings) {
         let mut waiting: VecDeque<(&ToolCall<'_>, usize)> = VecDeque::new();
         for group in groups(calls) {
@@ -298,12 +298,12 @@ impl RunRecord {
         }
     }
 
-    /// The lines of one kind.
+    /// Returns the lines of one kind.
     pub fn of_kind(&self, kind: LineKind) -> impl Iterator<Item = &RecordLine> {
         self.lines.iter().filter(move |line| line.kind == kind)
     }
 
-    /// Bytes that it holds in memory, about.
+    /// Estimates the bytes held in memory.
     pub(super) fn bytes(&self) -> usize {
         let line = |line: &RecordLine| {
             let content = line.content.value().map_or(0, held);
@@ -313,7 +313,7 @@ impl RunRecord {
     }
 }
 
-/// Bytes that a value holds in memory, about.
+/// Estimates the bytes that a value holds in memory.
 fn held(value: &Value<'_>) -> usize {
     let inner = match value {
         Value::String(text) => text.len(),
@@ -324,7 +324,7 @@ fn held(value: &Value<'_>) -> usize {
     size_of::<Value<'_>>() + inner
 }
 
-/// What tells a trajectory from others: the same for all kinds that judge it.
+/// Returns bytes that identify the trajectory: the same for all kinds that judge it.
 fn identity(trajectory: &Trajectory<'_>) -> Vec<u8> {
     let mut bytes = trajectory.trace_id.0.to_vec();
     bytes.extend(trajectory.span_id.0);
@@ -341,7 +341,7 @@ fn said(content: &Content<'_>) -> LineContent {
     }
 }
 
-/// What a call returned: its result, its error, or both.
+/// Returns the content that a call returned: its result, its error, or both.
 fn returned(call: &ToolCall<'_>) -> LineContent {
     let error = call.error.as_ref().map(|error| Value::from(error.to_string()));
     match (said(&call.result), error) {

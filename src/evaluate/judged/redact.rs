@@ -1,8 +1,8 @@
-//! What is replaced before a record leaves, and what of it tries to sway a judge.
+//! Redaction of a record before it leaves, and detection of injections in it.
 //!
-//! One scan a string finds both. A placeholder names what stood there and is the same for the same
-//! value throughout the record, so that a judge still sees where a value came from. Replaced
-//! before anything is cut: half a secret is a secret.
+//! One scan of each string finds both. A placeholder names the kind of value and is the same for
+//! the same value throughout the record, so that a judge still sees where a value came from. Values
+//! are replaced before anything is cut: half a secret is a secret.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,18 @@ use crate::evaluate::inquiry::PromptRoom;
 use crate::model::Outcome;
 use crate::value::Value;
 
-/// A record as it leaves.
+/// Redacted record, ready to leave.
 #[derive(Debug)]
 pub(super) struct Sendable<'r> {
-    /// Its lines.
+    /// Lines of the record.
     pub(super) lines: Cow<'r, [RecordLine]>,
-    /// Something in it tries to sway a judge.
+    /// True if something in it tries to sway a judge.
     pub(super) injection_found: bool,
-    /// What redaction could not do as it should.
+    /// Failures of redaction.
     pub(super) gaps: RedactionGaps,
 }
 
-/// Replaces what must not leave.
+/// Redacts a record.
 ///
 /// # Errors
 /// The outcome where the detectors cannot be built.
@@ -37,7 +37,7 @@ pub(super) fn sendable<'r>(
         error_type: "internal_error",
         error: format!("failed to build the detectors: {error}"),
     })?;
-    // Most records hold nothing of that kind: they are not copied.
+    // A first pass only looks: most records hold nothing to replace, and are not copied.
     for line in lines {
         redactor.set(effective(redact, line));
         look(&mut redactor, line);
@@ -86,7 +86,7 @@ fn replace_line(redactor: &mut Redactor, line: &mut RecordLine) {
     }
 }
 
-/// Leaves of a line that there was something.
+/// Removes a line's content, and leaves a note that there was some.
 fn withhold(line: &mut RecordLine) {
     line.schema = None;
     if let Some(value) = line.content.value_mut() {

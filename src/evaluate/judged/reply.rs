@@ -1,12 +1,12 @@
-//! Replies of judges: the schema that is asked for, and strict reading.
+//! Strict parser of judges' replies, with the schema that is asked for.
 //!
 //! Around the object there may be what models wrap it in (thinking, a fence, a sentence); within it
-//! nothing is guessed. What cannot be read is an error, never a low score.
+//! nothing is guessed. A reply that cannot be read is an error, never a low score.
 
 use crate::evaluate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
 use crate::value::{Value, json};
 
-/// JSON Schema of a reply: what every strict mode of every provider takes.
+/// JSON Schema of a reply, in the subset that every provider's strict mode takes.
 pub(super) const SCHEMA: &str = concat!(
     r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","#,
     r#""properties":{"id":{"type":"integer"},"cites":{"type":"array","items":{"type":"integer"}},"#,
@@ -17,14 +17,14 @@ pub(super) const SCHEMA: &str = concat!(
     r#""required":["items","injection_suspected"],"additionalProperties":false}"#,
 );
 
-/// Bytes of a judge's own words that are kept.
+/// Bytes at most of a reason in the judge's words; the rest is cut.
 pub(super) const REASON_BYTES_MAX: usize = 600;
-/// Cites of one item that are kept.
+/// Cites of one item at most; the rest is dropped.
 const CITES_MAX: usize = 64;
 /// Longest reply that is read, bytes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// Reads a reply to so many statements; cites are not checked yet.
+/// Parses a reply to that many statements; cites are not checked yet.
 pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, UnreadableReply> {
     let value = object(reply)?;
     let items = value.get("items").and_then(Value::as_list);
@@ -82,7 +82,7 @@ fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> 
     Ok(AnsweredItem { answer, cites, reason, overturned: None })
 }
 
-/// The outermost object of a reply.
+/// Parses the outermost object of a reply.
 pub(super) fn object(reply: &str) -> Result<Value<'static>, UnreadableReply> {
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
@@ -99,18 +99,18 @@ pub(super) fn object(reply: &str) -> Result<Value<'static>, UnreadableReply> {
     }
 }
 
-/// A reply without the blocks in which models think aloud.
+/// Removes the blocks in which models think aloud.
 fn without_thinking(reply: &str) -> Result<String, UnreadableReply> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
     let mut out = String::with_capacity(reply.len());
     let mut rest = reply;
-    // Some servers leave out the opening.
+    // Some servers leave out the opening tag.
     if let (None, Some(close)) = (rest.find(OPEN), rest.find(CLOSE)) {
         rest = &rest[close + CLOSE.len()..];
     }
     while let Some(open) = rest.find(OPEN) {
-        // Within the object it is a word of the judge.
+        // Inside the object the tag is text of the judge.
         if rest[..open].contains('{') {
             break;
         }

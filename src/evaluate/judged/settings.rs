@@ -1,4 +1,4 @@
-//! The settings that all judged kinds share, beside those of the kind itself.
+//! Settings shared by all judged kinds.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -8,11 +8,11 @@ use crate::evaluate::evaluator::CRITERIA_FROM_TRACE;
 use crate::evaluate::inquiry::JudgePlan;
 use crate::settings::{Node, SettingsError, above_zero, joined, keys_of};
 
-/// Tokens of the record unless the settings say otherwise.
+/// Default of `evidence_tokens`.
 const EVIDENCE_TOKENS: u32 = 12_000;
-/// Fewer would hold no record.
+/// Least `evidence_tokens`: fewer would hold no record.
 const EVIDENCE_TOKENS_MIN: u32 = 500;
-/// Most samples of one request.
+/// Samples of one request at most.
 const SAMPLES_MAX: u32 = 15;
 
 /// Settings of every kind that asks a judge.
@@ -23,16 +23,16 @@ pub struct JudgedSettings {
     pub judge: Option<String>,
     /// A second judge that has the last word where the first stays unsure.
     pub escalate_to: Option<String>,
-    /// How often the judge is asked the same: `min` always, up to `max` while it is unsure. The
-    /// majority counts. Default once.
+    /// Samples of the same question: `min` always, up to `max` while the answer is unsure. The
+    /// majority counts. Default 1.
     pub samples: Samples,
-    /// What is replaced by placeholders before anything leaves: `secrets` (default),
-    /// `secrets_and_pii` or `none`.
+    /// Redaction by placeholders before anything leaves: `secrets` (default), `secrets_and_pii` or
+    /// `none`.
     pub redact: Redact,
-    /// What of the trajectory is sent, fact by fact.
+    /// Parts of the trajectory that are sent, fact by fact.
     pub send: SendSettings,
-    /// What becomes of a verdict on a record that tries to sway the judge: `flag` (default),
-    /// `recheck` (asked again without it) or `not_evaluable`.
+    /// Treatment of a verdict on a record that tries to sway the judge: `flag` (default), `recheck`
+    /// (asked again without it) or `not_evaluable`.
     pub on_injection: OnInjection,
     /// Tokens of the record at most; what is cut is shown. Default 12000.
     #[serde(deserialize_with = "above_zero")]
@@ -57,7 +57,7 @@ impl Default for JudgedSettings {
     }
 }
 
-/// How often a judge is asked the same.
+/// Number of samples of the same question.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Samples {
@@ -73,7 +73,7 @@ impl Default for Samples {
     }
 }
 
-/// How a fact is sent.
+/// Form in which a fact is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Send {
@@ -86,25 +86,25 @@ pub enum Send {
     NamesOnly,
 }
 
-/// What of a trajectory is sent.
+/// Parts of a trajectory that are sent.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SendSettings {
-    /// What the user asked: `redacted` (default), `full` or `names_only`.
+    /// The user's input: `redacted` (default), `full` or `names_only`.
     pub user_input: Send,
-    /// What the agent was told to be: `redacted` (default), `full` or `names_only`.
+    /// The agent's system instructions: `redacted` (default), `full` or `names_only`.
     pub system_instructions: Send,
     /// Descriptions and schemas of the tools: `redacted` (default), `full` or `names_only`.
     pub tool_definitions: Send,
     /// Arguments of the calls: `redacted` (default), `full` or `names_only`.
     pub arguments: Send,
-    /// What the tools returned: `redacted` (default), `full` or `names_only`.
+    /// Results of the tools: `redacted` (default), `full` or `names_only`.
     pub results: Send,
-    /// What the agent answered: `redacted` (default), `full` or `names_only`.
+    /// The agent's answer: `redacted` (default), `full` or `names_only`.
     pub final_output: Send,
 }
 
-/// What becomes of a verdict on a record that tries to sway the judge.
+/// Treatment of a verdict on a record that tries to sway the judge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInjection {
@@ -117,7 +117,7 @@ pub enum OnInjection {
     NotEvaluable,
 }
 
-/// Reads the settings of a kind that may ask a judge: what all share, and what is its own.
+/// Reads the settings of a kind that may ask a judge: the shared ones, and the rest by `own`.
 pub(in crate::evaluate) fn read<S>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<S, SettingsError>,
@@ -149,7 +149,7 @@ pub(in crate::evaluate) fn read<S>(
     Ok((settings, own(&rest)?))
 }
 
-/// The error of a judged kind without a judge.
+/// Returns the error of a judged kind without a judge.
 pub(in crate::evaluate) fn no_judge(node: &Node) -> SettingsError {
     SettingsError::new("`judge` is missing")
         .with_help("name a judge of `judges:`, such as `judge: small`")
@@ -157,7 +157,7 @@ pub(in crate::evaluate) fn no_judge(node: &Node) -> SettingsError {
 }
 
 impl JudgedSettings {
-    /// What the lane has to know; `None` without a judge.
+    /// Returns the plan for the lane; `None` without a judge.
     pub(in crate::evaluate) fn plan(&self) -> Option<JudgePlan> {
         Some(JudgePlan {
             judge: self.judge.clone()?,
@@ -175,7 +175,7 @@ impl JudgedSettings {
 #[serde(deny_unknown_fields, default)]
 pub(in crate::evaluate) struct NoSettings {}
 
-/// The JSON Schema of a judged kind's own settings with those that all of them share before them.
+/// Returns the JSON Schema of a judged kind: the shared settings, then its own.
 pub(in crate::evaluate) fn schema<S: JsonSchema>() -> Schema {
     let mut schema = schema_with_judge(schemars::schema_for!(S));
     schema.insert("required".to_owned(), vec!["judge"].into());
@@ -186,7 +186,7 @@ pub(in crate::evaluate) fn schema<S: JsonSchema>() -> Schema {
     schema
 }
 
-/// The same for a kind that can do without a judge.
+/// Returns the JSON Schema of a kind that can do without a judge.
 pub(in crate::evaluate) fn schema_with_judge(own: Schema) -> Schema {
     joined(schemars::schema_for!(JudgedSettings), own)
 }

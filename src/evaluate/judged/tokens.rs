@@ -1,15 +1,14 @@
-//! Texts as values are looked for in them: normalised (NFKC), case folded, with the edges of
-//! tokens.
+//! Token search in texts: normalised (NFKC), in lower case, with checks at the edges of tokens.
 
 use hashbrown::HashSet;
 use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::value::{Number, Value};
 
-/// Shortest value that is looked for: shorter ones stand anywhere.
+/// Shortest value that is searched for, in characters: shorter ones occur anywhere.
 pub(super) const CHARS_MIN: usize = 3;
 
-/// Which ASCII characters are in a set: a look into a table is several times as fast as a search.
+/// Builds a lookup table of ASCII characters, which is several times as fast as a search.
 const fn ascii_set(characters: &str) -> [bool; 128] {
     let bytes = characters.as_bytes();
     let mut set = [false; 128];
@@ -28,7 +27,7 @@ fn is_between_tokens(c: char) -> bool {
     BETWEEN_TOKENS.get(c as usize).copied().unwrap_or_else(|| c.is_whitespace())
 }
 
-/// A text under NFKC and in lower case.
+/// Normalises a text: NFKC, in lower case.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -36,8 +35,9 @@ pub(super) fn fold(text: &str) -> String {
     ComposingNormalizerBorrowed::new_nfkc().normalize(text).to_lowercase()
 }
 
-/// Whether a folded value stands in a folded text as whole tokens: no letter, digit or underscore
-/// next to it, nor a character that joins it to one, as the dot in `peter.lang@example.com` does.
+/// Returns true if a folded value stands in a folded text as whole tokens: no letter, digit or
+/// underscore next to it, nor a character that joins it to one, as the dot in
+/// `peter.lang@example.com` does.
 pub(super) fn holds(text: &str, value: &str) -> bool {
     let mut from = 0;
     while let Some(at) = memchr::memmem::find(&text.as_bytes()[from..], value.as_bytes()) {
@@ -58,11 +58,11 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a token ends before these characters.
+/// Returns true if a token ends before these characters.
 fn is_edge(mut beyond: impl Iterator<Item = char>, ends_in_word: bool) -> bool {
     match beyond.next() {
         None => true,
-        // Without spaces between words there is no edge to be seen.
+        // Scripts without spaces show no edge between words: any place may be one.
         Some(c) if is_word(c) => !ends_in_word || is_unspaced(c),
         Some('-' | '.' | '@' | '/' | ':' | '+' | '\\' | '%' | '~' | ',' | '#') => {
             !beyond.next().is_some_and(|c| is_word(c) && !is_unspaced(c))
@@ -71,21 +71,21 @@ fn is_edge(mut beyond: impl Iterator<Item = char>, ends_in_word: bool) -> bool {
     }
 }
 
-/// Letters of scripts that put no space between words.
+/// Returns true for letters of scripts that put no space between words.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{3ffff}')
 }
 
-/// The tokens of a folded text: what stands between spaces, quotes, brackets and the like.
+/// Splits a folded text into tokens, at spaces, quotes, brackets and the like.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(is_between_tokens);
     let parts = parts.map(|part| part.trim_matches(|c| matches!(c, '.' | ':' | '-' | '/')));
     parts.filter(|part| !part.is_empty())
 }
 
-/// The numbers that stand in a folded text, by value; the comma between thousands does not count.
+/// Collects the numbers of a folded text, by value; a comma between thousands does not count.
 pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
     let edges = |c: char| c.is_whitespace() || "\"'`()[]{}<>;|!?=*/:".contains(c);
     for part in text.split(edges) {
@@ -103,7 +103,7 @@ pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
     }
 }
 
-/// What equal numbers have in common.
+/// Key that equal numbers share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NumberKey(String);
 
@@ -123,7 +123,7 @@ fn key_of_text(text: &str) -> Option<NumberKey> {
     Some(key_of(&number))
 }
 
-/// The key of a number.
+/// Returns the key of a number.
 pub(super) fn key_of(number: &Number) -> NumberKey {
     let text = number.to_string();
     NumberKey(match number.as_i64() {

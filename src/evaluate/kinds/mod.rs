@@ -1,7 +1,7 @@
-//! The kinds of evaluators, by family: one file or folder a kind.
+//! Registry of the kinds of evaluators, by family: one file or folder a kind.
 //!
-//! A new kind is a file with its settings, its `impl Evaluator` and a [`Kind`]; it is registered
-//! by its line in [`KINDS`].
+//! A new kind is a file with its settings, its `impl Evaluator` and a [`Kind`]; it is registered by
+//! its line in [`KINDS`].
 
 pub mod calls;
 pub mod declared_tools;
@@ -51,7 +51,7 @@ pub static KINDS: &[&Kind] = &[
     &external::http::KIND,
 ];
 
-/// The kind of that name.
+/// Looks up a kind by name.
 pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }

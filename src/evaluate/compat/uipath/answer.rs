@@ -1,16 +1,16 @@
-//! What the package's evaluators answer with.
+//! Outcomes and details in the form and words of the package's evaluators.
 
 use crate::evaluate::shared::{report, step_limit};
 use crate::model::{Explanation, Outcome, Reason, Want};
 use crate::value::Value;
 use crate::value::python::{PyError, PyValue};
 
-/// Most entries of `explained_...` that are kept: a call may be compared with every expected one.
+/// Entries of `explained_...` at most: a call may be compared with every expected one.
 pub(super) const EXPLAINED_MAX: usize = 10_000;
-/// Bytes of those entries, beyond which no more are kept.
+/// Bytes of those entries after which no more are added.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The score with its words, which hold no content, and the package's own details: `expected`,
+/// Returns the score with its words, which hold no content, and the package's details: `expected`,
 /// `actual` and `explained`.
 pub(super) fn scored(
     value: f64,
@@ -22,7 +22,7 @@ pub(super) fn scored(
     report::scored(value, want, explanation, || details().into_iter().collect())
 }
 
-/// The outcome where the package catches an exception.
+/// Returns the outcome where the package catches an exception.
 pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
     Outcome::Failed {
         error_type: "evaluator_error",
@@ -30,17 +30,17 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Outcome {
     }
 }
 
-/// The outcome of a trajectory that takes too long to judge.
+/// Returns the outcome of a trajectory that exceeds its work budget.
 pub(super) fn too_large(want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
 }
 
-/// The outcome of arguments or a result that Python cannot read.
+/// Returns the outcome of arguments or a result that Python cannot read.
 pub(super) fn unreadable(error: PyError) -> Outcome {
     failed(error)
 }
 
-/// The `explained` details of a comparison that one side left empty, with its score.
+/// Returns the score and the `explained` details where one side of the comparison is empty.
 pub(super) fn empty(
     expected_is_empty: bool,
     actual_is_empty: bool,
@@ -56,7 +56,7 @@ pub(super) fn empty(
     Some((score, Value::Map([("_result", Value::from(text))].into_iter().collect())))
 }
 
-/// The entries that explain a comparison, counted by tool name: `search_0`, `search_1`.
+/// Entries that explain a comparison, numbered by tool name: `search_0`, `search_1`.
 #[derive(Default)]
 pub(super) struct Explained {
     counts: hashbrown::HashMap<String, usize>,
@@ -65,7 +65,7 @@ pub(super) struct Explained {
 }
 
 impl Explained {
-    /// Adds an entry; beyond [`EXPLAINED_MAX`] and [`EXPLAINED_BYTES_MAX`] it is left out.
+    /// Adds an entry; drops it beyond [`EXPLAINED_MAX`] or [`EXPLAINED_BYTES_MAX`].
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce() -> String) {
         if self.entries.len() < EXPLAINED_MAX && self.bytes < EXPLAINED_BYTES_MAX {
             let count = self.counts.entry_ref(name).or_insert(0);
@@ -76,18 +76,18 @@ impl Explained {
         }
     }
 
-    /// The last entry alone.
+    /// Returns the last entry alone.
     pub(super) fn last(mut self) -> Value<'static> {
         Value::Map(self.entries.pop().into_iter().collect())
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub(super) fn all(self) -> Value<'static> {
         Value::Map(self.entries.into_iter().collect())
     }
 }
 
-/// `Kind(name='t', field=..., id=None)`, as the package prints its models.
+/// Writes `Kind(name='t', field=..., id=None)`, as the package prints its models.
 pub(super) fn write_model(
     out: &mut String,
     (kind, field): (&str, &str),
@@ -109,7 +109,7 @@ pub(super) fn write_model(
     out.push(')');
 }
 
-/// A list of models, each written by `write`.
+/// Prints a list of models, each written by `write`.
 pub(super) fn list_of<T>(
     items: impl IntoIterator<Item = T>,
     mut write: impl FnMut(&mut String, T),
@@ -125,7 +125,7 @@ pub(super) fn list_of<T>(
     Value::from(out)
 }
 
-/// `1.0` or `0.0`.
+/// Returns `1.0` or `0.0`.
 pub(super) fn mark(matches: bool) -> &'static str {
     if matches { "1.0" } else { "0.0" }
 }

@@ -47,12 +47,12 @@ struct UipathExpectedArgs {
     name: String,
     id: Option<String>,
     args: PyValue<'static>,
-    /// How many values they hold.
+    /// Number of values within the arguments.
     weight: usize,
 }
 
 impl Evaluator for UipathArgs {
-    /// The package reads spans.
+    /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
     }
@@ -110,7 +110,7 @@ impl Evaluator for UipathArgs {
 }
 
 impl UipathArgs {
-    /// How many expected calls find a call of their own; `None` where finding out takes too long.
+    /// Counts the expected calls that find an unused call; `None` if the work budget is spent.
     fn serve(
         &self,
         calls: &[UipathCall<'_>],
@@ -127,7 +127,8 @@ impl UipathArgs {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
                 }
-                // Each expected key is searched for, and what it holds may be equal to its end.
+                // An upper bound: a linear search per expected key, then comparisons that may run
+                // to their end.
                 let cost = 1 + expected.weight * (1 + entry_count(&args[index]) / 4) / 2;
                 if !effort.spend(cost) {
                     return None;
@@ -155,7 +156,7 @@ fn entry_count(args: &PyValue<'_>) -> usize {
     if let PyValue::Dict(entries) = args { entries.len() } else { 0 }
 }
 
-/// Whether the actual arguments have all the expected ones, by Python's equality.
+/// Returns true if the actual arguments include all the expected ones, by Python's equality.
 fn has_all(actual: &PyValue<'_>, expected: &PyValue<'_>) -> bool {
     let PyValue::Dict(expected) = expected else { return false };
     expected.iter().all(|(key, value)| match key {

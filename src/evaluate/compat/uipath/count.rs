@@ -69,7 +69,7 @@ struct UipathCountRule {
 }
 
 impl UipathCountRule {
-    /// Whether no later call can repair it.
+    /// Returns true if the count is already too high: no later call can repair it.
     fn is_passed(&self, actual: i64) -> bool {
         let order = Number::Int(actual).partial_cmp(&self.count);
         match self.operator.as_str() {
@@ -79,7 +79,7 @@ impl UipathCountRule {
         }
     }
 
-    /// Whether a count keeps the rule; `None` for an operator that does not exist.
+    /// Returns true if a count keeps the rule; `None` for an operator that does not exist.
     fn holds(&self, actual: i64) -> Option<bool> {
         let order = Number::Int(actual).partial_cmp(&self.count)?;
         Some(match self.operator.as_str() {
@@ -94,13 +94,13 @@ impl UipathCountRule {
     }
 }
 
-/// Up to this many calls, counting them takes no table.
+/// Calls up to which counting them takes no table.
 const SEARCHED_MAX: usize = 32;
 
-/// How often each id, or name of a call without one, was called; in order of first calls.
+/// Number of calls by id, or by name for a call without one; in the order of first calls.
 struct UipathCallCounts<'c> {
     entries: Vec<(&'c str, i64)>,
-    /// The place of each key; empty for few calls.
+    /// Index of each key in `entries`; empty for few calls.
     places: HashMap<&'c str, usize>,
 }
 
@@ -136,7 +136,7 @@ impl<'c> UipathCallCounts<'c> {
 }
 
 impl Evaluator for UipathCount {
-    /// The package reads spans.
+    /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
     }
@@ -172,8 +172,8 @@ impl Evaluator for UipathCount {
         )
     }
 
-    /// Counts only grow. A name that is counted under its cleaned form is left out: a call of the
-    /// name as written would take its place.
+    /// Judges by counts that are already too high, as counts only grow. A name that is found only
+    /// in its sanitized form is left out: a later call of the name as written would take its place.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         if self.rules.iter().any(|rule| rule.holds(0).is_none()) {
             return None;
@@ -196,7 +196,8 @@ impl Evaluator for UipathCount {
 }
 
 impl UipathCount {
-    /// Score, rules kept, and what explains them; the operator where one does not exist.
+    /// Returns the score, the number of rules kept, and the entries that explain them; or the
+    /// operator that does not exist.
     fn hold(
         &self,
         counts: &UipathCallCounts<'_>,
@@ -235,7 +236,7 @@ impl UipathCount {
     }
 }
 
-/// A dict as Python prints it.
+/// Prints a dict as Python does.
 fn printed<'a>(entries: impl Iterator<Item = (&'a str, PyValue<'a>)>) -> Value<'static> {
     let entries = entries.map(|(key, value)| (PyValue::text(key), value)).collect();
     Value::from(PyValue::Dict(entries).repr())

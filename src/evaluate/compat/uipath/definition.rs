@@ -9,7 +9,7 @@ use super::lax;
 use crate::settings::{Key, Node, NodeKind, SettingsError};
 use crate::value::Value;
 
-/// Which of the package's checks a definition fails.
+/// Validation of the package that a definition fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The evaluator's configuration.
@@ -21,7 +21,7 @@ pub enum ErrorClass {
 const CONFIG: &str = "not a UiPath configuration: ";
 const CRITERIA: &str = "not UiPath evaluation criteria: ";
 
-/// The class of an error that building with `compat: uipath` gave; `None` for any other error.
+/// Returns the class of an error from building with `compat: uipath`; `None` for any other error.
 pub fn error_class(error: &SettingsError) -> Option<ErrorClass> {
     if error.message.starts_with(CONFIG) {
         Some(ErrorClass::Config)
@@ -38,21 +38,21 @@ const METADATA: &[&str] =
 /// Keys under which a pasted file holds the configuration.
 const WRAPPERS: &[&str] = &["evaluatorConfig", "evaluator_config", "config"];
 
-/// A truth value's name in snake case and in camel case.
+/// Name of a Boolean setting in snake case and in camel case.
 pub(in crate::evaluate) struct Flag(
     pub(in crate::evaluate) &'static str,
     pub(in crate::evaluate) &'static str,
 );
 
-/// A definition with the pasted file's layers taken off.
+/// Definition without the wrapping layers of a pasted file.
 pub(in crate::evaluate) struct Definition {
-    /// The settings, `criteria` and `compat` among them.
+    /// Settings, `criteria` and `compat` among them.
     pub(in crate::evaluate) body: Node,
 }
 
 impl Definition {
-    /// Takes the layers off; `type_id` is the package's word for the kind, such as
-    /// `tool-call-args`, and a pasted definition of another kind is refused.
+    /// Removes the layers. `type_id` is the package's word for the kind, such as `tool-call-args`;
+    /// a pasted definition of another kind is refused.
     pub(in crate::evaluate) fn read(node: &Node, type_id: &str) -> Result<Self, SettingsError> {
         if let Some(named) = node.get("evaluatorTypeId").or_else(|| node.get("evaluator_type_id"))
             && let Some(name) = lax::text(named)
@@ -81,7 +81,7 @@ impl Definition {
         Ok(Self { body: Node { kind: NodeKind::Map(entries), place: node.place } })
     }
 
-    /// Whether the package's own numbers are asked for.
+    /// Returns true if the package's numbers are asked for.
     pub(in crate::evaluate) fn is_compat(&self) -> Result<bool, SettingsError> {
         match self.body.get("compat") {
             None => Ok(false),
@@ -89,12 +89,12 @@ impl Definition {
         }
     }
 
-    /// A setting under its two spellings; the camel case one wins.
+    /// Looks up a setting under its two spellings; the camel case one wins.
     pub(in crate::evaluate) fn setting(&self, snake: &str, camel: &str) -> Option<&Node> {
         lax::field(&self.body, snake, camel)
     }
 
-    /// A truth value as the package reads it.
+    /// Reads a Boolean as the package does.
     pub(in crate::evaluate) fn flag(&self, flag: Flag) -> Result<bool, SettingsError> {
         let Flag(name, camel) = flag;
         let Some(node) = self.setting(name, camel) else { return Ok(false) };
@@ -103,7 +103,7 @@ impl Definition {
         })
     }
 
-    /// A text that may be left out.
+    /// Reads an optional text.
     pub(in crate::evaluate) fn text_setting(
         &self,
         snake: &str,
@@ -148,13 +148,13 @@ impl Definition {
     }
 }
 
-/// An expected call or output: what its entry in the criteria says beside `name` and `id`.
+/// Expected call or output: its entry in the criteria.
 pub(super) struct ExpectedEntry<T> {
-    /// The tool's name as written.
+    /// Name of the tool as written.
     pub(super) name: String,
-    /// The id, where given.
+    /// Id, if given.
     pub(super) id: Option<String>,
-    /// What is expected.
+    /// Expected arguments or output.
     pub(super) content: T,
 }
 
@@ -180,19 +180,19 @@ pub(super) fn expected_list<T>(
     items.iter().map(read).collect()
 }
 
-/// The error for a key that must be there.
+/// Returns the error for a missing required key.
 pub(in crate::evaluate) fn missing(key: &str, node: &Node) -> SettingsError {
     SettingsError::new(format!("`{key}` is missing")).at(node.place)
 }
 
-/// A text, never made from anything else.
+/// Reads a text; nothing else is converted to one.
 pub(in crate::evaluate) fn required_text(node: &Node, key: &str) -> Result<String, SettingsError> {
     lax::text(node)
         .map(str::to_owned)
         .ok_or_else(|| SettingsError::new(format!("`{key}` must be a text")).at(node.place))
 }
 
-/// The arguments of an expected call.
+/// Reads the arguments of an expected call.
 pub(super) fn required_map(node: &Node, key: &str) -> Result<Value<'static>, SettingsError> {
     match node.kind {
         NodeKind::Map(_) => Ok(node.to_value()),

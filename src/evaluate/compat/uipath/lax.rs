@@ -5,12 +5,12 @@
 use crate::settings::{Node, NodeKind};
 use crate::value::{Number, Value};
 
-/// An entry under its two spellings; the camel case one wins.
+/// Looks up an entry under its two spellings; the camel case one wins.
 pub(super) fn field<'n>(node: &'n Node, snake: &str, camel: &str) -> Option<&'n Node> {
     node.get(camel).or_else(|| node.get(snake))
 }
 
-/// A text; nothing else becomes one.
+/// Reads a text; nothing else is converted to one.
 pub(super) fn text(node: &Node) -> Option<&str> {
     match &node.kind {
         NodeKind::Scalar(Value::String(text)) => Some(text),
@@ -18,7 +18,7 @@ pub(super) fn text(node: &Node) -> Option<&str> {
     }
 }
 
-/// A truth value: also the numbers 0 and 1 and the words for yes and no.
+/// Reads a Boolean: also the numbers 0 and 1 and the words for yes and no.
 pub(super) fn boolean(node: &Node) -> Option<bool> {
     match &node.kind {
         NodeKind::Scalar(Value::Bool(value)) => Some(*value),
@@ -41,7 +41,7 @@ pub(super) fn boolean(node: &Node) -> Option<bool> {
     }
 }
 
-/// An integer: also whole doubles, booleans and texts of an integer.
+/// Reads an integer: also whole doubles, Booleans and texts of an integer.
 pub(super) fn integer(node: &Node) -> Option<Number> {
     match &node.kind {
         NodeKind::Scalar(Value::Bool(value)) => Some(Number::Int(i64::from(*value))),
@@ -54,7 +54,8 @@ pub(super) fn integer(node: &Node) -> Option<Number> {
     }
 }
 
-/// White space around, a sign, single underscores between digits, and `.000` behind are allowed.
+/// Parses an integer; white space around it, a sign, single underscores between digits, and a
+/// trailing `.000` are allowed.
 fn integer_text(text: &str) -> Option<Number> {
     let text = text.trim();
     let whole = match text.split_once('.') {

@@ -1,10 +1,10 @@
-//! The numbers of the released UiPath package, where a user asks for them with `compat: uipath`.
+//! Arithmetic of the released UiPath package, for users who ask for it with `compat: uipath`.
 //!
-//! These evaluators read the attributes as they came ([`ATTRIBUTES`], spans in order of their
-//! ends) and see them as Python does, because the package's scores depend on it: a result that is
+//! These evaluators read the attributes as they came ([`ATTRIBUTES`], spans in order of their ends)
+//! and see them as Python does, because the package's scores depend on it: a result that is
 //! compared as the `repr` of a dict, a count that was written as text. Semantics are those of
-//! `UiPath/uipath-python`, package `uipath` 2.11 to 2.14, without its documentation where the two
-//! differ. What the package rejects is a settings error here, of the class that [`error_class`]
+//! `UiPath/uipath-python`, package `uipath` 2.11 to 2.14; where its documentation differs, the code
+//! counts. What the package rejects is a settings error here, of the class that [`error_class`]
 //! tells; what it catches as an exception while evaluating is
 //! [`Outcome::Failed`](crate::model::Outcome::Failed).
 
@@ -32,13 +32,13 @@ use crate::settings::{Node, SettingsError};
 pub static ATTRIBUTES: &[&str] =
     &["tool.name", "tool.id", "tool.synthesized", "input.value", "output.value"];
 
-/// What its evaluators read.
+/// Returns the facts that its evaluators read.
 fn facts() -> Facts {
     let group = ATTRIBUTES.iter().map(|key| (*key).to_owned()).collect();
     Facts { attributes: vec![group], ..Facts::default() }
 }
 
-/// Whose numbers an evaluator gives.
+/// System whose results an evaluator reproduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UiPathCompat {
@@ -46,7 +46,7 @@ pub enum UiPathCompat {
     Uipath,
 }
 
-/// The error of a definition without criteria.
+/// Returns the error of a definition without criteria.
 pub(in crate::evaluate) fn no_criteria(node: &Node) -> SettingsError {
     SettingsError::new("`criteria` is missing")
         .with_help("say what is expected, or give `default_evaluation_criteria`")

@@ -42,14 +42,14 @@ struct UipathOrder {
     strict: bool,
     names: Vec<String>,
     keys: Vec<ExpectedKey>,
-    /// For each id, the positions that expect it.
+    /// Positions that expect each id, as bit masks.
     by_id: Masks,
-    /// For each sanitized name, the positions that expect it.
+    /// Positions that expect each sanitized name, as bit masks.
     by_name: Masks,
 }
 
 impl Evaluator for UipathOrder {
-    /// The package reads spans.
+    /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
     }

@@ -48,7 +48,7 @@ struct UipathExpectedOutput {
 }
 
 impl Evaluator for UipathOutput {
-    /// The package reads spans.
+    /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
     }
@@ -97,8 +97,8 @@ impl Evaluator for UipathOutput {
 }
 
 impl UipathOutput {
-    /// Score, how many expected results were returned, and what explains it; `None` where finding
-    /// out takes too long.
+    /// Returns the score, the number of expected results that were returned, and the entries that
+    /// explain them; `None` if the work budget is spent.
     fn serve(
         &self,
         calls: &[UipathCall<'_>],
@@ -118,7 +118,7 @@ impl UipathOutput {
                 }
                 let wanted = expected.output.as_bytes();
                 let output = outputs[index].as_bytes();
-                // Texts of different lengths are told apart at once.
+                // Texts of unequal lengths are unequal: nothing is compared.
                 let compared = if output.len() == wanted.len() { wanted.len() } else { 0 };
                 if !effort.spend(1 + compared / 16) {
                     return None;

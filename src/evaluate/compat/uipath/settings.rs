@@ -1,4 +1,4 @@
-//! What kinds that UiPath has, too, share in their settings.
+//! Settings shared by the kinds that UiPath has as well.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -11,11 +11,12 @@ use crate::settings::{Node, SettingsError, schema_of_both};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct UiPathSettings<C> {
-    /// Whose numbers to give: `uipath` for exactly those of the released UiPath package.
+    /// System whose results are reproduced: `uipath` for exactly those of the released UiPath
+    /// package.
     compat: Option<UiPathCompat>,
-    /// What is expected.
+    /// Expected values.
     criteria: Option<C>,
-    /// What is expected where `criteria` is not given.
+    /// Expected values where `criteria` is not given.
     #[serde(alias = "defaultEvaluationCriteria")]
     default_evaluation_criteria: Option<C>,
     /// Ignored; so that a UiPath definition can be pasted.
@@ -34,11 +35,11 @@ impl<C> Default for UiPathSettings<C> {
 }
 
 impl Definition {
-    /// Reads a kind's own settings and what is expected; `node` is where they stand as a user wrote
-    /// them.
+    /// Reads the settings of a kind and its criteria; `node` is the definition as the user wrote
+    /// it.
     ///
     /// # Errors
-    /// What cannot be read, or that nothing is expected.
+    /// What cannot be read, or missing criteria.
     pub(in crate::evaluate) fn read_settings<S: DeserializeOwned, C: DeserializeOwned>(
         &self,
         node: &Node,
@@ -49,7 +50,7 @@ impl Definition {
     }
 }
 
-/// The schema of a kind with those settings of its own and those criteria.
+/// Returns the schema of a kind with the given settings and criteria.
 pub(in crate::evaluate) fn schema<S: JsonSchema, C: JsonSchema>() -> Schema {
     schema_of_both::<S, UiPathSettings<C>>()
 }

@@ -9,20 +9,20 @@ use crate::value::python::{PyError, PyStr, PyValue, json, literal};
 
 /// Deepest nesting of attribute values that is read.
 const DEPTH_MAX: usize = any_value::DEPTH_MAX;
-/// Longest name that calls are matched by.
+/// Longest name, in bytes, that calls are matched by.
 const NAME_MAX: usize = 64;
 
-/// A tool call.
+/// Tool call as the package sees it.
 pub(super) struct UipathCall<'a> {
-    /// The name, as text.
+    /// Name, as text.
     pub(super) name: Cow<'a, str>,
-    /// The id, as text.
+    /// Id, as text.
     pub(super) id: Option<Cow<'a, str>>,
     input: Option<AnyValue<'a>>,
     output: Option<AnyValue<'a>>,
 }
 
-/// The tool calls in order of their ends.
+/// Finds the tool calls, in order of their ends.
 pub(super) fn calls<'a>(trajectory: &Trajectory<'a>) -> Vec<UipathCall<'a>> {
     let mut calls = Vec::with_capacity(trajectory.kept_spans.len());
     calls.extend(trajectory.kept_spans.iter().filter_map(|span| read_call(&span.attributes)));
@@ -51,7 +51,7 @@ fn read_call<'a>(attributes: &[(&'a str, AnyValue<'a>)]) -> Option<UipathCall<'a
 }
 
 impl<'a> UipathCall<'a> {
-    /// The arguments: a dict with text keys.
+    /// Reads the arguments: a dict with text keys.
     pub(super) fn args(&self) -> Result<PyValue<'a>, PyError> {
         let read = match self.input {
             Some(AnyValue::KeyValues(_)) => self.input.map_or(Ok(PyValue::None), to_python),
@@ -68,7 +68,7 @@ impl<'a> UipathCall<'a> {
         }
     }
 
-    /// The result as text: the `content` of an object, else the text as it is.
+    /// Reads the result as text: the `content` of an object, otherwise the text as it is.
     pub(super) fn output(&self) -> Result<PyStr<'a>, PyError> {
         let content = match self.output {
             None => return Ok(PyStr::default()),
@@ -90,7 +90,7 @@ impl<'a> UipathCall<'a> {
         })
     }
 
-    /// What the call is matched by.
+    /// Returns the key by which the call is matched.
     pub(super) fn key(&self) -> MatchKey<'_> {
         match &self.id {
             Some(id) => MatchKey { is_id: true, text: Cow::Borrowed(id) },
@@ -99,33 +99,33 @@ impl<'a> UipathCall<'a> {
     }
 }
 
-/// What a call is matched by: its id if it has one, never falling back to its name.
+/// Match key of a call: its id if it has one, never falling back to its name.
 pub(super) struct MatchKey<'a> {
-    /// Whether it is an id: ids and names never mean the same.
+    /// True for an id: ids and names never match each other.
     pub(super) is_id: bool,
-    /// The id, or the sanitized name.
+    /// Id, or sanitized name.
     pub(super) text: Cow<'a, str>,
 }
 
-/// What an expected call is matched by, for calls with and without an id.
+/// Match keys of an expected call: one for calls with an id, one for calls without.
 pub(super) struct ExpectedKey {
     id: String,
     name: String,
 }
 
 impl ExpectedKey {
-    /// The key of an expected name, with its id where one is given.
+    /// Builds the keys from the expected name and, if given, the id.
     pub(super) fn new(name: &str, id: Option<&str>) -> Self {
         Self { id: id.unwrap_or(name).to_owned(), name: sanitize(name).into_owned() }
     }
 
-    /// Whether a call of that key is meant.
+    /// Returns true if a call with that key is the expected one.
     pub(super) fn matches(&self, actual: &MatchKey<'_>) -> bool {
         actual.text == if actual.is_id { self.id.as_str() } else { self.name.as_str() }
     }
 }
 
-/// The name with white space as `_`, and only ASCII letters, digits, `_` and `-` kept.
+/// Sanitizes a name: white space becomes `_`, and only ASCII letters, digits, `_` and `-` stay.
 pub(super) fn sanitize(name: &str) -> Cow<'_, str> {
     let is_kept = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if name.len() <= NAME_MAX && name.bytes().all(is_kept) {
@@ -145,7 +145,7 @@ pub(super) fn sanitize(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// White space to Python's `str.split`.
+/// Returns true for the white space of Python's `str.split`.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -159,7 +159,7 @@ fn content_of<'a>(mut entries: Vec<(PyValue<'a>, PyValue<'a>)>) -> PyValue<'a> {
     }
 }
 
-/// Pydantic takes texts as keys, and bytes that are UTF-8.
+/// Converts keys as Pydantic does: texts stay, bytes must be UTF-8, any other key is an error.
 fn with_text_keys<'a>(
     mut entries: Vec<(PyValue<'a>, PyValue<'a>)>,
 ) -> Result<PyValue<'a>, PyError> {
@@ -178,7 +178,7 @@ fn with_text_keys<'a>(
     if changed { PyValue::dict(entries) } else { Ok(PyValue::Dict(entries)) }
 }
 
-/// Python's truth of an attribute.
+/// Returns Python's truth value of an attribute.
 fn is_true(value: AnyValue<'_>) -> bool {
     match value {
         AnyValue::Empty => false,
@@ -193,7 +193,7 @@ fn is_true(value: AnyValue<'_>) -> bool {
     }
 }
 
-/// Python's `str` of an attribute.
+/// Returns Python's `str` of an attribute.
 fn to_text(value: AnyValue<'_>) -> Result<Cow<'_, str>, PyError> {
     Ok(match value {
         AnyValue::String(text) => Cow::Borrowed(text),
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_an_error_and_never_empty() {
-        // A list and a map whose one part is the tag of a group, which OTLP has not.
+        // A list and a map whose only field is a group, a wire type that OTLP does not use.
         let list = AnyValue::Array(b"\x0a\x01\x0b");
         let map = AnyValue::KeyValues(b"\x0a\x01\x0b");
         let name = ("tool.name", AnyValue::String("find"));

@@ -1,30 +1,30 @@
-//! Criteria made of what a recorded test case expects, for each kind that takes criteria.
+//! Criteria derived from a recorded test case, for each kind that takes criteria.
 
 use crate::evaluate::evaluator::Kind;
 use crate::value::{Map, Value};
 
-/// What a test case expects: its tool calls in order, their results, and the answer.
+/// Recorded test case: its expected tool calls in order, their results, and the answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Case {
     /// Name and arguments of each call.
     pub calls: Vec<(String, Value<'static>)>,
-    /// How many calls there are at the end of each turn.
+    /// Number of calls up to the end of each turn.
     pub turn_ends: Vec<usize>,
     /// Name and result of each call whose result is known.
     pub results: Vec<(String, Value<'static>)>,
-    /// What the agent answers at the end.
+    /// Final answer of the agent.
     pub answer: Option<String>,
 }
 
 impl Case {
-    /// A case that has something of everything.
+    /// Returns a case with a value for every kind of criteria.
     fn sample() -> Self {
         let call = || ("tool".to_owned(), Value::Map(Map::new()));
         let answer = Some("answer".to_owned());
         Self { calls: vec![call()], turn_ends: vec![1], results: vec![call()], answer }
     }
 
-    /// Criteria to build an evaluator of a kind with for trial; `None` where it takes none.
+    /// Returns criteria to build an evaluator of a kind with for trial; `None` where it takes none.
     pub fn sample_criteria(kind: &Kind) -> Option<Value<'static>> {
         let one = |key: &'static str| Some((key, Value::List(vec![Value::from("it")])));
         let own = || match kind.name {
@@ -38,7 +38,7 @@ impl Case {
         Self::sample().criteria(kind).or_else(of_own)
     }
 
-    /// The criteria of a kind; `None` where the case expects nothing that the kind compares.
+    /// Returns the criteria of a kind; `None` where the case holds nothing that the kind compares.
     pub fn criteria(&self, kind: &Kind) -> Option<Value<'static>> {
         let (key, expected) = match kind.name {
             "tool_call_args" => ("tool_calls", entries(&self.calls, "args")),

@@ -1,11 +1,11 @@
 //! Expectations: criteria that differ from trace to trace.
 //!
-//! In comes a trajectory, out goes the evaluator that was built with what is expected of it: a row
-//! of a dataset, found by a key that the trace carries, or criteria that stand in an attribute of
-//! its root span. A trace of which nothing is expected is not evaluable, never a fail.
+//! In comes a trajectory, out goes the evaluator built with that trajectory's criteria: a row of a
+//! dataset, found by a key that the trace carries, or criteria in an attribute of its root span. A
+//! trace without criteria is not evaluable, never a fail.
 //!
 //! Rows are built when the config is read. Criteria of an attribute are built when they are first
-//! seen; at most [`KNOWN_MAX`] are remembered, and longer ones than [`CRITERIA_BYTES_MAX`] refused.
+//! seen and cached: at most [`KNOWN_MAX`]. Criteria longer than [`CRITERIA_BYTES_MAX`] are refused.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,35 +22,35 @@ use crate::value::{Value, json};
 
 pub mod case;
 
-/// Criteria of attributes that are remembered; all are forgotten when there are more.
+/// Cached criteria of attributes; the cache is cleared when there are more.
 pub const KNOWN_MAX: usize = 1_024;
-/// Bytes of the texts of those; what is built from them is larger.
+/// Bytes of their texts in the cache; the evaluators built from them take more.
 const KNOWN_BYTES_MAX: usize = 256 << 10;
 /// Longest criteria that an attribute may hold, bytes.
 pub const CRITERIA_BYTES_MAX: usize = 65_536;
 
-/// An evaluator that was built with what is expected of some trace.
+/// Evaluator built with the criteria of one or more traces.
 pub struct Expectation {
-    /// What its evaluations share; the digest tells the criteria too.
+    /// Evaluator info of its evaluations; the digest covers the criteria, too.
     pub info: Arc<EvaluatorInfo>,
-    /// Judges against it.
+    /// Evaluator that holds the criteria.
     pub evaluator: Box<dyn Evaluator>,
-    /// The texts in the criteria: an output tool among them is seen.
+    /// Texts in the criteria: an output tool among them is seen.
     pub named: Vec<String>,
 }
 
-/// An evaluator that lacks only its criteria.
+/// Evaluator that lacks only its criteria.
 pub struct Template {
-    /// The kind.
+    /// Kind of evaluator.
     pub kind: &'static Kind,
-    /// The settings, without `criteria`.
+    /// Settings, without `criteria`.
     pub settings: Node,
-    /// Who judges; its digest is that of the settings alone.
+    /// Evaluator info; its digest is that of the settings alone.
     pub info: Arc<EvaluatorInfo>,
 }
 
 impl Template {
-    /// Builds the evaluator with these criteria. What is wrong with them stands at `place`.
+    /// Builds the evaluator with these criteria. Errors in them are reported at `place`.
     pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
         self.built(&self.with(&placed(criteria, place), place), criteria)
     }
@@ -77,7 +77,7 @@ impl Template {
         Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
     }
 
-    /// The settings with criteria, which stand last: settings are read before them.
+    /// Returns the settings with criteria, which stand last: settings are read before them.
     pub fn with(&self, criteria: &Node, place: Place) -> Node {
         let entries = self.settings.entries().cloned();
         let criteria = (Key { text: "criteria".to_owned(), place }, criteria.clone());
@@ -88,7 +88,7 @@ impl Template {
     }
 }
 
-/// A value with all of it at one place.
+/// Builds a node of a value with all of it at one place.
 fn placed(value: &Value<'_>, place: Place) -> Node {
     fn put(node: &mut Node, place: Place) {
         node.place = place;
@@ -106,7 +106,7 @@ fn placed(value: &Value<'_>, place: Place) -> Node {
     node
 }
 
-/// Criteria as they stand in a field or an attribute: an object, or the text of one.
+/// Reads criteria from a field or an attribute: an object, or the JSON text of one.
 pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
     let read = match value {
         Value::String(text) => json::parse(text).map_err(|error| format!("criteria: {error}"))?,
@@ -118,12 +118,12 @@ pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
     }
 }
 
-/// What is expected of which trace.
+/// Lookup of expectations by trajectory: a dataset, or an attribute of the root span.
 pub struct Expectations {
     source: ExpectationSource,
     facts: Facts,
     reads_calls: bool,
-    /// Whom all of it is asked outside of this process, whatever is expected.
+    /// Plan of the external evaluator: the same for all criteria.
     external: Option<Arc<ExternalPlan>>,
 }
 
@@ -132,11 +132,11 @@ enum ExpectationSource {
     Attribute { name: String, template: Template, known: Known },
 }
 
-/// Criteria that were built before, by their text.
+/// Cache of built criteria by their text.
 type Known = Mutex<HashMap<String, Arc<Expectation>>>;
 
 impl Expectations {
-    /// Rows by the text that `key` gives for a trajectory.
+    /// Looks up rows by the text that `key` gives for a trajectory.
     pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
         let facts =
             rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
@@ -145,7 +145,8 @@ impl Expectations {
         Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls, external }
     }
 
-    /// Criteria in an attribute of the root span. `sample` is one that the template builds.
+    /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
+    /// template builds.
     pub fn attribute(name: String, template: Template, sample: &dyn Evaluator) -> Self {
         let facts = Facts { root_attributes: true, ..sample.facts() };
         Self {
@@ -156,7 +157,7 @@ impl Expectations {
         }
     }
 
-    /// The cases of a dataset, each with what the evaluations against it share.
+    /// Returns the cases of a dataset, each with the evaluator info of its evaluations.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
         let rows = match &self.source {
             ExpectationSource::Dataset { rows, .. } => Some(rows),
@@ -165,27 +166,30 @@ impl Expectations {
         rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
     }
 
-    /// Whether the answers depend on the calls.
+    /// Returns true if the answers depend on the calls.
     pub fn reads_calls(&self) -> bool {
         self.reads_calls
     }
 
-    /// Whom all of it is asked outside of this process: rows differ in their criteria alone.
+    /// Returns the plan of the external evaluator: rows differ in their criteria alone.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         self.external.as_ref()
     }
 
-    /// The facts that finding an expectation and judging against it read.
+    /// Returns the facts that finding an expectation and judging against it read.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Whether the key reads the list of tool names.
+    /// Returns true if the key reads the list of tool names.
     pub fn reads_tool_names(&self) -> bool {
         matches!(&self.source, ExpectationSource::Dataset { key, .. } if key.reads_tool_names())
     }
 
-    /// What is expected of a trajectory, or the answer where nothing is, or nothing readable.
+    /// Finds the expectation of a trajectory.
+    ///
+    /// # Errors
+    /// The outcome where there is none, or none that can be read.
     pub fn find(
         &self,
         trajectory: &Trajectory<'_>,

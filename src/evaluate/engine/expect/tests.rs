@@ -18,7 +18,8 @@ fn template() -> Template {
     Template { kind: kind("tool_call_count").unwrap(), settings, info: Arc::new(info) }
 }
 
-/// Word and score, or reason, or error, of a trace with one call of `a` and these attributes.
+/// Returns word and score, or reason, or error, of a trace with one call of `a` and these
+/// attributes.
 fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) -> String {
     let call = ToolCall { name: "a".into(), ..ToolCall::default() };
     let trajectory = Trajectory { attributes, tool_calls: vec![call], ..Trajectory::default() };

@@ -1,5 +1,5 @@
-//! Evaluators that ask a judge, or another process: they come after the others, whose scores they
-//! may look at, and give an inquiry instead of an answer.
+//! Runs the evaluators that ask a judge or another process: after all others, whose scores their
+//! `run_if` may read. They give a request instead of an answer.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::model::{
     Trajectory,
 };
 
-/// What stands in an evaluation until it is known.
+/// Returns the placeholder outcome of an evaluation that waits for its answer.
 fn open_outcome() -> Outcome {
     let error = "nobody has been asked".to_owned();
     Outcome::Failed { error_type: "judge_not_asked", error }
 }
 
-/// What all inquiries of one judgement go into, beside the evaluations.
+/// Output lists of one judgement: evaluations, and requests to judges and external evaluators.
 pub(super) struct Asking<'a> {
     pub(super) reported: &'a mut Vec<Reported>,
     pub(super) out: &'a mut Vec<Evaluation>,
     pub(super) asked: &'a mut Vec<AskedTarget>,
-    /// Where the evaluations of this judgement begin.
+    /// Index in `out` of the first evaluation of this judgement.
     pub(super) from: usize,
 }
 
 impl Evaluators {
-    /// Has the evaluators that need a judge ask it; gives those that pass by their `run_if`.
+    /// Has the evaluators that need a judge ask it; returns those skipped by their `run_if`.
     pub(super) fn ask(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -166,7 +166,7 @@ impl Evaluators {
         }
     }
 
-    /// An open evaluation for each call.
+    /// Returns an open evaluation for each call.
     fn open_calls(
         &self,
         chosen: Chosen<'_>,
@@ -200,8 +200,8 @@ impl Evaluators {
     }
 }
 
-/// What the evaluations of single calls share; their ids differ from that of the whole, even where
-/// both stand on one span.
+/// Derives the evaluator info for evaluations of single calls: another digest, so that their ids
+/// differ from that of the whole even where both stand on one span.
 fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     let mut hash = Sha256::new();
     hash.update(info.digest);
@@ -211,7 +211,7 @@ fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
     EvaluatorInfo { level: Level::Call, digest, ..info.clone() }
 }
 
-/// The same for all revisions of what is judged.
+/// Returns the key of a target and evaluator: the same for all revisions.
 fn subject_of(
     info: &EvaluatorInfo,
     judged: JudgedTarget<'_>,
@@ -235,7 +235,7 @@ fn subject_of(
     half
 }
 
-/// The scores by evaluator; of one that judges calls, their mean.
+/// Returns the scores by evaluator; of one that judges calls, their mean.
 fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
     let mut sums: Vec<(&str, f64, f64)> = Vec::new();
     for evaluation in evaluations {
@@ -249,7 +249,7 @@ fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
     sums.into_iter().map(|(name, sum, count)| (name.to_owned(), sum / count)).collect()
 }
 
-/// Without a lane nobody is asked: that is said, rather than nothing.
+/// Emits requests as failed where there is no lane to send them on, rather than dropping them.
 pub(super) fn unasked(asked: Vec<AskedTarget>, out: &mut Vec<Evaluation>) {
     out.extend(asked.into_iter().map(AskedTarget::unasked));
 }

@@ -1,4 +1,4 @@
-//! The evaluators that are chosen for a trajectory, and what each of them sees of it.
+//! Selected evaluators of a trajectory, each with its view of the calls.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::within_group::by_message;
 use crate::model::{EvaluatorInfo, Outcome, Trajectory};
 
-/// How an evaluator relates to a trajectory.
+/// Selection of one evaluator for a trajectory.
 pub(super) enum Choice {
-    /// It judges against its settings and criteria.
+    /// Selected: judges against its settings and criteria.
     Settings,
-    /// It judges against what is expected of this trajectory, or gives the answer where nothing is.
+    /// Selected: judges against this trajectory's expectation; the outcome where it has none.
     Expectation(Result<Arc<Expectation>, Outcome>),
-    /// It does not judge it.
+    /// Not selected.
     Passed,
 }
 
-/// The choice of each evaluator by its index; none where all judge against their settings.
+/// Selection of each evaluator by its index; empty where all judge against their settings.
 pub(super) struct Choices(pub(super) Vec<Choice>);
 
 impl Choices {
-    /// The evaluator with that index, if it was chosen.
+    /// Returns the evaluator with that index, if it was selected.
     pub(super) fn get<'c>(
         &'c self,
         index: usize,
@@ -37,11 +37,11 @@ impl Choices {
     }
 }
 
-/// An evaluator that was chosen for a trajectory.
+/// Selected evaluator of a trajectory.
 #[derive(Clone, Copy)]
 pub(super) struct Chosen<'c> {
     pub(super) configured: &'c Configured,
-    /// What is expected of the trajectory, where that differs from one to the next.
+    /// Expectation of the trajectory, where those differ from one trajectory to the next.
     expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
 }
 
@@ -53,8 +53,8 @@ impl Chosen<'_> {
         }
     }
 
-    /// Runs something while the trajectory holds only the calls that the evaluator sees, grouped
-    /// as it asks for.
+    /// Runs `run` while the trajectory holds only the calls that the evaluator sees, grouped as it
+    /// asks for.
     pub(super) fn narrow<T>(
         &self,
         trajectory: &mut Trajectory<'_>,

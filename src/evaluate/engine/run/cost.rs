@@ -1,30 +1,32 @@
-//! What any evaluation takes, whatever it does: what is linear in the trace is taken at once, and
-//! only what is more than that takes its steps where it is done.
+//! Work budget of evaluations: base cost, charged before the evaluation begins.
+//!
+//! The base cost is linear in the trace and the same for every kind; kinds charge only work beyond
+//! that, where they do it.
 
 use crate::evaluate::engine::select::STEPS_MAX as WHEN_STEPS_MAX;
 use crate::evaluate::evaluator::Evaluator;
 use crate::evaluate::shared::{report, step_limit};
 use crate::model::{Facts, Level, Outcome, Reason, Trajectory, Want};
 
-/// Steps of one evaluation with its identity.
+/// Steps of one evaluation, its identity included.
 pub(super) const OF_CALL: usize = 400;
-/// Steps for each call of a trajectory.
+/// Steps per call of a trajectory.
 const PER_CALL: usize = 16;
 /// Bytes of a trace that an evaluator of contents reads in one step.
 const BYTES_PER_STEP: usize = 16;
-/// Steps of each value of an answer's details.
+/// Steps per value in an answer's details.
 const PER_DETAIL: usize = 128;
 
-/// Steps that an evaluation takes.
+/// Returns the steps of one evaluation.
 pub(super) fn of(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, level: Level) -> usize {
     match level {
-        // Of one call, what the call holds is a part of what all of them do.
+        // The contents of all calls are charged together, before the first of them is judged.
         Level::Call if evaluator.reads_calls() && !reads_shared(&evaluator.facts()) => OF_CALL,
         _ => of_trace(evaluator, trajectory),
     }
 }
 
-/// Steps that one look at the whole trajectory takes.
+/// Returns the steps of one pass over the whole trajectory.
 pub(super) fn of_trace(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>) -> usize {
     let facts = evaluator.facts();
     let reads = facts.arguments || facts.results || reads_shared(&facts);
@@ -32,7 +34,7 @@ pub(super) fn of_trace(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>) -
     OF_CALL + trajectory.tool_calls.len() * PER_CALL + bytes
 }
 
-/// Whether more than the calls is read of contents.
+/// Returns true if contents beside those of the calls are read.
 fn reads_shared(facts: &Facts) -> bool {
     facts.user_input
         || facts.final_output
@@ -41,14 +43,14 @@ fn reads_shared(facts: &Facts) -> bool {
         || !facts.attributes.is_empty()
 }
 
-/// The answer where the steps of the trace are spent.
+/// Returns the outcome where the steps of the trace are spent.
 pub(super) fn too_expensive(want: Want) -> Outcome {
     let words = || "judging the trace would take more than `limits.trace_steps`".to_owned();
     let explanation = if want.explanation { words() } else { String::new() };
     Outcome::NotEvaluable { reason: Reason::TraceTooExpensive, explanation }
 }
 
-/// Steps that the details of an answer take: to make, to copy, to write and to forget.
+/// Returns the steps of an answer's details: to build, copy, write and drop them.
 pub(super) fn of_details(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Scored(score) if !score.details.is_null() => {
@@ -58,12 +60,12 @@ pub(super) fn of_details(outcome: &Outcome) -> usize {
     }
 }
 
-/// The answer where the steps of the evaluation were spent before its end.
+/// Returns the outcome where an evaluation ran out of steps before its end.
 pub(super) fn of_evaluation(want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
 }
 
-/// The answer where it takes too long to find out whether a trajectory is judged at all.
+/// Returns the outcome where `when` takes too many steps to evaluate.
 pub(super) fn of_when(want: Want) -> Outcome {
     let words = || format!("the expression `when` would take more than {WHEN_STEPS_MAX} steps");
     let explanation = if want.explanation { words() } else { String::new() };

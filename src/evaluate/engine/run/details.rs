@@ -1,5 +1,5 @@
-//! Long texts in the details of an answer, cut: details quote what senders wrote, and every
-//! exporter copies, redacts and encodes them.
+//! Size limit of details: cuts long texts, as details quote what senders wrote, and every exporter
+//! copies, redacts and encodes them.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use crate::value::{Map, Number, Value};
 
 /// Longest text, bytes.
 const TEXT_BYTES_MAX: usize = 4 << 10;
-/// Bytes of all texts of an answer that are longer than [`SHORT_BYTES`]; those behind are cut to
+/// Bytes of all texts of an answer that are longer than [`SHORT_BYTES`]; later ones are cut to
 /// that.
 const DETAILS_BYTES_MAX: usize = 64 << 10;
-/// Texts of so many bytes are never cut: they name tools, rules and keys.
+/// Bytes up to which a text is never cut: such texts name tools, rules and keys.
 const SHORT_BYTES: usize = 64;
 
-/// Cuts texts in the details of an answer, and says where with their full length; how many it were.
+/// Cuts long texts in the details of an answer, and appends their full length; returns how many.
 pub(super) fn cut(outcome: &mut Outcome) -> u64 {
     let Outcome::Scored(score) = outcome else { return 0 };
     let mut look = Cut::new();
@@ -26,7 +26,7 @@ pub(super) fn cut(outcome: &mut Outcome) -> u64 {
     cut.texts
 }
 
-/// What is left for texts, and how many were cut.
+/// Bytes left for texts, and texts cut so far.
 struct Cut {
     left: usize,
     texts: u64,
@@ -37,7 +37,7 @@ impl Cut {
         Self { left: DETAILS_BYTES_MAX, texts: 0 }
     }
 
-    /// Takes the room of a text; how much of it stays where that is not all.
+    /// Takes the bytes of a text; returns the length to cut it to, `None` if it stays whole.
     fn take(&mut self, bytes: usize) -> Option<usize> {
         if bytes <= SHORT_BYTES {
             return None;
@@ -47,7 +47,7 @@ impl Cut {
         (bytes > room).then_some(room)
     }
 
-    /// Whether nothing of a value is to be cut.
+    /// Returns true if nothing of a value must be cut.
     fn fits(&mut self, value: &Value<'_>) -> bool {
         match value {
             Value::String(text) => self.take(text.len()).is_none(),

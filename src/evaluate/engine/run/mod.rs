@@ -1,5 +1,5 @@
-//! Runs the configured evaluators over a trajectory: those that see it, on its levels, each with
-//! an identity ([`identity`]) and the evaluation that it revises.
+//! Runs the configured evaluators over a trajectory: those that are selected for it, on its levels,
+//! each answer with an identity ([`identity`]) and the evaluation that it revises.
 
 mod asking;
 mod chosen;
@@ -26,36 +26,36 @@ use crate::model::{
     SessionKey, Target, Trajectory,
 };
 
-/// One configured evaluator, ready to run.
+/// Configured evaluator, ready to run.
 pub struct Configured {
-    /// What its evaluations share.
+    /// Evaluator info of its evaluations.
     pub info: Arc<EvaluatorInfo>,
-    /// Which trajectories it sees; all when `None`.
+    /// Condition on trajectories; all when `None`.
     pub when: Option<When>,
-    /// Which fraction of them, 0 to 1.
+    /// Sampled fraction of them, 0 to 1.
     pub sample: f64,
-    /// Whether it speaks before a trace is complete, if it knows enough.
+    /// True if it may report a verdict before a trace is complete.
     pub early: bool,
-    /// Whether it asks a judge, or an evaluator outside of this process.
+    /// True if it asks a judge, or an evaluator outside of this process.
     pub asks: bool,
-    /// Whether it is worth asking, by the scores of the others; always when `None`.
+    /// Condition on the scores of the others for asking at all; always when `None`.
     pub run_if: Option<When>,
-    /// Which tool calls it sees.
+    /// Filter of the tool calls that it sees.
     pub tools: ToolChoice,
-    /// What it judges against.
+    /// Criteria: fixed, or looked up for each trajectory.
     pub against: Against,
 }
 
-/// What an evaluator judges against.
+/// Criteria that an evaluator judges against.
 pub enum Against {
-    /// Its settings and criteria: the same for every trajectory.
+    /// Those of its settings: the same for every trajectory.
     Settings(Box<dyn Evaluator>),
-    /// What is expected of each trajectory.
+    /// Those found for each trajectory.
     Expectations(Expectations),
 }
 
 impl Configured {
-    /// The facts that the evaluator and its `when` read.
+    /// Returns the facts that the evaluator and its `when` read.
     pub fn facts(&self) -> Facts {
         let when = self.when.as_ref().map(When::facts).unwrap_or_default();
         let run_if = self.run_if.as_ref().map(When::facts).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Configured {
         }
     }
 
-    /// Whether its answers depend on the calls; where they do not, it cannot judge call by call.
+    /// Returns true if its answers depend on the calls; otherwise it cannot judge call by call.
     pub fn reads_calls(&self) -> bool {
         match &self.against {
             Against::Settings(evaluator) => evaluator.reads_calls(),
@@ -74,18 +74,18 @@ impl Configured {
         }
     }
 
-    /// Whether it is an evaluator outside of this process.
+    /// Returns true if it is an evaluator outside of this process.
     pub fn is_external(&self) -> bool {
         self.asks && is_external(self.info.kind)
     }
 
-    /// The judge that it asks; `None` where it asks none, or what is expected names it.
+    /// Returns the judge that it asks; `None` where it asks none, or its criteria name it.
     pub fn judge(&self) -> Option<&str> {
         let Against::Settings(evaluator) = &self.against else { return None };
         evaluator.judge().map(|plan| plan.judge.as_str())
     }
 
-    /// Whom it asks outside of this process; `None` where that is nobody.
+    /// Returns the plan of an external evaluator; `None` for all others.
     pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
         match &self.against {
             Against::Settings(evaluator) => evaluator.external(),
@@ -93,7 +93,7 @@ impl Configured {
         }
     }
 
-    /// Whether it judges some trajectories otherwise than others, or not at all.
+    /// Returns true if its selection depends on the trajectory.
     fn chooses(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
         self.when.is_some() || self.sample < 1.0 || expects
@@ -104,38 +104,39 @@ impl Configured {
             || matches!(&self.against, Against::Expectations(e) if e.reads_tool_names())
     }
 
-    /// Whether what it said last of a trace cannot be told from the spans alone.
+    /// Returns true if its last report on a trace must be remembered: the spans alone do not tell
+    /// it.
     fn is_remembered(&self) -> bool {
         let expects = matches!(self.against, Against::Expectations(_));
         self.info.level == Level::Trace && (self.early || expects || self.when.is_some())
     }
 }
 
-/// What a target is judged on, apart from its content.
+/// Evidence that a target is judged on, apart from its content.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// Hash of the spans, independent of their order.
     pub digest: [u8; 16],
     /// The digest of the previous judgement, if this one revises it.
     pub revised: Option<[u8; 16]>,
-    /// How often the target was judged before.
+    /// Number of earlier judgements of the target.
     pub revision: u32,
-    /// Why the trace was taken as complete.
+    /// Reason why the trace counts as complete.
     pub completion: Completion,
-    /// It certainly lacks something.
+    /// True if it certainly lacks something.
     pub is_partial: bool,
     /// Now, Unix nanoseconds.
     pub now_ns: u64,
 }
 
 impl Evidence {
-    /// Of a target that was never judged before, and lacks nothing.
+    /// Returns the evidence of a target that was never judged before, and lacks nothing.
     pub const fn first(digest: [u8; 16], completion: Completion, now_ns: u64) -> Self {
         Self { digest, revised: None, revision: 0, completion, is_partial: false, now_ns }
     }
 }
 
-/// Evidence with what all evaluations of it share.
+/// Evidence, with the target info that all its evaluations share.
 struct JudgedEvidence {
     evidence: Evidence,
     target: Arc<Target>,
@@ -151,7 +152,7 @@ pub struct Evaluators {
 }
 
 impl Evaluators {
-    /// Takes the evaluators in the order of the config.
+    /// Builds the set, in the order of the config.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
         let chooses = evaluators.iter().any(Configured::chooses);
         let tool_names = evaluators.iter().any(Configured::reads_tool_names);
@@ -159,58 +160,57 @@ impl Evaluators {
         Self { evaluators, want, chooses, tool_names, asks }
     }
 
-    /// The evaluators in the order of the config.
+    /// Returns the evaluators in the order of the config.
     pub fn evaluators(&self) -> &[Configured] {
         &self.evaluators
     }
 
-    /// The facts that any of them reads.
+    /// Returns the union of the facts that they read.
     pub fn facts(&self) -> Facts {
         let response_id = self.want.records && !self.evaluators.is_empty();
         let own = Facts { response_id, ..Facts::default() };
         self.evaluators.iter().fold(own, |facts, e| facts.union(&e.facts()))
     }
 
-    /// Whether any of them judges sessions.
+    /// Returns true if any of them judges sessions.
     pub fn has_session_level(&self) -> bool {
         self.evaluators.iter().any(|e| e.info.level == Level::Session)
     }
 
-    /// Whether any of them asks a judge.
+    /// Returns true if any of them asks a judge.
     pub fn asks_judges(&self) -> bool {
         self.evaluators.iter().any(|configured| configured.asks && !configured.is_external())
     }
 
-    /// Those that always ask the same judge, by their names, each with that judge.
+    /// Returns the names of those that always ask the same judge, each with that judge.
     pub fn judges(&self) -> impl Iterator<Item = (&str, &str)> {
         self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.judge()?)))
     }
 
-    /// Those outside of this process that judge every trajectory alike, by their names.
+    /// Returns the names of those outside of this process, each with its plan.
     pub fn external(&self) -> impl Iterator<Item = (&str, &Arc<ExternalPlan>)> {
         self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.external()?)))
     }
 
-    /// Whether any of them is outside of this process.
+    /// Returns true if any of them is outside of this process.
     pub fn asks_external(&self) -> bool {
         self.evaluators.iter().any(Configured::is_external)
     }
 
-    /// Whether any of them may speak before a trace is complete.
+    /// Returns true if any of them may report before a trace is complete.
     pub fn reports_early(&self) -> bool {
         self.evaluators.iter().any(|e| e.early)
     }
 
-    /// Whether any of them that may speak early has not yet done so.
+    /// Returns true if any of them that may report early has not yet done so.
     pub fn may_report(&self, reported: &[Reported]) -> bool {
         let mut early = self.evaluators.iter().enumerate().filter(|(_, e)| e.early);
         early.any(|(index, _)| !reported.iter().any(|s| s.evaluator == index))
     }
 
     /// Judges a trace with the evaluators of level `trace` and `call`; pushes their answers in the
-    /// order of the config. `reported` is what was said of the trace before, and is brought up to
-    /// date. Returns the evaluators that passed over it. What would have to be asked of a judge
-    /// fails.
+    /// order of the config. `reported` lists the earlier reports on the trace, and is brought up to
+    /// date. Returns the evaluators that were skipped. Requests to judges fail.
     pub fn evaluate_trace(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -224,7 +224,7 @@ impl Evaluators {
         passes
     }
 
-    /// The same; what is to be asked of a judge is pushed to `asked`.
+    /// Like [`evaluate_trace`](Self::evaluate_trace), but pushes requests to judges to `asked`.
     pub fn evaluate_or_ask(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -266,8 +266,8 @@ impl Evaluators {
         passes
     }
 
-    /// Asks the evaluators that may speak early, and have not yet, about a trace that goes on;
-    /// pushes the verdicts that nothing still to come can change.
+    /// Asks the evaluators that may report early, and have not yet, about a trace that is still
+    /// open; pushes the verdicts that nothing to come can change.
     pub fn evaluate_early(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -278,7 +278,8 @@ impl Evaluators {
         let waits = |reported: &[Reported], index, configured: &Configured| {
             configured.early && !reported.iter().any(|s| s.evaluator == index)
         };
-        // What a `when` or a key cannot find yet, the root span may still bring.
+        // Skips are dropped: a `when` or key that lacks an attribute now may find it once the root
+        // span arrives.
         let randomness = Randomness::of_trace(trajectory.trace_id);
         let (choices, _) = self.choose(trajectory, randomness, |at, e| waits(reported, at, e));
         let subject = self.subject(trajectory, evidence);
@@ -306,8 +307,8 @@ impl Evaluators {
         }
     }
 
-    /// Judges a session, given as one trajectory with the calls of all its traces; what is to be
-    /// asked of a judge is pushed to `asked`.
+    /// Judges a session, passed as one trajectory with the calls of all its traces; pushes requests
+    /// to judges to `asked`.
     pub fn evaluate_session(
         &self,
         trajectory: &mut Trajectory<'_>,
@@ -414,7 +415,7 @@ impl Evaluators {
         outcome: Outcome,
     ) -> Evaluation {
         let info = chosen.info();
-        // Where evaluations are only counted, nobody sees their ids.
+        // Nobody sees the ids of evaluations that are only counted; each costs a SHA-256.
         let id = |digest| {
             if self.want.records {
                 identity::of_evaluation(info, target, judged, digest)
@@ -436,7 +437,8 @@ impl Evaluators {
     }
 }
 
-/// Lets an evaluation revise what its evaluator said last of the trace, and takes its place.
+/// Makes an evaluation revise its evaluator's last report on the trace, and remembers it as the
+/// last.
 fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Evaluation) {
     match reported.iter_mut().find(|last| last.evaluator == evaluator) {
         Some(last) => {
@@ -445,7 +447,8 @@ fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Eva
             *last = Reported { evaluator, id: evaluation.id, revision: evaluation.revision };
         }
         None => {
-            // It has not reported: it did not see the trace when that was judged before.
+            // Without a report there is nothing to revise: it did not see the trace when that was
+            // judged before.
             evaluation.revises = None;
             let Evaluation { id, revision, .. } = *evaluation;
             reported.push(Reported { evaluator, id, revision });
@@ -453,7 +456,7 @@ fn remember(reported: &mut Vec<Reported>, evaluator: usize, evaluation: &mut Eva
     }
 }
 
-/// A score that is not a number between 0 and 1 is a fault of the evaluator, not a score.
+/// Turns a score that is not a number between 0 and 1 into a failure: a fault of the evaluator.
 fn refuse_out_of_range(outcome: &mut Outcome) {
     if let Outcome::Scored(Score { value, .. }) = outcome
         && !(0.0..=1.0).contains(value)

@@ -1,23 +1,23 @@
-//! Why evaluators gave no answer about a target that is theirs to judge.
+//! Skipped evaluators, each with the reason.
 
-/// Why an evaluator passed over a target.
+/// Reason why an evaluator was skipped for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassReason {
-    /// Its `sample` leaves the target out.
+    /// `sample` leaves the target out.
     SampledOut,
-    /// Its `when` says no.
+    /// `when` is false.
     When,
-    /// Its `run_if` says no.
+    /// `run_if` is false.
     RunIf,
-    /// One of the two could not be evaluated, or gave no truth value.
+    /// One of the two expressions could not be evaluated, or gave no truth value.
     Error,
 }
 
 impl PassReason {
-    /// All that are a choice of the config; an error is none.
+    /// Reasons that are a choice of the config; an error is none.
     pub const CHOSEN: [Self; 3] = [Self::SampledOut, Self::When, Self::RunIf];
 
-    /// The word for it in metrics.
+    /// Returns the label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SampledOut => "sampled_out",
@@ -28,10 +28,10 @@ impl PassReason {
     }
 }
 
-/// The evaluators that passed over a target: the place of each in the config, with why.
+/// Skipped evaluators of a target: the index of each in the config, with the reason.
 pub type Passes = Vec<(usize, PassReason)>;
 
-/// The places of those whose expression could not be evaluated.
+/// Returns the indexes of those whose expression could not be evaluated.
 pub fn when_errors(passes: &Passes) -> impl Iterator<Item = usize> {
     let failed = passes.iter().filter(|(_, reason)| *reason == PassReason::Error);
     failed.map(|(index, _)| *index)

@@ -1,4 +1,4 @@
-//! One evaluator at work on one target, within the steps that the trace has left.
+//! Runs one evaluator on one target, within the steps that the trace has left.
 
 use super::{Chosen, Evaluators, JudgedEvidence, cost, details, refuse_out_of_range};
 use crate::evaluate::engine::identity::{self, JudgedTarget};
@@ -7,7 +7,7 @@ use crate::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
 
 impl Evaluators {
     /// Judges each call alone: the trajectory holds that one call while it is judged. Once the
-    /// steps of the trace are spent, one answer stands for all calls that are left.
+    /// steps of the trace are spent, one answer stands for all remaining calls.
     pub(super) fn evaluate_calls(
         &self,
         chosen: Chosen<'_>,
@@ -39,7 +39,8 @@ impl Evaluators {
         trajectory.tool_calls = done;
     }
 
-    /// Judges each call alone with what is made once for all; `false` where nothing is.
+    /// Judges each call alone through [`call_judge`](Evaluator::call_judge), which computes shared
+    /// parts once; `false` if the evaluator has none.
     fn judged_with_shared(
         &self,
         chosen: Chosen<'_>,
@@ -95,7 +96,7 @@ impl Evaluators {
         }
     }
 
-    /// An answer, unless the steps of its evaluation were spent before its end.
+    /// Returns the outcome, or the void one where the evaluation ran out of steps before its end.
     fn unless_void(
         &self,
         evaluator: &dyn Evaluator,
@@ -108,7 +109,7 @@ impl Evaluators {
         if is_void { cost::of_evaluation(self.want) } else { outcome }
     }
 
-    /// Adds an answer. What was found while the steps ran out is void.
+    /// Adds an answer, charged for its details: if that spends the steps of the trace, it is void.
     fn push(
         &self,
         chosen: Chosen<'_>,

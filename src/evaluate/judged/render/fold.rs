@@ -1,4 +1,4 @@
-//! Stretches of calls that are only counted: one line in place of all of theirs.
+//! Folding of calls: one line with counts in place of the lines of a stretch of calls.
 //!
 //! ```text
 //! {"seq":12,"kind":"calls","to":640,"tools":{"rename":310,"delete":4},"errors":2,"cut":41208}
@@ -13,23 +13,23 @@ use crate::evaluate::judged::escape::write_string;
 use crate::evaluate::judged::record::{LineKind, RecordLine};
 use crate::model::CallStatus;
 
-/// Fewer lines than these are told one by one.
+/// Shortest stretch, in lines, that is folded.
 const LINES_MIN: usize = 4;
 /// Tools that a stretch names; calls of all others are counted together.
 const TOOLS_MAX: usize = 20;
-/// Bytes that the line for a stretch takes, about.
+/// Estimated bytes of the line for a stretch.
 const LINE_BYTES: usize = 400;
 
-/// Calls that are counted and not told.
+/// Counts of a folded stretch of calls.
 #[derive(Debug, Default)]
 pub(super) struct CountedCalls {
-    /// The last place in time.
+    /// Last place in time.
     to: u64,
-    /// Tools in the order in which they were first called, with how often they were.
+    /// Tools in the order of their first call, each with its number of calls.
     tools: Vec<(String, usize)>,
     /// Calls of tools that are not named.
     others: usize,
-    /// Calls that failed.
+    /// Failed calls.
     errors: usize,
 }
 
@@ -45,7 +45,7 @@ impl CountedCalls {
         }
     }
 
-    /// Writes the line that stands for them.
+    /// Writes the line that stands for the stretch.
     pub(super) fn write(&self, seq: u64, cut: u64, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = write!(out, "{{\"seq\":{seq},\"kind\":\"calls\",\"to\":{},\"tools\":{{", self.to);
@@ -62,7 +62,7 @@ impl CountedCalls {
     }
 }
 
-/// Counts the calls and results that may be, stretch by stretch.
+/// Folds the calls and results that `may_be` allows, stretch by stretch.
 pub(super) fn fold(
     lines: &[RecordLine],
     shapes: &mut [LineShape<'_>],
@@ -91,7 +91,7 @@ fn fold_stretch(lines: &[RecordLine], shapes: &mut [LineShape<'_>], stretch: Ran
     shapes[stretch.start] = LineShape { counted: Some(counted), cut, ..LineShape::default() };
 }
 
-/// Counts calls in the middle until so many bytes are won, or none is left.
+/// Folds calls from the middle outwards until `over` bytes are saved, or none is left.
 pub(super) fn fold_middle(
     lines: &[RecordLine],
     shapes: &mut [LineShape<'_>],
@@ -122,7 +122,7 @@ pub(super) fn fold_middle(
         }
         if to < middle.len() {
             won += sizes.get(middle[to]).copied().unwrap_or(0);
-            // What stands between two stretches divides them.
+            // A line in between splits the stretch: its counts then take another line.
             spent += if middle[to] == middle[to - 1] + 1 { 0 } else { LINE_BYTES };
             to += 1;
         }
@@ -141,7 +141,7 @@ mod tests {
     use crate::model::{CallStatus, Content, ToolCall, Trajectory};
     use crate::value::json;
 
-    /// Calls that hold next to nothing.
+    /// Builds a run of calls that hold next to nothing.
     fn run(calls: usize) -> RunRecord {
         let call = |n: usize| ToolCall {
             name: if n.is_multiple_of(100) { "list" } else { "rename" }.into(),

@@ -1,8 +1,8 @@
-//! The lines of a record as JSON, within the room that there is.
+//! Renderer of a record: JSON lines within a token limit.
 //!
 //! Until they fit: long results and arguments are shortened, equal calls folded, long texts
-//! shortened, and calls in the middle left with name and status alone, then only counted. A record
-//! that does not fit then is too long.
+//! shortened, and calls in the middle reduced to name and status, then only counted. A record that
+//! does not fit then is too long.
 
 mod fold;
 mod windows;
@@ -21,54 +21,54 @@ use super::record::{LineContent, LineKind, RecordLine};
 use crate::value::Value;
 use fold::CountedCalls;
 
-/// Tokens of a result that stay when a record is too long.
+/// Tokens left of a result when a record is too long.
 const RESULT_TOKENS: usize = 600;
-/// Tokens of the arguments of a call that stay then.
+/// Tokens left of the arguments of a call when a record is too long.
 const ARGUMENTS_TOKENS: usize = 300;
-/// Share of the room that one text of operator, user or agent may take then, one of so many.
+/// Divisor of the limit for one text of operator, user or agent when a record is too long.
 const TEXT_SHARE: usize = 4;
-/// Calls at the beginning that keep what they hold.
+/// Calls at the beginning that keep their contents.
 const HEAD_CALLS: usize = 2;
-/// Calls at the end that do.
+/// Calls at the end that keep their contents.
 const TAIL_CALLS: usize = 3;
 
-/// How much a record may take.
+/// Limits of a rendered record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RenderRoom {
     /// Tokens at most.
     pub(super) tokens: u32,
-    /// Bytes of one token.
+    /// Bytes per token.
     pub(super) bytes_per_token: f64,
-    /// Whether the arguments of each call are asked about, so that they must stay.
+    /// True if the arguments of each call are asked about, so that they must stay.
     pub(super) asks_calls: bool,
 }
 
-/// Lines of a record as text, without their marks.
+/// Rendered lines of a record, without their marks.
 #[derive(Debug, Default)]
 pub(super) struct RenderedRecord {
     text: String,
     ends: Vec<usize>,
-    /// Bytes that were left out.
+    /// Bytes that were cut.
     pub(super) cut_bytes: u64,
 }
 
-/// The record does not fit, whatever is cut.
+/// Error of a record that does not fit, whatever is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordTooLong {
-    /// Bytes that it takes, cut as far as it may be.
+    /// Bytes of the record, cut as far as it may be.
     pub(super) bytes: usize,
-    /// Bytes that there are.
+    /// Limit in bytes.
     pub(super) bytes_max: usize,
 }
 
 impl RenderedRecord {
-    /// The lines.
+    /// Returns the lines.
     pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -87,25 +87,25 @@ impl RenderedRecord {
     }
 }
 
-/// What a line shows instead of all it holds.
+/// Form in which a line is shown: whole, shortened, folded, or as a reference.
 #[derive(Default)]
 pub(super) struct LineShape<'l> {
-    /// Another content in place of its own.
+    /// Content shown in place of the line's own.
     content: Option<Cow<'l, Value<'static>>>,
-    /// The call or result that says the same.
+    /// `seq` of an equal call or result, shown in place of the content.
     same_as: Option<u64>,
-    /// The content is left out but for its digest.
+    /// Digest shown in place of the content.
     digest: Option<String>,
-    /// Bytes that are left out.
+    /// Bytes that are cut.
     cut: u64,
-    /// The calls that it stands for, itself among them.
+    /// Counts of the stretch of calls that it stands for, itself among them.
     counted: Option<CountedCalls>,
-    /// An earlier line stands for it.
+    /// True if an earlier line stands for it.
     is_folded: bool,
 }
 
 impl LineShape<'_> {
-    /// Without its content, of which only a digest is left.
+    /// Builds the form in which only a digest of the content is left.
     pub(super) fn left_out(value: &Value<'static>) -> Self {
         let text = value.to_string();
         let digest = Sha256::digest(&text);
@@ -113,7 +113,7 @@ impl LineShape<'_> {
         Self { digest: Some(digest), cut: text.len() as u64, ..Self::default() }
     }
 
-    /// With what of its content fits into so many bytes and is used.
+    /// Builds the form that shows what is used of the content, in about `room` bytes.
     pub(super) fn shortened(value: &Value<'static>, room: usize, used: &UsedValues) -> Self {
         if cut::json_bytes(value) <= room {
             return Self::default();
@@ -123,10 +123,10 @@ impl LineShape<'_> {
     }
 }
 
-/// Renders lines.
+/// Renders lines within the limits.
 ///
 /// # Errors
-/// Where they do not fit.
+/// The size where they do not fit.
 pub(super) fn render(
     lines: &[RecordLine],
     room: RenderRoom,
@@ -183,7 +183,7 @@ fn render_cut(
     }
 }
 
-/// Renders lines in these shapes.
+/// Renders lines in the given forms.
 pub(super) fn render_shapes(lines: &[RecordLine], shapes: &[LineShape<'_>]) -> RenderedRecord {
     let mut rendered = RenderedRecord::default();
     lines.iter().zip(shapes).for_each(|(line, shape)| rendered.push(line, shape));
@@ -204,7 +204,7 @@ fn shorten(
     }
 }
 
-/// Of equal calls the later ones only name the first; so do results.
+/// Replaces the content of equal calls, and of equal results, by a reference to the first.
 fn fold_equal(lines: &[RecordLine], shapes: &mut [LineShape<'_>]) {
     let mut first: HashMap<(LineKind, Option<&str>, String), u64> = HashMap::new();
     let tool_of: HashMap<u64, &str> =
@@ -228,7 +228,7 @@ fn fold_equal(lines: &[RecordLine], shapes: &mut [LineShape<'_>]) {
     }
 }
 
-/// Leaves calls with name and status alone, those in the middle first, until so many bytes are won.
+/// Reduces calls to name and status, from the middle outwards, until `over` bytes are saved.
 fn leave_out_middle(
     lines: &[RecordLine],
     shapes: &mut [LineShape<'_>],

@@ -1,5 +1,5 @@
-//! A run too long for one request, asked about in several: each shows all of the run in outline and
-//! some of its calls as they are.
+//! Windows: a run too long for one request is asked about in several. Each shows all of the run in
+//! outline, and some of its calls in detail.
 //!
 //! In a window, operator, tools, user and answer stand as in any record that is cut. The calls that
 //! are asked about in it keep their arguments and results; of the results of all others only what
@@ -21,21 +21,21 @@ use crate::value::Value;
 
 /// Requests about one run at most.
 pub(in crate::evaluate::judged) const WINDOWS_MAX: usize = 16;
-/// Tokens of a result outside of the window that holds something used in it.
+/// Tokens of a result outside the window that holds a value used in it.
 const OUTSIDE_TOKENS: usize = 60;
-/// Lines around those of a window that are never only counted.
+/// Lines around those of a window that are never folded.
 const NEAR_LINES: usize = 4;
 
-/// A part of the statements with the record that shows what they are about.
+/// Part of the statements, with the record that shows the calls they are about.
 #[derive(Debug)]
 pub(in crate::evaluate::judged) struct RecordWindow {
-    /// The record.
+    /// Rendered record.
     pub(in crate::evaluate::judged) record: Arc<RenderedRecord>,
-    /// The statements, by their places among those that are asked.
+    /// Statements, by their index among those that are asked.
     pub(in crate::evaluate::judged) items: Range<usize>,
 }
 
-/// So many statements in so many parts, as even as can be.
+/// Splits `statements` into `count` parts, as evenly as possible.
 pub(in crate::evaluate::judged) fn parts(
     statements: usize,
     count: usize,
@@ -49,7 +49,7 @@ pub(in crate::evaluate::judged) fn parts(
 /// about one.
 ///
 /// # Errors
-/// Where even [`WINDOWS_MAX`] do not.
+/// The size where even [`WINDOWS_MAX`] windows do not fit.
 pub(in crate::evaluate::judged) fn render_windows(
     lines: &[RecordLine],
     calls: &[Option<u64>],
@@ -89,7 +89,7 @@ fn render_window(
         (LineKind::Result, Some(value)) => is_inside(line) || used.is_in(value),
         _ => true,
     };
-    // Looked for once: it is what takes the time.
+    // Computed once: the search for used values takes most of the time.
     let told: Vec<bool> = lines.iter().map(is_told).collect();
     let shape = |(line, told): (&RecordLine, &bool)| {
         let Some(value) = line.content.value() else { return LineShape::default() };
@@ -118,9 +118,9 @@ fn render_window(
     }
 }
 
-/// Without the content, unless that is shorter than its digest.
+/// Returns the form without the content, unless the content is shorter than its digest.
 fn outline<'l>(value: &Value<'static>) -> LineShape<'l> {
-    /// Bytes that a digest and the number of bytes left out take.
+    /// Bytes of a digest and of the number of bytes cut.
     const DIGEST_BYTES: usize = 24;
     if cut::json_bytes(value) <= DIGEST_BYTES {
         LineShape::default()
@@ -137,7 +137,7 @@ mod tests {
     use crate::model::{Content, ToolCall, Trajectory};
     use crate::value::json;
 
-    /// A run of so many calls, each of which uses a value of the result before.
+    /// Builds a run of `calls` calls, each of which uses a value of the result before.
     fn run(calls: usize) -> RunRecord {
         let call = |n: usize| {
             let filler = "lorem ipsum ".repeat(20);

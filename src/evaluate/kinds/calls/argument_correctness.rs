@@ -1,7 +1,7 @@
-//! `argument_correctness`: whether one call of a tool got the right arguments.
+//! `argument_correctness`: arguments of one call of a tool against the expected ones.
 //!
-//! Of calls that were made together none is the first: where the one that is asked for is among
-//! several of its tool in a group, any of them may be it.
+//! Of parallel calls none is the first: where the requested one is among several of its tool in a
+//! group, any of them may be it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Wa
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// `argument_correctness`.
+/// Registry entry of `argument_correctness`.
 pub static KIND: Kind = Kind {
     name: "argument_correctness",
     about: "Whether the first, the last or the n-th call of a tool got the expected arguments.",
@@ -35,10 +35,10 @@ argument_correctness/city:
 ",
 };
 
-/// Calls that the details show.
+/// Calls shown in the details.
 const CALLS_SHOWN_MAX: usize = 10;
 
-/// Which call of several.
+/// Position of the requested call among the calls of its tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Occurrence {
     #[default]
@@ -63,7 +63,7 @@ impl TryFrom<Value<'static>> for Occurrence {
     }
 }
 
-/// How the arguments are compared.
+/// Comparison of the arguments.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ArgumentMatchMode {
@@ -86,13 +86,13 @@ struct Settings {
     /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
     #[serde(default)]
     match_mode: ArgumentMatchMode,
-    /// Which call: `first` (default), `last`, or a number counting from 0. A retry is a call of
-    /// its own; of calls that were made together any may be the one.
+    /// Position of the call: `first` (default), `last`, or a number counting from 0. A retry is a
+    /// call of its own; of calls that were made together any may be the one.
     #[serde(default = "first")]
     #[schemars(extend("anyOf" = [{"enum": ["first", "last"]}, {"type": "integer", "minimum": 0}]))]
     occurrence: Value<'static>,
-    /// What happens where the tool was not called (so often): `true` scores 0, as Pydantic Evals
-    /// does; `false` is not evaluable. Default `true`.
+    /// Treatment of a tool that was not called (so often): `true` scores 0, as Pydantic Evals does;
+    /// `false` is not evaluable. Default `true`.
     #[serde(default = "yes")]
     require_call: bool,
     /// The order of calls that were made together: with `any_order` (default) any of them may be
@@ -138,7 +138,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 }
 
 impl Correctness {
-    /// The calls of the tool that may be the one that is asked for: those of one group.
+    /// Selects the calls of the tool that may be the requested one: those of one group.
     fn select<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> SmallVec<[&'c ToolCall<'a>; 1]> {
         let of_tool = |group: &'c [ToolCall<'a>]| -> SmallVec<[&'c ToolCall<'a>; 1]> {
             group.iter().filter(|call| call.name == self.tool_name).collect()
@@ -155,7 +155,8 @@ impl Correctness {
         found.unwrap_or_default()
     }
 
-    /// The keys of expected entries that are missing or differ, then those that are not expected.
+    /// Returns the keys of expected entries that are missing or differ, then those of unexpected
+    /// ones.
     fn differences(&self, actual: &Value<'_>) -> Vec<String> {
         let empty = Map::new();
         let expected = self.expected.as_map().unwrap_or(&empty);
@@ -208,7 +209,7 @@ impl Evaluator for Correctness {
                 format!("the arguments of `{tool}` are not recorded")
             });
         }
-        // Of several calls the one that comes nearest is shown.
+        // Of several calls, the nearest match is shown.
         let differences = || {
             let differences = given.clone().map(|actual| self.differences(actual));
             differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()

@@ -1,11 +1,10 @@
-//! `argument_grounding`: the share of argument values that come from somewhere.
+//! `argument_grounding`: the share of argument values with a source in earlier text.
 //!
 //! A value is grounded when the user's input or the result of an earlier call holds it (none of
-//! calls that were made together is earlier than another): as a whole
-//! (case, white space and punctuation do not count), or word by word. Numbers are compared as they
-//! are written, without thousands separators. Truth values, null, and what is short are not
-//! judged. This finds ids and names that were made up; it cannot tell whether a right word was used
-//! rightly.
+//! calls that were made together is earlier than another): as a whole (case, white space and
+//! punctuation do not count), or word by word. Numbers are compared as they are written, without
+//! thousands separators. Truth values, null, and short values are not judged. This finds ids and
+//! names that were made up; it cannot tell whether a right word was used rightly.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
@@ -24,29 +23,29 @@ use crate::model::{
 };
 use crate::value::{Map, Value};
 
-/// Bytes of input and results that are read; a larger trajectory is not evaluable.
+/// Bytes of input and results that are indexed; a larger trajectory is not evaluable.
 const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes that are searched for texts of which not every word is known, over all values.
+/// Bytes searched for texts with unknown words, over all values.
 const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Steps to take one byte of input or results in: words are hashed and kept.
+/// Steps to index one byte of input or results: words are hashed and stored.
 const STEPS_PER_BYTE: usize = 8;
 
 /// Steps to look up one byte of an argument's text: its words are made plain and hashed.
 const ARGUMENT_STEPS_PER_BYTE: usize = 4;
 
-/// Steps to look at any value, and to write a number as it is compared.
+/// Steps to look at any value; the next one, to write a number as it is compared.
 const VALUE_STEPS: usize = 4;
 const NUMBER_STEPS: usize = 32;
 
 /// Bytes that are searched in one step.
 const SEARCHED_BYTES_PER_STEP: usize = 16;
 
-/// Ungrounded values that the details list, by path.
+/// Ungrounded values listed in the details, by path.
 const UNGROUNDED_MAX: usize = 50;
 
-/// `argument_grounding`.
+/// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
     about: "The share of argument values that the user's input or an earlier result holds: what is \
@@ -93,7 +92,7 @@ struct Grounding {
     settings: Settings,
 }
 
-/// Letters and digits of a text in lower case, one space between words.
+/// Reduces a text to its letters and digits in lower case, one space between words.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     words(text, |word| {
@@ -130,7 +129,7 @@ fn words(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// A text that takes no more than so many bytes.
+/// Writer with a limit in bytes.
 struct LimitedText {
     text: String,
     left: usize,
@@ -144,14 +143,14 @@ impl fmt::Write for LimitedText {
     }
 }
 
-/// What the agent could have known.
+/// Index of the texts that the agent could have known.
 struct GroundingSources<'t> {
     /// All texts in plain form, a space around each word, a line for each text.
     text: String,
     words: HashSet<String>,
     bytes: usize,
     searched_bytes: Cell<usize>,
-    /// Whether a result that came before is not recorded.
+    /// True if the result of an earlier call is not recorded.
     incomplete: bool,
     effort: &'t Effort,
 }
@@ -187,7 +186,7 @@ impl<'t> GroundingSources<'t> {
             return false;
         }
         let text = plain(text);
-        // Small letters may take more bytes than the capital ones.
+        // Lower case may take more bytes than upper case, so the sum could pass the limit.
         self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
         for word in text.split(' ') {
             if !self.words.contains(word) {
@@ -200,7 +199,7 @@ impl<'t> GroundingSources<'t> {
         true
     }
 
-    /// Takes the steps to look at an argument's value; `false` where they are not left.
+    /// Charges the steps to look at an argument's value; `false` if they are not left.
     fn look_at(&self, value: &Value<'_>) -> bool {
         self.effort.spend(match value {
             Value::String(text) => VALUE_STEPS + text.len() * ARGUMENT_STEPS_PER_BYTE,
@@ -212,7 +211,7 @@ impl<'t> GroundingSources<'t> {
     fn hold(&self, text: &str, min_length: usize) -> bool {
         let text = plain(text);
         let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
-        // The search is for languages without spaces, and for parts of words.
+        // Word by word first. The search is for scripts without spaces, and for parts of words.
         text.split(' ').all(is_known) || {
             self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
             self.searched_bytes.get() <= SEARCHED_BYTES_MAX
@@ -222,7 +221,7 @@ impl<'t> GroundingSources<'t> {
     }
 }
 
-/// What was found so far.
+/// Counts of judged and grounded values.
 #[derive(Default)]
 struct GroundingTally {
     judged: usize,
@@ -232,7 +231,7 @@ struct GroundingTally {
 }
 
 impl Grounding {
-    /// Tells of each value whether it has a source; `path` holds the keys that lead to it.
+    /// Reports for each value whether it has a source; `path` holds the keys that lead to it.
     fn judge_value<'v>(
         &self,
         value: &'v Value<'_>,
@@ -274,14 +273,14 @@ impl Grounding {
         }
     }
 
-    /// What is known before the first call.
+    /// Indexes the user's input, known before the first call.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
         let mut sources = GroundingSources::new(&trajectory.effort);
         if sources.add(input) { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
-    /// Judges calls in order; what they return is added to the sources.
+    /// Judges calls in order; each result is added to the sources once a later call could know it.
     fn judge(
         &self,
         calls: &[ToolCall<'_>],
@@ -292,7 +291,7 @@ impl Grounding {
             if sources.add(value) { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         let mut tally = GroundingTally::default();
-        // Calls of earlier groups whose results were not known yet.
+        // Calls of earlier groups that had not returned when the last group began.
         let mut waiting: VecDeque<Vec<&ToolCall<'_>>> = VecDeque::new();
         for group in groups(calls) {
             let start_ns = group.iter().map(|call| call.start_ns).min().unwrap_or(0);
@@ -318,7 +317,7 @@ impl Grounding {
         Ok(tally)
     }
 
-    /// Judges calls that were made together: on what was known before any of them.
+    /// Judges parallel calls against the texts known before any of them.
     fn judge_group(
         &self,
         group: &[ToolCall<'_>],
@@ -347,7 +346,7 @@ impl Grounding {
             if sources.effort.is_spent() {
                 return Err(Reason::TrajectoryTooLarge);
             }
-            // What is missing may stand in the part that is not recorded.
+            // The source of an ungrounded value may be in a result that is not recorded.
             if sources.incomplete && tally.judged - tally.grounded > before {
                 return Err(Reason::ResultNotRecorded);
             }
@@ -356,12 +355,12 @@ impl Grounding {
     }
 }
 
-/// Whether a call of an earlier group had returned at that time.
+/// Returns true if a call of an earlier group had returned by that time.
 fn is_known(earlier: &ToolCall<'_>, start_ns: u64) -> bool {
     earlier.end_ns == 0 || earlier.end_ns <= start_ns
 }
 
-/// Adds what a call returned.
+/// Adds the result and error of a call to the sources.
 fn add_result(
     sources: &mut GroundingSources<'_>,
     call: &ToolCall<'_>,
@@ -395,7 +394,7 @@ impl Evaluator for Grounding {
         answer(tally, want)
     }
 
-    /// One call alone knows only the input.
+    /// Judges calls alone: such a call knows only the input.
     fn call_judge<'t>(
         &'t self,
         trajectory: &'t Trajectory<'_>,

@@ -1,4 +1,4 @@
-//! `tool_budget`: whether a run stays within its limits of calls, time, tokens and money.
+//! `tool_budget`: limits on the calls, time, tokens and money of a run.
 //!
 //! A call of a model is a span that records its tokens.
 //!
@@ -17,7 +17,7 @@ use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Wa
 use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// `tool_budget`.
+/// Registry entry of `tool_budget`.
 pub static KIND: Kind = Kind {
     name: "tool_budget",
     about: "Whether the run stays within its limits: number of tool calls, their latency, total \
@@ -52,9 +52,9 @@ struct Settings {
     max_calls: Option<usize>,
     /// Most calls of single tools.
     max_calls_per_tool: BTreeMap<String, usize>,
-    /// Whether calls that failed do not count. Default `false`.
+    /// True if calls that failed do not count. Default `false`.
     exclude_failed: bool,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
     /// Longest that a tool call may take.
     max_latency: Option<HumanDuration>,
@@ -78,7 +78,7 @@ struct Settings {
 
 struct Budget {
     settings: Settings,
-    /// By what failed calls are told, where they do not count.
+    /// Rules that tell failed calls, where they do not count.
     exclude_failed: Option<FailureRules>,
 }
 
@@ -104,10 +104,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     Ok(Box::new(budget))
 }
 
-/// One limit and what was used of it.
+/// Limit, with the amount used of it.
 struct Limit {
     name: &'static str,
-    /// The tool that it is for.
+    /// Tool that it applies to.
     tool: Option<String>,
     used: Option<f64>,
     most: f64,
@@ -128,7 +128,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl Budget {
-    /// The limits that are set, but for those of single tools.
+    /// Collects the configured limits, except those of single tools.
     fn limits(&self, trajectory: &Trajectory<'_>) -> Vec<Limit> {
         let Settings { max_calls, max_latency, max_duration, .. } = self.settings;
         let usage = &trajectory.usage;
@@ -167,8 +167,8 @@ impl Budget {
         .collect()
     }
 
-    /// The latency that the share of calls keeps to, in seconds: of nearest rank, 0 without calls;
-    /// `None` where a call has no end.
+    /// Returns the latency that the configured share of calls keeps to, in seconds: of nearest
+    /// rank, 0 without calls; `None` where a call has no end.
     fn latency(&self, calls: &[ToolCall<'_>]) -> Option<f64> {
         let took = |call: &ToolCall<'_>| call.end_ns.checked_sub(call.start_ns);
         let mut all: Vec<u64> = calls.iter().map(took).collect::<Option<_>>()?;
@@ -178,7 +178,7 @@ impl Budget {
         Some(rank.checked_sub(1).and_then(|rank| all.get(rank)).map_or(0.0, |ns| seconds(*ns)))
     }
 
-    /// The calls that count.
+    /// Returns the calls that count.
     fn counted<'t, 'a>(&self, trajectory: &'t Trajectory<'a>) -> Vec<&'t ToolCall<'a>> {
         let Trajectory { tool_calls, effort, .. } = trajectory;
         expected_calls::counted(tool_calls, self.exclude_failed.as_ref(), effort)
@@ -229,8 +229,8 @@ impl Evaluator for Budget {
         answer(&limits, want)
     }
 
-    /// A limit that is passed stays passed, but for calls that may yet turn out to have failed and
-    /// for a latency that some calls may exceed.
+    /// Judges by limits that are exceeded for good: not by calls that may yet turn out to have
+    /// failed, nor by a latency that some calls may exceed.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         let settings = &self.settings;
         let calls = &trajectory.tool_calls[..];
@@ -251,7 +251,7 @@ impl Evaluator for Budget {
     }
 }
 
-/// The answer on limits whose measures are known as far as they matter.
+/// Returns the outcome for limits whose measures are known as far as they matter.
 fn answer(limits: &[Limit], want: Want) -> Outcome {
     let broken = || limits.iter().filter(|limit| limit.is_broken());
     let explain = || {

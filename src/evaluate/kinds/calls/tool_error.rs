@@ -21,7 +21,7 @@ use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Wa
 use crate::settings::SettingsError;
 use crate::value::{Map, Value};
 
-/// `tool_error`.
+/// Registry entry of `tool_error`.
 pub static KIND: Kind = Kind {
     name: "tool_error",
     about: "The share of tool calls that succeeded: neither their span nor their result says they \
@@ -48,18 +48,18 @@ tool_error:
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Whether an empty result, or one of white space alone, is a failure. Default `false`, with
+    /// True if an empty result, or one of white space alone, is a failure. Default `false`, with
     /// `compat: dokimos` `true`.
     treat_blank_as_error: Option<bool>,
-    /// Whether a result that is a JSON object with a top-level `error` that says something is a
+    /// True if a result that is a JSON object with a top-level `error` that says something is a
     /// failure. Default `true`.
     detect_json_error_field: bool,
-    /// Whether a result with a top-level `isError: true`, as the Model Context Protocol marks a
+    /// True if a result with a top-level `isError: true`, as the Model Context Protocol marks a
     /// failed call, is a failure. Default `true`; not looked at with `compat`.
     detect_mcp_error: bool,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
-    /// What else in a result's text is a failure.
+    /// Further texts of a result that are a failure.
     error_detector: ErrorDetector,
     /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
     /// recorded is a blank one, and a trace without calls scores 1.
@@ -79,7 +79,7 @@ impl Default for Settings {
     }
 }
 
-/// What in a result's text is a failure; either is enough.
+/// Texts of a result that are a failure; either is enough.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ErrorDetector {
@@ -111,16 +111,16 @@ impl ToolError {
             matches: matches.map(compile).transpose()?,
             ..FailureRules::new(&settings.failures)?
         };
-        // Dokimos looks at fields alone.
+        // Dokimos looks at fields of the result alone, not at texts.
         let detectors = rules.detectors.filter(|_| !dokimos);
         Ok(Self { rules: FailureRules { detectors, ..rules } })
     }
 }
 
-/// Whether an outcome is of a sort.
+/// Predicate on the outcome of a call.
 type OutcomeTest<'r> = fn(&CallOutcome<'r>) -> bool;
 
-/// The calls of a trajectory, each with how it ended.
+/// Calls of a trajectory, each with its outcome.
 struct Judged<'c, 'a, 'r> {
     calls: &'c [ToolCall<'a>],
     outcomes: Vec<CallOutcome<'r>>,

@@ -1,10 +1,10 @@
-//! `tool_loop`: the share of tool calls that are not going round in circles.
+//! `tool_loop`: the share of tool calls that are not part of a loop.
 //!
-//! A loop is a pattern of one or more steps that comes again at once, with the same arguments, more
-//! often than it may: the same call again and again, or two that alternate. A step is a call, or
-//! the calls that were made together, in any order: to ask for the same thing twice at once is to
-//! go round in no circle. Looks only at steps in a row;
-//! [`tool_efficiency`](super::tool_efficiency) finds repetitions anywhere.
+//! A loop is a pattern of one or more steps that is repeated at once, with the same arguments, more
+//! often than allowed: the same call again and again, or two that alternate. A step is a call, or
+//! the calls that were made together, in any order: asking for the same thing twice at once is no
+//! loop. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
+//! repetitions anywhere.
 
 use std::fmt::Write as _;
 use std::iter::once;
@@ -24,10 +24,10 @@ use crate::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Wa
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// Longest pattern that may be asked for, which bounds the cost for each call.
+/// Longest pattern that may be configured, which bounds the cost of each call.
 const PATTERN_CALLS_MAX: usize = 16;
 
-/// `tool_loop`.
+/// Registry entry of `tool_loop`.
 pub static KIND: Kind = Kind {
     name: "tool_loop",
     about: "The share of tool calls that do not go round in circles: the same call, or the same \
@@ -49,13 +49,13 @@ tool_loop:
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// How often a pattern of calls may come in a row. Default 2: a third time is a
+    /// Repetitions of a pattern of calls in a row that are allowed. Default 2: a third time is a
     /// loop.
     max_repeats: usize,
     /// Longest pattern that is looked for: 1 is the same call again, 2 is two that alternate; calls
     /// that were made together count as one. Default 3, at most 16.
     max_pattern: usize,
-    /// When the arguments of two calls are the same.
+    /// Condition under which the arguments of two calls are the same.
     argument_matcher: ArgumentMatcher,
     /// The order of calls that were made together: with `any_order` (default) they are one step,
     /// with `message_order` each is a step, as the model's message lists them.
@@ -90,20 +90,20 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     Ok(Box::new(Loop { settings }))
 }
 
-/// A loop that was found, in steps.
+/// Loop in steps: start, length of the pattern, and repetitions.
 struct FoundLoop {
     start: usize,
     pattern: usize,
     repeats: usize,
 }
 
-/// The calls of a trajectory in steps.
+/// Calls of a trajectory, divided into steps.
 struct Steps<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    /// Where each step stands among them; nothing where each call is a step.
+    /// Range of calls of each step; empty where each call is a step.
     ranges: Vec<Range<usize>>,
-    /// The numbers of the calls of each step, ascending: equal where the calls are the same.
-    /// Nothing where that cannot be told by numbers.
+    /// Numbers of the calls of each step, ascending: equal numbers for equal calls. Empty where the
+    /// matcher is not symmetric, so that numbers cannot tell.
     numbers: Vec<Vec<u32>>,
     effort: &'c Effort,
 }
@@ -141,7 +141,7 @@ impl<'c, 'a> Steps<'c, 'a> {
         &self.calls[self.range(step)]
     }
 
-    /// Whether two steps call the same tools.
+    /// Returns true if two steps call the same tools.
     fn is_alike(&self, one: usize, other: usize) -> bool {
         let names = |step: usize| {
             let mut names: Vec<&str> = self.get(step).iter().map(|call| &*call.name).collect();
@@ -160,7 +160,7 @@ impl Loop {
         a.name == b.name && self.settings.argument_matcher.matches(arguments_of(a), arguments_of(b))
     }
 
-    /// Whether two steps are the same.
+    /// Returns true if two steps are the same.
     fn repeats(&self, steps: &Steps<'_, '_>, one: usize, other: usize) -> bool {
         if let (Some(one), Some(other)) = (steps.numbers.get(one), steps.numbers.get(other)) {
             return one == other;
@@ -183,9 +183,9 @@ impl Loop {
         }
     }
 
-    /// The loops, without overlap: at each place the shortest pattern that repeats too often.
+    /// Finds the loops, without overlap: at each place the shortest pattern that repeats too often.
     fn find(&self, steps: &Steps<'_, '_>, mut found: impl FnMut(FoundLoop)) {
-        // run[p]: for how many steps, up to here, each is the same as the one p + 1 before it.
+        // run[p]: number of steps up to here, in a row, that equal the one p + 1 before them.
         let mut run = [0; PATTERN_CALLS_MAX];
         let mut open: Option<FoundLoop> = None;
         let mut from = 0;
@@ -220,7 +220,7 @@ impl Loop {
         }
     }
 
-    /// A call whose arguments are needed to tell and are not recorded.
+    /// Finds a call whose arguments are needed for the verdict and are not recorded.
     fn obstacle<'c, 'a>(&self, steps: &Steps<'c, 'a>) -> Option<&'c ToolCall<'a>> {
         if !self.settings.argument_matcher.reads_arguments() {
             return None;
@@ -315,7 +315,7 @@ impl Evaluator for Loop {
         report::scored(value, want, explain, details)
     }
 
-    /// A loop stays one: the calls that follow may raise the share, never to all of them.
+    /// Judges by loops so far: later calls may raise the share of others, but never to 1.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         let outcome = self.evaluate(trajectory, want);
         let Outcome::Scored(score) = &outcome else { return None };

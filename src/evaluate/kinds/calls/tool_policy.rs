@@ -1,4 +1,4 @@
-//! `tool_policy`: which tools may be called, which must be, and in which order.
+//! `tool_policy`: rules on the tools that may be called, must be called, and in which order.
 //!
 //! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls.
 
@@ -17,13 +17,13 @@ use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajec
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// Broken rules that the details list.
+/// Broken rules listed in the details.
 const VIOLATIONS_MAX: usize = 50;
 
-/// Steps of asking whether a tool has succeeded before.
+/// Steps of a check that a tool has succeeded before.
 const STEPS_PER_NEED: usize = 32;
 
-/// `tool_policy`.
+/// Registry entry of `tool_policy`.
 pub static KIND: Kind = Kind {
     name: "tool_policy",
     about: "Whether the tool calls keep to the rules: forbidden and required tools, what must come \
@@ -60,14 +60,14 @@ struct Settings {
     required_before: BTreeMap<String, Vec<String>>,
     /// For a tool, how often it may be called.
     max_calls: BTreeMap<String, usize>,
-    /// Whether only tools may be called that the agent was told of. Where no definitions are known,
+    /// True if only tools may be called that the agent was told of. Where no definitions are known,
     /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
     declared_only: bool,
     /// Definitions for `declared_only`, in addition to those that the trace carries.
     tools: Option<Value<'static>>,
     /// A JSON file of the same form, read once at the start.
     tools_file: Option<String>,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
 }
 
@@ -75,7 +75,7 @@ struct Policy {
     settings: Settings,
     forbidden: HashSet<String>,
     allowed: Option<HashSet<String>>,
-    /// The tools that must have succeeded before another is called.
+    /// Tools that must have succeeded before another is called.
     needed: HashSet<String>,
     definitions: Definitions,
     failures: FailureRules,
@@ -106,13 +106,13 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
-/// One broken rule.
+/// Violation of one rule.
 struct Violation<'v> {
     rule: &'static str,
     tool: &'v str,
-    /// The tool that was missing before it.
+    /// Tool that was missing before it.
     missing: Option<&'v str>,
-    /// How often the tool was called, and how often it may be.
+    /// Number of calls of the tool, and the limit.
     calls: Option<(usize, usize)>,
 }
 
@@ -142,7 +142,7 @@ impl Violation<'_> {
 }
 
 impl Policy {
-    /// The declared tools, where they matter.
+    /// Returns the declared tools, where they matter.
     fn tools<'t>(&'t self, trajectory: &'t Trajectory<'_>) -> Option<Tools<'t>> {
         self.settings.declared_only.then(|| self.definitions.of(trajectory))
     }
@@ -195,7 +195,7 @@ impl Policy {
                     }
                 }
             }
-            // Of calls that were made together none is before another.
+            // Added after the whole group: parallel calls do not come before each other.
             let is_needed = |call: &&ToolCall<'_>| self.needed.contains(&*call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
@@ -230,7 +230,7 @@ impl Policy {
     }
 }
 
-/// How often each tool was called.
+/// Counts the calls of each tool.
 fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
     let mut counts = HashMap::new();
     for call in calls {
@@ -239,7 +239,7 @@ fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
     counts
 }
 
-/// The broken rules: how many, and the first of them where somebody wants to see them.
+/// Violations: their number, and the first of them where reasons are wanted.
 struct Violations<'v> {
     count: usize,
     shown: Vec<Violation<'v>>,
@@ -264,7 +264,7 @@ impl<'v> Violations<'v> {
             if *count == 0 {
                 return Explanation::plain(format!("{call_count} tool calls keep to the policy"));
             }
-            // The same rule broken by the same tool again is counted.
+            // Repeated violations of one rule by one tool are merged, with a count.
             let mut sentences: Vec<(String, usize)> = Vec::new();
             for violation in shown {
                 let sentence = violation.sentence();
@@ -303,7 +303,7 @@ impl<'v> Violations<'v> {
     }
 }
 
-/// When tools had first succeeded, Unix nanoseconds; 0 where no end is recorded.
+/// End of the first success of each tool, Unix nanoseconds; 0 where no end is recorded.
 struct Done<'c, 'e> {
     rules: &'c FailureRules,
     ends: HashMap<&'c str, u64>,
@@ -319,7 +319,7 @@ impl<'c> Done<'c, '_> {
         }
     }
 
-    /// Whether a tool had succeeded when `later` began.
+    /// Returns true if a tool had succeeded when `later` began.
     fn before(&self, tool: &str, later: &ToolCall<'_>) -> bool {
         self.ends.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
     }
@@ -351,8 +351,8 @@ impl Evaluator for Policy {
         }))
     }
 
-    /// What was called stays called; whether it was declared or had come before, a later span may
-    /// yet tell.
+    /// Judges by names and counts, which no later span can mend; a later span may yet declare a
+    /// tool, or show that one came before.
     fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
         let calls = &trajectory.tool_calls[..];
         let mut violations = Violations::new(want);

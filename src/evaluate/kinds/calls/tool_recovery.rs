@@ -1,10 +1,10 @@
-//! `tool_recovery`: the share of failed calls after which the agent did something sensible.
+//! `tool_recovery`: the share of failed calls to which the agent reacted sensibly.
 //!
 //! After a failed call the next one that began later, and was not made together with it, shows the
-//! reaction; of several that were made together, the most sensible. The same call with the
-//! same arguments is a blind retry. Going on with other tools, when neither the tool nor a fallback
-//! of it succeeds later, ignores the error. Everything else is sensible: other arguments, a
-//! fallback, or an end.
+//! reaction; of several that were made together, the most sensible. The same call with the same
+//! arguments is a blind retry. Going on with other tools, when neither the tool nor a fallback of
+//! it succeeds later, ignores the error. Everything else is sensible: other arguments, a fallback,
+//! or an end.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,12 +22,12 @@ use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajec
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// Failed calls that are followed up in one trajectory; a larger one is not evaluable.
+/// Failed calls of one trajectory that are followed up; a larger one is not evaluable.
 pub const FAILED_CALLS_MAX: usize = 1000;
-/// Steps of looking at a call that may show the reaction to a failed one.
+/// Steps to look at one call that may show the reaction to a failed one.
 const STEPS_PER_REACTION: usize = 8;
 
-/// `tool_recovery`.
+/// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
     name: "tool_recovery",
     about: "The share of failed tool calls that were neither retried blindly nor ignored.",
@@ -49,15 +49,15 @@ tool_recovery:
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// How many blind retries in a row are sensible (an outage may pass). Default 0.
+    /// Blind retries in a row that are sensible (an outage may pass). Default 0.
     max_blind_retries: usize,
-    /// Whether going on as if nothing had happened counts against the agent. Default `true`.
+    /// True if going on as if nothing had happened counts against the agent. Default `true`.
     detect_ignored_errors: bool,
     /// For a tool, the tools that may stand in for it.
     fallbacks: BTreeMap<String, Vec<String>>,
-    /// When a retry has the same arguments.
+    /// Condition under which a retry has the same arguments.
     argument_matcher: ArgumentMatcher,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
 }
 
@@ -84,8 +84,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     Ok(Box::new(Recovery { settings, failures }))
 }
 
-/// What the agent did after a failed call; of several calls that were made together the first of
-/// these counts.
+/// Reaction to a failed call. Ordered from the most sensible: of parallel calls the first counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reaction {
     Sensible,
@@ -94,13 +93,13 @@ enum Reaction {
     Ignored,
 }
 
-/// The calls, and which of them failed.
+/// Calls of a run, with the failed ones marked.
 struct Run<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     failed: Vec<bool>,
-    /// The group of each call: its place is between these.
+    /// Range of the group that each call belongs to.
     groups: Vec<Range<usize>>,
-    /// The last call of each tool that did not fail.
+    /// Index of the last successful call of each tool.
     last_success: HashMap<&'c str, usize>,
     effort: &'c Effort,
 }
@@ -117,22 +116,22 @@ impl<'c, 'a> Run<'c, 'a> {
         Self { calls, failed, groups: ranges, last_success, effort }
     }
 
-    /// The place behind the group of a call.
+    /// Returns the index after the group of a call.
     fn behind(&self, at: usize) -> usize {
         self.groups[at].end
     }
 
-    /// The place of the first call of a group.
+    /// Returns the index of the first call of a group.
     fn first(&self, at: usize) -> usize {
         self.groups[at].start
     }
 
-    /// Whether a call of a tool succeeded at that place or behind it.
+    /// Returns true if a call of a tool succeeded at that index or later.
     fn succeeds_from(&self, tool: &str, from: usize) -> bool {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// The calls that show the reaction to a failed one.
+    /// Returns the calls that show the reaction to a failed one.
     fn next(&self, failed: usize) -> impl Iterator<Item = &'c ToolCall<'a>> + use<'_, 'c, 'a> {
         let end_ns = self.calls[failed].end_ns;
         let is_later = move |call: &&ToolCall<'_>| call.start_ns >= end_ns;
@@ -151,7 +150,7 @@ impl Recovery {
         reactions.min().unwrap_or(Reaction::Sensible)
     }
 
-    /// What a call says of the reaction to a failed one.
+    /// Classifies one call that follows a failed one.
     fn reaction_of(
         &self,
         run: &Run<'_, '_>,
@@ -178,7 +177,7 @@ impl Recovery {
         Reaction::Sensible
     }
 
-    /// Whether the arguments are the same; `None` where they are not recorded.
+    /// Returns true if the arguments are the same; `None` where they are not recorded.
     fn is_same(&self, a: &ToolCall<'_>, b: &ToolCall<'_>) -> Option<bool> {
         let matcher = &self.settings.argument_matcher;
         if !matcher.reads_arguments() {
@@ -204,8 +203,8 @@ impl Recovery {
 }
 
 impl Recovery {
-    /// How many retries in a row a failed call ends: a retry that fails in turn is judged by how
-    /// many there were. `failed` are the failed calls before it, `retries` theirs.
+    /// Counts the retries in a row that a failed call ends, as a retry that fails in turn is judged
+    /// by their number. `failed` are the failed calls before it, `retries` their counts.
     fn retries(
         &self,
         run: &Run<'_, '_>,

@@ -24,7 +24,7 @@ use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Wa
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// `tool_trajectory`.
+/// Registry entry of `tool_trajectory`.
 pub static KIND: Kind = Kind {
     name: "tool_trajectory",
     about: "The tool calls compared with an expected trajectory: the same calls, in order or not, \
@@ -66,7 +66,7 @@ tool_trajectory/refund:
 ",
 };
 
-/// How the calls are compared, and what number comes of it.
+/// Comparison of the calls, and the number that comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TrajectoryMatchMode {
@@ -102,7 +102,7 @@ enum TrajectoryMatchMode {
     Recall,
 }
 
-/// The modes that ask for an order.
+/// Modes in which the order counts.
 const ORDERED_MODES: &str =
     "`strict`, `in_order`, `in_order_match` or `in_order_f1`, without `compat`";
 
@@ -116,20 +116,19 @@ impl TrajectoryMatchMode {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// How the calls are compared: `strict`, `in_order` (default), `in_order_match`,
-    /// `in_order_f1`, `any_order`, `any_order_f1`, `unordered`, `superset`, `subset`, `precision`
-    /// or `recall`.
+    /// Comparison of the calls: `strict`, `in_order` (default), `in_order_match`, `in_order_f1`,
+    /// `any_order`, `any_order_f1`, `unordered`, `superset`, `subset`, `precision` or `recall`.
     match_mode: TrajectoryMatchMode,
-    /// When the arguments of an actual call are those of the expected one.
+    /// Condition under which the arguments of an actual call match the expected ones.
     argument_matcher: ArgumentMatcher,
     /// The same for single tools, by name.
     argument_matchers: BTreeMap<String, ArgumentMatcher>,
-    /// Whether one call may match several of the other side (`superset`, `subset`, `precision`,
+    /// True if one call may match several of the other side (`superset`, `subset`, `precision`,
     /// `recall` only): membership instead of counts. Default `false`.
     reuse_matches: bool,
-    /// Whether calls that failed are left out, so that a retry counts once. Default `false`.
+    /// True if calls that failed are left out, so that a retry counts once. Default `false`.
     exclude_failed: bool,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
     /// The order of calls that were made together: `any_order` (default) takes the one that scores
     /// the most, `message_order` the one in which the model's message lists them. For `strict`,
@@ -183,7 +182,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
-/// How many calls of each side found their counterpart.
+/// Number of calls on each side that found their counterpart.
 struct Matched {
     expected: usize,
     actual: usize,
@@ -260,7 +259,7 @@ impl ToolTrajectory {
         }
     }
 
-    /// How the calls differ from the expected ones, as far as the mode asks for it.
+    /// Compares actual with expected calls, as far as the mode asks for it.
     fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use TrajectoryMatchMode::{InOrderMatch, Precision, Recall, Subset, Superset};
         let counted = CountedDifferences {

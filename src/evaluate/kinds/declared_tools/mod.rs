@@ -1,4 +1,4 @@
-//! Kinds that judge the tools that an agent was offered, or hold its calls against them.
+//! Kinds that judge the declared tools of an agent, or its calls against their declarations.
 
 mod reliability;
 pub mod tool_call_validity;

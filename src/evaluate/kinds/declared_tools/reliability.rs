@@ -1,5 +1,5 @@
-//! What the kinds that judge tool definitions share: rules that hold or not, and their mean; with
-//! `judge`, rules and what a judge says to the checks that no rule can make.
+//! Checks of tool definitions, shared by the kinds that judge them: rules in code and their mean;
+//! with `judge`, also checks that no rule can make.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -18,23 +18,23 @@ use crate::model::{Explanation, Facts, Outcome, Reason, Trajectory, Want};
 use crate::settings::{Node, SettingsError, schema_of_both};
 use crate::value::{Map, Value};
 
-/// Something that a good definition keeps.
+/// Rule that a good definition keeps.
 pub(in crate::evaluate) struct DefinitionRule<S> {
-    /// Its name in the details.
+    /// Name in the details.
     pub name: &'static str,
-    /// Whether a definition keeps it.
+    /// Returns true if a definition keeps the rule.
     pub holds: fn(&Tool<'_>, &S) -> Result<bool, InvalidDefinition>,
 }
 
-/// Something that only a judge can tell of a definition.
+/// Check of a definition that needs a judge.
 pub(in crate::evaluate) struct JudgedCheck {
-    /// Its name in the details.
+    /// Name in the details.
     pub name: &'static str,
-    /// What holds of a good definition; `Of the tool at seq n: ` stands before it.
+    /// Statement that holds of a good definition; `Of the tool at seq n: ` stands before it.
     pub holds: &'static str,
 }
 
-/// Whose way of asking and counting a judge's checks follow.
+/// System whose way of asking and counting a judge's checks follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::evaluate) enum ReliabilityCompat {
@@ -42,13 +42,13 @@ pub(in crate::evaluate) enum ReliabilityCompat {
     Dokimos,
 }
 
-/// What a kind finds in a good definition: `S` is what its rules have for limits.
+/// Rules and checks of a kind; `S` holds the limits of its rules.
 pub(in crate::evaluate) struct DefinitionChecks<S: 'static> {
-    /// What code can tell.
+    /// Rules checked by code.
     pub rules: &'static [DefinitionRule<S>],
-    /// What a judge can tell.
+    /// Checks made by a judge.
     pub checks: &'static [JudgedCheck],
-    /// How to understand its statements.
+    /// Instructions for reading the statements.
     pub guidance: &'static str,
 }
 
@@ -67,22 +67,22 @@ pub(in crate::evaluate) struct DefinitionSettings {
     rules: Option<bool>,
 }
 
-/// The evaluator of such a kind.
+/// Evaluator of tool definitions.
 struct Reliability<S: 'static> {
     wanted: &'static DefinitionChecks<S>,
     limits: S,
     definitions: Definitions,
-    /// Whom to ask, where a judge is to be asked.
+    /// Plan for asking, with `judge`.
     plan: Option<JudgePlan>,
-    /// How the judge is asked.
+    /// Shared settings of judged kinds.
     judged: JudgedSettings,
-    /// Whose flags and counting.
+    /// System whose flags and counting are reproduced.
     compat: Option<ReliabilityCompat>,
-    /// Whether the rules count, beside what the judge says.
+    /// True if the rules count, beside the judge's answers.
     counts_rules: bool,
 }
 
-/// Builds the evaluator of a kind whose own settings become the limits of its rules.
+/// Builds the evaluator of a kind; `limits` turns its settings into the limits of its rules.
 pub(in crate::evaluate) fn build<O: DeserializeOwned, S: Send + Sync>(
     node: &Node,
     wanted: &'static DefinitionChecks<S>,
@@ -102,7 +102,7 @@ pub(in crate::evaluate) fn build<O: DeserializeOwned, S: Send + Sync>(
     }))
 }
 
-/// The schema of a kind with those settings of its own.
+/// Returns the schema of a kind with those settings of its own.
 pub(in crate::evaluate) fn schema<O: JsonSchema>() -> Schema {
     judged::schema_with_judge(schema_of_both::<O, DefinitionSettings>())
 }
@@ -125,7 +125,7 @@ impl<S: Send + Sync> Evaluator for Reliability<S> {
         self.plan.as_ref()
     }
 
-    /// The share of rules that each tool keeps, and its mean over the tools.
+    /// Returns the share of rules that each tool keeps, averaged over the tools.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let rules = self.wanted.rules;
         let limits = &self.limits;
@@ -150,11 +150,11 @@ impl<S: Send + Sync> Evaluator for Reliability<S> {
     }
 }
 
-/// Definitions that are asked about together; more are too many for one request.
+/// Definitions of one request at most.
 const TOOLS_MAX: usize = 60;
 
 impl<S> Reliability<S> {
-    /// Asks a judge about each definition, and joins what it says to the rules.
+    /// Asks a judge about each definition, and adds the rules as settled statements.
     fn ask(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
         let tools = self.definitions.of(trajectory);
         let run = JudgedRun { trajectory, settings: &self.judged };
@@ -185,8 +185,8 @@ impl<S> Reliability<S> {
         })
     }
 
-    /// The rules of one definition, settled, and what is asked of it. A check of the same name as
-    /// a rule joins it: both must hold.
+    /// Builds the statements about one definition: the rules, settled, and the checks. A check of
+    /// the same name as a rule joins it: both must hold.
     fn statements(&self, number: usize, tool: &Tool<'_>) -> Result<Vec<QuestionItem>, Outcome> {
         let mut kept = Vec::new();
         for rule in self.wanted.rules {
@@ -203,7 +203,7 @@ impl<S> Reliability<S> {
             })
             .collect();
         items.extend(checks.iter().map(|check| {
-            // A number and no name: names are written by strangers.
+            // By number, not by name: strangers write the names.
             let words = match self.compat {
                 Some(_) => format!("Tool {number} [{}]: {}", check.name, check.holds),
                 None => format!("Of the tool at seq {number}: {}", check.holds),

@@ -1,4 +1,4 @@
-//! `tool_description_reliability`: whether the schemas of the declared tools are well described.
+//! `tool_description_reliability`: rules for well described schemas of the declared tools.
 //!
 //! Four rules of Dokimos, on the top level of the schema; with `judge`, nine checks by a judge.
 
@@ -58,7 +58,7 @@ static CHECKS: [JudgedCheck; 9] = [
     },
 ];
 
-/// `tool_description_reliability`.
+/// Registry entry of `tool_description_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_description_reliability",
     about: "Whether the declared tools describe their arguments: each with a description and a \
@@ -114,9 +114,9 @@ static RULES: [DefinitionRule<Settings>; 4] = [
     },
 ];
 
-/// How many of the names are arguments.
+/// Counts the names that are arguments of the tool.
 fn declared_count(tool: &Tool<'_>, names: &[Cow<'_, str>]) -> usize {
-    /// Up to this many arguments each name is searched, beyond they are looked up.
+    /// Number of arguments up to which each name is searched for; beyond it a table is built.
     const SEARCHED_MAX: usize = 16;
     let declared = || properties(tool).map(|(name, _)| name);
     if declared().count() <= SEARCHED_MAX {
@@ -126,7 +126,7 @@ fn declared_count(tool: &Tool<'_>, names: &[Cow<'_, str>]) -> usize {
     names.iter().filter(|name| declared.contains(&***name)).count()
 }
 
-/// Whether each argument's schema has a keyword.
+/// Returns true if the schema of each argument has a keyword.
 fn all_have(tool: &Tool<'_>, keyword: &str) -> bool {
     properties(tool).all(|(_, schema)| schema.get(keyword).is_some())
 }

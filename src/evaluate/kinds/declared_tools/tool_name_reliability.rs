@@ -1,4 +1,4 @@
-//! `tool_name_reliability`: whether the names of the declared tools are good names.
+//! `tool_name_reliability`: rules for good names of the declared tools.
 //!
 //! Three rules of Dokimos; the checks that need a judge are not among them.
 
@@ -7,10 +7,10 @@ use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::settings::NoSettings;
 use crate::evaluate::shared::definitions::Tool;
 
-/// Parts that a name may have between underscores.
+/// Parts between underscores that a name may have.
 const SEGMENTS_MAX: usize = 7;
 
-/// Words that say how a tool works instead of what it does.
+/// Words for how a tool works instead of what it does.
 const IMPLEMENTATION: [&str; 6] =
     ["_with_llm", "_via_api", "_from_s3", "_using_bq", "_using_sdk", "_with_gpt4"];
 
@@ -36,7 +36,7 @@ static CHECKS: [JudgedCheck; 3] = [
     },
 ];
 
-/// `tool_name_reliability`.
+/// Registry entry of `tool_name_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_name_reliability",
     about: "Whether the declared tools have good names: snake case, short, saying what and not \
@@ -65,7 +65,7 @@ static RULES: [DefinitionRule<()>; 3] = [
     DefinitionRule { name: "intent_over_implementation", holds: |tool, ()| Ok(says_what(tool)) },
 ];
 
-/// `[a-z][a-z0-9]*(_[a-z0-9]+)*`, as a whole.
+/// Returns true for `[a-z][a-z0-9]*(_[a-z0-9]+)*`, as a whole.
 fn is_snake_case(name: &str) -> bool {
     let is_plain = |part: &str| {
         !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -73,7 +73,8 @@ fn is_snake_case(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('_').all(is_plain)
 }
 
-/// Parts between underscores; empty ones at the end do not count, unless the name is empty.
+/// Counts the parts between underscores; empty ones at the end do not count, unless the name is
+/// empty.
 fn segments(name: &str) -> usize {
     match name.trim_end_matches('_') {
         "" => usize::from(name.is_empty()),

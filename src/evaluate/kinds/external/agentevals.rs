@@ -11,7 +11,7 @@ use crate::model::Facts;
 use crate::settings::{Node, SettingsError};
 use crate::value::Value;
 
-/// `agentevals`.
+/// Registry entry of `agentevals`.
 pub static KIND: Kind = Kind {
     name: "agentevals",
     about: "A program of yours, or one published for agentevals: it reads a run from its input and \

@@ -1,4 +1,4 @@
-//! What all external kinds have in common as evaluators.
+//! Evaluator of all external kinds: turns a target into a message.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::evaluate::external::{ExternalBody, ExternalInquiry, ExternalPlan, too
 use crate::evaluate::inquiry::{Conclusion, Inquired};
 use crate::model::{Facts, Outcome, Trajectory, Want};
 
-/// What an external kind sends about a target.
+/// Builds the message about a trajectory; the number is the threshold.
 pub(super) type SentBody<'s> = dyn Fn(&Trajectory<'_>, f64) -> ExternalBody + Send + Sync + 's;
 
-/// An evaluator outside of this process.
+/// Evaluator outside of this process.
 pub(super) struct ExternalEvaluator {
     pub(super) plan: Arc<ExternalPlan>,
     pub(super) facts: Facts,
-    /// What is sent about a trajectory, with the threshold.
+    /// Builder of the message about a trajectory.
     pub(super) body: Box<SentBody<'static>>,
 }
 
@@ -23,7 +23,7 @@ impl Evaluator for ExternalEvaluator {
         self.facts.clone()
     }
 
-    /// Never called: it is asked.
+    /// Never called: the external evaluator is asked.
     fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
         Outcome::Failed {
             error_type: "external_not_asked",

@@ -12,7 +12,7 @@ use crate::evaluate::judged::operator;
 use crate::model::{Facts, Trajectory};
 use crate::settings::{Node, SettingsError};
 
-/// `grpc`.
+/// Registry entry of `grpc`.
 pub static KIND: Kind = Kind {
     name: "grpc",
     about: "An evaluator of yours in any language, as a gRPC server that speaks \

@@ -4,7 +4,7 @@ use super::grpc::build;
 use super::settings::{RemoteProtocol, http_schema};
 use crate::evaluate::evaluator::Kind;
 
-/// `http`.
+/// Registry entry of `http`.
 pub static KIND: Kind = Kind {
     name: "http",
     about: "An evaluator of yours in any language, as an HTTP server that speaks \

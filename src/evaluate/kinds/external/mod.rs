@@ -1,4 +1,4 @@
-//! Evaluators that are not of this process.
+//! External kinds: evaluators outside of this process.
 
 pub mod agentevals;
 mod evaluator;

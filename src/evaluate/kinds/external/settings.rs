@@ -14,11 +14,11 @@ use crate::settings::{Address, HumanDuration, Node, Secret, SettingsError};
 use crate::tls::TlsSettings;
 use crate::value::{Map, Value};
 
-/// Most requests or processes at the same time, and most that wait started.
+/// Limit of `concurrency` and `spares`.
 const AT_ONCE_MAX: u32 = 256;
-/// Most tasks of one request.
+/// Limit of `batch`.
 const BATCH_MAX: u32 = 1_000;
-/// Settings that say how an evaluator is reached, not how it judges: they belong to no identity.
+/// Settings that say how an evaluator is reached, not how it judges: they are part of no identity.
 pub const REACHING_KEYS: [&str; 9] = [
     "endpoint",
     "timeout",
@@ -30,7 +30,7 @@ pub const REACHING_KEYS: [&str; 9] = [
     "spares",
     "env",
 ];
-/// The only setting of `http` that `grpc` has not.
+/// Setting that only `http` has, not `grpc`.
 const SIGNING_KEY: &str = "signing_key_env";
 
 /// Settings of `agentevals`.
@@ -46,8 +46,8 @@ pub(super) struct ProcessSettings {
     pub(super) config: Value<'static>,
     /// Variables of the process beside `PATH`, `HOME`, `LANG` and `TMPDIR`; it sees no others.
     pub(super) env: BTreeMap<String, Secret>,
-    /// How long one evaluation may take; then the process is killed with all that it started.
-    /// Default 30s.
+    /// Time limit of one evaluation; then the process is killed with all that it started. Default
+    /// 30s.
     pub(super) timeout: HumanDuration,
     /// Evaluations at the same time. Default 4.
     #[schemars(range(min = 1, max = 256))]
@@ -56,17 +56,16 @@ pub(super) struct ProcessSettings {
     /// Default 2.
     #[schemars(range(max = 256))]
     pub(super) spares: u32,
-    /// How structured results of tools are written: `json` (default) or `python_repr`, as
+    /// Form in which structured results of tools are written: `json` (default) or `python_repr`, as
     /// agentevals' own runner does.
     pub(super) output_format: OutputFormat,
-    /// What is replaced before anything is handed over: `secrets` (default), `secrets_and_pii` or
-    /// `none`.
+    /// Redaction before anything is handed over: `secrets` (default), `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
-    /// What is expected.
+    /// Expected turns.
     pub(super) criteria: ProcessCriteria,
 }
 
-/// What is expected of the turns.
+/// Expected turns.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProcessCriteria {
@@ -108,7 +107,7 @@ impl ProcessSettings {
         Ok(settings)
     }
 
-    /// What the lane has to know.
+    /// Returns the plan for the lane.
     pub(super) fn plan(&self, node: &Node) -> Result<ExternalPlan, SettingsError> {
         let command = match (&self.path, self.command.first().is_some_and(|it| !it.is_empty())) {
             (None, true) => self.command.clone(),
@@ -141,7 +140,7 @@ impl ProcessSettings {
     }
 }
 
-/// What runs a file, by its ending.
+/// Returns the interpreter of a file, by its extension.
 fn interpreter(path: &str) -> Result<String, SettingsError> {
     let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
     match ending.as_deref() {
@@ -158,17 +157,17 @@ fn interpreter(path: &str) -> Result<String, SettingsError> {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RemoteSettings {
-    /// Where the evaluator is: `http://` in the clear, `https://` under TLS; for `grpc` also
+    /// Address of the evaluator: `http://` in the clear, `https://` under TLS; for `grpc` also
     /// `unix:/path/of/a/socket`. In the clear beyond this machine needs `tls: {insecure: true}`.
     pub(super) endpoint: Address,
-    /// Which of the kinds that it describes; without it the one called like this entry, or its
-    /// only one.
+    /// Kind of evaluator among those that the server describes; without it the one called like this
+    /// entry, or its only one.
     pub(super) kind: Option<String>,
     /// Its settings, checked against the schema that it gives.
     pub(super) settings: Value<'static>,
-    /// What it compares with, in whatever form it asks for.
+    /// Criteria, in whatever form the evaluator asks for.
     pub(super) criteria: Value<'static>,
-    /// How long one request may take. Default 5s.
+    /// Time limit of one request. Default 5s.
     pub(super) timeout: HumanDuration,
     /// Requests at the same time. Default 8.
     #[schemars(range(min = 1, max = 256))]
@@ -176,7 +175,7 @@ pub(super) struct RemoteSettings {
     /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) batch: u32,
-    /// What is replaced before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
+    /// Redaction before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
     pub(super) redact: Redact,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub(super) headers: BTreeMap<String, Secret>,
@@ -201,7 +200,7 @@ impl Default for RemoteSettings {
     }
 }
 
-/// Which protocol a remote evaluator speaks.
+/// Protocol of a remote evaluator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RemoteProtocol {
     /// gRPC.
@@ -210,7 +209,7 @@ pub(super) enum RemoteProtocol {
     Http,
 }
 
-/// Reads the settings of a remote evaluator; gives how it is asked, and its criteria as JSON.
+/// Reads the settings of a remote evaluator; returns the plan, and its criteria as JSON.
 pub(super) fn read_remote(
     node: &Node,
     protocol: RemoteProtocol,
@@ -276,7 +275,7 @@ fn check_endpoint(
     protocol: RemoteProtocol,
 ) -> Result<(), SettingsError> {
     let written = settings.endpoint.reveal().trim();
-    // What is told of it shows no password.
+    // Error messages show this form, which hides a password.
     let endpoint = Address::from(written);
     let wrong = |text: String| SettingsError::new(text).with_help("such as http://127.0.0.1:9000");
     if written.is_empty() {
@@ -315,14 +314,14 @@ fn place(node: &Node, key: &str) -> crate::settings::Place {
     node.get(key).map_or(node.place, |found| found.place)
 }
 
-/// The JSON Schema of the settings of `grpc`.
+/// Returns the JSON Schema of the settings of `grpc`.
 pub(super) fn grpc_schema() -> Schema {
     let mut schema = schemars::schema_for!(RemoteSettings);
     schema.insert("required".to_owned(), vec!["endpoint"].into());
     schema
 }
 
-/// The JSON Schema of the settings of `http`.
+/// Returns the JSON Schema of the settings of `http`.
 pub(super) fn http_schema() -> Schema {
     let mut schema = grpc_schema();
     let key = serde_json::json!({

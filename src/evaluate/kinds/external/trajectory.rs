@@ -13,7 +13,7 @@ use crate::evaluate::judged::operator;
 use crate::model::{CallStatus, Content, ToolCall, Trajectory, Usage};
 use crate::value::Value;
 
-/// All trajectories of a target: one, or the turns of a session.
+/// Returns all trajectories of a target: one, or the turns of a session.
 pub(super) fn trajectories(trajectory: &Trajectory<'_>) -> Vec<TrajectoryMessage> {
     let mut turns: Vec<&[ToolCall<'_>]> = trajectory.calls_by_turn().collect();
     if turns.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn trajectories(trajectory: &Trajectory<'_>) -> Vec<TrajectoryMessage
     messages
 }
 
-/// What is the same for all turns.
+/// Builds the message with all that the turns have in common.
 fn of_all(trajectory: &Trajectory<'_>) -> TrajectoryMessage {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     let definitions = trajectory.tool_definitions.iter().map(|tool| DefinitionMessage {

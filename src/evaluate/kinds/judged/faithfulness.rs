@@ -1,4 +1,4 @@
-//! `faithfulness`: whether each sentence of the answer is supported by what the agent knew.
+//! `faithfulness`: support of each sentence of the answer by what the agent knew.
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::conclude::no_score;
@@ -10,7 +10,7 @@ use crate::evaluate::shared::sentences::units;
 use crate::model::{Outcome, Reason};
 use crate::value::Value;
 
-/// Sentences that are asked about one by one; what follows stands together in the last.
+/// Sentences that are asked about one by one; the remainder stands together in the last.
 const SENTENCES_MAX: usize = 60;
 
 const GUIDANCE: &str = "\
@@ -20,7 +20,7 @@ needs no source. A number, name, date or claim that differs or has no source is 
 that states nothing (a greeting, a question, an offer, a heading) is not_applicable. An answer is \
 no source.";
 
-/// `faithfulness`.
+/// Registry entry of `faithfulness`.
 pub static KIND: Kind = Kind {
     name: "faithfulness",
     about: "The share of the answer's sentences that are supported by what user, operator or tools \
@@ -57,7 +57,7 @@ impl JudgedKind for Faithfulness {
         let count = sentences.len();
         let wishes = RecordWishes { answer_parts: Some(sentences), ..RecordWishes::default() };
         let record = run.record(wishes);
-        // Answers before the last are those of earlier turns.
+        // The last `count` answers are the sentences; those before are answers of earlier turns.
         let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
         let asked = answers.iter().skip(answers.len() - count);
         let items = asked.map(|seq| {
@@ -69,7 +69,7 @@ impl JudgedKind for Faithfulness {
     }
 }
 
-/// The sentences of a text, in order.
+/// Splits a text into sentences, in order.
 fn sentences(text: &str) -> Vec<String> {
     let mut units = units(text);
     let end = units.last().map_or(0, |last| last.end);

@@ -1,4 +1,4 @@
-//! `goal_accuracy`: whether the run ended in the state that the user wanted.
+//! `goal_accuracy`: final state of a run against the state that the user wanted.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ The final state is what calls and their results left behind, and what the user w
 way there is not asked. A detail that the user named and that differs, or a part that is missing, \
 is no.";
 
-/// `goal_accuracy`.
+/// Registry entry of `goal_accuracy`.
 pub static KIND: Kind = Kind {
     name: "goal_accuracy",
     about: "Whether the run ended in the state that the user wanted, or in the one that the \

@@ -1,4 +1,4 @@
-//! `helpfulness`: whether the answer serves the person who asked.
+//! `helpfulness`: use of the answer to the person who asked.
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
@@ -19,7 +19,7 @@ Judge the agent's answers as the user reads them. What is true or false is asked
 it counts what the user can do with the answer. A refusal or a question back that the request made \
 necessary is judged for what it gives the user.";
 
-/// `helpfulness`.
+/// Registry entry of `helpfulness`.
 pub static KIND: Kind = Kind {
     name: "helpfulness",
     about: "Whether the answer serves the person who asked: it meets the request, is specific, can \

@@ -1,5 +1,5 @@
-//! The plan of an agent, step by step: from an attribute of a span, from the first call of a tool
-//! that plans are written with, or from what its model said before the first call.
+//! Reader of an agent's plan, step by step: from an attribute of a span, from the first call of a
+//! tool that plans are written with, or from its model's messages before the first call.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,18 +10,18 @@ use crate::model::trajectory::KeptSpan;
 use crate::model::{Facts, Outcome, Reason, Trajectory};
 use crate::value::{Value, json};
 
-/// Tools that agents write their plans with, where the settings name none.
+/// Default tools that hold plans.
 const PLAN_TOOLS: [&str; 6] =
     ["write_todos", "TodoWrite", "update_plan", "create_plan", "write_plan", "make_plan"];
 
-/// Keys under which a step says what is to be done.
+/// Keys of the text of a step.
 const STEP_KEYS: [&str; 7] = ["step", "content", "description", "title", "task", "text", "name"];
 
 /// Steps that are asked about; the rest of the plan is left out.
 const STEPS_MAX: usize = 40;
 
-/// Attributes of a model's span that hold what it said: GenAI semantic conventions, OpenInference
-/// (a text; the first parts of a list), OpenLLMetry.
+/// Attributes of a model's span that hold its output: GenAI semantic conventions, OpenInference (a
+/// text; the first parts of a list), OpenLLMetry.
 const SAID_KEYS: [&str; 5] = [
     "gen_ai.output.messages",
     "llm.output_messages.0.message.content",
@@ -30,7 +30,7 @@ const SAID_KEYS: [&str; 5] = [
     "gen_ai.completion.0.content",
 ];
 
-/// Where the plan stands.
+/// Source of the plan.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PlanSource {
@@ -38,13 +38,13 @@ pub(super) struct PlanSource {
     attribute: Option<String>,
     /// A tool whose first call holds the plan. Default: those that planning agents use.
     tool: Option<String>,
-    /// Whether, where neither holds one, the plan is what the model said, or thought, before the
+    /// True if, where neither holds one, the plan is what the model said, or thought, before the
     /// first call of a tool: a sentence a step. Default `false`.
     reasoning: bool,
 }
 
 impl PlanSource {
-    /// What reading it takes.
+    /// Returns the facts that reading the plan needs.
     pub(super) fn facts(&self) -> Facts {
         let said = SAID_KEYS.iter().filter(|_| self.reasoning).map(|key| (*key).to_owned());
         let attributes = self.attribute.iter().cloned().chain(said).map(|key| vec![key]);
@@ -52,7 +52,7 @@ impl PlanSource {
     }
 }
 
-/// The steps of the plan.
+/// Reads the steps of the plan.
 ///
 /// # Errors
 /// The outcome where none is recorded.
@@ -102,7 +102,7 @@ fn of_attribute(source: &PlanSource, trajectory: &Trajectory<'_>) -> Option<Valu
     })
 }
 
-/// Adds what models said that were done before the first call, or that made it.
+/// Adds the output of models that ended before the first call, or that made it.
 fn add_reasoning(trajectory: &Trajectory<'_>, steps: &mut Vec<String>) {
     let Some(first) = trajectory.tool_calls.first() else { return };
     let is_before =
@@ -124,7 +124,7 @@ fn add_reasoning(trajectory: &Trajectory<'_>, steps: &mut Vec<String>) {
     }
 }
 
-/// Adds the texts of messages and their parts; what calls hold is no plan.
+/// Adds the texts of messages and their parts; the contents of calls are no plan.
 fn add_said(value: &Value<'_>, steps: &mut Vec<String>) {
     match value {
         Value::String(_) => add_steps(value, steps),
@@ -187,7 +187,7 @@ mod tests {
     use crate::model::{SpanId, ToolCall};
     use crate::otlp::AnyValue;
 
-    /// What is read of a model that said this at a time, before a call at 10.
+    /// Returns the plan read of a model whose output ended at `end_ns`, before a call at 10.
     fn check_reasoning(source: &PlanSource, end_ns: u64, key: &'static str, said: &str) -> String {
         let span_id = SpanId([1; 8]);
         let start_ns = 1;

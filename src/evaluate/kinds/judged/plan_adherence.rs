@@ -1,4 +1,4 @@
-//! `plan_adherence`: whether the agent did what it had planned.
+//! `plan_adherence`: the agent's run against its plan.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ the answer where the step is only to say something; a step out of its order is n
 matters. A step that a result made pointless is not_applicable. A major action changes something \
 outside the run or spends much; looking things up for a step is not one.";
 
-/// `plan_adherence`.
+/// Registry entry of `plan_adherence`.
 pub static KIND: Kind = Kind {
     name: "plan_adherence",
     about: "The share of the steps of its plan that the agent did, in their order, and whether it \
@@ -39,7 +39,7 @@ plan_adherence:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Where the plan stands.
+    /// Source of the plan.
     plan: PlanSource,
 }
 

@@ -1,4 +1,4 @@
-//! `plan_quality`: whether the plan of the agent is a good one.
+//! `plan_quality`: quality of the agent's plan.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ const GUIDANCE: &str = "\
 The plan is the lines of kind plan, one a step. Judge it as a plan, by what was known when it was \
 made; whether it was followed is not asked.";
 
-/// `plan_quality`.
+/// Registry entry of `plan_quality`.
 pub static KIND: Kind = Kind {
     name: "plan_quality",
     about: "Whether the agent's plan covers the request, in a workable order, with nothing \
@@ -44,7 +44,7 @@ plan_quality:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Where the plan stands.
+    /// Source of the plan.
     plan: PlanSource,
 }
 

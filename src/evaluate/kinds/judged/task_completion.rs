@@ -1,4 +1,4 @@
-//! `task_completion`: whether the agent did what it was to do.
+//! `task_completion`: the agent's run against its tasks and constraints.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::model::{Outcome, Want};
 use crate::settings::SettingsError;
 use crate::value::Map;
 
-/// Tasks and constraints at most.
+/// Limit of tasks and constraints together.
 const STATEMENTS_MAX: usize = 50;
 
 const GUIDANCE: &str = "\
@@ -22,7 +22,7 @@ A task counts as a whole: a wrong amount, date, person, place, or only a part of
 refusal, a question back or an honest report of failure is no for the task itself. Where no action \
 is needed the answer's content counts; clumsy wording undoes nothing.";
 
-/// `task_completion`.
+/// Registry entry of `task_completion`.
 pub static KIND: Kind = Kind {
     name: "task_completion",
     about: "Whether the agent did what it was to do: a judge answers for each task and constraint.",
@@ -60,13 +60,13 @@ task_completion/refunds:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// What is to be done; without tasks, everything that the user asked for.
+    /// Tasks and constraints; without tasks, everything that the user asked for.
     criteria: Criteria,
     /// `dokimos`: its arithmetic, and a score of 0 for a reply that cannot be read.
     compat: Option<TaskCompat>,
 }
 
-/// What is to be done.
+/// Tasks and constraints.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
@@ -76,7 +76,7 @@ struct Criteria {
     constraints: Vec<String>,
 }
 
-/// Whose numbers it gives.
+/// System whose results are reproduced.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum TaskCompat {
@@ -96,7 +96,7 @@ impl JudgedKind for TaskCompletion {
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
         if self.0.compat.is_some() {
-            // Where nothing is to be done, all is done, says Dokimos.
+            // Dokimos scores 1 where there are no tasks.
             let is_none = self.0.criteria.tasks.as_ref().is_none_or(Vec::is_empty);
             let nothing = || report::scored(1.0, Want::ALL, || "no tasks to evaluate", Map::new);
             return if is_none { Err(nothing()) } else { Ok(self.dokimos(run)) };
@@ -120,7 +120,8 @@ impl JudgedKind for TaskCompletion {
 }
 
 impl TaskCompletion {
-    /// The dialog alone, and a score that the reply gives; without tasks nothing is asked.
+    /// Builds Dokimos' question: the dialog alone, and a score that the reply gives; without tasks
+    /// nothing is asked.
     fn dokimos(&self, run: &JudgedRun<'_, '_>) -> Question {
         let tasks = self.0.criteria.tasks.as_deref().unwrap_or_default();
         let mut record = run.record(RecordWishes::default());

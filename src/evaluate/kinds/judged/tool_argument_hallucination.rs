@@ -1,4 +1,4 @@
-//! `tool_argument_hallucination`: whether what the calls were given was known before them.
+//! `tool_argument_hallucination`: source of each call's arguments in what was known before it.
 //!
 //! Code answers for calls whose every value stands literally in what was known; a judge is asked
 //! about the rest.
@@ -25,7 +25,7 @@ ids, paths, keys, columns; respelled names, swapped digits, another currency or 
 with the same or a larger seq, or one that only echoes an invented argument, is no source. Whether \
 the value was wise is not asked.";
 
-/// `tool_argument_hallucination`.
+/// Registry entry of `tool_argument_hallucination`.
 pub static KIND: Kind = Kind {
     name: "tool_argument_hallucination",
     about: "The share of calls whose arguments were known before them: code finds what was said \
@@ -51,7 +51,7 @@ struct Settings {
     compat: Option<HallucinationCompat>,
 }
 
-/// Whose numbers it gives.
+/// System whose results are reproduced.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum HallucinationCompat {
@@ -76,7 +76,7 @@ impl JudgedKind for ArgumentHallucination {
             None => settle(&record, &run.trajectory.effort),
         };
         if record.calls.is_empty() {
-            // There is nothing that could be made up, says Dokimos.
+            // Dokimos scores 1 where no call could have invented anything.
             return Err(report::scored(1.0, Want::ALL, || "no tool was called", Map::new));
         }
         let calls = record.calls.iter().zip(&run.trajectory.tool_calls).zip(settled);

@@ -1,5 +1,4 @@
-//! `tool_response_handling`: whether the agent read what its tools returned, and met errors
-//! sensibly.
+//! `tool_response_handling`: the agent's reading of results, and its reaction to errors.
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::inquiry::JudgeAnswer;
@@ -15,7 +14,7 @@ no failure taken for a success, nothing important left unused. An error is met s
 that can help, a corrected call, another way, or an honest report. A result from which nothing \
 followed and nothing had to follow is not_applicable.";
 
-/// `tool_response_handling`.
+/// Registry entry of `tool_response_handling`.
 pub static KIND: Kind = Kind {
     name: "tool_response_handling",
     about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
@@ -51,7 +50,7 @@ impl JudgedKind for ResponseHandling {
             } else {
                 format!("The result at seq {seq} was read rightly.")
             };
-            // Nobody can tell how a result was read that nobody knows.
+            // The reading of a result that is not recorded cannot be judged.
             let is_unknown = line.content.value().is_none() && !is_error;
             Some(QuestionItem {
                 call: Some(ItemCall { place, span_id: recorded.span_id }),

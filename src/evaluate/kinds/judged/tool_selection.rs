@@ -1,4 +1,4 @@
-//! `tool_selection`: whether the tools that were called were the fitting ones.
+//! `tool_selection`: fitness of the tools that were called.
 
 use crate::evaluate::evaluator::Kind;
 use crate::evaluate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
@@ -13,7 +13,7 @@ and no other defined tool was clearly the better choice. A retry after an error 
 call was given and what it returned is not asked. A needed call is one without which the request \
 cannot be met with the tools that are defined.";
 
-/// `tool_selection`.
+/// Registry entry of `tool_selection`.
 pub static KIND: Kind = Kind {
     name: "tool_selection",
     about: "The share of calls that were the fitting choice among the declared tools, and whether \

@@ -1,4 +1,4 @@
-//! `topic_adherence`: whether the agent answered what belongs to its topics, and nothing else.
+//! `topic_adherence`: answers to what belongs to the agent's topics, and to nothing else.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ A request is within the topics if one of them covers what the user wants by it; 
 such a request belongs to it. It was answered if the agent gave, did or found out what was asked, \
 be it in part; to decline or to point elsewhere is no answer.";
 
-/// `topic_adherence`.
+/// Registry entry of `topic_adherence`.
 pub static KIND: Kind = Kind {
     name: "topic_adherence",
     about: "Whether the agent answered what belongs to its topics and declined the rest; for a \
@@ -54,13 +54,13 @@ topic_adherence/shop:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// What the agent is for.
+    /// Topics of the agent.
     criteria: Criteria,
     /// The figure: `accuracy` (default), `precision`, `recall` or `f1`.
     mode: TopicMode,
 }
 
-/// What the agent is for.
+/// Topics of the agent.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {

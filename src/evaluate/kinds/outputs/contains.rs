@@ -1,4 +1,4 @@
-//! `contains`: whether the final output, or what tools were given or returned, holds a text.
+//! `contains`: search for a text in the final output, or in arguments or results of tools.
 //!
 //! An object is searched in the form in which Python prints it.
 
@@ -11,7 +11,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError, schema_of_both};
 use crate::value::Value;
 
-/// The kind.
+/// Registry entry of `contains`.
 pub static KIND: Kind = Kind {
     name: "contains",
     about: "Whether the final output, or what tools were given or returned, holds a text.",
@@ -28,7 +28,7 @@ contains/apology:
 ",
 };
 
-/// What is expected.
+/// Expected text.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {

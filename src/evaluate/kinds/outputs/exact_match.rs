@@ -1,5 +1,5 @@
-//! `exact_match`: whether the final output, or what tools were given or returned, equals what is
-//! expected.
+//! `exact_match`: equality of the final output, or of arguments or results of tools, with the
+//! expected value.
 //!
 //! Texts are compared without regard to case unless `case_sensitive`; numbers are equal by value.
 
@@ -12,7 +12,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError, schema_of_both};
 use crate::value::Value;
 
-/// The kind.
+/// Registry entry of `exact_match`.
 pub static KIND: Kind = Kind {
     name: "exact_match",
     about: "Whether the final output, or what tools were given or returned, equals what is \
@@ -32,7 +32,7 @@ exact_match/order:
 ",
 };
 
-/// What is expected.
+/// Expected value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {

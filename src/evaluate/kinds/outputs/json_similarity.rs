@@ -1,7 +1,7 @@
-//! `json_similarity`: how similar the final output, or what tools were given or returned, is to
-//! what is expected, leaf by leaf.
+//! `json_similarity`: similarity of the final output, or of arguments or results of tools, to the
+//! expected value, leaf by leaf.
 //!
-//! Only what is expected counts; texts and numbers may be matched in part.
+//! Only the expected leaves count; texts and numbers may be matched in part.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::evaluate::evaluator::{Evaluator, Kind};
 use crate::settings::{Node, SettingsError};
 use crate::value::Value;
 
-/// The kind.
+/// Registry entry of `json_similarity`.
 pub static KIND: Kind = Kind {
     name: "json_similarity",
     about: "How similar the final output, or what tools were given or returned, is to what is \
@@ -30,7 +30,7 @@ json_similarity/quote:
 ",
 };
 
-/// What is expected.
+/// Expected value.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Criteria {

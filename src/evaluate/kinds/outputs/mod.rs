@@ -1,4 +1,4 @@
-//! Kinds that judge texts and values: the final output, or what tools were given or returned.
+//! Kinds that judge texts and values: the final output, or arguments or results of tools.
 
 mod comparison;
 pub mod contains;

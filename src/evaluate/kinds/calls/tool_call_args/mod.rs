@@ -1,4 +1,4 @@
-//! `tool_call_args`: whether each expected tool call was made with the expected arguments.
+//! `tool_call_args`: tool calls and their arguments against the expected ones.
 //!
 //! Calls are found by name, or by id where the criteria give one; each serves one expected call at
 //! most, chosen so that the most are served. Arguments are compared as JSON values. With `subset`
@@ -21,7 +21,7 @@ use crate::model::{Content, Explanation, Facts, Outcome, Reason, ToolCall, Traje
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// The kind.
+/// Registry entry of `tool_call_args`.
 pub static KIND: Kind = Kind {
     name: "tool_call_args",
     about: "Whether each expected tool call was made with the expected arguments.",
@@ -50,7 +50,7 @@ tool_call_args/refund:
 struct Settings {
     /// All or nothing: 1 if every expected call was made, else 0. Otherwise the share that was.
     strict: bool,
-    /// Whether a call may have more arguments than expected.
+    /// True if a call may have more arguments than expected.
     subset: bool,
 }
 
@@ -113,7 +113,7 @@ struct ToolCallArgs {
     subset: bool,
     expected: Vec<ExpectedCallArgs>,
     groups: CriteriaGroups,
-    /// How many values the arguments of each expected call hold.
+    /// Number of values within the arguments of each expected call.
     weights: Vec<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Evaluator for ToolCallArgs {
 }
 
 impl ToolCallArgs {
-    /// The most expected calls that can be served; `None` where finding out takes too long.
+    /// Matches calls so that the most expected ones are served; `None` if the work budget is spent.
     fn serve(&self, calls: &[ToolCall<'_>], effort: &Effort) -> Option<Served> {
         let fits = |at: usize, call: u32| {
             self.fit(&self.expected[at].args.0, &calls[call as usize]) == Fit::Yes

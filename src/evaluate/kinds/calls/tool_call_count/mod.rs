@@ -1,4 +1,4 @@
-//! `tool_call_count`: whether each tool was called as often as expected.
+//! `tool_call_count`: number of calls of each tool against the expected number.
 //!
 //! A tool that was never called counts as 0; tools that no rule names are ignored.
 
@@ -18,7 +18,7 @@ use crate::model::{Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Number, Value};
 
-/// The kind.
+/// Registry entry of `tool_call_count`.
 pub static KIND: Kind = Kind {
     name: "tool_call_count",
     about: "Whether each tool was called as often as expected.",
@@ -57,10 +57,10 @@ struct Criteria {
     tool_calls_count: Vec<WrittenRule>,
 }
 
-/// A name with its operator and count.
+/// Name with its operator and count.
 type WrittenRule = (String, OperatorAndCount);
 
-/// What a tool's calls are compared with.
+/// Operator and expected count that a tool's calls are compared with.
 #[derive(Clone, Copy, Debug)]
 struct OperatorAndCount(Operator, ExpectedCount);
 
@@ -120,7 +120,7 @@ fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WrittenRul
     deserializer.deserialize_map(RulesVisitor)
 }
 
-/// How the actual count is compared with the expected one.
+/// Comparison of the actual count with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 enum Operator {
     /// Exactly as many.
@@ -167,7 +167,7 @@ impl Operator {
     }
 }
 
-/// An expected count: a whole number, not negative.
+/// Expected count: a whole number, not negative.
 #[derive(Clone, Copy, Debug)]
 struct ExpectedCount(u64);
 
@@ -206,7 +206,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
 struct ToolCallCount {
     strict: bool,
     rules: Vec<CountRule>,
-    /// The rule of each name.
+    /// Index of the rule of each name.
     places: NameMap<usize>,
 }
 
@@ -221,7 +221,7 @@ impl CountRule {
         self.operator.holds(actual.cmp(&self.count))
     }
 
-    /// Whether no later call can repair it.
+    /// Returns true if the count is already too high: no later call can repair it.
     fn is_passed(&self, actual: u64) -> bool {
         match self.operator {
             Operator::Equal | Operator::AtMost => actual > self.count,
@@ -298,7 +298,7 @@ impl Evaluator for ToolCallCount {
 }
 
 impl ToolCallCount {
-    /// For each rule, how many calls have its name or id.
+    /// Counts for each rule the calls that have its name or id.
     fn count(&self, calls: &[ToolCall<'_>]) -> SmallVec<[u64; 8]> {
         let mut counts = smallvec![0; self.rules.len()];
         for call in calls {

@@ -1,4 +1,4 @@
-//! `tool_call_order`: whether tools were called in the expected order.
+//! `tool_call_order`: order of tool calls against the expected order.
 //!
 //! The score is the longest part of the expected order that was kept, other calls in between
 //! allowed; `strict`, the calls must be exactly the expected ones. Calls that were made together
@@ -21,7 +21,7 @@ use crate::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Wa
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// The kind.
+/// Registry entry of `tool_call_order`.
 pub static KIND: Kind = Kind {
     name: "tool_call_order",
     about: "Whether tools were called in the expected order.",
@@ -102,11 +102,11 @@ struct ToolCallOrder {
     strict: bool,
     within_group: WithinGroup,
     names: Vec<String>,
-    /// For each name or id, the positions that expect it.
+    /// Positions that expect each name or id, as bit masks.
     masks: Masks,
 }
 
-/// Steps of a call that is made anew with another name.
+/// Steps to copy a call under another name.
 const STEPS_PER_COPY: usize = 64;
 
 impl Evaluator for ToolCallOrder {
@@ -150,7 +150,7 @@ impl Evaluator for ToolCallOrder {
 }
 
 impl ToolCallOrder {
-    /// The same of calls some of which were made together.
+    /// Returns how much of the order is kept where some calls were made together.
     fn kept_by_groups(
         &self,
         calls: &[ToolCall<'_>],
@@ -199,7 +199,7 @@ impl ToolCallOrder {
         words
     }
 
-    /// Asks how the calls differ from the expected ones.
+    /// Computes the difference between actual and expected calls, and passes it to `ask`.
     fn difference<T>(
         &self,
         trajectory: &Trajectory<'_>,
@@ -207,7 +207,7 @@ impl ToolCallOrder {
     ) -> T {
         let expected = |name: &String| ExpectedCall { name: name.clone(), ..Default::default() };
         let expected: Vec<ExpectedCall> = self.names.iter().map(expected).collect();
-        // A call that is expected by its id stands for the name of that.
+        // A call that is expected by its id is compared under that id.
         let names: hashbrown::HashSet<&str> = self.names.iter().map(String::as_str).collect();
         let by_id = |call: &ToolCall<'_>| {
             let id = call.id.as_deref().filter(|id| names.contains(id));
@@ -220,7 +220,7 @@ impl ToolCallOrder {
         let matcher = CallMatcher { default, ..CallMatcher::default() };
         let counted =
             CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
-        // Each call is made anew here, with another name.
+        // Every call was copied under the name that it is compared by.
         trajectory.effort.spend(calls.len() * STEPS_PER_COPY);
         ask(Difference::new(&matcher, &expected, &calls, counted, &trajectory.effort))
     }

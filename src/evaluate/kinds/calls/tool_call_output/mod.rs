@@ -1,9 +1,9 @@
-//! `tool_call_output`: whether tools returned what is expected.
+//! `tool_call_output`: results of tools against the expected ones.
 //!
 //! Calls are found by name, or by id where the criteria give one; each serves one expected result
-//! at most, chosen so that the most are served. Results are compared as JSON values: a text that
-//! is JSON (or a Python object or list, as Python programs print them) is read first, on either
-//! side. A failed call without a recorded result has none that could be expected.
+//! at most, chosen so that the most are served. Results are compared as JSON values: a text that is
+//! JSON (or a Python object or list, as Python programs print them) is read first, on either side.
+//! A failed call without a recorded result has none that could be expected.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -23,7 +23,7 @@ use crate::model::{CallStatus, Explanation, Facts, Outcome, Reason, ToolCall, Tr
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// The kind.
+/// Registry entry of `tool_call_output`.
 pub static KIND: Kind = Kind {
     name: "tool_call_output",
     about: "Whether tools returned what is expected.",
@@ -104,18 +104,18 @@ struct ToolCallOutput {
 
 struct ExpectedResult {
     written: ExpectedOutput,
-    /// The written result, read if it is a text that can be read.
+    /// Expected result, parsed if it is the text of a value.
     read: Value<'static>,
-    /// How many values it holds.
+    /// Number of values within it.
     weight: usize,
 }
 
-/// A result, read if it is a text that can be read.
+/// Parses a result if it is the text of a value.
 fn read<'v>(value: &'v Value<'v>) -> Cow<'v, Value<'v>> {
     read_text(value).map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
-/// The results of some calls; those that are texts of something are read when first asked for.
+/// Results of some calls; texts are parsed when first asked for.
 struct CallResults<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     read: OnceCell<Vec<OnceCell<Cow<'c, Value<'c>>>>>,
@@ -175,7 +175,8 @@ fn failed(call: &ToolCall<'_>) -> bool {
 }
 
 impl ToolCallOutput {
-    /// The most expected results that can be served; `None` where finding out takes too long.
+    /// Matches calls so that the most expected results are served; `None` if the work budget is
+    /// spent.
     fn serve(&self, results: &CallResults<'_, '_>, effort: &Effort) -> Option<Served> {
         let calls = results.calls;
         let fits =

@@ -1,4 +1,4 @@
-//! Modes that give credit for arguments one by one: DeepEval's and the Agent Development Kit's.
+//! Modes with partial credit for arguments: DeepEval's and the Agent Development Kit's.
 
 use std::ops::Range;
 
@@ -11,14 +11,15 @@ use crate::value::{Map, Value};
 
 /// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
 pub(super) struct Graded {
-    /// Whether arguments count, by similarity.
+    /// True if arguments count, by similarity.
     pub arguments: bool,
-    /// Whether the result counts, equal or not.
+    /// True if the result counts, equal or not.
     pub output: bool,
 }
 
 impl Graded {
-    /// Of the expected and the actual call at these places; `weights` are those of the expected.
+    /// Returns the similarity of an expected and an actual call, by index; `weights` are those of
+    /// the expected calls.
     fn similarity(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -37,7 +38,7 @@ impl Graded {
         if self.arguments { similarity(&expected.arguments, arguments_of(actual)) } else { 1.0 }
     }
 
-    /// Each expected call takes the best of the actual calls that are left.
+    /// Matches greedily: each expected call takes the most similar of the unused actual calls.
     pub(super) fn best(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -70,7 +71,8 @@ impl Graded {
         Ok(sum / expected.len() as f64)
     }
 
-    /// The heaviest common subsequence, divided by the number of expected calls.
+    /// Returns the weight of the heaviest common subsequence, divided by the number of expected
+    /// calls.
     pub(super) fn best_in_order(
         &self,
         comparison: &Comparison<'_, '_>,
@@ -91,7 +93,8 @@ impl Graded {
     }
 }
 
-/// The share of keys, of both sides together, that have equal values; objects below count in part.
+/// Returns the share of keys, of both sides together, that have equal values; objects within count
+/// in part.
 fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
     let empty = Map::new();
     let a = a.as_map().unwrap_or(&empty);
@@ -135,9 +138,9 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
     Ok(report::total(scores) / expected.len() as f64)
 }
 
-/// The same of calls some of which were made together: an expected call takes one from the first
-/// group that still has one of its name, not before the group of the call before it; which one,
-/// decides what all that come to one group are given.
+/// Aligns calls some of which were made together: an expected call takes one from the first group
+/// that still has one of its name, not before the group of the call before it. Within a group the
+/// heaviest matching decides which.
 fn parameters_of_groups(
     comparison: &Comparison<'_, '_>,
     groups: &[Range<usize>],
@@ -176,7 +179,7 @@ fn parameters_of_groups(
     Ok(scores)
 }
 
-/// The share of an expected call's arguments that an actual one was given.
+/// Returns the share of an expected call's arguments that an actual one has.
 fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
     let equal = ArgumentMatcher::default();
     let empty = Map::new();

@@ -1,4 +1,4 @@
-//! `tool_correctness`: whether the right tools were used, with partial credit.
+//! `tool_correctness`: use of the right tools, with partial credit.
 //!
 //! Where [`tool_trajectory`](super::tool_trajectory) counts calls that are the same, this kind
 //! gives each source's own mixture of tools, order and arguments. Where order counts, calls that
@@ -28,7 +28,7 @@ use crate::model::{Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajec
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// `tool_correctness`.
+/// Registry entry of `tool_correctness`.
 pub static KIND: Kind = Kind {
     name: "tool_correctness",
     about: "Whether the expected tools were used, with credit for those that were, for their \
@@ -107,13 +107,13 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
-/// Calls compared by their names.
+/// Matcher that compares calls by name alone.
 static NAMES_ALONE: LazyLock<CallMatcher> = LazyLock::new(|| {
     let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..ArgumentMatcher::default() };
     CallMatcher { default, ..CallMatcher::default() }
 });
 
-/// Distinct names in the order in which they first come.
+/// Returns the distinct names in the order of their first occurrence.
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     let mut seen = hashbrown::HashSet::new();
     names.filter(|name| seen.insert(*name)).collect()
@@ -145,7 +145,8 @@ impl ToolCorrectness {
         Ok(if zero { 0.0 } else { value })
     }
 
-    /// Whether pairs are worth a part, so that it matters which of a group's calls comes first.
+    /// Returns true if pairs earn partial credit, so that the order of the calls within a group
+    /// matters.
     fn is_graded(&self) -> bool {
         use CorrectnessMatchMode::{BestMatch, BestMatchInOrder, CallAccuracy, ParameterMatch};
         matches!(self.mode, BestMatch | BestMatchInOrder | CallAccuracy | ParameterMatch)
@@ -180,7 +181,7 @@ impl ToolCorrectness {
         words
     }
 
-    /// How the calls differ from the expected ones, as far as the mode asks for it.
+    /// Compares actual with expected calls, as far as the mode asks for it.
     fn difference<'c, 'a>(&'c self, comparison: &Comparison<'c, 'a>) -> Difference<'c, 'a> {
         use CorrectnessMatchMode::{
             BestMatch, BestMatchInOrder, CallAccuracy, CallF1, NamesAndArgs, NamesAndOrder,
@@ -205,7 +206,7 @@ impl ToolCorrectness {
     }
 }
 
-/// Which tools were used and which were expected.
+/// Distinct names of expected and used tools, and of those missing or redundant.
 struct ToolNames<'c> {
     expected: Vec<&'c str>,
     correct: Vec<&'c str>,
@@ -238,7 +239,7 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     if longer == 0 {
         return Ok(1.0);
     }
-    // Numbers instead of names: a cell of the table then costs next to nothing.
+    // Interned as numbers: a cell of the table then compares no texts.
     let mut numbers = hashbrown::HashMap::new();
     let mut number = |name| {
         let next = numbers.len();
@@ -258,7 +259,7 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     Ok(report::ratio(common, longer))
 }
 
-/// Pairs each actual call with the first unused expected one that it matches.
+/// Counts the pairs of each actual call with the first unused expected one that it matches.
 fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::TooLarge> {
     if let Some(pairs) = comparison.pairs_by_number() {
         return Ok(pairs);
@@ -278,7 +279,7 @@ fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::
     Ok((0..a).filter(fits).count())
 }
 
-/// How many of the unused expected calls a group takes: as many as it can, of those the first.
+/// Counts the unused expected calls that a group takes: as many as it can, the first ones first.
 fn first_fits_of(
     comparison: &Comparison<'_, '_>,
     calls: &Range<usize>,
@@ -295,7 +296,7 @@ fn first_fits_of(
     Ok(group.len())
 }
 
-/// F1 over the distinct calls of both sides, rounded to four decimals; nothing at all scores 0.
+/// Returns F1 over the distinct calls of both sides, rounded to four decimals; 0 without any call.
 fn call_f1(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
     let (shared, actual, expected) = comparison.distinct()?;
     if actual == 0 && expected == 0 {

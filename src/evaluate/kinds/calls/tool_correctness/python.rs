@@ -8,9 +8,9 @@ use crate::evaluate::shared::pairing::heaviest::Heaviest;
 use crate::evaluate::shared::report;
 use crate::value::{Map, Number, Value};
 
-/// 0 unless the names are equal (sorted, without `strict_order`); then the share of expected
-/// arguments whose text is equal, summed over pairs at the same place, by the number of expected
-/// calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
+/// Returns 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
+/// expected arguments whose text is equal, summed over pairs at the same place, divided by the
+/// number of expected calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
 pub(super) fn accuracy(
     comparison: &Comparison<'_, '_>,
     strict_order: bool,
@@ -38,11 +38,11 @@ pub(super) fn accuracy(
     Ok(report::total(scores) / expected.len() as f64)
 }
 
-/// A call's name and arguments.
+/// Name and arguments of a call.
 type NameAndArguments<'c> = (&'c str, &'c Value<'c>);
 
-/// The same of calls some of which were made together: those of a group stand at its places in the
-/// order that scores the most.
+/// Computes the accuracy where some calls were made together: those of a group stand at its places
+/// in the order that scores the most.
 fn accuracy_of_groups(
     expected: &[NameAndArguments<'_>],
     actual: &[NameAndArguments<'_>],
@@ -77,7 +77,7 @@ fn accuracy_of_groups(
     Ok(sum / expected.len() as f64)
 }
 
-/// Sorts by name, then by argument names and texts.
+/// Returns the sort key: name, then argument names and texts.
 fn sort_key(call: &(&str, &Value<'_>)) -> Vec<String> {
     let mut key = vec![call.0.to_owned()];
     let mut entries: Vec<_> = call.1.as_map().map(|map| map.iter().collect()).unwrap_or_default();
@@ -103,7 +103,7 @@ fn arguments(expected: &Value<'_>, actual: &Value<'_>) -> f64 {
     report::ratio(expected.iter().filter(same).count(), expected.len())
 }
 
-/// What `str(value)` gives in Python.
+/// Prints a value as Python's `str(value)` does.
 fn text(value: &Value<'_>) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -115,7 +115,7 @@ fn text(value: &Value<'_>) -> String {
     }
 }
 
-/// Appends what `repr(value)` gives in Python; of the escapes only the common ones.
+/// Appends a value as Python's `repr(value)` prints it; of the escapes only the common ones.
 fn represent(value: &Value<'_>, out: &mut String) {
     match value {
         Value::Null => out.push_str("None"),

@@ -1,4 +1,4 @@
-//! The settings of `tool_correctness`.
+//! Settings of `tool_correctness`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,11 +9,11 @@ use crate::evaluate::shared::expected_calls::Criteria;
 use crate::evaluate::shared::failure::FailureSettings;
 use crate::evaluate::shared::within_group::WithinGroup;
 
-/// The settings that ask for an order.
+/// Settings in which the order of calls counts.
 pub(super) const ORDERED_MODES: &str = "`match_mode: names_and_order`, `best_match_in_order`, \
     `parameter_match` or `call_accuracy` with `strict_order`, without `compat`";
 
-/// What is compared, and what number comes of it.
+/// Comparison of the calls, and the number that comes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CorrectnessMatchMode {
@@ -42,7 +42,7 @@ pub(super) enum CorrectnessMatchMode {
     ParameterMatch,
 }
 
-/// What `best_match` compares besides the name.
+/// Part of a call that `best_match` compares besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum EvaluationParam {
@@ -56,21 +56,21 @@ pub(super) enum EvaluationParam {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
-    /// What is compared: `names_only` (default), `names_and_order`, `names_and_args`,
+    /// Comparison of the calls: `names_only` (default), `names_and_order`, `names_and_args`,
     /// `best_match`, `best_match_in_order`, `call_accuracy`, `call_f1` or `parameter_match`.
     pub(super) match_mode: CorrectnessMatchMode,
-    /// When arguments match, for `names_and_args` and `call_f1`.
+    /// Condition under which arguments match, for `names_and_args` and `call_f1`.
     pub(super) argument_matcher: ArgumentMatcher,
-    /// What `best_match` and `best_match_in_order` compare besides the name: `input_parameters`,
-    /// `output`. Default: the name alone.
+    /// Parts that `best_match` and `best_match_in_order` compare besides the name:
+    /// `input_parameters`, `output`. Default: the name alone.
     pub(super) evaluation_params: Vec<EvaluationParam>,
     /// For `best_match` and `best_match_in_order`: whether anything below 1 is 0. Default `false`.
     pub(super) strict_mode: bool,
     /// For `call_accuracy`: whether the calls must come in the expected order. Default `true`.
     pub(super) strict_order: bool,
-    /// Whether calls that failed are left out. Default `false`.
+    /// True if calls that failed are left out. Default `false`.
     pub(super) exclude_failed: bool,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     pub(super) failures: FailureSettings,
     /// The order of calls that were made together: `any_order` (default) takes the one that scores
     /// the most, `message_order` the one in which the model's message lists them. For
@@ -102,7 +102,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether the order of the calls counts.
+    /// Returns true if the order of the calls counts.
     pub(super) fn asks_for_order(&self) -> bool {
         use CorrectnessMatchMode::{BestMatchInOrder, CallAccuracy, NamesAndOrder, ParameterMatch};
         match self.match_mode {

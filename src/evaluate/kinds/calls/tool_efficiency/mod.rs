@@ -1,4 +1,4 @@
-//! `tool_efficiency`: the share of tool calls that were not made before.
+//! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
 //!
 //! A call is redundant when an earlier one has the same name and matching arguments. Calls that
 //! were made together are taken in the order that leaves the fewest redundant. Arguments are
@@ -23,14 +23,14 @@ use crate::model::{
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// Values that may be compared with others, counting those within; a trajectory that would cost
-/// more is not evaluable.
+/// Values that may be compared with others, nested ones included; a trajectory that would cost more
+/// is not evaluable.
 pub const COMPARED_MAX: usize = 4_000_000;
 
-/// Trajectories up to this length are compared call by call, longer ones are hashed.
+/// Calls up to which they are compared one by one; longer trajectories are hashed.
 const SCANNED_MAX: usize = 32;
 
-/// `tool_efficiency`.
+/// Registry entry of `tool_efficiency`.
 pub static KIND: Kind = Kind {
     name: "tool_efficiency",
     about: "The share of tool calls that do not repeat an earlier call with the same arguments.",
@@ -53,11 +53,12 @@ tool_efficiency:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// When the arguments of two calls are the same; the earlier call is the expected side.
+    /// Condition under which the arguments of two calls are the same; the earlier call is the
+    /// expected side.
     argument_matcher: ArgumentMatcher,
-    /// Whether repeating a call that failed is no redundancy. Default `false`.
+    /// True if repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
-    /// How results are read for failures, beside the built-in table.
+    /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
     /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
     /// without calls scores 1, and calls that were made together are taken as they are listed.
@@ -66,7 +67,7 @@ struct Settings {
 
 struct ToolEfficiency {
     settings: Settings,
-    /// By what failed calls are told, where they may be repeated.
+    /// Rules that tell failed calls, where they may be repeated.
     failures: Option<FailureRules>,
 }
 
@@ -74,10 +75,10 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     Ok(Box::new(ToolEfficiency::new(node.read()?)?))
 }
 
-/// The calls of a trajectory in the order in which they are looked at.
+/// Calls of a trajectory in the order in which they are judged.
 struct Listed<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    /// The place of each; nothing where they are looked at as they stand.
+    /// Index of each call in that order; empty where they are judged as they stand.
     places: Vec<usize>,
     effort: &'c Effort,
 }
@@ -97,7 +98,7 @@ impl Listed<'_, '_> {
     }
 }
 
-/// Why redundancy cannot be told.
+/// Reason why redundancy cannot be told.
 enum Obstacle {
     NotRecorded(usize),
     TooLarge,
@@ -105,7 +106,7 @@ enum Obstacle {
 
 const NO_ARGUMENTS: Value<'static> = Value::Null;
 
-/// How many entries the objects in a value have, at any depth.
+/// Counts the entries of the objects within a value, at any depth.
 fn nested_entries(value: &Value<'_>) -> usize {
     match value {
         Value::Map(map) => map.len() + map.iter().map(|(_, it)| nested_entries(it)).sum::<usize>(),
@@ -126,8 +127,8 @@ impl ToolEfficiency {
         &self.settings.argument_matcher
     }
 
-    /// The calls with those of each group in the order that leaves the fewest redundant: what
-    /// covers more before what it covers, and what failed before what may be its retry.
+    /// Orders the calls of each group so that the fewest are redundant: more general arguments
+    /// before those that they cover, failed calls before those that may retry them.
     fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
         let calls = &trajectory.tool_calls[..];
         let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
@@ -171,7 +172,7 @@ impl ToolEfficiency {
         }
     }
 
-    /// Whether the call at `later` repeats the one at `earlier`.
+    /// Returns true if the call at `later` repeats the one at `earlier`.
     #[inline]
     fn repeats(
         &self,
@@ -185,7 +186,7 @@ impl ToolEfficiency {
         self.has_same_arguments(calls, earlier, later)
     }
 
-    /// The same of two calls of one tool.
+    /// Returns true if two calls of one tool have the same arguments.
     fn has_same_arguments(
         &self,
         calls: &Listed<'_, '_>,
@@ -197,7 +198,7 @@ impl ToolEfficiency {
         Ok(self.matcher().matches(first, second))
     }
 
-    /// Calls `redundant` with each call that repeats a distinct one, in order, and with that one.
+    /// Calls `redundant` for each call that repeats a distinct one, in order, with both indexes.
     fn walk(
         &self,
         calls: &Listed<'_, '_>,
@@ -289,11 +290,11 @@ impl ToolEfficiency {
         Ok(())
     }
 
-    /// Counts the redundant calls; also lists them if somebody wants them.
+    /// Counts the redundant calls; also lists them where reasons are wanted.
     fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
         let mut count = 0;
         let mut found = Vec::new();
-        // The last call that repeats a distinct one: what a further repetition retries.
+        // The last repetition of each distinct call: the one that a further repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {
             if let Some(rules) = &self.failures {

@@ -1,4 +1,4 @@
-//! What counts as a repetition, and that all ways of finding it agree.
+//! Definition of a repetition, and agreement of all ways of finding it.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! The part of a schema that Dokimos looks at: top-level parameters, their types and
-//! enumerations. What stands deeper, and every other keyword, is not looked at.
+//! Basic schema check, of as much as Dokimos looks at: top-level parameters, their types and
+//! enumerations. Deeper values and all other keywords are ignored.
 
 use super::Problem;
 use crate::evaluate::shared::arguments::equal_numbers;
@@ -8,7 +8,7 @@ use crate::evaluate::shared::difference::ANOTHER_ARGUMENT;
 use crate::model::Explanation;
 use crate::value::{Map, Number, Value};
 
-/// What is wrong with a parameter. Names it, never its value.
+/// Fault of a parameter. Names it, never its value.
 enum ParameterProblem<'p> {
     Missing(&'p str),
     Unexpected(&'p str),
@@ -18,7 +18,7 @@ enum ParameterProblem<'p> {
 }
 
 impl Problem for ParameterProblem<'_> {
-    /// All names but one stand in the schema.
+    /// Words the fault; all names but that of an unexpected parameter stand in the schema.
     fn words(&self) -> Explanation {
         Explanation::plain(match self {
             Self::Missing(name) => format!("`{name}` is missing"),
@@ -35,7 +35,7 @@ impl Problem for ParameterProblem<'_> {
     }
 }
 
-/// The steps that [`check`] takes: each name is searched for, and each list gone through.
+/// Returns the steps that [`check`] takes: each name is searched for, and each list gone through.
 pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
     let entries = |value: Option<&Value<'_>>| match value {
         Some(Value::Map(map)) => map.len(),
@@ -50,7 +50,7 @@ pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
     1 + given.saturating_mul(1 + required + entries(declared)) / 4 + listed
 }
 
-/// Holds arguments against a schema.
+/// Checks arguments against a schema.
 pub(super) fn check(
     schema: &Value<'_>,
     arguments: &Value<'_>,
@@ -102,7 +102,7 @@ fn check_property(
     }
 }
 
-/// Whether a value that is not null is of a type; types that are not known allow everything.
+/// Returns true if a value that is not null is of a type; unknown types allow everything.
 fn is_of_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
     match kind.as_str() {
         Some("string") => matches!(value, Value::String(_)),
@@ -115,13 +115,13 @@ fn is_of_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
     }
 }
 
-/// Whether a number has no fraction and lies in the range of a double.
+/// Returns true if a number has no fraction and lies in the range of a double.
 fn is_whole(number: &Number) -> bool {
     let double = number.as_f64();
     double.is_finite() && (number.is_integer() || double.fract() == 0.0)
 }
 
-/// Whether a value is the allowed one. At the top, numbers are compared by value; below, an
+/// Returns true if a value is the allowed one. At the top, numbers are compared by value; below, an
 /// integer is not a fraction.
 fn is_allowed(value: &Value<'_>, allowed: &Value<'_>) -> bool {
     match (value, allowed) {

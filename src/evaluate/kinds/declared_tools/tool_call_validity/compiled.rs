@@ -1,7 +1,8 @@
-//! Compiled schemas by their text, as many as some bytes hold: traces repeat their definitions.
+//! Cache of compiled schemas by their text, within a limit in bytes: traces repeat their
+//! definitions.
 //!
-//! A schema is compiled outside the lock, and only after its steps were taken: as many whether it
-//! is known or not, so that what was judged before has no say in a verdict.
+//! A schema is compiled outside the lock, and only after its steps were charged: as many whether it
+//! is cached or not, so that earlier traces have no influence on a verdict.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,13 +12,13 @@ use serde_json::Value as Json;
 
 use super::full::Schema;
 
-/// Bytes that kept schemas may take, as far as they can be told.
+/// Estimated bytes that cached schemas may take.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// Bytes that a compiled schema takes for each byte of its text.
+/// Bytes of a compiled schema for each byte of its text.
 const BYTES_PER_BYTE: usize = 16;
-/// Bytes that a compiled pattern takes for each of its parts.
+/// Bytes of a compiled pattern for each of its parts.
 const BYTES_PER_PART: usize = 24;
-/// Bytes that each takes beside that.
+/// Bytes of a cache entry beside those.
 const BYTES_PER_ENTRY: usize = 1024;
 
 /// Steps to compile one value of a schema, and one byte of it.
@@ -26,23 +27,23 @@ const STEPS_PER_BYTE: usize = 4;
 /// Steps to compile a pattern, and each of its parts.
 const STEPS_PER_PATTERN: usize = 20_000;
 const STEPS_PER_PART: usize = 30;
-/// More parts than any pattern of an allowed size has.
+/// Upper bound on the parts counted of patterns: more than any of an allowed size has.
 const PARTS_MAX: usize = 1 << 20;
 
-/// What compiling a schema takes.
+/// Work of compiling a schema.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct CompileWork {
-    /// Values within it.
+    /// Values within the schema.
     nodes: usize,
-    /// Its patterns.
+    /// Patterns of the schema.
     pub(super) patterns: usize,
-    /// The parts of all of them, repeated ones as often as they may be there.
+    /// Parts of all patterns, with repetitions multiplied out.
     parts: usize,
     bytes: usize,
 }
 
 impl CompileWork {
-    /// Of a schema whose text has so many bytes.
+    /// Measures a schema whose text has `bytes` bytes.
     pub(super) fn of(schema: &Json, bytes: usize) -> Self {
         let mut work = Self { bytes, ..Self::default() };
         let mut waiting = vec![schema];
@@ -70,14 +71,14 @@ impl CompileWork {
 
     fn add(&mut self, pattern: &str) {
         self.patterns += 1;
-        // What is refused beyond that many is not looked into.
+        // A schema with more patterns is refused: the rest is counted, not parsed.
         if self.patterns <= super::full::PATTERNS_MAX {
             let parts = regex_syntax::parse(pattern).map_or(pattern.len(), |hir| parts(&hir));
             self.parts = self.parts.saturating_add(parts).min(PARTS_MAX);
         }
     }
 
-    /// The steps of it.
+    /// Returns the steps that it takes.
     pub(super) fn steps(self) -> usize {
         self.nodes * STEPS_PER_NODE
             + self.bytes * STEPS_PER_BYTE
@@ -90,7 +91,7 @@ impl CompileWork {
     }
 }
 
-/// How much there is of a pattern once its repetitions are written out.
+/// Counts the parts of a pattern, with its repetitions multiplied out.
 fn parts(hir: &Hir) -> usize {
     let found = match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
@@ -109,16 +110,16 @@ fn parts(hir: &Hir) -> usize {
     found.min(PARTS_MAX)
 }
 
-/// What became of a schema's text.
+/// Result of compiling a schema's text.
 #[derive(Clone)]
 pub(super) struct Compiled {
-    /// The schema, or why it is none.
+    /// Compiled schema, or the error.
     pub(super) schema: Result<Arc<Schema>, String>,
-    /// What compiling it took.
+    /// Work of compiling it.
     pub(super) work: CompileWork,
 }
 
-/// Compiled schemas: those asked for of late, and those before them.
+/// Cache of two generations: recently used schemas, and those used before them.
 #[derive(Default)]
 pub(super) struct CompiledSchemas {
     kept: Mutex<Generations>,
@@ -128,14 +129,14 @@ pub(super) struct CompiledSchemas {
 struct Generations {
     young: HashMap<Box<str>, Compiled>,
     old: HashMap<Box<str>, Compiled>,
-    /// Bytes of the young.
+    /// Bytes of the young generation.
     bytes: usize,
 }
 
 impl CompiledSchemas {
-    /// What a text was compiled to.
+    /// Looks a text up; moves an entry of the old generation to the young one.
     pub(super) fn get(&self, text: &str) -> Option<Compiled> {
-        // What a panic elsewhere left behind is still a map of compiled schemas.
+        // A poisoned lock does no harm: whatever a panic left is a map of compiled schemas.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.young.get(text) {
             return Some(known.clone());
@@ -145,7 +146,7 @@ impl CompiledSchemas {
         Some(known)
     }
 
-    /// Keeps what a text was compiled to.
+    /// Stores the result of compiling a text.
     pub(super) fn keep(&self, text: String, compiled: Compiled) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.put(text.into(), compiled);

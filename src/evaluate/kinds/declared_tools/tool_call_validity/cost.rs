@@ -1,4 +1,4 @@
-//! How much work a JSON Schema may make, told before it is done.
+//! Cost estimate of a JSON Schema, made before it is applied.
 //!
 //! Keywords such as `allOf` and `$ref` apply several schemas to one value. Where schemas refer to
 //! each other that multiplies, with every level of the value once more: a small schema could hold a
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 /// Keywords whose schemas apply to the value itself.
 const IN_PLACE: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords whose schemas apply to what is in the value.
+/// Keywords whose schemas apply to the values within.
 const INNER: [&str; 11] = [
     "properties",
     "patternProperties",
@@ -27,24 +27,24 @@ const INNER: [&str; 11] = [
 /// Keywords that name another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What applying a schema to one value comes to.
+/// Cost of applying a schema to one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Cost {
     /// Schemas that apply to the value.
     pub(super) schemas: f64,
-    /// Those among them that go on to what is in the value.
+    /// Those among them that go on to the values within.
     pub(super) inner: f64,
 }
 
 impl Cost {
-    /// Schemas applied to a value of so many values within, nested so deep.
+    /// Estimates the schemas applied to a value of `node_count` values, nested `depth` deep.
     pub(super) fn of(self, node_count: usize, depth: usize) -> f64 {
         let levels = i32::try_from(depth).unwrap_or(i32::MAX);
         node_count as f64 * self.schemas.max(1.0) * self.inner.max(1.0).powi(levels)
     }
 }
 
-/// The highest cost of any schema within `root`; a schema that refers to none costs no more than
+/// Returns the highest cost of any schema within `root`; one without references costs no more than
 /// its size for each value.
 pub(super) fn highest(root: &Json) -> Cost {
     let mut count = SchemaCost { root, known: HashMap::new(), refers: false };
@@ -65,7 +65,7 @@ pub(super) fn highest(root: &Json) -> Cost {
 
 struct SchemaCost<'s> {
     root: &'s Json,
-    /// By address; a schema that is being counted costs nothing more.
+    /// Costs by address. A schema in progress counts as 0, which ends circles of references.
     known: HashMap<usize, Cost>,
     refers: bool,
 }
@@ -96,7 +96,7 @@ impl<'s> SchemaCost<'s> {
         }
         for reference in REFERENCES.iter().filter_map(|key| map.get(*key)?.as_str()) {
             self.refers = true;
-            // What is not found by its place may be anything: the whole schema, at most.
+            // A reference that resolves to no place may mean anything: at most the whole schema.
             let place = reference.strip_prefix('#').and_then(|place| self.root.pointer(place));
             add(self.of(place.unwrap_or(self.root)));
         }

@@ -1,5 +1,5 @@
-//! The whole of JSON Schema, with limits: patterns take linear time, references to other documents
-//! are refused, and a schema that a trace brings is only so large.
+//! Full JSON Schema check, with limits: patterns take linear time, references to other documents
+//! are refused, and the size of a schema is bounded, as traces bring them.
 
 use std::sync::Arc;
 
@@ -12,45 +12,45 @@ use crate::evaluate::shared::step_limit::{self, Effort, STEPS_MAX};
 use crate::model::Explanation;
 use crate::value::{Map, Number, Value};
 
-/// Bytes of one schema as JSON.
+/// Longest schema, bytes of JSON.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes that the automaton of one pattern may take.
+/// Size limit of one compiled pattern, bytes.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
-/// Patterns of one schema: each takes a while to compile.
+/// Patterns of one schema at most: each takes a while to compile.
 pub(super) const PATTERNS_MAX: usize = 100;
 
-/// Why arguments cannot be held against a schema.
+/// Reason why arguments cannot be checked against a schema.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
     #[error("its {0} bytes are more than {SCHEMA_BYTES_MAX}")]
     TooLarge(usize),
     #[error("{0}")]
     Invalid(String),
-    /// Holding the arguments against it would take more steps than there are.
+    /// The check would take more steps than are left.
     #[error("{}", step_limit::words())]
     TooMuch,
 }
 
-/// Compiled schemas by their text: traces repeat their definitions.
+/// Cache of compiled schemas by their text: traces repeat their definitions.
 #[derive(Default)]
 pub(super) struct Validators {
     compiled: CompiledSchemas,
 }
 
-/// A compiled schema.
+/// Compiled schema with its cost.
 pub(super) struct Schema {
     validator: Validator,
     cost: Cost,
     bytes: usize,
 }
 
-/// The compiled schemas of one trajectory, by the addresses of their definitions.
+/// Compiled schemas of one trajectory, by the addresses of their definitions.
 pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Arc<Schema>>;
 
 impl Validators {
-    /// Holds arguments against a schema; errors name the failing path and keyword.
+    /// Checks arguments against a schema; errors name the failing path and keyword.
     pub(super) fn check(
         &self,
         schema: &Value<'_>,
@@ -65,7 +65,8 @@ impl Validators {
         };
         let Schema { validator, cost, bytes, .. } = &*schema;
         let (nodes, depth) = extent(arguments);
-        // Lists such as `enum` are gone through for each value; a step is some bytes of them.
+        // Lists such as `enum` are scanned for each value: one more step for each 256 bytes of
+        // schema.
         let steps = cost.of(nodes, depth) * (1.0 + *bytes as f64 / 256.0);
         if steps > STEPS_MAX as f64 || !effort.spend(steps as usize) {
             return Err(SchemaError::TooMuch);
@@ -101,7 +102,7 @@ impl Validators {
     }
 }
 
-/// Takes the steps of a compilation; a schema with too many patterns is refused without one.
+/// Charges the steps of a compilation; a schema with too many patterns is refused without one.
 fn take(work: CompileWork, effort: &Effort) -> Result<(), SchemaError> {
     let is_left = work.patterns > PATTERNS_MAX || effort.spend(work.steps());
     if is_left { Ok(()) } else { Err(SchemaError::TooMuch) }
@@ -116,14 +117,14 @@ fn compile(schema: &serde_json::Value, bytes: usize, patterns: usize) -> Result<
     let validator = jsonschema::options()
         .offline()
         .with_pattern_options(automata)
-        // Whether a text is a regular expression is told without compiling it.
+        // Parsed, not compiled: enough to tell a regular expression from other texts.
         .with_format("regex", |text: &str| regex_syntax::parse(text).is_ok())
         .build(schema)
         .map_err(|error| format!("{} at `{}`", error.masked(), error.instance_path()))?;
     Ok(Schema { validator, cost: cost::highest(schema), bytes })
 }
 
-/// How many values there are, and how deep they are nested.
+/// Returns the number of values, and the depth of their nesting.
 fn extent(value: &Value<'_>) -> (usize, usize) {
     let within = |(nodes, depth): (usize, usize), value: &Value<'_>| {
         let (more, deep) = extent(value);
@@ -132,20 +133,20 @@ fn extent(value: &Value<'_>) -> (usize, usize) {
     match value {
         Value::List(list) => list.iter().fold((1, 0), within),
         Value::Map(map) => map.iter().map(|(_, value)| value).fold((1, 0), within),
-        // Patterns go through a text.
+        // Patterns scan a text: a long one counts as more values.
         Value::String(text) => (1 + text.len() / 32, 0),
         _ => (1, 0),
     }
 }
 
-/// One thing wrong, without the value.
+/// Fault found by the validator, without the value.
 struct SchemaProblem<'p> {
     path: String,
     error: jsonschema::ValidationError<'p>,
 }
 
 impl Problem for SchemaProblem<'_> {
-    /// Of the names only those of the schema are plain.
+    /// Words the fault; the names that stand in the arguments are hidden.
     fn words(&self) -> Explanation {
         let path = if self.path.is_empty() { "/" } else { &self.path };
         let mut words = Explanation::default();

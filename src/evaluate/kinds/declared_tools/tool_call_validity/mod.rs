@@ -1,8 +1,8 @@
 //! `tool_call_validity`: the share of tool calls that their tool's definition allows.
 //!
-//! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type
-//! and enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is
-//! not declared is invalid; arguments that are not recorded are not judged.
+//! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type and
+//! enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is not
+//! declared is invalid; arguments that are not recorded are not judged.
 
 mod basic;
 mod compiled;
@@ -23,10 +23,10 @@ use crate::model::{Content, Explanation, Facts, Outcome, Reason, ToolCall, Traje
 use crate::settings::{Node, SettingsError};
 use crate::value::{Map, Value};
 
-/// Errors that are listed of one call.
+/// Errors listed of one call.
 const ERRORS_MAX: usize = 10;
 
-/// `tool_call_validity`.
+/// Registry entry of `tool_call_validity`.
 pub static KIND: Kind = Kind {
     name: "tool_call_validity",
     about: "The share of tool calls that name a declared tool with arguments that its schema \
@@ -52,7 +52,7 @@ tool_call_validity:
 ",
 };
 
-/// How much of a schema is looked at.
+/// Depth to which a schema is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Depth {
@@ -68,10 +68,10 @@ enum Depth {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// How much of a schema is looked at: `basic` (default) or `full`.
+    /// Depth to which a schema is checked: `basic` (default) or `full`.
     schema: Depth,
-    /// Whether parameters that are not declared are errors even where `additionalProperties`
-    /// allows them. Default `false`; only with `schema: basic`.
+    /// True if parameters that are not declared are errors even where `additionalProperties` allows
+    /// them. Default `false`; only with `schema: basic`.
     strict_mode: bool,
     /// Definitions of the tools: a list of `{name, inputSchema}`, or what an MCP server or a model
     /// request calls `tools`. They go before those that the trace carries. Default: those of the
@@ -105,7 +105,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }))
 }
 
-/// What was found about one call.
+/// Validity of one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallValidity {
     Valid,
@@ -113,7 +113,7 @@ enum CallValidity {
     NotRecorded,
 }
 
-/// Why a call cannot be held against its definition.
+/// Reason why a call cannot be checked against its definition.
 #[derive(Debug, thiserror::Error)]
 enum DefinitionError {
     #[error(transparent)]
@@ -122,15 +122,15 @@ enum DefinitionError {
     Full(#[from] full::SchemaError),
 }
 
-/// What is kept while one trajectory is judged.
+/// Working state of one trajectory: compiled schemas and the work budget.
 struct ValidityWork<'t> {
     schemas: full::SchemasByAddress,
     effort: &'t Effort,
 }
 
-/// One thing wrong with a call.
+/// Fault of a call.
 trait Problem {
-    /// What it is, without the value.
+    /// Words the fault, without the value.
     fn words(&self) -> Explanation;
 }
 
@@ -140,7 +140,7 @@ impl Problem for &'static str {
     }
 }
 
-/// A call with what is wrong with it.
+/// Call with its faults in words.
 struct DescribedCall {
     name: String,
     validity: CallValidity,
@@ -154,7 +154,7 @@ impl<'t> ValidityWork<'t> {
 }
 
 impl Validity {
-    /// Judges one call; `error` is told of each thing wrong with it.
+    /// Checks one call; passes each fault to `error`.
     fn find(
         &self,
         tools: &Tools<'_>,

@@ -1,4 +1,4 @@
-//! `rubric`: statements of your own, steps that end in a score, or what was expected.
+//! `rubric`: statements of the user, steps that end in a score, or an expected answer or behaviour.
 
 mod presets;
 
@@ -14,13 +14,13 @@ use crate::model::Outcome;
 use crate::settings::{Node, SettingsError};
 use crate::value::Value;
 
-/// Statements or steps at most.
+/// Limit of statements or steps.
 const STATEMENTS_MAX: usize = 50;
 
 const GUIDANCE: &str = "\
 The statements were written by those who run the agent. Judge each as it is written, by itself.";
 
-/// `rubric`.
+/// Registry entry of `rubric`.
 pub static KIND: Kind = Kind {
     name: "rubric",
     about: "What you write yourself: weighted statements (a preset of them), steps that end in a \
@@ -49,7 +49,7 @@ rubric/tone:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// What is asked: one of its forms.
+    /// Question in one of its forms.
     criteria: Criteria,
     /// Statements that come with the program: `coding_agent`, `customer_support`,
     /// `research_answer` or `safe_actions`; those of the criteria are added.
@@ -59,7 +59,7 @@ struct Settings {
     compat: Option<RubricCompat>,
 }
 
-/// What is asked.
+/// Question in one of its forms.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Criteria {
@@ -69,9 +69,9 @@ struct Criteria {
     evaluation_steps: Vec<String>,
     /// The lowest and the highest score. Default `[0, 10]`.
     score_range: Option<[i64; 2]>,
-    /// What the agent should answer.
+    /// Expected answer of the agent.
     expected_output: Option<Value<'static>>,
-    /// What the agent should do.
+    /// Expected behaviour of the agent.
     expected_agent_behavior: Option<String>,
 }
 
@@ -79,7 +79,7 @@ struct Criteria {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RubricStatement {
-    /// What should hold of the run.
+    /// Text that should hold of the run.
     text: String,
     /// Its weight in the score, above 0. Default 1.
     #[serde(default = "one")]
@@ -93,7 +93,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// Whose numbers it gives.
+/// System whose results are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RubricCompat {
@@ -101,7 +101,7 @@ enum RubricCompat {
     Uipath,
 }
 
-/// What a rubric asks.
+/// Form of a rubric.
 enum Rubric {
     Statements(Vec<RubricStatement>),
     Steps { steps: Vec<String>, low: i64, high: i64 },

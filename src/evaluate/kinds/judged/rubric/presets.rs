@@ -1,9 +1,9 @@
-//! Rubrics that come with the program: the files of `config/rubrics/`.
+//! Presets of `rubric`, compiled in from the files of `config/rubrics/`.
 
 use super::RubricStatement;
 use crate::settings::{SettingsError, nearest, yaml};
 
-/// Each with its file.
+/// Preset names, each with its file.
 const PRESETS: [(&str, &str); 4] = [
     ("coding_agent", include_str!("../../../../../config/rubrics/coding_agent.yaml")),
     ("customer_support", include_str!("../../../../../config/rubrics/customer_support.yaml")),
@@ -11,12 +11,12 @@ const PRESETS: [(&str, &str); 4] = [
     ("safe_actions", include_str!("../../../../../config/rubrics/safe_actions.yaml")),
 ];
 
-/// Their names.
+/// Returns the names of the presets.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().map(|(name, _)| *name)
 }
 
-/// The statements of a preset.
+/// Returns the statements of a preset.
 pub(super) fn statements(name: &str) -> Result<Vec<RubricStatement>, SettingsError> {
     let Some((_, text)) = PRESETS.iter().find(|(own, _)| *own == name) else {
         let help = match nearest(name, names()) {

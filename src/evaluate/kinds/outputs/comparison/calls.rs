@@ -1,4 +1,4 @@
-//! Tool calls, each compared by itself: the score is the mean of theirs.
+//! Comparison of tool calls, each by itself: the score is the mean of theirs.
 
 use super::subject::CallContent;
 use super::{Compared, Comparer, ComparisonTarget, Method};
@@ -7,15 +7,15 @@ use crate::evaluate::shared::report;
 use crate::model::{Explanation, Outcome, Reason, Trajectory, Want, shown_percent};
 use crate::value::{Map, Value};
 
-/// Calls that the details show.
+/// Calls shown in the details.
 const SHOWN_MAX: usize = 100;
 
-/// What the judged calls came to.
+/// Sum of the judged calls' scores.
 #[derive(Default)]
 struct Sum<'c> {
     scores: f64,
     calls: usize,
-    /// The tools of the calls that do not score 1.
+    /// Tools of the calls that do not score 1.
     wrong: Vec<&'c str>,
     shown: Vec<Value<'static>>,
 }

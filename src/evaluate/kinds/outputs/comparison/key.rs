@@ -1,4 +1,4 @@
-//! Which part of a value is judged: all of it, a path, or several paths.
+//! Selection of the judged part of a value: all of it, one path, or several.
 //!
 //! A path names keys with dots between and list items in brackets: `result.items[0].name`.
 
@@ -12,32 +12,31 @@ use crate::settings::{Node, NodeKind, SettingsError};
 use crate::value::python::PyValue;
 use crate::value::{Map, Value};
 
-/// Which part of the final output is judged, and of what is expected: UiPath's
-/// `target_output_key`.
+/// Judged part of the final output, and of the expected one: UiPath's `target_output_key`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::evaluate) enum OutputKey {
-    /// All of it.
+    /// Whole value.
     #[default]
     Whole,
-    /// What stands at a path.
+    /// Value at a path.
     Path(String),
-    /// An object of what stands at each path.
+    /// Object of the values at each path.
     Paths(Vec<String>),
 }
 
-/// Which part of what is judged is compared: what stands at a path.
+/// Path to the part of the judged value that is compared.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub(in crate::evaluate) struct Path(String);
 
 impl Path {
-    /// What stands there; `None` where nothing does.
+    /// Returns the value at the path; `None` if there is none.
     pub(super) fn find<'v>(&self, value: &Value<'v>) -> Option<Value<'v>> {
         resolve(value, &self.0).ok()
     }
 
-    /// The path as written.
+    /// Returns the path as written.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -80,17 +79,17 @@ impl OutputKey {
         target.ok_or_else(|| SettingsError::new(error).at(node.place))
     }
 
-    /// Whether it is a list of paths.
+    /// Returns true for a list of paths.
     pub(super) fn is_list(&self) -> bool {
         matches!(self, Self::Paths(_))
     }
 
-    /// Whether all of the output is judged.
+    /// Returns true if all of the output is judged.
     pub(super) fn is_whole(&self) -> bool {
         *self == Self::Whole
     }
 
-    /// Takes the part out of an output; the error is worded as the package words it.
+    /// Selects the part of an output; errors are worded as the package words them.
     pub(super) fn take<'v>(&self, output: &Value<'v>) -> Result<Value<'v>, String> {
         match self {
             Self::Whole => Ok(output.clone()),
@@ -103,7 +102,8 @@ impl OutputKey {
         }
     }
 
-    /// What is split into lines: an object's entry of the judged key, else the value itself.
+    /// Returns the value to split into lines: an object's entry of the judged key, else the value
+    /// itself.
     pub(super) fn unwrap<'v, 'a>(&self, value: &'v PyValue<'a>) -> &'v PyValue<'a> {
         match self {
             Self::Path(path) if !path.is_empty() => value.get(path).unwrap_or(value),
@@ -111,7 +111,7 @@ impl OutputKey {
         }
     }
 
-    /// Whether a line under the judged key is found again at the judged path.
+    /// Checks that a line under the judged key is found again at the judged path.
     pub(super) fn takes_lines(&self) -> Result<(), String> {
         let Self::Path(path) = self else { return Ok(()) };
         let line: Map<'_> = [(path.as_str(), "")].into_iter().collect();
@@ -153,7 +153,7 @@ fn resolve<'v>(output: &Value<'v>, path: &str) -> Result<Value<'v>, String> {
     Ok(at.clone())
 }
 
-/// Keys and `[digits]`; whatever else stands in a path is passed over.
+/// Splits a path into keys and `[digits]`; anything else in it is skipped.
 fn steps(path: &str) -> impl Iterator<Item = PathStep<'_>> {
     let mut rest = path;
     std::iter::from_fn(move || {
@@ -179,7 +179,7 @@ fn steps(path: &str) -> impl Iterator<Item = PathStep<'_>> {
     })
 }
 
-/// Python's name of a value's type.
+/// Returns Python's name of a value's type.
 fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "NoneType",

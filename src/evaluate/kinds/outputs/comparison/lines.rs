@@ -1,4 +1,4 @@
-//! Texts that are judged line by line.
+//! Comparison of texts line by line.
 
 use super::{Compared, Comparer, ComparisonFailure, Method};
 use crate::model::Effort;
@@ -49,7 +49,7 @@ impl Comparer {
         Ok(Compared { score, details })
     }
 
-    /// A line is judged as an output of its own, under the key that was judged.
+    /// Judges a line as an output by itself, under the judged key.
     fn one_line(
         &self,
         actual: &str,
@@ -68,7 +68,7 @@ impl Comparer {
     }
 }
 
-/// The lines that hold more than white space.
+/// Splits a text into its lines, without those of white space alone.
 fn lines<'t>(text: &'t str, delimiter: &str) -> Vec<&'t str> {
     let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
     text.split(delimiter).filter(|line| !line.chars().all(is_space)).collect()

@@ -1,12 +1,12 @@
-//! What `exact_match`, `contains` and `json_similarity` share: what is judged, which part of it,
-//! and how that is compared.
+//! Comparison of outputs with expected values, shared by `exact_match`, `contains` and
+//! `json_similarity`.
 //!
 //! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
 //! which is compared by itself. Semantics are those of UiPath's output evaluators
 //! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
 //! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
-//! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs
-//! the steps of its trace ([`Effort`]).
+//! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs the
+//! steps of its trace ([`Effort`]).
 
 mod calls;
 mod key;
@@ -32,28 +32,28 @@ use crate::settings::{Node, SettingsError};
 use crate::value::python::{PyValue, json};
 use crate::value::{Map, Number, Value};
 
-/// How a value is compared with what is expected.
+/// Method of comparison with the expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::evaluate) enum Method {
-    /// Equal, texts perhaps but for their case.
+    /// Equality; of texts perhaps without regard to case.
     Exact {
-        /// Whether the case of letters counts.
+        /// True if the case of letters counts.
         case_sensitive: bool,
-        /// Whether being equal is wrong.
+        /// True if equal values are wrong.
         negated: bool,
     },
-    /// Holds the expected text.
+    /// Search for the expected text.
     Contains {
-        /// Whether the case of letters counts.
+        /// True if the case of letters counts.
         case_sensitive: bool,
-        /// Whether holding it is wrong.
+        /// True if finding the text is wrong.
         negated: bool,
     },
-    /// Similar, leaf by leaf.
+    /// Similarity, leaf by leaf.
     Similar,
 }
 
-/// What becomes of numbers before they are compared.
+/// Conversion of numbers before the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum NumberReading {
     /// All become doubles, as in the package: 2^53 + 1 is 2^53.
@@ -62,29 +62,29 @@ pub(in crate::evaluate) enum NumberReading {
     Exact,
 }
 
-/// Compares final outputs, or what tool calls were given or returned.
+/// Evaluator that compares final outputs, or arguments or results of tool calls.
 pub(in crate::evaluate) struct Comparer {
     method: Method,
     subject: ComparisonSubject,
     key: OutputKey,
     numbers: NumberReading,
-    /// What stands between lines, if they are judged one by one.
+    /// Delimiter of lines, if they are judged one by one.
     delimiter: Option<String>,
-    /// What is expected, or why it cannot be compared with.
+    /// Expected value, or the error that keeps it from being compared.
     expected: Result<PyValue<'static>, String>,
-    /// The object or list that an expected text is the text of.
+    /// Object or list that is the content of an expected text.
     expected_in_text: Option<PyValue<'static>>,
 }
 
-/// A part of the settings that all three kinds have.
+/// Settings that all three kinds share.
 pub(in crate::evaluate) struct Parts {
-    /// What is judged.
+    /// Judged content.
     pub(in crate::evaluate) subject: ComparisonSubject,
-    /// Which part of the final output is judged, and of what is expected.
+    /// Judged part of the final output, and of the expected one.
     pub(in crate::evaluate) key: OutputKey,
-    /// What becomes of numbers.
+    /// Conversion of numbers.
     pub(in crate::evaluate) numbers: NumberReading,
-    /// What stands between lines, if they are judged one by one.
+    /// Delimiter of lines, if they are judged one by one.
     pub(in crate::evaluate) delimiter: Option<String>,
 }
 
@@ -120,15 +120,15 @@ pub(in crate::evaluate) fn read_expected(criteria: &Node) -> Result<Value<'stati
     }
 }
 
-/// What a comparison gave: the score and what the package shows of it.
+/// Result of a comparison: the score, and the details that the package shows.
 struct Compared {
     score: f64,
     details: Map<'static>,
 }
 
-/// Why a comparison gave no score.
+/// Reason why a comparison gave no score.
 enum ComparisonFailure {
-    /// What the package catches as an exception.
+    /// Error that the package catches as an exception.
     Error(String),
     /// The texts are too long to be compared.
     TooLarge,
@@ -150,7 +150,7 @@ impl ComparisonFailure {
 }
 
 impl Comparer {
-    /// An evaluator that expects a value (or, for [`Method::Contains`], a text).
+    /// Builds an evaluator that expects a value (or, for [`Method::Contains`], a text).
     pub(in crate::evaluate) fn new(method: Method, parts: Parts, expected: Value<'static>) -> Self {
         let Parts { subject, key, numbers, delimiter } = parts;
         let expected = match method {
@@ -204,7 +204,7 @@ impl Comparer {
         Ok(Compared { score, details: texts(shown_expected, shown_actual) })
     }
 
-    /// What is expected, and the part of an output to compare with it.
+    /// Returns the expected value, and the part of an output to compare with it.
     fn both<'v>(
         &self,
         output: &Value<'v>,
@@ -222,7 +222,7 @@ impl Comparer {
         Ok((expected, actual))
     }
 
-    /// Judges one content; what is not at the path is as wrong as can be.
+    /// Judges one content; a missing value at the path is as wrong as can be.
     fn judge(&self, content: &Value<'_>, effort: &Effort) -> Result<Compared, ComparisonFailure> {
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
@@ -237,12 +237,12 @@ impl Comparer {
         }
     }
 
-    /// Whether texts are taken as the package takes them.
+    /// Returns true if texts are treated as the package treats them.
     fn is_compat(&self) -> bool {
         self.numbers == NumberReading::Doubles
     }
 
-    /// The answer where nothing is there to compare.
+    /// Returns the result where there is nothing to compare.
     fn nothing(&self) -> Compared {
         let negated = match self.method {
             Method::Exact { negated, .. } | Method::Contains { negated, .. } => negated,
@@ -254,7 +254,7 @@ impl Comparer {
     }
 }
 
-/// The expected part: texts are read as JSON where a part of them is asked for.
+/// Selects the expected part: texts are read as JSON where a part of them is asked for.
 fn expected_part(
     key: &OutputKey,
     expected: Value<'static>,
@@ -271,13 +271,13 @@ fn expected_part(
     key.take(&expected).and_then(|part| numbers.of(part)).map(own)
 }
 
-/// A copy that borrows from nothing.
+/// Copies a value so that it borrows from nothing.
 fn own(value: PyValue<'_>) -> PyValue<'static> {
     value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
 }
 
 impl NumberReading {
-    /// The same value with its numbers as they are compared.
+    /// Converts the numbers within a value.
     fn of(self, value: Value<'_>) -> Result<PyValue<'_>, String> {
         Ok(match value {
             Value::Number(number) => PyValue::Number(self.number(number)?),
@@ -350,7 +350,8 @@ impl Evaluator for Comparer {
 }
 
 impl Comparer {
-    /// Outside the lines the package raises what it else catches.
+    /// Returns the error type: judged by line, the package raises the errors outside single lines
+    /// that it otherwise catches.
     fn error_type(&self) -> &'static str {
         if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
     }
@@ -365,7 +366,7 @@ impl Comparer {
         words
     }
 
-    /// Which parts of an output are not as expected.
+    /// Describes the parts of an output that are not as expected.
     fn differing(&self, output: &Value<'_>) -> Explanation {
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(output, expects_text || self.is_compat()) else {

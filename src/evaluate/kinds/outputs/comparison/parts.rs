@@ -1,25 +1,26 @@
-//! Which parts of a value are not as expected, in words.
+//! Description of the differences between two values, in words.
 
 use crate::evaluate::shared::pairing::counted;
 use crate::evaluate::shared::report;
 use crate::model::Explanation;
 use crate::value::python::{PyStr, PyValue};
 
-/// Steps that finding the parts may take: a value looked at, or a few keys.
+/// Steps that finding the differences may take: a value looked at, or a few keys.
 const STEPS_MAX: usize = 100_000;
-/// Parts that are told of; those beyond are not searched for.
+/// Differences that are described; those beyond are not searched for.
 const PARTS_MAX: usize = 16;
 
-/// Walks two values beside each other.
+/// Walk over two values in parallel.
 struct Walk {
     steps_left: usize,
-    /// Whether entries that nobody expected count.
+    /// True if entries that were not expected count.
     extra: bool,
     path: Vec<String>,
     found: Vec<String>,
 }
 
-/// The parts of `actual` that are not as expected: of names only those of `expected`.
+/// Describes the parts of `actual` that are not as expected; shows only names that stand in
+/// `expected`.
 pub(super) fn differing(expected: &PyValue<'_>, actual: &PyValue<'_>, extra: bool) -> Explanation {
     let mut walk = Walk { steps_left: STEPS_MAX, extra, path: Vec::new(), found: Vec::new() };
     walk.compare(expected, actual);

@@ -1,4 +1,4 @@
-//! The settings that `exact_match`, `contains` and `json_similarity` share.
+//! Settings shared by `exact_match`, `contains` and `json_similarity`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,30 +11,30 @@ use crate::settings::{Node, SettingsError};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::evaluate) struct ComparisonSettings<C> {
-    /// How settings are read: `uipath` for as leniently as the UiPath package does.
+    /// Reading of the settings: `uipath` for as leniently as the UiPath package does.
     compat: Option<UiPathCompat>,
-    /// What is judged: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
+    /// Judged content: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
     /// calls. Each call is compared by itself; the score is their mean.
     target: ComparisonTarget,
     /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
     /// for all.
     tools: Vec<String>,
-    /// Where in it the compared value stands, such as `order.items[0].id`; all of it by default.
-    /// Where nothing stands there, nothing is as expected.
+    /// Path in it to the compared value, such as `order.items[0].id`; all of it by default. Where
+    /// nothing stands there, nothing is as expected.
     path: Option<Path>,
-    /// Which part of the final output is judged: `*` for all of it, a path such as
-    /// `result.items[0].name`, or a list of paths. Taken from what is expected, too.
+    /// Judged part of the final output: `*` for all of it, a path such as `result.items[0].name`,
+    /// or a list of paths. Taken from what is expected, too.
     #[serde(alias = "targetOutputKey")]
     target_output_key: OutputKey,
-    /// Whether each line of a text is judged by itself; the score is their mean.
+    /// True if each line of a text is judged by itself; the score is their mean.
     #[serde(alias = "lineByLineEvaluator")]
     line_by_line_evaluator: bool,
-    /// What stands between lines.
+    /// Delimiter of lines.
     #[serde(alias = "lineDelimiter")]
     line_delimiter: String,
-    /// What is expected.
+    /// Expected value.
     criteria: Option<C>,
-    /// What is expected where `criteria` is not given.
+    /// Expected value where `criteria` is not given.
     #[serde(alias = "defaultEvaluationCriteria")]
     default_evaluation_criteria: Option<C>,
     /// Ignored; so that a UiPath definition can be pasted.
@@ -62,7 +62,7 @@ impl<C> Default for ComparisonSettings<C> {
 }
 
 impl<C> ComparisonSettings<C> {
-    /// What is judged, and what is expected of it.
+    /// Splits the settings into the shared parts and the criteria.
     ///
     /// # Errors
     /// Settings that do not go together, or without criteria; `node` is where they stand as a user
@@ -86,11 +86,11 @@ impl<C> ComparisonSettings<C> {
     }
 }
 
-/// How texts are compared.
+/// Comparison of texts.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::evaluate) struct TextSettings {
-    /// Whether the case of letters counts.
+    /// True if the case of letters counts.
     #[serde(alias = "caseSensitive")]
     pub(in crate::evaluate) case_sensitive: bool,
     /// Turns the verdict round.
@@ -101,7 +101,7 @@ impl TextSettings {
     /// Reads them as the UiPath package does.
     ///
     /// # Errors
-    /// What is no truth value.
+    /// A value that is no Boolean.
     pub(in crate::evaluate) fn read_compat(definition: &Definition) -> Result<Self, SettingsError> {
         Ok(Self {
             case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,

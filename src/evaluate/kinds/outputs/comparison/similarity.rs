@@ -1,10 +1,10 @@
-//! How similar two JSON values are: leaf by leaf of the expected one.
+//! Similarity of two JSON values, leaf by leaf of the expected one.
 
 use crate::model::Effort;
 use crate::value::Number;
 use crate::value::python::PyValue;
 
-/// Leaves of the expected value: how many were matched, partly or whole, and how many there are.
+/// Leaves of the expected value: the sum of their matches, each 0 to 1, and their number.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Leaves {
     pub(super) matched: f64,
@@ -12,7 +12,7 @@ pub(super) struct Leaves {
 }
 
 impl Leaves {
-    /// The matched share; 1 where nothing is expected.
+    /// Returns the matched share; 1 where nothing is expected.
     pub(super) fn share(self) -> f64 {
         if self.total == 0.0 { 1.0 } else { clamp(self.matched / self.total) }
     }
@@ -34,7 +34,7 @@ pub(super) fn compare(
     match (expected, actual) {
         (V::Number(expected), V::Number(actual)) => leaf(numbers(expected, actual)),
         (V::Dict(entries), V::Dict(found)) => {
-            // Each key is searched for.
+            // An upper bound: a linear search for each key.
             take(effort, entries.len().checked_mul(found.len())?)?;
             let mut sum = Leaves::default();
             for (key, value) in entries {
@@ -85,7 +85,7 @@ fn count(value: &PyValue<'_>) -> f64 {
     }
 }
 
-/// Relative closeness; a number that is not one is taken as close, as Python's `min` does.
+/// Returns the relative closeness of two numbers; NaN counts as close, as with Python's `min`.
 fn numbers(expected: &Number, actual: &Number) -> f64 {
     if expected == actual {
         return 1.0;
@@ -93,7 +93,7 @@ fn numbers(expected: &Number, actual: &Number) -> f64 {
     if let (Number::Float(expected), Number::Float(actual)) = (expected, actual) {
         return doubles(*expected, *actual);
     }
-    // One is an integer that no double holds. Different numbers never come as close as 1.
+    // One is an integer that no double holds. The closeness of different numbers stays below 1.
     const ALMOST: f64 = 1.0 - f64::EPSILON / 2.0;
     let closeness = match expected.as_f64() {
         double if double.is_finite() => doubles(double, actual.as_f64()),
@@ -110,9 +110,9 @@ fn doubles(expected: f64, actual: f64) -> f64 {
     clamp(1.0 - (expected - actual).abs() / expected.abs())
 }
 
-/// Quotient of numbers that may be larger than any double.
+/// Returns the quotient of numbers that may be larger than any double.
 fn ratio(one: &Number, other: &Number) -> f64 {
-    // Leading digits, and how many follow.
+    // The leading digits, and the number of digits after them.
     let scaled = |number: &Number| -> (f64, i32) {
         const LEADING: usize = 20;
         let text = if number.is_integer() { number.to_string() } else { String::new() };
@@ -137,7 +137,7 @@ fn clamp(value: f64) -> f64 {
     if most > 0.0 { most } else { 0.0 }
 }
 
-/// 1 less the edits for each code point of the longer text.
+/// Returns the edit similarity: 1 minus the edit distance divided by the longer text's code points.
 fn strings(expected: &[u32], actual: &[u32], effort: &Effort) -> Option<f64> {
     let longest = expected.len().max(actual.len());
     if longest == 0 {

@@ -1,4 +1,4 @@
-//! What is judged: the final output, or what tools were given or returned, or a part of it.
+//! Subject of a comparison: the final output, or arguments or results of tools, or a part of them.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use crate::model::{CallStatus, Facts, Reason, ToolCall};
 use crate::settings::{Place, SettingsError};
 use crate::value::Value;
 
-/// What is compared with the expected value.
+/// Content that is compared with the expected value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::evaluate) enum ComparisonTarget {
-    /// What the agent answered.
+    /// Final output of the agent.
     #[default]
     FinalOutput,
     /// The arguments of tool calls, each call by itself.
@@ -24,29 +24,29 @@ pub(in crate::evaluate) enum ComparisonTarget {
     ToolResults,
 }
 
-/// What is judged, and which part of it.
+/// Subject of a comparison.
 #[derive(Debug, Default)]
 pub(in crate::evaluate) struct ComparisonSubject {
-    /// What is judged.
+    /// Judged content.
     pub(in crate::evaluate) target: ComparisonTarget,
-    /// The calls of which tools; all where none is named.
+    /// Tools whose calls are judged; all where empty.
     pub(in crate::evaluate) tools: Vec<String>,
-    /// Where in it the compared value stands.
+    /// Path to the compared value within it.
     pub(in crate::evaluate) path: Option<Path>,
 }
 
-/// What a call holds of what is judged.
+/// Content of a call that is judged.
 pub(super) enum CallContent<'c, 'a> {
     /// A value.
     Value(Cow<'c, Value<'a>>),
-    /// Nothing: the call failed, without words.
+    /// Nothing: the call failed, without an error text.
     Nothing,
-    /// The telemetry does not say.
+    /// Content that the telemetry does not hold.
     NotRecorded,
 }
 
 impl ComparisonSubject {
-    /// Refuses settings that do not go together.
+    /// Checks that the settings go together.
     pub(in crate::evaluate) fn checked(
         self,
         key: &OutputKey,
@@ -64,7 +64,7 @@ impl ComparisonSubject {
         Ok(self)
     }
 
-    /// The facts that it reads.
+    /// Returns the facts that it reads.
     pub(super) fn facts(&self) -> Facts {
         Facts {
             final_output: self.target == ComparisonTarget::FinalOutput,
@@ -74,12 +74,12 @@ impl ComparisonSubject {
         }
     }
 
-    /// Whether a call is judged.
+    /// Returns true if a call is judged.
     pub(super) fn includes(&self, call: &ToolCall<'_>) -> bool {
         self.tools.is_empty() || self.tools.iter().any(|tool| *tool == call.name)
     }
 
-    /// What a call was given or returned.
+    /// Returns the judged content of a call: arguments, or result or error.
     pub(super) fn content<'c, 'a>(&self, call: &'c ToolCall<'a>) -> CallContent<'c, 'a> {
         let content = match self.target {
             ComparisonTarget::ToolArguments => &call.arguments,
@@ -94,7 +94,7 @@ impl ComparisonSubject {
         }
     }
 
-    /// Why a call cannot be judged whose content is not recorded.
+    /// Returns the reason for a call whose content is not recorded.
     pub(super) fn reason(&self) -> Reason {
         match self.target {
             ComparisonTarget::FinalOutput => Reason::FinalOutputNotRecorded,
@@ -103,7 +103,7 @@ impl ComparisonSubject {
         }
     }
 
-    /// What is judged of a call, in words.
+    /// Returns the name of the judged content, for messages.
     pub(super) fn word(&self) -> &'static str {
         match self.target {
             ComparisonTarget::FinalOutput => "final output",
@@ -112,9 +112,9 @@ impl ComparisonSubject {
         }
     }
 
-    /// The compared part of a content; `None` where nothing stands at the path. A text that is JSON
-    /// (or a Python object or list) is read where a path leads into it, and where `keeps_text` does
-    /// not say that texts stay what they are.
+    /// Returns the compared part of a content; `None` where nothing stands at the path. A text that
+    /// is JSON (or a Python object or list) is parsed where a path leads into it, and otherwise
+    /// unless `keeps_text`.
     pub(super) fn part<'v>(
         &self,
         content: &'v Value<'_>,

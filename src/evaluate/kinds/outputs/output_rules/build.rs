@@ -1,4 +1,4 @@
-//! Settings to an evaluator: everything that can be wrong is found here, with its place.
+//! Builder of the evaluator from its settings: every error is found here, with its place.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn check_limits(config: &OutputRulesConfig, node: &Node) -> Result<(), SettingsE
     Err(SettingsError::new(error).at(place(node, "text_bytes_max")))
 }
 
-/// The key of `target: attribute`.
+/// Returns the attribute key of `target: attribute`.
 fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, SettingsError> {
     let calls = matches!(config.target, TextTarget::ToolArguments | TextTarget::ToolResults);
     if !config.tools.is_empty() && !calls {
@@ -113,7 +113,7 @@ fn target(config: &OutputRulesConfig, node: &Node) -> Result<Option<String>, Set
     }
 }
 
-/// The severities of a profile; those that the config names come after.
+/// Applies the severities of a profile; those that the config names come after.
 fn profile(config: &OutputRulesConfig, rules: &mut [OutputRule]) {
     if config.profile != TextProfile::CustomerData {
         let stub = rules.iter_mut().filter(|rule| rule.name == names::STUB);
@@ -121,7 +121,7 @@ fn profile(config: &OutputRulesConfig, rules: &mut [OutputRule]) {
     }
 }
 
-/// The kinds that do not count: those of the profile and those that the config names.
+/// Returns the kinds of findings that do not count: those of the profile and of the config.
 fn skip_kinds(config: &OutputRulesConfig) -> Vec<String> {
     let of_profile = config.profile.skipped_kinds().iter().map(|kind| (*kind).to_owned());
     of_profile.chain(config.skip_kinds.iter().cloned()).collect()
@@ -154,7 +154,7 @@ fn packs(
     Ok(packs)
 }
 
-/// A pack of phrases: whole words, any white space between them.
+/// Builds a pack of phrases: whole words, any white space between them.
 fn phrases(rule: &str, list: &[String]) -> PackConfig {
     let detectors = list.iter().filter(|phrase| !phrase.trim().is_empty()).map(|phrase| {
         let words: Vec<String> = phrase.split_whitespace().map(regex::escape).collect();
@@ -174,7 +174,7 @@ fn phrases(rule: &str, list: &[String]) -> PackConfig {
     PackConfig { name: rule.to_owned(), detectors: detectors.collect(), ..PackConfig::default() }
 }
 
-/// Rules that only a pack of the config names.
+/// Adds the rules that only a pack of the config names.
 fn add_pack_rules(rules: &mut Vec<OutputRule>, packs: &[Arc<Pack>], bundle: Bundle) {
     const BUILT_IN: [&str; 5] =
         [names::PII, names::BLOCKLIST, names::INJECTION, names::STUB, names::REFUSAL];

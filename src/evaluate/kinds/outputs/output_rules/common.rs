@@ -1,7 +1,7 @@
-//! Words that tell nothing of a text's topic, and words that deny.
+//! Stop words, which tell nothing of a text's topic, and words of denial.
 //!
-//! In goes a word in lower case, out comes what it means: words in ASCII letters from a table that
-//! is looked at once, others by their text.
+//! In goes a word in lower case, out come its marks: words in ASCII letters are found in a perfect
+//! hash table by one probe, others by their text.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 
 use crate::detect::bytes::first_eight;
 
-/// Words that say nothing of the topic, in the languages most written.
+/// Stop words, in the languages most written.
 const STOP: &str = "a about after all also am an and any are as at be been but by can could de del \
     der des did die do does el en es est et for from had has have he her him his how i if im in \
     into is it its itself je la las le les let los me my ne no nor not of on or our out please que \
@@ -19,21 +19,21 @@ const STOP: &str = "a about after all also am an and any are as at be been but b
     какое где когда есть wie was wer wo ist sind ein eine das den dem mit von im para por con como \
     qual quais uma um os dos das em quoi quel quelle comment pourquoi";
 
-/// Words that deny.
+/// Words of denial.
 const DENIAL: &str = "not no never cannot nicht kein keine pas nunca jamais não non не нет niet";
 
-/// The common words in ASCII letters, each at its [`slot`](Self::slot): in lower case, as
-/// [`first_eight`] gives it, with what it means in bits that ASCII has free; or 0.
+/// Perfect hash table of the ASCII words: each at its [`slot`](Self::slot), in lower case as
+/// [`first_eight`] gives it, with its marks in bits that ASCII leaves free; 0 where free.
 pub(super) struct Common {
     slots: Box<[u64; COMMON_SLOTS]>,
-    /// An odd number that gives each word a place of its own.
+    /// Odd factor under which no two words share a slot.
     factor: u64,
 }
 
 const COMMON_SLOTS: usize = 1 << 12;
-/// The word says nothing of the topic.
+/// Mark of a stop word.
 pub(super) const IS_STOP: u64 = 1 << 63;
-/// The word denies.
+/// Mark of a word of denial.
 pub(super) const IS_DENIAL: u64 = 1 << 55;
 
 pub(super) static COMMON: LazyLock<Common> = LazyLock::new(|| {
@@ -65,7 +65,7 @@ impl Common {
         (word.wrapping_mul(self.factor) >> 52) as usize % COMMON_SLOTS
     }
 
-    /// Puts a word into its place unless that is taken.
+    /// Stores a word in its slot; returns false if the slot was taken.
     fn insert(&mut self, word: u64) -> bool {
         let slot = self.slot(word);
         let free = self.slots[slot] == 0;
@@ -73,7 +73,7 @@ impl Common {
         free
     }
 
-    /// [`IS_STOP`] and [`IS_DENIAL`], if they hold for a word of so many bytes.
+    /// Returns the marks [`IS_STOP`] and [`IS_DENIAL`] of a word of so many bytes.
     #[inline(always)]
     pub(super) fn marks(&self, word: u64, length: usize) -> u64 {
         let found = self.slots[self.slot(word)];
@@ -82,14 +82,14 @@ impl Common {
     }
 }
 
-/// Whether a word says nothing of the topic.
+/// Returns true for a stop word.
 pub(super) fn is_stop(word: &str) -> bool {
     static STOPS: LazyLock<HashSet<&str>> =
         LazyLock::new(|| STOP.split_ascii_whitespace().collect());
     STOPS.contains(word)
 }
 
-/// Whether a word denies.
+/// Returns true for a word of denial.
 pub(super) fn denies(word: &str) -> bool {
     DENIAL.split_ascii_whitespace().any(|denial| denial == word)
 }

@@ -1,11 +1,11 @@
-//! Findings of one rule in one text, each place once.
+//! Merge of overlapping findings of one rule in one text.
 //!
-//! In go the findings of all detectors, out come those that stand apart: of some that overlap the
+//! In go the findings of all detectors, out come those that stand apart: of overlapping ones the
 //! one of the most specific kind stays, of several of a kind the longest, of these the first.
 
 use crate::detect::pack::Finding;
 
-/// Kinds that say less of a place than any other kind does, the least telling last.
+/// General kinds, which yield to any other kind at the same place; the most general last.
 const GENERAL: [&str; 8] = [
     "API Key",
     "Cloud Token",
@@ -17,7 +17,7 @@ const GENERAL: [&str; 8] = [
     "Assigned Secret",
 ];
 
-/// Merges findings, and keeps so many of each kind; in the order of their places.
+/// Merges findings, and keeps at most `each_max` of each kind, in the order of their places.
 pub(super) fn merged(mut findings: Vec<Finding>, each_max: usize) -> Vec<Finding> {
     findings.sort_by_key(|finding| finding.range.start);
     let mut apart: Vec<Finding> = Vec::new();

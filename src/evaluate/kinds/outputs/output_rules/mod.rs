@@ -1,4 +1,4 @@
-//! Kind `output_rules`: what the agent said, and what its tools returned, checked without a model.
+//! Kind `output_rules`: rules over the agent's output and its tools' results, without a model.
 //!
 //! In goes a trajectory, out comes the weighted mean of the rules of a bundle over the text that
 //! `target` names, with each rule's result and every finding in the details. A failed critical rule
@@ -39,7 +39,7 @@ use crate::model::{Facts, Outcome, Trajectory};
 use reading::Reading;
 use rule::OutputRule;
 
-/// Judges texts by rules.
+/// Registry entry of `output_rules`.
 pub static KIND: Kind = Kind {
     name: "output_rules",
     about: "Checks the final output (or tool arguments, results, user input) for personal data, \
@@ -57,11 +57,11 @@ output_rules/safety:
 ",
 };
 
-/// A configured evaluator.
+/// Configured evaluator.
 struct OutputRules {
     target: TextTarget,
     tools: Vec<String>,
-    /// The key of `target: attribute`.
+    /// Attribute key of `target: attribute`.
     attribute: Option<String>,
     bundle: Bundle,
     iris: bool,
@@ -73,9 +73,9 @@ struct OutputRules {
     findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     replaced: Vec<&'static str>,
-    /// Whether any rule reads the user's input.
+    /// True if any rule reads the user's input.
     reads_input: bool,
-    /// Whether any rule reads cost or tokens.
+    /// True if any rule reads cost or tokens.
     reads_usage: bool,
     text_bytes_max: usize,
 }
@@ -85,7 +85,7 @@ impl Evaluator for OutputRules {
         matches!(self.target, TextTarget::ToolArguments | TextTarget::ToolResults)
     }
 
-    /// What failed in the texts that were searched stays true.
+    /// Returns true: a failure found in part of the texts stands.
     fn stands_unfinished(&self) -> bool {
         true
     }

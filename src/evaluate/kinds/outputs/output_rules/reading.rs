@@ -1,4 +1,4 @@
-//! A text with what rules read out of it, each made when first asked for and then shared.
+//! Text with its derived forms (words, keys, sentences), each computed once, on first use.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use super::words::{Keys, Words, ascii_words};
 use crate::evaluate::shared::sentences::units;
 
-/// A text that rules look at, or compare the looked-at text with.
+/// Text that rules judge, or compare the judged text with.
 pub(super) struct Reading<'t> {
-    /// The text.
+    /// Text itself.
     pub(super) text: Cow<'t, str>,
     words: OnceLock<Words>,
     keys: OnceLock<Keys>,
@@ -19,7 +19,7 @@ pub(super) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// Nothing is read yet.
+    /// Wraps a text; nothing is computed yet.
     pub(super) fn new(text: impl Into<Cow<'t, str>>) -> Self {
         Self {
             text: text.into(),
@@ -31,27 +31,27 @@ impl<'t> Reading<'t> {
         }
     }
 
-    /// Whether there is nothing but white space.
+    /// Returns true if there is nothing but white space.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
 
-    /// The content words.
+    /// Returns the content words.
     pub(super) fn words(&self) -> &Words {
         self.words.get_or_init(|| Words::of(&self.text))
     }
 
-    /// The distinct content words.
+    /// Returns the distinct content words.
     pub(super) fn keys(&self) -> &Keys {
         self.keys.get_or_init(|| Keys::of(self.words().keys.iter().copied()))
     }
 
-    /// Sentences, list items and lines.
+    /// Returns the sentences, list items and lines.
     pub(super) fn units(&self) -> &[Range<u32>] {
         self.units.get_or_init(|| units(&self.text))
     }
 
-    /// The words of more than two characters that JavaScript's `\w` sees, in lower case.
+    /// Returns the words of more than two characters that JavaScript's `\w` sees, in lower case.
     pub(super) fn ascii_words(&self) -> &[u64] {
         self.ascii_words.get_or_init(|| {
             if self.text.is_ascii() {
@@ -62,7 +62,7 @@ impl<'t> Reading<'t> {
         })
     }
 
-    /// The distinct ones of [`ascii_words`](Self::ascii_words).
+    /// Returns the distinct [`ascii_words`](Self::ascii_words).
     pub(super) fn ascii_keys(&self) -> &Keys {
         self.ascii_keys.get_or_init(|| Keys::of(self.ascii_words().iter().copied()))
     }

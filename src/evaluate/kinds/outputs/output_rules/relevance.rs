@@ -1,4 +1,4 @@
-//! The rules of the bundle `relevance`: whether an answer is about what was asked.
+//! Rules of the bundle `relevance`: an answer against its question.
 //!
 //! In go an answer and the question, out come verdicts by shared words. Words can tell that an
 //! answer refuses, promises, echoes or speaks of something else, and mostly that it is to the
@@ -10,7 +10,7 @@ use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::Thresholds;
 use crate::detect::pack::names;
 
-/// The rules in their order; those that judge an answer as such only where `is_answer`.
+/// Returns the rules in their order; those that judge an answer as such only where `is_answer`.
 pub(super) fn rules(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     let keywords = set.keyword_overlap;
     let topic = set.topic_consistency;
@@ -30,19 +30,19 @@ pub(super) fn rules(set: &Thresholds, is_answer: bool) -> Vec<OutputRule> {
     rules
 }
 
-/// Share of the words of the input below which words alone cannot tell, unless the config says so.
+/// Share of the input's words below which words alone cannot tell, unless the config sets one.
 const OVERLAP: f64 = 0.35;
-/// Share of the sentences, as above.
+/// Share of the sentences below which words alone cannot tell, unless the config sets one.
 const TOPIC: f64 = 0.10;
-/// Content words of a text and of the input from which on a text without any word of the input is
-/// beside the point.
+/// Least content words for a text without any word of the input to be off topic; the next one,
+/// least words of the input.
 const BESIDE_WORDS: usize = 8;
 const ASKED_WORDS: usize = 5;
-/// Content words of an answer that may be all there is to say.
+/// Content words up to which an answer may be all there is to say.
 const TERSE_WORDS: usize = 3;
 
-/// Fails what says nothing of what was asked: a refusal, a promise, an echo, another topic. Passes
-/// what is terse or shares words with the question; whether the rest is to the point is not known.
+/// Fails an answer that misses the question: a refusal, a promise, an echo, another topic. Passes a
+/// terse one, and one that shares words with the question; the rest is skipped as unknown.
 fn answers_question(s: &RuleSubject<'_>) -> Verdict {
     if let Some(fault) = s.fault().filter(|fault| fault.is_beside_the_point()) {
         return Verdict::binary(false, fault.words().into());
@@ -61,11 +61,12 @@ fn answers_question(s: &RuleSubject<'_>) -> Verdict {
     Verdict::skipped("words cannot tell", CANNOT_TELL)
 }
 
-/// An answer that may be all there is to say, bytes.
+/// Bytes up to which an answer may be all there is to say.
 const TERSE_BYTES: usize = 24;
 const CANNOT_TELL: &str = "too few words in common to tell: a translation, a paraphrase, code";
 
-/// Whether a text of the same script as the input is about something else by all of its words.
+/// Returns true if a text that shares no word with the input is off topic: it is prose of the same
+/// script, both are long enough, and the input asks for no text that uses other words.
 fn is_beside(s: &RuleSubject<'_>, input: &Reading<'_>) -> bool {
     const MADE: [&str; 24] = [
         "translat",
@@ -149,7 +150,7 @@ fn topic_consistency(s: &RuleSubject<'_>, wanted: Option<f64>, words_min: f64) -
     let mut connected = 0;
     let mut next = 0;
     for (&key, &place) in words.keys.iter().zip(&words.places) {
-        // Of each unit only the first word counts that the input has too.
+        // Only the first word of each unit that the input shares counts.
         if units.get(next).is_none_or(|unit| place < unit.start) || asked.find(key).is_none() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a rule is: a named check of one text, with its weight and severity.
+//! Rule: a named check of one text, with its weight and severity.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -9,13 +9,13 @@ use super::reading::Reading;
 use crate::detect::Severity;
 use crate::detect::pack::{Finding, Hit, Pack, Scan};
 
-/// The text that is judged, with what it is compared with.
+/// Subject of a rule: the judged text, and all that it is compared with.
 pub(super) struct RuleSubject<'t> {
-    /// The text.
+    /// Judged text.
     pub(super) reading: &'t Reading<'t>,
-    /// What the user asked.
+    /// User's input.
     pub(super) input: Option<&'t Reading<'t>>,
-    /// What was expected.
+    /// Expected text.
     pub(super) expected: Option<&'t Reading<'t>>,
     /// Cost in US dollars.
     pub(super) cost: Option<f64>,
@@ -23,60 +23,60 @@ pub(super) struct RuleSubject<'t> {
     pub(super) prompt_tokens: Option<f64>,
     /// Tokens of the replies.
     pub(super) completion_tokens: Option<f64>,
-    /// Whether messages are wanted.
+    /// True if messages are wanted.
     pub(super) explain: bool,
-    /// What the detectors found, one entry per pack.
+    /// Findings of the detectors, one entry per pack.
     pub(super) scans: Vec<Arc<Scan>>,
-    /// The packs of `scans`.
+    /// Packs of `scans`.
     pub(super) packs: &'t [Arc<Pack>],
-    /// Kinds that do not count.
+    /// Kinds of findings that do not count.
     pub(super) skip_kinds: &'t [String],
     /// Findings listed of each kind.
     pub(super) findings_max: usize,
     /// Rules whose built-in detectors the config replaces.
     pub(super) replaced: &'t [&'static str],
-    /// What [`fault`](Self::fault) found.
+    /// Cached result of [`fault`](Self::fault).
     pub(super) fault: OnceCell<Option<AnswerFault>>,
 }
 
-/// What one rule says of one text.
+/// Verdict of one rule on one text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// Whether the rule passed.
+    /// True if the rule passed.
     pub(super) passed: bool,
-    /// 0 to 1; NaN where the source gives NaN.
+    /// Score, 0 to 1; NaN where the source gives NaN.
     pub(super) score: f64,
-    /// For a person; empty when not wanted.
+    /// Message for a person; empty when not wanted.
     pub(super) message: Cow<'static, str>,
-    /// Whether the message quotes the text. All others hold numbers, and what the config says.
+    /// True if the message quotes the text. All others hold numbers, and words of the config.
     pub(super) quotes: bool,
-    /// Why the rule could not judge.
+    /// Reason why the rule could not judge.
     pub(super) skip: Option<Cow<'static, str>>,
-    /// Why not all of the text was searched: it could have failed the rule.
+    /// Reason why not all of the text was searched: the rest could have failed the rule.
     pub(super) unsearched: Option<String>,
-    /// Whether a detector hit that is critical by itself.
+    /// True if a detector hit that is critical by itself.
     pub(super) critical: bool,
-    /// What was found, with its place in the text.
+    /// Findings, each with its place in the text.
     pub(super) findings: Vec<Finding>,
 }
 
-/// Judges one text.
+/// Function that judges one text.
 pub(super) type RuleCheck = Box<dyn Fn(&RuleSubject<'_>) -> Verdict + Send + Sync>;
 
-/// A named check.
+/// Named check with weight and severity.
 pub(super) struct OutputRule {
-    /// The name in results and settings.
+    /// Name in results and settings.
     pub(super) name: Cow<'static, str>,
-    /// Its share in the mean.
+    /// Share in the mean.
     pub(super) weight: f64,
-    /// Whether its failure decides.
+    /// Severity of a failure.
     pub(super) severity: Severity,
-    /// The check.
+    /// Check of one text.
     pub(super) check: RuleCheck,
 }
 
 impl OutputRule {
-    /// A rule of normal severity.
+    /// Builds a rule of normal severity.
     pub(super) fn new(
         name: &'static str,
         weight: f64,
@@ -90,7 +90,7 @@ impl OutputRule {
         }
     }
 
-    /// The same rule as a critical one.
+    /// Makes the rule a critical one.
     pub(super) fn critical(mut self) -> Self {
         self.severity = Severity::Critical;
         self
@@ -98,28 +98,28 @@ impl OutputRule {
 }
 
 impl RuleSubject<'_> {
-    /// The text.
+    /// Returns the judged text.
     pub(super) fn text(&self) -> &str {
         &self.reading.text
     }
 
-    /// What is wrong with the text as an answer, looked for once.
+    /// Returns the fault of the text as an answer, computed once.
     pub(super) fn fault(&self) -> Option<AnswerFault> {
         *self.fault.get_or_init(|| AnswerFault::of(self.reading, self.input))
     }
 
-    /// Whether no detector of any rule found anything, and all searched to the end.
+    /// Returns true if no detector of any rule found anything, and all searched to the end.
     pub(super) fn nothing_found(&self) -> bool {
         self.scans.iter().all(|scan| scan.is_empty())
     }
 
-    /// The kind of the first detector of a rule that did not search all of the text.
+    /// Returns the kind of the first detector of a rule that did not search all of the text.
     pub(super) fn gave_up(&self, rule: &str) -> Option<&str> {
         let mut packs = self.scans.iter().zip(self.packs);
         packs.find_map(|(scan, pack)| pack.gave_up(scan, rule))
     }
 
-    /// What the detectors of a rule found, in the order of the packs.
+    /// Returns the hits of a rule's detectors, in the order of the packs.
     pub(super) fn hits<'s>(&'s self, rule: &'s str) -> impl Iterator<Item = Hit<'s>> {
         let first = usize::from(self.replaced.contains(&rule));
         self.scans
@@ -130,24 +130,25 @@ impl RuleSubject<'_> {
             .filter(|hit| !self.skip_kinds.iter().any(|kind| kind == hit.kind))
     }
 
-    /// A message, made only when it is wanted.
+    /// Builds a message, only if messages are wanted.
     pub(super) fn say(&self, message: impl FnOnce() -> String) -> Cow<'static, str> {
         if self.explain { Cow::Owned(message()) } else { Cow::Borrowed("") }
     }
 }
 
 impl Verdict {
-    /// 1 or 0.
+    /// Returns a verdict with a score of 1 or 0.
     pub(super) fn binary(passed: bool, message: Cow<'static, str>) -> Self {
         Self { passed, score: f64::from(u8::from(passed)), message, ..Self::default() }
     }
 
-    /// A score beside the verdict.
+    /// Returns a verdict with a score of its own.
     pub(super) fn scored(passed: bool, score: f64, message: Cow<'static, str>) -> Self {
         Self { passed, score, message, ..Self::default() }
     }
 
-    /// The rule cannot judge: passed is what the source reports, and is never counted.
+    /// Returns the verdict of a rule that cannot judge: `passed` is what the source reports, and is
+    /// never counted.
     pub(super) fn skipped(
         message: impl Into<Cow<'static, str>>,
         why: impl Into<Cow<'static, str>>,

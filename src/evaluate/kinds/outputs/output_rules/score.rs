@@ -1,4 +1,4 @@
-//! Rules to a score.
+//! Scoring: verdicts of rules to one score.
 //!
 //! Every rule judges every text; of several texts the worst verdict stands for the rule. Skipped
 //! rules leave the mean. The details name each rule's result in the source's words.
@@ -19,17 +19,17 @@ use crate::model::Effort;
 use crate::model::{Explanation, Label, Outcome, Reason, Score, ToolCall, Trajectory, Want};
 use crate::value::{Map, Value};
 
-/// Rules that go through a byte of a text in one step; most look at what detectors found.
+/// Rules that process one byte of a text in one step; most look at the detectors' findings.
 const RULES_PER_STEP: usize = 4;
 
 /// Bytes of the user's input that a text is compared with in one step.
 const COMPARED_PER_STEP: usize = 4;
 
-/// One rule's result over all texts.
+/// Result of one rule over all texts.
 struct Result<'r> {
     rule: &'r OutputRule,
     verdict: Verdict,
-    /// Where each finding's text stands.
+    /// Place of the text of each finding, in their order.
     places: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn judge(rules: &OutputRules, trajectory: &Trajectory<'_>, want: Want
     judge_calls(rules, (trajectory, &trajectory.tool_calls), input.as_ref(), want)
 }
 
-/// Judges one trajectory with these calls as its own.
+/// Judges one trajectory, with these as its calls.
 pub(super) fn judge_calls(
     rules: &OutputRules,
     (trajectory, calls): (&Trajectory<'_>, &[ToolCall<'_>]),
@@ -64,15 +64,15 @@ pub(super) fn judge_calls(
     let explain = want.explanation || want.details;
     let results = rules.results(trajectory, &texts.list, input, explain);
     let failed = results.iter().any(|result| result.is_failed());
-    // What was not searched could have failed any rule; what did fail stays true.
+    // The unsearched rest could have failed any rule; a failure that was found stands.
     if trajectory.effort.is_spent() && !failed {
         return not_evaluable(Reason::TrajectoryTooLarge, step_limit::words());
     }
-    // A text that is not there could have failed any rule; what did fail stays true.
+    // A missing text could have failed any rule; a failure that was found stands.
     if let (Some(reason), false) = (texts.missing, failed) {
         return not_evaluable(reason, "not every text that matters is recorded".to_owned());
     }
-    // Nor may a text pass that was not searched to its end.
+    // A text that was not searched to its end must not pass either.
     let unsearched = results.iter().find_map(|result| result.verdict.unsearched.as_ref());
     if let (Some(why), false) = (unsearched, failed) {
         let explanation = format!("not all of the text was searched: {why}");
@@ -94,7 +94,7 @@ impl Result<'_> {
         self.rule.severity == Severity::Critical || self.verdict.critical
     }
 
-    /// Takes over the verdict of another text if it is worse.
+    /// Joins the verdict on another text: the worse of the two stands.
     fn join(&mut self, mut other: Verdict, place: &str) {
         self.places.extend(other.findings.iter().map(|_| place.to_owned()));
         let mut findings = std::mem::take(&mut self.verdict.findings);
@@ -157,7 +157,7 @@ impl OutputRules {
         results
     }
 
-    /// The user's input, where a rule reads it.
+    /// Returns the user's input, if any rule reads it.
     pub(super) fn input<'t>(&self, trajectory: &'t Trajectory<'_>) -> Option<Reading<'t>> {
         let input = if self.reads_input { texts::content(&trajectory.user_input) } else { None };
         input.map(Reading::new)
@@ -205,8 +205,8 @@ impl OutputRules {
         })
     }
 
-    /// Why the bundle `relevance` cannot tell: no rule that compares with the question could judge,
-    /// and that nothing refuses says little.
+    /// Returns the reason why the bundle `relevance` cannot tell: no rule that compares with the
+    /// question could judge, and the absence of a refusal says little.
     fn untold(&self, results: &[Result<'_>]) -> Option<String> {
         const COMPARING: [&str; 3] = ["keyword_overlap", "topic_consistency", "answers_question"];
         let is_comparing = |result: &&Result<'_>| COMPARING.contains(&&*result.rule.name);
@@ -272,8 +272,8 @@ impl OutputRules {
     }
 }
 
-/// Three decimals, as the source reports; a mean that rounding lifts stays a hair below that,
-/// because the source compares the unrounded mean with the threshold.
+/// Rounds to three decimals, as the source reports; a mean that rounding lifts stays a hair below
+/// that, because the source compares the unrounded mean with the threshold.
 fn rounded(raw: f64) -> f64 {
     let value = js::round3(raw);
     if raw < value { value.next_down() } else { value }

@@ -10,19 +10,19 @@ use crate::detect::pack::config::PackConfig;
 #[derive(Clone, Debug, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputRulesConfig {
-    /// Which rules run: `completeness`, `relevance`, `safety`, `cost`, `custom` (only
+    /// Bundle of rules that run: `completeness`, `relevance`, `safety`, `cost`, `custom` (only
     /// `custom_rules`), or `all`. Default `all`; with `compat: iris` it is `completeness`.
     pub bundle: Option<Bundle>,
     /// `iris` gives the verdicts and scores of Iris 0.4.2, mistakes included.
     pub compat: Option<Compat>,
-    /// Which text is judged.
+    /// Text that is judged.
     pub target: TextTarget,
     /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
     /// for all.
     pub tools: Vec<String>,
     /// With `target: attribute`: the key, looked up on the root span, then on every span.
     pub attribute: Option<String>,
-    /// What the rules compare with.
+    /// Values that the rules compare with.
     pub criteria: OutputCriteria,
     /// Thresholds of the built-in rules.
     pub thresholds: Thresholds,
@@ -37,7 +37,7 @@ pub struct OutputRulesConfig {
     pub skip_rules: Vec<String>,
     /// Kinds of findings that do not count, such as `Phone`.
     pub skip_kinds: Vec<String>,
-    /// What the texts are, which says what counts in them: `customer_data`, `documents`, `code`.
+    /// Nature of the texts, which says what counts in them: `customer_data`, `documents`, `code`.
     pub profile: TextProfile,
     /// Findings of each kind that the details list for one text, 1 to 256; all count.
     pub findings_max: usize,
@@ -73,7 +73,7 @@ impl Default for OutputRulesConfig {
     }
 }
 
-/// What the texts are.
+/// Nature of the texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextProfile {
@@ -88,7 +88,7 @@ pub enum TextProfile {
 }
 
 impl TextProfile {
-    /// The kinds of findings that do not count.
+    /// Returns the kinds of findings that do not count.
     pub(super) fn skipped_kinds(self) -> &'static [&'static str] {
         match self {
             Self::CustomerData => &[],
@@ -111,13 +111,13 @@ impl TextProfile {
     }
 }
 
-/// Which rules run.
+/// Bundle of rules that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bundle {
     /// Length, sentences, cover of what was expected.
     Completeness,
-    /// Whether the answer is about the question; refusals.
+    /// Relevance of the answer to the question; refusals.
     Relevance,
     /// Personal data, credentials, injection, banned words, stubs.
     Safety,
@@ -130,7 +130,7 @@ pub enum Bundle {
 }
 
 impl Bundle {
-    /// The word for it.
+    /// Returns the word for it in settings and details.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Completeness => "completeness",
@@ -143,7 +143,7 @@ impl Bundle {
     }
 }
 
-/// Whose verdicts are given.
+/// System whose verdicts are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compat {
@@ -151,14 +151,14 @@ pub enum Compat {
     Iris,
 }
 
-/// Which text is judged.
+/// Text that is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TextTarget {
-    /// What the agent answered.
+    /// Final output of the agent.
     #[default]
     FinalOutput,
-    /// What the user asked.
+    /// Input of the user.
     UserInput,
     /// The arguments of tool calls, each call a text of its own.
     ToolArguments,
@@ -168,7 +168,7 @@ pub enum TextTarget {
     Attribute,
 }
 
-/// What the rules compare with.
+/// Values that the rules compare with.
 #[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OutputCriteria {
@@ -209,7 +209,7 @@ pub struct Thresholds {
 pub struct CustomRuleConfig {
     /// The name in results.
     pub name: String,
-    /// What it checks.
+    /// Type of check.
     #[serde(rename = "type")]
     pub kind: CustomKind,
     /// Its settings, by type: `pattern` and `flags`; `min_length`, `max_length` or `length`;
@@ -223,7 +223,7 @@ pub struct CustomRuleConfig {
     pub severity: Severity,
 }
 
-/// What a custom rule checks.
+/// Check of a custom rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CustomKind {

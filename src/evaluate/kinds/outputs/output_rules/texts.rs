@@ -1,4 +1,4 @@
-//! The texts that a target stands for.
+//! Extraction of the judged texts of a target.
 
 use std::borrow::Cow;
 
@@ -9,31 +9,31 @@ use super::settings::TextTarget;
 use crate::model::{CallStatus, Content, Reason, ToolCall, Trajectory};
 use crate::value::Value;
 
-/// The texts of one trajectory.
+/// Judged texts of one trajectory.
 pub(super) struct Texts<'t> {
-    /// Each text with where it stands, such as `search #2`; empty for a target of one text.
+    /// Each text after its place, such as `search #2`; the place is empty for a target of one text.
     pub(super) list: Vec<(Cow<'t, str>, Cow<'t, str>)>,
-    /// Why some text that matters is not there.
+    /// Reason why some text that matters is missing.
     pub(super) missing: Option<Reason>,
 }
 
-/// A text stands for itself, any other value for its compact JSON.
+/// Returns the text of a value: a text itself, any other value as compact JSON.
 pub(super) fn text<'t>(value: &'t Value<'_>) -> Cow<'t, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
-        // What was recorded as nothing shows nothing.
+        // A recorded `null` shows nothing.
         Value::Null => Cow::Borrowed(""),
         other => Cow::Owned(other.to_string()),
     }
 }
 
-/// The text of a content, if it is recorded.
+/// Returns the text of a content, if it is recorded.
 pub(super) fn content<'t>(content: &'t Content<'_>) -> Option<Cow<'t, str>> {
     content.value().map(text)
 }
 
-/// The text of a content, or what there is of one that could not be read whole, and whether that
-/// ends within its structure: what is missing of it could have failed any rule.
+/// Returns the text of a content, for unreadable content as much as there is; also true if that
+/// ends within its structure: the missing rest could have failed any rule.
 fn judged<'t>(found: &'t Content<'_>) -> Option<(Cow<'t, str>, bool)> {
     match found {
         Content::Unreadable(text) if !is_conversation(text) => {
@@ -43,8 +43,8 @@ fn judged<'t>(found: &'t Content<'_>) -> Option<(Cow<'t, str>, bool)> {
     }
 }
 
-/// Whether what could not be read is the beginning of a list of messages: most of it is not said by
-/// whom it is about.
+/// Returns true if unreadable content begins like a list of messages: most of those are not the
+/// words of whom the rules judge.
 fn is_conversation(text: &str) -> bool {
     const KEYS: [&str; 4] = ["\"role\"", "\"messages\"", "\"lc\"", "\"inputs\""];
     let (start, _) = text.split_at(text.floor_char_boundary(CONVERSATION_BYTES));
@@ -52,7 +52,7 @@ fn is_conversation(text: &str) -> bool {
 }
 
 impl OutputRules {
-    /// The texts to judge.
+    /// Collects the texts to judge.
     pub(super) fn texts<'t>(
         &self,
         trajectory: &'t Trajectory<'_>,
@@ -100,7 +100,7 @@ impl OutputRules {
                     texts.list.push((place(), text));
                     texts.missing = is_cut.then_some(reason).or(texts.missing);
                 }
-                // A failed call without words returned nothing that could be judged.
+                // A failed call without an error text returned nothing that could be judged.
                 None if reason == Reason::ResultNotRecorded && call.status == CallStatus::Error => {
                 }
                 None => texts.missing = Some(reason),

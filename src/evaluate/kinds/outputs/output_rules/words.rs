@@ -1,9 +1,9 @@
 //! Words and length of texts in any script.
 //!
 //! In goes a text, out come keys of its content words and its length. Scripts without spaces give
-//! pairs of characters in place of words, so that their texts are judged and not waved through.
-//! All linear: words in ASCII letters are read eight bytes at a time, others by characters. Most
-//! words of a text in ASCII are read without a branch that a processor cannot foresee.
+//! pairs of characters in place of words, so that their texts are judged and not waved through. All
+//! linear: words in ASCII letters are read eight bytes at a time, others by characters. Most words
+//! of a text in ASCII are read without a branch that a processor cannot foresee.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -20,16 +20,16 @@ use crate::detect::letters::{is_lower, is_word_char};
 /// Letters of a word that count; longer words are equal if these are, which evens out endings.
 const STEM: usize = 4;
 
-/// Set in the key of a word with a digit.
+/// Flag in the key of a word with a digit.
 const NUMBER: u64 = 1 << 63;
-/// Set in the key of a word that eight bytes do not hold.
+/// Flag in the key of a word that eight bytes do not hold.
 const HASHED: u64 = 1 << 62;
 
 fn hash(bytes: &[u8]) -> u64 {
     hash_run(bytes, 0..bytes.len())
 }
 
-/// A key of a run in which the case of ASCII letters does not matter.
+/// Hashes a run, regardless of the case of ASCII letters.
 fn hash_run(text: &[u8], run: Range<usize>) -> u64 {
     static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     let mut hasher = HASHER.build_hasher();
@@ -39,7 +39,8 @@ fn hash_run(text: &[u8], run: Range<usize>) -> u64 {
     hasher.finish() & !NUMBER | HASHED
 }
 
-/// Letters of scripts that are written without spaces, and Hangul, whose endings hide words.
+/// Returns true for letters of scripts written without spaces, and Hangul, whose endings hide
+/// words.
 fn is_unspaced(c: char) -> bool {
     matches!(
         c,
@@ -49,14 +50,14 @@ fn is_unspaced(c: char) -> bool {
     )
 }
 
-/// The content words of a text, in order.
+/// Content words of a text, in order.
 #[derive(Default)]
 pub(super) struct Words {
-    /// A key for each; the words are equal if their stems are, and then so are the keys.
+    /// Key of each word: words with equal stems have equal keys.
     pub(super) keys: Vec<u64>,
-    /// Where each starts, bytes, in order.
+    /// Start of each word, byte offset, ascending.
     pub(super) places: Vec<u32>,
-    /// Whether the text denies something.
+    /// True if the text denies something.
     pub(super) denies: bool,
 }
 
@@ -90,7 +91,7 @@ impl Words {
         self.places.push(place as u32);
     }
 
-    /// Reads a text in ASCII.
+    /// Reads an ASCII text.
     fn read_ascii(&mut self, text: &[u8], common: &Common) {
         let blocks = word_blocks(text);
         let mut batch = WordBatch { keys: [0; BATCH], places: [0; BATCH], count: 0 };
@@ -103,7 +104,7 @@ impl Words {
             while starts != 0 {
                 let bit = starts.trailing_zeros();
                 starts &= starts - 1;
-                // The sixty-four bytes from here on.
+                // The sixty-four bits from `bit` on, across both blocks.
                 let from_here = |now: u64, next: u64| now >> bit | (next << 1) << (63 - bit);
                 let length = (!from_here(now.members, next.members)).trailing_zeros() as usize;
                 let start = index * 64 + bit as usize;
@@ -130,7 +131,7 @@ impl Words {
         self.denies |= marks & IS_DENIAL != 0;
     }
 
-    /// Takes a run of ASCII letters and digits.
+    /// Adds a run of ASCII letters and digits.
     fn push_ascii(&mut self, text: &[u8], run: Range<usize>, common: &Common) {
         let word = first_eight(text, &run);
         let marks = common.marks(word, run.len());
@@ -141,7 +142,7 @@ impl Words {
         if run.len() == 1 {
             self.denies |= word == u64::from(b't') && text[..run.start].ends_with(b"n'");
         }
-        // Of the bytes that occur only digits lack this bit.
+        // Letters have bit 6 (0x40) set and digits do not.
         let letters = word | u64::MAX.checked_shl(run.len().min(8) as u32 * 8).unwrap_or(0);
         let long = run.len() > 8 && text[run.start + 8..run.end].iter().any(u8::is_ascii_digit);
         if long || letters & 0x4040_4040_4040_4040 != 0x4040_4040_4040_4040 {
@@ -153,7 +154,7 @@ impl Words {
         }
     }
 
-    /// Takes a run with characters beyond ASCII, which may be punctuation.
+    /// Adds a run with characters beyond ASCII, which may be punctuation.
     fn push_run(&mut self, text: &str, run: Range<usize>, lower: &mut String, common: &Common) {
         let mut place = run.start;
         for word in text[run].split(|c: char| !is_word_char(c)) {
@@ -175,7 +176,7 @@ impl Words {
         }
     }
 
-    /// Takes a word in lower case that is not ASCII: pairs of unspaced characters, and the rest.
+    /// Adds a word in lower case that is not ASCII: pairs of unspaced characters, and the rest.
     fn push_pairs(&mut self, word: &str, place: usize) {
         let mut start = 0;
         let mut paired = false;
@@ -231,13 +232,13 @@ impl Words {
     }
 }
 
-/// Where sixty-four bytes of a text in ASCII have letters and digits, as bits.
+/// Bit masks of the letters and digits in sixty-four bytes of an ASCII text.
 struct WordBlock {
     members: u64,
     digits: u64,
 }
 
-/// The blocks of a text and an empty one.
+/// Returns the blocks of a text, and an empty one behind them.
 fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     let mut blocks = Vec::with_capacity(text.len() / 64 + 2);
     each_block(text, |block| {
@@ -249,10 +250,10 @@ fn word_blocks(text: &[u8]) -> Vec<WordBlock> {
     blocks
 }
 
-/// At least the words of sixty-four bytes.
+/// Capacity of a batch: no fewer than the words of sixty-four bytes.
 const BATCH: usize = 64;
 
-/// Words that are not yet in a list.
+/// Batch of words not yet added to a list, so that adding one takes no branch.
 struct WordBatch {
     keys: [u64; BATCH],
     places: [u32; BATCH],
@@ -260,7 +261,7 @@ struct WordBatch {
 }
 
 impl WordBatch {
-    /// Takes a word in if it `counts`.
+    /// Writes a word, and keeps it if it `counts`; otherwise the next one overwrites it.
     #[inline(always)]
     fn push(&mut self, key: u64, place: usize, counts: bool) {
         self.keys[self.count % BATCH] = key;
@@ -276,22 +277,22 @@ impl WordBatch {
     }
 }
 
-/// The first [`STEM`] letters of a word, or three if an ending follows them.
+/// Returns the first [`STEM`] letters of a word, or three if an ending follows them.
 fn ascii_stem(word: u64) -> u64 {
-    // `ed`, `s`, `es` and `ing`, each at the place that its product with the number names.
+    // `ed`, `s`, `es` and `ing`, each at the index that the product below gives: a perfect hash.
     const ENDINGS: [u64; 4] = [0x6465, 0x73, 0x7365, 0x67_6e69];
     let rest = word >> 24;
     let ended = ENDINGS[(rest.wrapping_mul(0x629f_6fbe_d82c_07cd) >> 62) as usize] == rest;
     word & if ended { 0xff_ffff } else { 0xffff_ffff }
 }
 
-/// Whether the word of a key has a digit.
+/// Returns true if the word of a key has a digit.
 pub(super) fn is_number(key: u64) -> bool {
     key & NUMBER != 0
 }
 
-/// The words of a text as JavaScript's `\w` sees them: keys of the runs of ASCII letters, digits
-/// and `_` of more than two characters, in order. The text is in lower case, or ASCII.
+/// Returns the words of a text as JavaScript's `\w` sees them: keys of the runs of ASCII letters,
+/// digits and `_` of more than two characters, in order. The text is in lower case, or ASCII.
 pub(super) fn ascii_words(lower: &str) -> Vec<u64> {
     let bytes = lower.as_bytes();
     let mut keys = Vec::with_capacity(bytes.len() / 6);
@@ -307,25 +308,26 @@ pub(super) fn ascii_words(lower: &str) -> Vec<u64> {
     keys
 }
 
-/// Whether the word of a key of [`ascii_words`] has more than three characters.
+/// Returns true if the word of a key of [`ascii_words`] has more than three characters.
 pub(super) fn is_over_three(key: u64) -> bool {
     key >> 24 != 0
 }
 
-/// Distinct keys, to look others up in.
+/// Hash set of distinct keys, in order of their first occurrence.
 #[derive(Default)]
 pub(super) struct Keys {
-    /// In order of their first occurrence.
+    /// Distinct keys, in order of their first occurrence.
     pub(super) distinct: Vec<u64>,
-    /// Places in `distinct` plus one, by a part of the key's product with an odd number; 0 is free.
+    /// Open-addressed table: index in `distinct` plus one, by the top bits of the key's product
+    /// with an odd number; 0 is free.
     slots: Vec<u32>,
     shift: u32,
 }
 
 impl Keys {
-    /// Takes the distinct ones of these keys.
+    /// Collects the distinct keys.
     pub(super) fn of(all: impl ExactSizeIterator<Item = u64>) -> Self {
-        // With much room a key that is not there mostly meets a free place.
+        // Small tables get much room: a key that is absent then mostly meets a free slot at once.
         let room = if all.len() <= 64 { 32 } else { 4 };
         let slots = (all.len() * room).next_power_of_two().max(8);
         let mut keys = Self {
@@ -342,16 +344,16 @@ impl Keys {
         keys
     }
 
-    /// The place of a key in [`distinct`](Self::distinct).
+    /// Returns the index of a key in [`distinct`](Self::distinct).
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         if self.slots.is_empty() { None } else { self.search(key).ok() }
     }
 
-    /// Linear probing from the top bits of a product: keys of short words are their letters, whose
+    /// Probes linearly from the top bits of a product: keys of short words are their letters, whose
     /// low bits hardly differ, and the factor (2^64 by the golden ratio) spreads them. The table is
     /// never full, so the walk ends; it is made and thrown away with each text, which rules out
-    /// anything that costs more to set up.
+    /// anything that costs more to set up. `Err` holds the free slot.
     #[inline]
     fn search(&self, key: u64) -> Result<usize, usize> {
         let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize;
@@ -364,7 +366,7 @@ impl Keys {
         }
     }
 
-    /// Which of the distinct keys occur among others.
+    /// Returns for each of the distinct keys whether it occurs among others.
     pub(super) fn among(&self, others: &[u64]) -> Vec<bool> {
         let mut seen = vec![false; self.distinct.len()];
         for &key in others {
@@ -376,8 +378,8 @@ impl Keys {
     }
 }
 
-/// Characters that carry something: a row of punctuation counts once, a wide character twice. More
-/// than `enough` need not be counted.
+/// Counts the characters that carry something: a row of punctuation counts once, a wide character
+/// twice. More than `enough` need not be counted.
 pub(super) fn length(text: &str, enough: usize) -> usize {
     let text = text.trim();
     if text.is_ascii() {
@@ -401,7 +403,7 @@ fn ascii_length(text: &[u8], enough: usize) -> usize {
     let shown = |byte: u8| u8::from(byte >= b' ' && byte != 0x7f);
     let Some(&first) = text.first() else { return 0 };
     let mut length = usize::from(shown(first));
-    // Short enough for a sum in one byte, and to stop soon.
+    // Chunks of 64 bytes: their sum fits into one byte, and `enough` is noticed soon.
     for (before, now) in text.chunks(64).zip(text[1..].chunks(64)) {
         let pairs = before.iter().zip(now);
         // Checked additions would keep the compiler from vector instructions.
@@ -423,7 +425,7 @@ fn is_blank(c: char) -> bool {
     zero_width || c.is_whitespace() || c.is_control() || matches!(c, '\u{3164}' | '\u{2800}')
 }
 
-/// Whether a reader sees nothing.
+/// Returns true if a reader sees nothing.
 pub(super) fn is_invisible(text: &str) -> bool {
     text.chars().all(is_blank)
 }

@@ -1,6 +1,6 @@
-//! Answers that stop before their end.
+//! Detection of answers that stop before their end.
 //!
-//! In goes an answer, out comes whether something is announced that does not follow, or whether a
+//! In goes an answer; out comes true if something is announced that does not follow, or if a
 //! sentence, list, table, code block or JSON is left open. Only the end is looked at; linear.
 
 /// Words after which a sentence goes on, in lower case.
@@ -11,13 +11,13 @@ const GOES_ON: &str = " the a an of to in on at with for and or but because by f
     di da nel su e o do dos das no na um uma com para em на в и или с по для от к что из у о \
     het een van en met op voor ";
 
-/// Words with which a German sentence may end as well: no sign of a cut.
+/// Words that may also end a German sentence: no sign of a cut.
 const MAY_END: [&str; 6] = ["auf", "on", "in", "is", "was", "no"];
 
-/// A shorter last line with a colon is a label.
+/// Length in bytes up to which a last line with a colon is a label, not an announcement.
 const LEAD_IN_BYTES_MIN: usize = 8;
 
-/// Whether an answer ends with the announcement of what does not follow.
+/// Returns true if an answer ends with an announcement that nothing follows.
 pub(super) fn is_lead_in(text: &str) -> bool {
     let body = without_empty_block(text);
     let last = body.lines().last().unwrap_or_default().trim_end();
@@ -25,7 +25,7 @@ pub(super) fn is_lead_in(text: &str) -> bool {
     announces && last.len() > LEAD_IN_BYTES_MIN
 }
 
-/// The text without an empty code block at its end.
+/// Strips an empty code block from the end.
 fn without_empty_block(text: &str) -> &str {
     let Some(body) = text.strip_suffix("```") else { return text };
     match body.rfind("```") {
@@ -43,7 +43,7 @@ fn block_is_empty(body: &str, start: usize) -> bool {
     inside.split_once('\n').is_none_or(|(_, rest)| rest.trim().is_empty())
 }
 
-/// Whether an answer stops in the middle.
+/// Returns true if an answer stops in the middle.
 pub(super) fn is_cut(text: &str) -> bool {
     if text.matches("```").count() % 2 == 1 {
         return true;
@@ -58,7 +58,7 @@ pub(super) fn is_cut(text: &str) -> bool {
     is_open_table(text, last) || is_open_item(text, last) || is_open_sentence(text, last)
 }
 
-/// Whether an object or a list is left open.
+/// Returns true if an object or a list is left open.
 pub(in super::super) fn is_open_structure(text: &str) -> bool {
     let text = text.trim();
     is_structure(text) && is_open(text)
@@ -68,7 +68,7 @@ fn is_structure(text: &str) -> bool {
     text.starts_with(['{', '[']) && text[1..].contains(['"', ':', ','])
 }
 
-/// Whether brackets or a string of JSON are left open.
+/// Returns true if brackets or a string of JSON are left open.
 fn is_open(text: &str) -> bool {
     let mut depth = 0i64;
     let mut inside = false;
@@ -86,7 +86,7 @@ fn is_open(text: &str) -> bool {
     depth > 0 || (inside && depth >= 0 && !text.ends_with(['}', ']', '.']))
 }
 
-/// A last row with fewer cells than the head of its table.
+/// Returns true if the last row has fewer cells than the head of its table.
 fn is_open_table(text: &str, last: &str) -> bool {
     let columns = |line: &str| line.matches('|').count();
     let is_rule = |line: &&str| {
@@ -96,14 +96,15 @@ fn is_open_table(text: &str, last: &str) -> bool {
         && text.lines().find(is_rule).is_some_and(|rule| columns(last) < columns(rule))
 }
 
-/// A list's last item that has only its number or mark.
+/// Returns true if the last item of a list has only its number or mark.
 fn is_open_item(text: &str, last: &str) -> bool {
     let number = last.trim_end_matches(['.', ')']);
     let is_number = number.len() < last.len() && number.parse::<u32>().is_ok();
     text.lines().count() > 1 && (is_number || matches!(last, "-" | "*" | "•"))
 }
 
-/// A sentence of some words that ends with a word after which it goes on, or with a comma.
+/// Returns true if a sentence of some words ends with a comma, or with a word after which it goes
+/// on.
 fn is_open_sentence(text: &str, last: &str) -> bool {
     let words = last.split_whitespace().count();
     if words < 4 {

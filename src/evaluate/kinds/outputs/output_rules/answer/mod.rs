@@ -1,10 +1,9 @@
-//! What an answer is, by its form: whether it says anything, promises, refuses or stops midway.
+//! Faults of an answer by its form: empty, a mere refusal, promise or apology, an echo, or cut off.
 //!
-//! In goes an answer and what was asked, out comes the fault that a person would see at once, or
-//! none. Words of the ten most spoken languages and some more; an answer counts as a refusal, a
-//! promise or an apology only if all of its sentences are such, so that one which helps and is
-//! polite beside passes. Linear; answers longer than [`FORM_BYTES_MAX`] are looked at by their end
-//! alone.
+//! In go an answer and its question, out comes the fault that a person would see at once, or none.
+//! Words of the ten most spoken languages and some more; an answer counts as a refusal, a promise
+//! or an apology only if all of its sentences are such, so that one which helps and is polite
+//! beside passes. Linear; answers longer than [`FORM_BYTES_MAX`] are looked at by their end alone.
 
 mod cut;
 mod phrases;
@@ -19,7 +18,7 @@ const FORM_BYTES_MAX: usize = 600;
 /// Most sentences of an answer that only refuses, promises or apologises.
 const SENTENCES_MAX: usize = 5;
 
-/// What is wrong with an answer at sight.
+/// Fault of an answer at sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnswerFault {
     /// Nothing to read: blanks, full stops, `N/A`, empty JSON, an empty code block.
@@ -39,7 +38,7 @@ pub(super) enum AnswerFault {
 }
 
 impl AnswerFault {
-    /// The fault of an answer to a question, if it has one.
+    /// Finds the fault of an answer to a question.
     pub(super) fn of(answer: &Reading<'_>, question: Option<&Reading<'_>>) -> Option<Self> {
         let text = answer.text.trim();
         if says_nothing(text) {
@@ -59,7 +58,7 @@ impl AnswerFault {
         cut::is_cut(text).then_some(Self::Cut)
     }
 
-    /// For a person.
+    /// Words the fault for a person.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Empty => "the answer says nothing",
@@ -72,13 +71,13 @@ impl AnswerFault {
         }
     }
 
-    /// Whether it concerns what was asked, and not only how much of it was answered.
+    /// Returns true if the fault misses the question, rather than answering too little of it.
     pub(super) fn is_beside_the_point(self) -> bool {
         !matches!(self, Self::LeadIn | Self::Cut)
     }
 }
 
-/// Whether there is nothing that a person could use.
+/// Returns true if there is nothing that a person could use.
 fn says_nothing(text: &str) -> bool {
     let body: String = text
         .trim_matches(|c: char| c == '`' || c.is_whitespace())
@@ -95,13 +94,13 @@ fn says_nothing(text: &str) -> bool {
         || (text.len() <= 64 && !text.chars().any(char::is_alphanumeric) && !has_symbol(text))
 }
 
-/// A sign that can be an answer: an operator, an emoji.
+/// Returns true for a sign that can be an answer: an operator, an emoji.
 fn has_symbol(text: &str) -> bool {
     text.chars().any(|c| matches!(c, '+' | '*' | '/' | '<' | '>' | '=' | '%' | '&' | '|' | '^'))
         || text.chars().any(|c| c as u32 >= 0x1f000 || ('\u{2190}'..'\u{2c00}').contains(&c))
 }
 
-/// Whether the answer brings no word that the question does not have, but words that say so.
+/// Returns true if the answer equals the question, or restates it with hardly a new word.
 fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
     let asked = question.keys();
     let has = answer.keys();
@@ -119,7 +118,7 @@ fn is_echo(answer: &Reading<'_>, question: &Reading<'_>) -> bool {
         && new <= 2
 }
 
-/// The fault of an answer of which each sentence has one.
+/// Finds the fault that all sentences of an answer share.
 fn of_sentences(answer: &Reading<'_>) -> Option<AnswerFault> {
     let units = answer.units();
     if units.is_empty() || units.len() > SENTENCES_MAX {

@@ -1,7 +1,7 @@
-//! Sentences that refuse, promise, apologise or are only polite, in the most spoken languages.
+//! Classification of sentences: those that refuse, promise, apologise or are only polite, in the
+//! most spoken languages.
 //!
-//! In goes one sentence, out comes which of these it is. A sentence is one of them only if it is
-//! short: what is explained at length says something.
+//! A sentence is one of them only if it is short: a long explanation says something.
 
 use std::sync::LazyLock;
 
@@ -12,14 +12,14 @@ use super::AnswerFault;
 /// Longest sentence that only refuses, promises or apologises, characters.
 const SENTENCE_CHARS_MAX: usize = 160;
 
-/// What a sentence does.
+/// Class of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SentenceKind {
-    /// Greets, agrees or thanks.
+    /// Greeting, agreement or thanks.
     Courtesy,
-    /// Refuses, promises or apologises.
+    /// Refusal, promise or apology.
     Fault(AnswerFault),
-    /// Says something.
+    /// Any other sentence: it says something.
     Other,
 }
 
@@ -33,7 +33,7 @@ const COURTESY: &str = include_str!("phrases/courtesy.regex");
 
 const RESTATES: &str = include_str!("phrases/restates.regex");
 
-/// Case does not matter; the patterns are tested.
+/// Compiles a pattern without regard to case; `None` never happens, as the patterns are tested.
 fn compiled(pattern: &str) -> Option<Regex> {
     Regex::new(&format!("(?i){pattern}")).ok()
 }
@@ -45,7 +45,7 @@ fn has(index: usize, text: &str) -> bool {
     PATTERNS[index].as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// What a sentence does.
+/// Classifies a sentence.
 pub(super) fn kind(sentence: &str) -> SentenceKind {
     let sentence = sentence.replace('’', "'");
     if has(3, &sentence) {
@@ -57,7 +57,7 @@ pub(super) fn kind(sentence: &str) -> SentenceKind {
     let faults = [AnswerFault::Refusal, AnswerFault::Promise, AnswerFault::Apology];
     let found = faults.into_iter().enumerate().find(|(index, _)| has(*index, &sentence));
     match found {
-        // What follows "because", "so" or "but you can" is told.
+        // A sentence that goes on with "because", "so" or "but you can" says something.
         Some(_) if tells_more(&sentence) => SentenceKind::Other,
         Some((_, fault)) => SentenceKind::Fault(fault),
         None => SentenceKind::Other,
@@ -75,7 +75,7 @@ fn tells_more(sentence: &str) -> bool {
     MORE.as_ref().is_some_and(|more| more.is_match(sentence))
 }
 
-/// Whether an answer says what was asked.
+/// Returns true if an answer restates its question ("you asked ...").
 pub(super) fn restates(text: &str) -> bool {
     has(4, text)
 }

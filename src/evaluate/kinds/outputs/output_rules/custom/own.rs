@@ -206,7 +206,7 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
     })?;
     let place = node.get("schema").map_or(node.place, |node| node.place);
     let validator = jsonschema::options()
-        // A schema that refers to a file or an address reads neither.
+        // References to files and addresses are errors: nothing is read or fetched.
         .offline()
         .with_pattern_options(
             jsonschema::PatternOptions::regex()
@@ -225,7 +225,7 @@ fn schema(node: &Node) -> Result<RuleCheck, SettingsError> {
         };
         match validator.validate(&value) {
             Ok(()) => Verdict::binary(true, "the schema accepts it".into()),
-            // The path, never the value: that is content.
+            // The path, never the value, which is content.
             Err(error) => {
                 let message = s.say(|| {
                     let place = error.instance_path();

@@ -1,8 +1,8 @@
-//! Custom rules as the source has them.
+//! Custom rules with the source's behaviour.
 //!
 //! JavaScript's coercions leak through on purpose. A setting that the source answers with a failing
-//! score fails here too; what makes the source throw, and patterns that linear time cannot give,
-//! are errors of the config.
+//! score fails here too; settings that make the source throw, and patterns that linear time cannot
+//! match, are errors of the config.
 
 use serde_json::{Map, Value};
 
@@ -116,7 +116,8 @@ fn length(config: &Map<String, Value>, key: &'static str) -> RuleCheck {
     })
 }
 
-/// The keywords as written and in lower case; `None` for what the source calls a wrong config.
+/// Returns the keywords as written and in lower case; `None` for what the source calls a wrong
+/// config.
 fn keywords(config: &Map<String, Value>) -> Result<Option<Vec<(String, String)>>, SettingsError> {
     let Some(Value::Array(list)) = config.get("keywords") else { return Ok(None) };
     let words: Option<Vec<_>> = list
@@ -184,12 +185,12 @@ fn cost(config: &Map<String, Value>) -> RuleCheck {
     })
 }
 
-/// A limit as a number and as it is printed.
+/// Returns a limit as a number and as it is printed.
 fn numbered(value: &Value) -> (f64, String) {
     (to_number(value), to_text(value))
 }
 
-/// `Number(value)`.
+/// Converts as `Number(value)` does.
 fn to_number(value: &Value) -> f64 {
     match value {
         Value::Null => 0.0,
@@ -218,7 +219,7 @@ fn text_to_number(text: &str) -> f64 {
     }
 }
 
-/// `String(value)`.
+/// Converts as `String(value)` does.
 fn to_text(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

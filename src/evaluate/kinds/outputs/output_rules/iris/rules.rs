@@ -1,4 +1,4 @@
-//! The source's built-in rules, to the letter: `compat: iris`.
+//! Built-in rules of the source, to the letter: `compat: iris`.
 //!
 //! Lengths, words, white space and printed numbers are JavaScript's ([`super::js`]); detectors are
 //! the pack `iris.yaml`, run over the text as it is. Source: `iris-eval/mcp-server` 0.4.2.
@@ -10,7 +10,7 @@ use crate::evaluate::kinds::outputs::output_rules::rule::{OutputRule, RuleSubjec
 use crate::evaluate::kinds::outputs::output_rules::settings::{Bundle, Thresholds};
 use crate::evaluate::kinds::outputs::output_rules::words;
 
-/// The rules of a bundle in the source's order.
+/// Returns the rules of a bundle in the source's order.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn rules(
     bundle: Bundle,
     set: &Thresholds,
@@ -29,7 +29,7 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn rules(
 }
 
 fn completeness(set: &Thresholds) -> Vec<OutputRule> {
-    // Its alias `min_length` is hidden there by the default of the other.
+    // Iris never reads its alias `min_length`: the default of `min_output_length` hides it.
     let least = set.min_output_length.unwrap_or(50.0);
     let sentences = set.min_sentences.unwrap_or(2.0);
     vec![
@@ -65,7 +65,7 @@ fn reaches(s: &RuleSubject<'_>, what: &str, value: f64, least: f64) -> Verdict {
     )
 }
 
-/// `Math.min`: NaN wins.
+/// Returns the smaller number as `Math.min` does: NaN wins.
 fn min(a: f64, b: f64) -> f64 {
     if a.is_nan() || a < b { a } else { b }
 }
@@ -85,7 +85,7 @@ fn expected_coverage(s: &RuleSubject<'_>) -> Verdict {
     Verdict::scored(ratio >= 0.5, ratio, message)
 }
 
-/// Number of distinct words of more than two characters in `wanted`, and how many `text` has.
+/// Counts the distinct words of more than two characters in `wanted`, and those of them in `text`.
 fn overlap(wanted: &Reading<'_>, text: &Reading<'_>) -> (usize, usize) {
     let seen = wanted.ascii_keys().among(text.ascii_words());
     (seen.len(), seen.iter().filter(|&&seen| seen).count())
@@ -216,7 +216,7 @@ fn safety(set: &Thresholds) -> Vec<OutputRule> {
     ]
 }
 
-/// Texts in lower case.
+/// Converts texts to lower case.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn lower_all(list: &[String]) -> Vec<String> {
     list.iter().map(|word| word.to_lowercase()).collect()
 }
@@ -276,7 +276,7 @@ fn cost(set: &Thresholds) -> Vec<OutputRule> {
     ]
 }
 
-/// 1 up to the limit, then falling to 0 at twice the limit.
+/// Returns 1 up to the limit, then falls to 0 at twice the limit.
 fn under(value: f64, most: f64) -> f64 {
     if value <= most { 1.0 } else { max0(1.0 - (value - most) / most) }
 }

@@ -1,4 +1,4 @@
-//! `JSON.parse` as a question: is this text JSON?
+//! Validator of JSON texts that agrees with `JSON.parse`.
 //!
 //! Any depth, any exponent, lone surrogates in escapes; white space is the four characters of the
 //! grammar. Linear in the text.
@@ -6,7 +6,7 @@
 use crate::value::json::lexer::JsonLexer;
 use crate::value::json::skip::{SkipLimits, skip_value};
 
-/// Whether `JSON.parse` would accept the text.
+/// Returns true if `JSON.parse` would accept the text.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_json(text: &str) -> bool {
     let mut lexer = JsonLexer::new(text);
     skip_value(&mut lexer, SkipLimits::NONE).is_some() && lexer.peek_token().is_none()

@@ -1,14 +1,14 @@
 //! JavaScript's rules for text, which `compat: iris` must follow to the letter.
 //!
-//! In go texts and numbers, out come lengths, words and printed numbers as ECMAScript defines
-//! them: UTF-16 lengths, its own white space, ASCII word characters, ties away from zero. The
-//! regular expressions stand in [`regex`], the source's safety check in [`safe`]. Nothing here is
-//! used by the default behaviour.
+//! In go texts and numbers, out come lengths, words and printed numbers as ECMAScript defines them:
+//! UTF-16 lengths, its own white space, ASCII word characters, ties away from zero. The regular
+//! expressions stand in [`regex`], the source's safety check in [`safe`]. Nothing here is used by
+//! the default behaviour.
 
 pub(in crate::evaluate::kinds::outputs::output_rules) mod json;
 pub(in crate::evaluate::kinds::outputs::output_rules) mod safe;
 
-/// Length in UTF-16 code units.
+/// Returns the length in UTF-16 code units.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn length(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -16,7 +16,8 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn length(text: &str) -> u
     text.chars().map(char::len_utf16).sum()
 }
 
-/// White space and line terminators of ECMAScript: U+FEFF is one, U+0085 and U+200B are not.
+/// Returns true for white space and line terminators of ECMAScript: U+FEFF is one, U+0085 and
+/// U+200B are not.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_space(c: char) -> bool {
     matches!(
         c,
@@ -31,12 +32,13 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn is_space(c: char) -> bo
     )
 }
 
-/// Whether nothing but white space is there.
+/// Returns true if there is nothing but white space.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form from 1e21.
+/// Prints as `Number.prototype.toFixed`: exact decimal value, ties away from zero, exponent form
+/// from 1e21.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn to_fixed(
     value: f64,
     digits: usize,
@@ -44,7 +46,7 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn to_fixed(
     if !value.is_finite() || value.abs() >= 1e21 {
         return number(value);
     }
-    // A tie of doubles is exact within sixty more digits.
+    // Sixty more digits show a tie of doubles exactly.
     let exact = format!("{:.*}", digits + 60, value.abs());
     let cut = exact.len() - 60;
     let (kept, rest) = exact.split_at(cut);
@@ -76,7 +78,7 @@ fn round_up(digits: &mut Vec<u8>) {
     digits.insert(0, b'1');
 }
 
-/// A number as a template literal prints it: shortest form that reads back, exponent below 1e-6
+/// Prints a number as a template literal does: shortest form that reads back, exponent below 1e-6
 /// and from 1e21.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn number(value: f64) -> String {
     if value.is_nan() {
@@ -98,11 +100,11 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn number(value: f64) -> S
     }
 }
 
-/// `Math.round(x * 1000) / 1000`: half up.
+/// Rounds as `Math.round(x * 1000) / 1000`: half up.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn round3(value: f64) -> f64 {
     let scaled = value * 1000.0;
     let floor = scaled.floor();
-    // Adding a half first would round the double just below a half up.
+    // `(x + 0.5).floor()` would round the double just below a half up.
     (if scaled - floor >= 0.5 { floor + 1.0 } else { floor }) / 1000.0
 }
 

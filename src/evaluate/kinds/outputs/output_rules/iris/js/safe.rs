@@ -1,23 +1,23 @@
-//! The source's guess whether a pattern is dangerous.
+//! Safety check of patterns as the source makes it: a guess at catastrophic backtracking.
 //!
 //! It counts repetitions and looks for one inside another, over a tokenizer that knows fewer forms
-//! than the language does; what it cannot tokenize it refuses. Our matching is linear whatever the
-//! pattern, so this only decides whether the source would have refused. Rules:
+//! than the language does; a pattern that it cannot tokenize it refuses. Our matching is linear
+//! whatever the pattern, so this only decides if the source would have refused. Rules:
 //! `davisjam/safe-regex` by way of `fastify/safe-regex2`, tokenizer `fent/ret.js`.
 
 /// More repetitions than this are refused.
 const REPETITIONS_MAX: usize = 25;
-/// Stands for control characters and surrogates, which mean nothing to the tokenizer.
+/// Stand-in for control characters and surrogates, which mean nothing to the tokenizer.
 const OTHER: char = '\u{1}';
 
 enum Token {
     Atom,
-    /// The alternatives of a group.
+    /// Alternatives of a group.
     Group(Vec<Vec<Token>>),
     Repetition(Box<Token>),
 }
 
-/// Whether the source would try the pattern.
+/// Returns true if the source would try the pattern.
 pub(in crate::evaluate::kinds::outputs::output_rules) fn is_accepted(pattern: &str) -> bool {
     let chars = decoded(pattern);
     let mut reader = PatternReader { chars: &chars, at: 0 };
@@ -25,8 +25,8 @@ pub(in crate::evaluate::kinds::outputs::output_rules) fn is_accepted(pattern: &s
     reader.at == chars.len() && walk_all(&alternatives, 0, &mut 0)
 }
 
-/// The pattern with the escapes decoded that the tokenizer decodes before it reads anything; what
-/// becomes a mark of the syntax stays escaped, but for a backslash.
+/// Decodes the escapes of a pattern that the tokenizer decodes before it reads anything; an escape
+/// of a character that is syntax stays, but for a backslash.
 fn decoded(pattern: &str) -> Vec<char> {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = Vec::with_capacity(chars.len());
@@ -38,7 +38,7 @@ fn decoded(pattern: &str) -> Vec<char> {
             at += 4;
             continue;
         }
-        // An escaped backslash and what seems escaped after it stay.
+        // An escaped backslash stays, and so does what follows it and only looks like an escape.
         let twice = if c == '\\' { escaped(&rest[1..]) } else { None };
         if let Some((_, length)) = twice {
             out.extend(&rest[..=length]);
@@ -59,7 +59,7 @@ fn decoded(pattern: &str) -> Vec<char> {
     out
 }
 
-/// What the escape at the start of these stands for, and its length.
+/// Decodes the escape at the start; returns its character and its length.
 fn escaped(chars: &[char]) -> Option<(char, usize)> {
     let hex = |digits: usize| {
         let digits: String = chars.get(2..2 + digits)?.iter().collect();
@@ -89,7 +89,7 @@ fn walk(token: &Token, height: usize, count: &mut usize) -> bool {
             if height > 0 || *count > REPETITIONS_MAX {
                 return false;
             }
-            // A repeated repetition is not looked into.
+            // A repetition directly within a repetition is not looked into.
             match &**inner {
                 Token::Group(alternatives) => walk_all(alternatives, height + 1, count),
                 _ => true,
@@ -108,7 +108,8 @@ impl PatternReader<'_> {
         self.chars.get(self.at + ahead).copied()
     }
 
-    /// `None` for what cannot be tokenized. Depth is bounded by the length of a pattern.
+    /// Parses alternatives; `None` for what cannot be tokenized. Depth is bounded by the length of
+    /// a pattern.
     fn alternatives(&mut self, depth: usize) -> Option<Vec<Vec<Token>>> {
         let mut all = vec![Vec::new()];
         while let Some(c) = self.peek(0) {
@@ -175,7 +176,7 @@ impl PatternReader<'_> {
         }
     }
 
-    /// Length of `{n}`, `{n,}` or `{n,m}` here.
+    /// Returns the length of `{n}`, `{n,}` or `{n,m}` here.
     fn count_len(&self) -> Option<usize> {
         let digits = |mut at: usize| {
             let start = at;
