@@ -168,12 +168,12 @@ fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered
 }
 
 fn cut_torn_end(last: &mut SegmentFile, recovered: &mut Recovered) {
-    // What cannot be read now may be whole: it is passed over, not cut.
+    // An end that cannot be read now may be whole: it is skipped, not cut.
     let Ok(end) = valid_end(last) else { return };
     let torn = last.end - end;
     if torn > 0 {
         recovered.cut_bytes += torn;
-        // Where it cannot be cut it is passed over again at the next start.
+        // An end that cannot be cut is skipped again at the next start.
         let _ = last.file.cut(last.offset(end));
         last.end = end;
     }

@@ -75,7 +75,7 @@ fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<b
 /// Returns the position of the next whole head at or after a position, or the segment's end. Chunks
 /// that cannot be read are skipped.
 fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
-    // Nothing is an error to it.
+    // Never an error: unreadable chunks are skipped.
     find_frame(segment, position, |_| Ok(false)).unwrap_or(segment.end)
 }
 

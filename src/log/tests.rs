@@ -264,7 +264,7 @@ fn disk_that_is_full_or_fails_refuses_and_recovers_by_itself() {
         disk.lose_power(0);
         let (log, ..) = open(&disk, limits(Durability::Disk));
         let (mut numbers, _) = found(&log);
-        // What was refused may be there all the same: nobody was told that it is not.
+        // A refused record may be there all the same: a refusal does not promise its absence.
         numbers.retain(|number| *number != 3);
         assert_eq!(numbers, [1, 2, 4], "{call:?} {fault:?}");
     }
@@ -410,7 +410,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                         seen.push((record.position, *number));
                     }
                 }
-                // What was lost was never there: its positions may be given again.
+                // Lost records were never there: their positions may be assigned again.
                 appended.retain(|position, (number, _)| seen.contains(&(*position, *number)));
                 for one in kept.iter().filter(|_| survives) {
                     assert!(seen.contains(one), "{one:?} of {seen:?}");

@@ -93,7 +93,7 @@ impl LogWriter {
     /// Begins a segment at a position.
     pub(super) fn begin(&mut self, base: u64) -> io::Result<()> {
         if let Some(empty) = self.segments.pop_empty() {
-            // Where it cannot be removed it is found empty at the next start.
+            // A file that cannot be removed is found empty at the next start.
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
@@ -110,7 +110,7 @@ impl LogWriter {
         let written = write_all(|parts| file.append(parts), &mut [IoSlice::new(&bytes)])
             .and_then(|()| self.sync_new(&*file));
         if let Err(error) = written {
-            // Where it cannot be removed it is found empty at the next start.
+            // A file that cannot be removed is found empty at the next start.
             let _ = self.disk.remove(&name);
             return Err(error);
         }
@@ -132,7 +132,7 @@ impl LogWriter {
     /// Writes until the log is closed and all is written. If it ends otherwise, by a panic, the log
     /// is closed with it.
     pub(super) fn run(self) {
-        // It goes after the disk has been let go of, so that whoever waits for it can open that.
+        // Dropped after the writer and its disk, so that a waiting caller can open the disk.
         let _end = Ends(Arc::clone(&self.queue));
         self.write_all_groups();
     }
@@ -151,7 +151,7 @@ impl LogWriter {
             let may_lack = is_refusing && self.limits.durability == Durability::None;
             let is_well = !self.is_unsynced && !may_lack;
             for flush in flushes {
-                // Who waits no more need not be told.
+                // A caller that no longer waits needs no answer.
                 let _ = flush.send(is_well);
             }
             if is_last {
@@ -226,7 +226,7 @@ impl LogWriter {
         let file = Arc::clone(&active.file);
         if let Err(error) = write_all(|parts| file.append(parts), &mut parts) {
             let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
-            // What is torn and cannot be cut is passed over at the next start.
+            // A torn end that cannot be cut is skipped at the next start.
             if file.cut(active.offset(active.end)).is_err() || is_too_large {
                 self.active = None;
             }

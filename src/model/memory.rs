@@ -118,7 +118,7 @@ impl Share {
 /// Lowers a count, at most to 0: one that wrapped around would leave no room ever after.
 fn lower(count: &AtomicUsize, amount: usize) {
     let lowered = |before: usize| Some(before.saturating_sub(amount));
-    // Always some, so always done.
+    // Never an error: the closure always returns some.
     let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered);
 }
 

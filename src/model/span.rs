@@ -251,7 +251,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
     };
     let (lines, rest) = bytes.as_chunks();
     lines.iter().for_each(&mut add);
-    // The end is read with what stands before it, which is cheaper than byte by byte.
+    // The end is read with the bytes before it as a whole line, which is cheaper than byte by byte.
     match bytes.last_chunk() {
         Some(_) if rest.is_empty() => {}
         Some(last) => add(last),
@@ -261,7 +261,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
             add(&last);
         }
     }
-    // Without this the lanes would be summed one by one from the start.
+    // Without this the compiler would sum the lanes one by one from the start.
     let (sums, sums_of_sums) = std::hint::black_box((sums, sums_of_sums));
     let mut hash = (bytes.len() as u64).wrapping_mul(SPREAD);
     for (lane, (sum, other)) in (1..).zip(sums.into_iter().zip(sums_of_sums)) {
@@ -279,7 +279,7 @@ pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
     let mut low = [0; 8];
     low.copy_from_slice(&trace_id.0[8..]);
     let spread = u64::from_be_bytes(low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    // The part of the whole range that the number lies in: a remainder takes a division.
+    // Multiply and shift in place of a remainder, which takes a division.
     (spread.wrapping_mul(shard_count as u64) >> 32) as usize
 }
 

@@ -81,7 +81,7 @@ fn key_of(pair: &[u8]) -> Option<&[u8]> {
     let mut key = None;
     while let Ok(Some((number, field))) = fields.next() {
         if let (FIRST, Field::Bytes(found)) = (number, field) {
-            // Protobuf lets the last one hold.
+            // In protobuf the last one counts.
             key = Some(found);
         }
     }

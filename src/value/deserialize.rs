@@ -14,7 +14,8 @@ use super::{Map, Number, Value};
 
 impl<'de> Deserialize<'de> for Value<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asking for bytes is how a reader says that it takes the digits of a large integer.
+        // A request for bytes tells the settings that this visitor takes the digits of a large
+        // integer.
         deserializer.deserialize_bytes(ValueVisitor)
     }
 }

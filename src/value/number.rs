@@ -110,7 +110,8 @@ fn compare_int_float(a: i64, b: f64) -> Option<Ordering> {
     if b.is_nan() {
         return None;
     }
-    // 2^63 as a double is exact; every double in range converts to i128 without loss once floored.
+    // ±2^63 are exact doubles, and every double between converts to `i64` without loss once
+    // floored.
     if b >= 9_223_372_036_854_775_808.0 {
         return Some(Ordering::Less);
     }

@@ -165,12 +165,12 @@ impl<'a> JsonLexer<'a> {
     /// Consumes a number; after an error, all that looks like one.
     #[inline]
     pub fn number(&mut self) -> Result<JsonNumber<'a>, JsonLexError> {
-        // After an error the rest of what looks like a number is passed over all the same: readers
-        // that forgive go on behind it, and those that do not name the place that lacks a digit.
+        // After an error the rest of the number is consumed all the same: lenient readers go on
+        // behind it, and strict ones name the place where a digit is missing.
         let start = self.at;
         let mut lacks = None;
         self.take(b'-');
-        // A leading zero stands alone: what follows it is no part of the number.
+        // A leading zero stands alone: digits after it are no part of the number.
         if !self.take(b'0') && self.digits() == 0 {
             lacks = Some(self.at);
         }

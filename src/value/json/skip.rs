@@ -26,9 +26,8 @@ impl SkipLimits {
 pub fn skip_value<'a>(lexer: &mut JsonLexer<'a>, limits: SkipLimits) -> Option<&'a str> {
     lexer.white_space();
     let start = lexer.at();
-    // A stack of its own and no recursion: a sender decides how deep its JSON is, and what the
-    // stack of a thread holds is not known here. One byte for each level, whether it is an
-    // object's.
+    // An explicit stack and no recursion: a sender decides how deep its JSON is, and the room on
+    // the thread's stack is not known here. One byte a level, true for an object.
     let mut open = SmallVec::<[bool; OPEN_INLINE]>::new();
     loop {
         match lexer.peek_token()? {
