@@ -13,9 +13,9 @@
 //! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
 //! ```
 //!
-//! The modules below stand in four groups: the shared vocabulary with [`detect`]; transport, the log
-//! and the task that [`judge`] and [`external`] share; the stages with their config and telemetry;
-//! the program.
+//! The modules below stand in four groups: the shared vocabulary with [`detect`]; transport, the
+//! log and the task that [`judge`] and [`external`] share; the stages with their config and
+//! telemetry; the program.
 //!
 //! # Invariants
 //! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
