@@ -26,7 +26,7 @@ const MISSES_MAX: u8 = 3;
 const KNOWN_MISSES_MAX: u8 = 8;
 /// Most services and peers that one trace may lack; further ones change nothing.
 const LACKING_MAX: usize = 32;
-/// Decay of the known lateness: each earlier arrival takes off one part in so many.
+/// Decay of the known lateness: each earlier arrival takes off one part in this many.
 const FADING: u64 = 32;
 /// Margin over the known lateness, milliseconds: a tick, and some time on the way.
 const MARGIN_MS: u64 = 500;

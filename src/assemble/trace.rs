@@ -271,7 +271,7 @@ impl OpenTrace {
         hash(record).wrapping_add(u128::from(content) << 64 | u128::from(mix(content ^ id)))
     }
 
-    /// Counts a record with so many bytes of facts as left out, if a limit keeps it out.
+    /// Counts a record with this many bytes of facts as left out, if a limit keeps it out.
     fn leave_out(&mut self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<Added> {
         let limit = self.limit_met(is_new, bytes, limits)?;
         let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
@@ -279,7 +279,7 @@ impl OpenTrace {
         Some(Added::LeftOut)
     }
 
-    /// Returns the limit that keeps a record with so many bytes of facts out; for a closed trace
+    /// Returns the limit that keeps a record with this many bytes of facts out; for a closed trace
     /// the one that closed it.
     fn limit_met(&self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<TraceLimit> {
         if let Some(left_out) = self.left_out {

@@ -189,7 +189,7 @@ fn shift_node(node: &mut Node, shift: u32) {
     }
 }
 
-/// Merges maps entry by entry down to so many levels; below, and of anything else, the new one
+/// Merges maps entry by entry down to this many levels; below, and of anything else, the new one
 /// stays.
 fn merge(into: &mut Node, from: Node, levels: usize) {
     match (&mut into.kind, from.kind) {

@@ -94,7 +94,7 @@ impl FakeDisk {
         }
     }
 
-    /// Loses power: unsynced bytes are gone, except so many of each file.
+    /// Loses power: unsynced bytes are gone, except this many of each file.
     pub(super) fn lose_power(&self, kept: usize) {
         let mut state = self.lock();
         let removed = std::mem::take(&mut state.removed);

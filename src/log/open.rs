@@ -62,9 +62,9 @@ const UNKNOWN_BYTES: u64 = 1 << 44;
 /// Kind of a file with the name of a segment.
 enum Found {
     Segment(SegmentFile),
-    /// Created but without a whole head: it has only so many bytes.
+    /// Created but without a whole head: it has only this many bytes.
     Begun(u64),
-    /// No segment, of so many bytes.
+    /// No segment, of this many bytes.
     Other(u64),
     /// Cannot be read.
     Unreadable(io::Error),

@@ -197,7 +197,7 @@ impl WriteQueue {
         Ok(claimed)
     }
 
-    /// Lends so many bytes of its room, if they are free.
+    /// Lends this many bytes of its room, if they are free.
     pub(super) fn lend(&self, bytes: u64) -> bool {
         let waits = self.lock();
         let used = self.used.load(Ordering::Relaxed) + waits.bytes + waits.writing + self.lent();
@@ -208,7 +208,7 @@ impl WriteQueue {
         is_free
     }
 
-    /// Lends so many bytes that are in use already, free or not.
+    /// Lends this many bytes that are in use already, free or not.
     pub(super) fn lend_used(&self, bytes: u64) {
         self.lent.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -331,7 +331,7 @@ enum Step {
     Append(usize),
     Note(usize),
     Forget(usize),
-    /// Fails the next so many writes or syncs.
+    /// Fails the next this many writes or syncs.
     Fail(u8),
     Kill,
     LosePower(usize),

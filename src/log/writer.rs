@@ -243,7 +243,7 @@ impl LogWriter {
             self.sync();
         }
         self.wrote(largest(records));
-        // After a sync that failed nothing is known of what was written.
+        // After a failed sync nothing is known of the written records.
         if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
     }
 

@@ -32,7 +32,7 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Returns a budget of so many steps for a trace.
+    /// Returns a budget of this many steps for a trace.
     pub fn new(steps: u64) -> Self {
         let evaluation = Cell::new(Some(EVALUATION_STEPS_MAX));
         Self { given: steps, trace: Cell::new(Some(steps)), evaluation, cut: Cell::new(0) }

@@ -66,8 +66,8 @@ pub struct Score {
     pub label: Option<Label>,
 }
 
-/// Formats a share for people, with so many digits behind the point: a value below 1 never reads as
-/// 1, and nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
+/// Formats a share for people, with `digits` behind the point: a value below 1 never reads as 1,
+/// and nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
 pub fn shown_share(value: f64, digits: usize) -> String {
     let steps = 10_f64.powi(digits as i32);
     let near = (value * steps).round();

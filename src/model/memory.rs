@@ -146,7 +146,7 @@ pub struct MemoryLimits {
     /// Series of exporters, with their labels and resources.
     pub series: usize,
     /// Compiled expressions of rules and the lazy-DFA caches of their automata; more where the
-    /// config names what scans texts.
+    /// config has evaluators that scan texts.
     pub rules: usize,
 }
 

@@ -38,7 +38,7 @@ impl WaitingRoom {
         fits.then_some(place)
     }
 
-    /// Returns the count and bytes of what waits.
+    /// Returns count and bytes of the occupied places.
     pub fn now(&self) -> (usize, usize) {
         (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }

@@ -143,7 +143,7 @@ mod tests {
         message
     }
 
-    /// Encodes a request with so many items in each group, of one scope each.
+    /// Encodes a request with this many items in each group, of one scope each.
     fn request(groups: &[usize]) -> Vec<u8> {
         let groups = groups.iter().map(|items| {
             let scope = message(&vec![&b"\x22\x01x"[..]; *items]);

@@ -14,12 +14,12 @@ const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub struct HumanDuration(pub Duration);
 
 impl HumanDuration {
-    /// Returns a duration of so many seconds.
+    /// Returns a duration of this many seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// Returns a duration of so many milliseconds.
+    /// Returns a duration of this many milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }

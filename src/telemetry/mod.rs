@@ -255,7 +255,7 @@ impl Telemetry {
     }
 }
 
-/// Shows what is running, as labels of a gauge that is 1.
+/// Shows version and build of the process, as labels of a gauge that is 1.
 fn show_build(meter: &Meter) {
     let fact = |key: &'static str, value: &'static str| opentelemetry::KeyValue::new(key, value);
     let facts = [

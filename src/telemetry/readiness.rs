@@ -73,7 +73,7 @@ pub struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Returns heartbeats of so many parts, which all move now.
+    /// Returns heartbeats of this many parts, which all move now.
     pub fn new(count: usize) -> Self {
         let last = std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self { started: Instant::now(), last, failure: OnceLock::new() }

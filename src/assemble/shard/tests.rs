@@ -404,7 +404,7 @@ proptest! {
         prop_assert_eq!(traces(&mut whole), traces(&mut single));
     }
 
-    /// Whatever arrives in whatever order, every agent's trace ends up judged on all its spans,
+    /// For any arrivals in any order, every agent's trace ends up judged on all its spans,
     /// its revisions count up, and nothing is left behind.
     #[test]
     fn every_trace_is_judged_on_all_its_spans(

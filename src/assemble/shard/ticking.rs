@@ -14,7 +14,7 @@ impl Shard {
         self.fired.len()
     }
 
-    /// Does the same as [`Self::tick`], but pushes no more than so many; the next tick goes on with
+    /// Does the same as [`Self::tick`], but pushes at most `most`; the next tick goes on with
     /// the rest, which stay open until then.
     pub fn tick_some(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         let mut fired = Vec::new();

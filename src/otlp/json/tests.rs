@@ -193,7 +193,7 @@ fn bytes_that_are_no_text_are_refused_where_they_stand() {
     }
 }
 
-/// Returns an attribute nested so many levels deep.
+/// Returns an attribute nested this many levels deep.
 fn nested(levels: usize) -> String {
     let open = r#"{"arrayValue":{"values":["#;
     let value = format!("{}{{\"intValue\":1}}{}", open.repeat(levels), "]}}".repeat(levels));

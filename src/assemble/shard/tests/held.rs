@@ -6,7 +6,7 @@ use crate::model::{
     Evaluation, EvaluationId, EvaluatorInfo, GivenVerdicts, Level, Outcome, SpanId, Target,
 };
 
-/// Returns a batch of one span with a resource of so many bytes.
+/// Returns a batch of one span with a resource.
 fn with_resource(trace: u8, resource: &Arc<Resource>) -> SpanBatch {
     SpanBatch { resources: vec![Arc::clone(resource)], ..batch(&[(trace, 1, TOOL)]) }
 }
