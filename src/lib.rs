@@ -13,15 +13,16 @@
 //! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
 //! ```
 //!
-//! The modules below stand in the order of the flow, after the shared vocabulary and [`client`],
-//! the OTLP client of the exporters and of `spanscore send`.
+//! The modules below stand in four groups: the shared vocabulary with [`detect`]; transport, the
+//! log and the task that [`judge`] and [`external`] share; the stages with their config and
+//! telemetry; the program.
 //!
 //! # Invariants
 //! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
 //! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
 //!    imports [`client`], too, which imports the vocabulary and [`tls`] alone, as listeners do;
-//!    `emit` and `evaluate` import [`detect`]; [`judge`] and [`external`] import `client`, what
-//!    `evaluate` asks, and `lane`, which is what both share.
+//!    `emit` and `evaluate` import [`detect`]; [`judge`] and [`external`] import `client`, the
+//!    requests of `evaluate`, and `lane`, their shared task.
 //! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 4. Bad input never panics and never poisons its batch.

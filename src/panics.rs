@@ -1,7 +1,7 @@
-//! Panics that end no more than the step that broke: the caller counts them and goes on.
+//! Panic isolation: a panic ends no more than its step, and the caller counts it and goes on.
 //!
-//! What a step has changed before it panicked stays as it is; a caller that goes on with it must
-//! put it in order, or drop it.
+//! Changes that a step made before it panicked stay; a caller that goes on with them must put them
+//! in order, or drop them.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,10 @@ use std::task::Poll;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Panicked;
 
-/// Takes a step.
+/// Runs a step.
 ///
 /// # Errors
-/// [`Panicked`] if it did.
+/// [`Panicked`] if it panicked.
 pub fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|_| Panicked)
 }
@@ -23,7 +23,7 @@ pub fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Panicked> {
 /// Awaits a future. One that panicked is not polled again.
 ///
 /// # Errors
-/// [`Panicked`] if it did.
+/// [`Panicked`] if it panicked.
 pub async fn caught_future<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut future = pin!(future);
     poll_fn(|context| match caught(|| future.as_mut().poll(context)) {

@@ -1,10 +1,10 @@
-//! Text of strangers in a form that a terminal shows and does not obey.
+//! Text of strangers, escaped so that a terminal shows it and does not obey it.
 //!
 //! Names, arguments, results, error texts of backends and lines of configs are written elsewhere.
 //! Printed as it is, an escape sequence in one of them moves the cursor, hides lines or renames the
 //! window (ECMA-48); a bidirectional mark shows a text in another order than it has; an invisible
 //! character makes two names look alike (Unicode Technical Report 36). Here each such character is
-//! shown as an escape. Every place that prints a stranger's text goes through one of three forms:
+//! shown as an escape. Every place that prints a stranger's text uses one of three forms:
 //!
 //! | form | for | kept as it is | escaped |
 //! |---|---|---|---|
@@ -12,10 +12,10 @@
 //! | [`lines`] | a text whose lines are its layout | line feeds and tabs | `\u{1b}` |
 //! | [`json`] | JSON Lines: the same values | line feeds, which end a record | `\u001b` |
 //!
-//! What is hidden: the control characters (C0, DEL, C1), line and paragraph separators, the format
+//! Escaped are the control characters (C0, DEL, C1), line and paragraph separators, the format
 //! characters of Unicode (bidirectional marks, joiners, tags, soft hyphens, byte order marks) and
-//! letters without a shape. Variation selectors stay: they say how the character before them looks,
-//! and emoji are full of them.
+//! letters without a shape. Variation selectors stay: they style the character before them, and
+//! emoji are full of them.
 
 use std::fmt::{self, Display, Write};
 
@@ -33,18 +33,18 @@ enum EscapeStyle {
     Json,
 }
 
-/// A text in one line: line breaks and tabs are escaped, too.
+/// Shows a text in one line: line breaks and tabs are escaped, too.
 pub fn line<T: Display>(text: T) -> Visible<T> {
     Visible { text, form: EscapeStyle::Line }
 }
 
-/// A text that keeps its lines and tabs.
+/// Shows a text with its lines and tabs.
 pub fn lines<T: Display>(text: T) -> Visible<T> {
     Visible { text, form: EscapeStyle::Lines }
 }
 
-/// JSON whose strings say the same in escapes; it must be valid and hold line breaks only between
-/// records, so that what is escaped stands inside of strings.
+/// Shows JSON with equal strings in escapes; it must be valid and hold line breaks only between
+/// records, so that the escaped characters stand inside of strings.
 pub fn json<T: Display>(text: T) -> Visible<T> {
     Visible { text, form: EscapeStyle::Json }
 }
@@ -55,7 +55,7 @@ impl<T: Display> Display for Visible<T> {
     }
 }
 
-/// Escapes what is written through it.
+/// Writer that escapes hidden characters.
 struct Escaping<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     form: EscapeStyle,
@@ -101,10 +101,10 @@ impl EscapeStyle {
     }
 }
 
-/// Whether a terminal would obey the character, or show nothing of it.
+/// Returns true if a terminal would obey the character, or show nothing of it.
 ///
-/// The categories Cc, Zl and Zp; of Cf what has no shape of its own (the number signs of Arabic and
-/// the like have one); of the other characters that Unicode calls default ignorable
+/// The categories Cc, Zl and Zp; of Cf all without a shape (the number signs of Arabic and the like
+/// have one); of the other characters that Unicode calls default ignorable
 /// (`DerivedCoreProperties.txt`) all but the variation selectors.
 pub fn is_hidden(char: char) -> bool {
     match char {
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(line(pieces).to_string(), r"\u{1b}  7\u{202e}");
     }
 
-    /// Texts with many hidden characters in them.
+    /// Generates texts with many hidden characters in them.
     fn texts() -> impl Strategy<Value = String> {
         let hidden: Vec<char> = ('\0'..=char::MAX).filter(|char| is_hidden(*char)).collect();
         let hidden = prop::sample::select(hidden);

@@ -1,14 +1,14 @@
-//! Span records to complete traces, and traces to sessions.
+//! Assembly of span records to complete traces, and of traces to sessions.
 //!
-//! In come [`SpanBatch`](crate::model::SpanBatch)es, out go traces that are due for judgement with
-//! the reason why: [`Completion`](crate::model::Completion). A trace is complete when its root
-//! ended and nothing came for `quiet_period`; or nothing came for `idle_timeout`; or it is older
-//! than `age_max`; or the process shuts down; or a limit pushes it out. Rules use arrival time and
-//! are applied after a request, never within: spans of one request stand in any order. By default
-//! the quiet period adapts to what a trace lacks ([`patience`]).
+//! [`SpanBatch`](crate::model::SpanBatch)es come in; traces that are due for judgement go out, with
+//! the cause that completed them: [`Completion`](crate::model::Completion). A trace is complete
+//! when its root ended and nothing came for `quiet_period`; or nothing came for `idle_timeout`; or
+//! it is older than `age_max`; or the process shuts down; or a limit evicts it. Rules use arrival
+//! time and are applied after a request, never within: spans of one request stand in any order. By
+//! default the quiet period adapts to what a trace lacks ([`patience`]).
 //!
-//! A judged trace is remembered for `remember_period`; a span that comes late reopens it, and it is
-//! judged again on all its spans. Spans that came before, exactly so, change nothing.
+//! A judged trace is remembered for `remember_period`; a late span reopens it, and it is judged
+//! again on all its spans. Exact duplicates of its spans change nothing.
 //!
 //! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
 

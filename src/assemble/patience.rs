@@ -1,11 +1,11 @@
-//! How long a trace whose root has ended is waited for: exactly as long as it pays.
+//! Adaptive completion: the wait for a trace whose root has ended, no longer than it pays.
 //!
 //! A trace that looks whole is complete after [`WHOLE_MS`]. One that is known to lack something
 //! waits for it: a parent that its own service has not sent yet, a span that has not ended, the
 //! spans of another process that one of its calls announces, or those that have followed the traces
-//! of its service before. What never came is not waited for again, and how late such spans were
-//! before says how long it is worth to wait; both are learnt per service, as senders export in
-//! batches of their own rhythm.
+//! of its service before. Spans that never came are not waited for again, and the lateness of
+//! earlier spans bounds the wait; both are learnt per service, as senders export in batches of
+//! their own rhythm.
 //!
 //! A parent that the span's flags call remote is not missing: it belongs to another process, which
 //! may send its spans elsewhere.
@@ -14,29 +14,29 @@ use hashbrown::HashSet;
 
 use crate::model::{Recent, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
 
-/// How long a trace that lacks nothing waits after its root ended, milliseconds.
+/// Wait of a trace that lacks nothing, after its root ended, milliseconds.
 pub(super) const WHOLE_MS: u64 = 1_000;
-/// Services of which habits are known; of more, those not met for longest are forgotten.
+/// Most services with known habits; of more, those not met for longest are forgotten.
 pub(super) const SERVICES_MAX: usize = 1_024;
-/// Other sides of calls of which habits are known; forgotten likewise.
+/// Most peers of calls with known habits; forgotten likewise.
 pub(super) const PEERS_MAX: usize = 4_096;
-/// How often in a row what never came before may be waited for in vain.
+/// Most vain waits in a row for spans that never came before.
 const MISSES_MAX: u8 = 3;
-/// How often in a row what came before may be waited for in vain.
+/// Most vain waits in a row for spans that came before.
 const KNOWN_MISSES_MAX: u8 = 8;
-/// Services and other sides that one trace may lack; further ones say nothing more.
+/// Most services and peers that one trace may lack; further ones change nothing.
 const LACKING_MAX: usize = 32;
-/// The latest arrival known loses one part in so many with each that is earlier.
+/// Decay of the known lateness: each earlier arrival takes off one part in this many.
 const FADING: u64 = 32;
-/// What is added to the latest arrival known, milliseconds: a tick, and some time on the way.
+/// Margin over the known lateness, milliseconds: a tick, and some time on the way.
 const MARGIN_MS: u64 = 500;
 
-/// Whether something is worth to be waited for.
+/// Record of arrivals and vain waits, which decides if another wait pays.
 #[derive(Clone, Copy, Default, Debug)]
 struct Habit {
-    /// It came at least once.
+    /// True if it came at least once.
     is_known: bool,
-    /// How often in a row it was waited for in vain.
+    /// Vain waits in a row.
     misses: u8,
 }
 
@@ -54,43 +54,43 @@ impl Habit {
     }
 }
 
-/// What is known of the traces whose root a service sends.
+/// Lateness and habits of the traces whose root a service sends.
 #[derive(Clone, Copy, Default, Debug)]
 struct ServiceHabits {
-    /// The latest that its own spans came after the end of the root, fading; 0 while nothing is
-    /// known.
+    /// Greatest lateness of its own spans after the end of the root, decaying, milliseconds; 0
+    /// while unknown.
     own_late_ms: u64,
-    /// The same of spans of other services.
+    /// Greatest lateness of spans of other services, likewise.
     others_late_ms: u64,
-    /// Parents of its spans that come later than the spans.
+    /// Habit of parents of its spans that come later than the spans.
     parents: Habit,
-    /// Spans of other services, after the root.
+    /// Habit of spans of other services after the root.
     others: Habit,
 }
 
-/// What a trace lacks.
+/// Missing parts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lack {
-    /// Parents of spans of the services with these numbers.
+    /// Services, by number, whose spans lack their parents.
     parents: Vec<u32>,
-    /// Spans that have not ended.
+    /// True if a span has not ended.
     pending: bool,
-    /// Calls whose other side has sent nothing, by the numbers of service and other side.
+    /// Calls whose peer has sent nothing, by the numbers of service and peer.
     peers: Vec<(u32, u32)>,
-    /// Spans of other services, which have followed before.
+    /// True if spans of other services are missing, which have followed before.
     others: bool,
-    /// It is certain that something is missing, not only possible.
+    /// True if something is certainly missing, not only possibly.
     pub(super) is_certain: bool,
 }
 
 impl Lack {
-    /// Whether nothing is lacking.
+    /// Returns true if nothing is missing.
     pub(super) fn is_nothing(&self) -> bool {
         self.parents.is_empty() && !self.pending && self.peers.is_empty() && !self.others
     }
 }
 
-/// What a shard has learnt of its senders.
+/// Completion policy of a shard, with all it has learnt of senders.
 pub(super) struct Patience {
     services: Recent<u32, ServiceHabits>,
     peers: Recent<(u32, u32), Habit>,
@@ -102,13 +102,14 @@ impl Default for Patience {
     }
 }
 
-/// The number of the service that sent the record at a place.
+/// Returns the number of the service that sent the record at a place.
 fn service_of(spans: &TraceSpans, at: usize) -> u32 {
     let resource = spans.spans.get(at).and_then(|span| spans.resources.get(span.resource as usize));
     resource.map_or(0, |resource| fingerprint(resource.service_name.as_bytes()))
 }
 
-/// The spans of models: those of an agent or a model below which no agent, model or tool stands.
+/// Returns the spans of models: those of an agent or a model below which no agent, model or tool
+/// stands.
 fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
     let is_any =
         |span: &&SpanRecord| span.flags.has(SpanFlags::AGENT) || span.flags.has(SpanFlags::TOOL);
@@ -120,12 +121,12 @@ fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
     spans.spans.iter().filter(is_model).map(|span| span.span_id).collect()
 }
 
-/// The place of the root.
+/// Returns the place of the root.
 fn root_of(spans: &TraceSpans) -> Option<usize> {
     spans.spans.iter().position(|span| span.flags.has(SpanFlags::ROOT | SpanFlags::ENDED))
 }
 
-/// The end of the root of a trace.
+/// End of the root of a trace.
 #[derive(Clone, Copy)]
 pub(super) struct RootEnd {
     /// Arrival, milliseconds.
@@ -134,27 +135,27 @@ pub(super) struct RootEnd {
 }
 
 impl RootEnd {
-    /// One that came now.
+    /// Returns an end that came now.
     pub(super) fn at(ms: u64) -> Self {
         Self { ms, place: RootPlace::default() }
     }
 }
 
-/// Where a root stands. Each request may bring more of the trace, so it is not looked for each
-/// time.
+/// Cached place of a root. Each request may bring more of the trace, and a search each time would
+/// walk all its records.
 #[derive(Clone, Copy, Default)]
 enum RootPlace {
-    /// It was not looked for.
+    /// Not looked for yet.
     #[default]
     Unknown,
-    /// There.
+    /// Index of the record.
     At(u32),
-    /// It was left out of the trace.
+    /// Left out of the trace.
     Nowhere,
 }
 
 impl RootPlace {
-    /// The place of the root, which is looked for once.
+    /// Returns the place of the root, which is looked for once.
     fn of(&mut self, spans: &TraceSpans) -> Option<usize> {
         if let Self::Unknown = self {
             let found = root_of(spans).and_then(|at| u32::try_from(at).ok());
@@ -168,7 +169,7 @@ impl RootPlace {
 }
 
 impl Patience {
-    /// What a trace whose root has ended lacks, of what is worth to be waited for.
+    /// Returns the missing parts of a trace whose root has ended that are worth a wait.
     pub(super) fn lack(&mut self, spans: &TraceSpans) -> Lack {
         let mut lack = Lack::default();
         let Some(root) = root_of(spans) else { return lack };
@@ -193,7 +194,7 @@ impl Patience {
             {
                 lack.parents.push(service);
             }
-            // What stands below a model's span calls the model.
+            // A span below a model's span calls the model itself.
             let calls = span.peer != 0 && !models.contains(&span.parent_id);
             if calls && !parents.contains(&span.span_id) && lack.peers.len() < LACKING_MAX {
                 let habit = self.peers.get(&(service, span.peer)).copied().unwrap_or_default();
@@ -209,8 +210,8 @@ impl Patience {
         lack
     }
 
-    /// How long it is worth to wait for what the trace lacks, after the last that came of it, at
-    /// most `most_ms`.
+    /// Returns the wait for the missing parts, after the last arrival, milliseconds, at most
+    /// `most_ms`.
     pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
         let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
         let is_elsewhere = lack.others || !lack.peers.is_empty();
@@ -220,7 +221,7 @@ impl Patience {
         }
     }
 
-    /// Learns that records of a trace came so long after its root had ended.
+    /// Learns the lateness of records that came after the root had ended.
     pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
         let Some(root) = end.place.of(spans) else { return };
         let root = service_of(spans, root);
@@ -236,7 +237,8 @@ impl Patience {
         });
     }
 
-    /// Learns from a trace that is judged: `lack` is what it was waited for in vain, if it was.
+    /// Learns from a trace that is judged: `lack` holds the parts waited for in vain, if there was
+    /// a wait.
     pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Lack>) {
         if let Some(lack) = lack {
             for service in &lack.parents {
@@ -260,13 +262,13 @@ impl Patience {
         }
     }
 
-    /// Services and other sides of which habits are known.
+    /// Returns the numbers of services and peers with known habits.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.services.len(), self.peers.len())
     }
 
-    /// Services and other sides that were forgotten since this was last asked.
+    /// Returns the number of services and peers forgotten since the last call.
     pub(super) fn take_forgotten(&mut self) -> u64 {
         self.services.take_forgotten() + self.peers.take_forgotten()
     }

@@ -1,9 +1,9 @@
-//! Traces to sessions: the trajectories of one conversation.
+//! Sessions: the traces of one conversation, gathered by their session id.
 //!
-//! A session is what traces name by their session id, within one service unless the settings say
-//! otherwise ([`SessionKey`]). It is complete when no trace of it came for
-//! `session_idle_timeout`; a later trace reopens it while it is remembered. Traces are kept as
-//! their records; a revised trace takes the place of its earlier form.
+//! A session is all traces with one session id, within one service unless the settings say
+//! otherwise ([`SessionKey`]). It is complete when no trace of it came for `session_idle_timeout`;
+//! a later trace reopens it while it is remembered. Traces are held as their records; a revised
+//! trace takes the place of its earlier form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use super::SessionsSettings;
 use super::wheel::Wheel;
 use crate::model::{Completion, SessionKey, TraceId, TraceSpans};
 
-/// A session that is due for judgement.
+/// Session that is due for judgement.
 #[derive(Clone, Debug)]
 pub struct DueSession {
-    /// What tells it apart.
+    /// Key of the session.
     pub key: Arc<SessionKey>,
     /// Its traces in the order of their first judgement.
     pub traces: Vec<Arc<TraceSpans>>,
-    /// Why it is complete.
+    /// Cause that completed it.
     pub completion: Completion,
-    /// How often it was judged before.
+    /// Number of its earlier judgements.
     pub revision: u32,
     /// Hash of the spans of all its traces.
     pub digest: [u8; 16],
-    /// The hash it was judged on before.
+    /// Digest of the judgement before, if any.
     pub revised: Option<[u8; 16]>,
 }
 
-/// What sessions have done, counted since the last look.
+/// Counts of sessions since the last call.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SessionCounts {
-    /// Traces that were not kept because their session had too many.
+    /// Traces left out because their session had too many.
     pub traces_over_limit: u64,
     /// Sessions judged because there were too many, or they held too much.
     pub evicted: u64,
 }
 
 struct Session {
-    /// Sets it apart from an earlier session with the same key.
+    /// Tells it apart from an earlier session with the same key.
     number: u64,
     traces: Vec<(Arc<TraceSpans>, u128)>,
     bytes: usize,
@@ -51,17 +51,17 @@ struct Session {
     judged: Option<(u32, u128)>,
 }
 
-/// Bytes of a session beside its traces, with its places in the tables.
+/// Bytes of a session beside its traces, with its entries in the tables.
 const SESSION_BYTES: usize = size_of::<Session>() + 300;
-/// Bytes of a trace beside its records, with its places in the tables.
+/// Bytes of a trace beside its records, with its entries in the tables.
 const TRACE_BYTES: usize = size_of::<TraceSpans>() + 150;
 
-/// Bytes that a trace takes in its session.
+/// Returns the bytes that a trace takes in its session.
 fn held_bytes(trace: &TraceSpans) -> usize {
     TRACE_BYTES + trace.bytes_with_resources()
 }
 
-/// Bytes that a key takes, and the session that it begins.
+/// Returns the bytes of a key and of the empty session that it begins.
 fn key_bytes(key: &SessionKey) -> usize {
     let service = key.service_name.as_ref().map_or(0, |name| name.len());
     SESSION_BYTES + key.session_id.len() + service
@@ -72,7 +72,7 @@ impl Session {
         self.traces.iter().fold(0, |sum, (_, digest)| sum.wrapping_add(*digest))
     }
 
-    /// Adds a trace, in the place of its earlier form if there is one; false when it has too many.
+    /// Adds a trace, in the place of its earlier form if there is one; false if there are too many.
     fn add(&mut self, trace: Arc<TraceSpans>, digest: u128, traces_max: usize) -> bool {
         let place = self.traces.iter().position(|(old, _)| old.trace_id == trace.trace_id);
         let bytes = held_bytes(&trace);
@@ -88,7 +88,7 @@ impl Session {
         true
     }
 
-    /// Takes a trace out; gives back the bytes that it held.
+    /// Removes a trace; returns the bytes that it held.
     fn remove(&mut self, trace_id: TraceId) -> usize {
         let place = self.traces.iter().position(|(trace, _)| trace.trace_id == trace_id);
         let bytes = place.map_or(0, |place| held_bytes(&self.traces.remove(place).0));
@@ -97,18 +97,18 @@ impl Session {
     }
 }
 
-/// When something came last for a session, and its number.
+/// Last arrival of a session, milliseconds, and its number.
 type Quiet = (u64, u64);
 
-/// The open and remembered sessions.
+/// Open and remembered sessions.
 pub struct Sessions {
     settings: SessionsSettings,
     by_key: HashMap<Arc<SessionKey>, Session>,
-    /// The session that each kept trace is in.
+    /// Session of each trace that is held.
     by_trace: HashMap<TraceId, Arc<SessionKey>>,
-    /// All sessions, the longest quiet first.
+    /// All sessions in the order of eviction, the longest quiet first.
     quiet: BTreeMap<Quiet, Arc<SessionKey>>,
-    /// Each session once, with its number.
+    /// Timer of each session, once, with its number.
     wheel: Wheel<(Arc<SessionKey>, u64)>,
     started_count: u64,
     open_count: usize,
@@ -117,7 +117,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions yet.
+    /// Returns an empty set of sessions.
     pub fn new(settings: SessionsSettings, now_ms: u64) -> Self {
         Self {
             settings,
@@ -132,13 +132,12 @@ impl Sessions {
         }
     }
 
-    /// Keeps sessions so long and so much of them from now on. Those that are open are looked at no
-    /// sooner than they would have been.
+    /// Changes the limits. Deadlines of open sessions that are armed already stay.
     pub fn limit(&mut self, settings: SessionsSettings) {
         self.settings = settings;
     }
 
-    /// Lets the records of all its traces be rewritten.
+    /// Rewrites the records of all its traces.
     pub fn reform(&mut self, mut change: impl FnMut(&mut TraceSpans)) {
         let sessions = self.by_key.values_mut();
         sessions.flat_map(|session| &mut session.traces).for_each(|(trace, _)| {
@@ -181,8 +180,8 @@ impl Sessions {
         self.make_room(due);
     }
 
-    /// Takes a trace out of another session that it was in: a late span of it, such as its root,
-    /// can name another session or service. What is left there is judged anew.
+    /// Removes a trace from another session that held it: a late span of it, such as its root, can
+    /// name another session or service. The other session is judged anew.
     fn moved(&mut self, trace_id: TraceId, key: Arc<SessionKey>) {
         let Some(left) = self.by_trace.insert(trace_id, Arc::clone(&key)) else { return };
         if left == key {
@@ -215,7 +214,7 @@ impl Sessions {
         key
     }
 
-    /// Pushes what is due at `now`, and forgets what was remembered as long again.
+    /// Pushes sessions that are due at `now`, and forgets those remembered as long again.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<DueSession>) {
         let mut fired = Vec::new();
         let by_key = &self.by_key;
@@ -267,30 +266,30 @@ impl Sessions {
         }
     }
 
-    /// Says that nobody saw an evaluation of a due session: the next one revises what was seen
-    /// before, if anything was.
+    /// Undoes a judgement of which no evaluation left: the next one revises the one before it, if
+    /// any.
     pub fn not_judged(&mut self, due: &DueSession) {
         if let Some(session) = self.by_key.get_mut(&due.key) {
             session.judged = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
         }
     }
 
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     pub fn open_count(&self) -> usize {
         self.open_count
     }
 
-    /// Sessions that are open or remembered.
+    /// Returns the number of open and remembered sessions.
     pub fn count(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Bytes held for all of them.
+    /// Returns the bytes held for all of them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What was counted since the last look.
+    /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> SessionCounts {
         std::mem::take(&mut self.counts)
     }

@@ -1,4 +1,4 @@
-//! When a trace is complete, and how much is kept.
+//! Settings of completion and of limits on traces and sessions.
 
 use std::borrow::Cow;
 
@@ -11,47 +11,47 @@ use crate::model::effort::TRACE_STEPS;
 use crate::model::{MemoryLimits, SessionKey, Trajectory};
 use crate::settings::{HumanDuration, above_zero, some_above_zero};
 
-/// When a trace is taken as complete.
+/// Completion of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TracesSettings {
-    /// How long nothing may come after the root span ended before the trace is judged. `auto`
+    /// Wait after the root span ended and the last span came, before the trace is judged. `auto`
     /// (default): a second, and longer where the trace is known to lack something: a parent that
     /// its service has yet to send, a span that has not ended, the spans of another process that
-    /// one of its calls announces. How much longer is learnt from each service. A duration fixes
+    /// one of its calls announces. The longer wait is learnt from each service. A duration fixes
     /// it.
     pub quiet_period: QuietPeriod,
-    /// The longest that `quiet_period: auto` waits for what a trace lacks.
+    /// Longest wait of `quiet_period: auto` for what a trace lacks.
     pub quiet_period_max: HumanDuration,
-    /// How long nothing may come before a trace whose root never ended is judged. Exporters send
-    /// every 5 s by default, so less than the longest model or tool call plus 6 s splits traces.
+    /// Time without a span before a trace whose root never ended is judged. Exporters send every 5
+    /// s by default, so less than the longest model or tool call plus 6 s splits traces.
     pub idle_timeout: HumanDuration,
-    /// How old a trace may become before it is judged whatever still comes.
+    /// Age at which a trace is judged whatever still comes.
     pub age_max: HumanDuration,
-    /// How long a judged trace is remembered, so that late spans make a revision of it.
+    /// Time that a judged trace is remembered, so that late spans make a revision of it.
     pub remember_period: HumanDuration,
-    /// The longest that late spans wait to make a revision. The first revision waits as long as the
-    /// first judgement, each further one twice as long as the one before it, up to this.
+    /// Longest wait of late spans to make a revision. The first revision waits as long as the first
+    /// judgement, each further one twice as long as the one before it, up to this.
     pub revision_wait_max: HumanDuration,
 }
 
-/// A duration, or `auto`.
+/// Quiet period: a duration, or `auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuietPeriod {
-    /// As long as it pays.
+    /// Adaptive: as long as it pays.
     #[default]
     Auto,
-    /// Always so long.
+    /// Always this long.
     Fixed(HumanDuration),
 }
 
 impl QuietPeriod {
-    /// Whether it adapts.
+    /// Returns true if it adapts.
     pub fn is_auto(self) -> bool {
         self == Self::Auto
     }
 
-    /// How long a trace that lacks nothing waits, milliseconds.
+    /// Returns the wait of a trace that lacks nothing, milliseconds.
     pub fn whole_ms(self) -> u64 {
         match self {
             Self::Auto => WHOLE_MS,
@@ -105,7 +105,7 @@ impl Default for TracesSettings {
     }
 }
 
-/// How much is kept; each limit has a counter with its reason when it bites.
+/// Limits on memory and work; each has a counter with its reason when it bites.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
@@ -172,19 +172,19 @@ pub struct LimitsSettings {
 }
 
 impl LimitsSettings {
-    /// Bytes for traces, which is what the default config gives them where nothing is said.
+    /// Returns the bytes for traces: those of the default config if the setting is left out.
     pub fn traces_bytes(&self) -> usize {
         self.traces_mib.map_or(MemoryLimits::default().traces, bytes)
     }
 
-    /// Bytes of these for remembered traces.
+    /// Returns the bytes of these for remembered traces.
     pub fn remembered_bytes(&self) -> usize {
         let half = self.traces_bytes() / 2;
         self.remembered_mib.map_or(half, |mib| bytes(mib).min(self.traces_bytes()))
     }
 }
 
-/// Mebibytes in bytes.
+/// Converts mebibytes to bytes.
 fn bytes(mib: u32) -> usize {
     (mib as usize) << 20
 }
@@ -208,17 +208,17 @@ impl Default for LimitsSettings {
     }
 }
 
-/// When a session is taken as complete, and how much of sessions is kept. Sessions are put together
-/// only when an evaluator has `level: session`.
+/// Completion of sessions, and limits on them. Sessions are put together only when an evaluator has
+/// `level: session`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionsSettings {
-    /// What makes traces those of one session.
+    /// Key that makes traces those of one session.
     pub key: SessionKeyFields,
-    /// How long no trace of a session may come before it is judged; for as long again it is
-    /// remembered, so that a late trace makes a revision of it.
+    /// Time without a trace of a session before it is judged; for as long again it is remembered,
+    /// so that a late trace makes a revision of it.
     pub idle_timeout: HumanDuration,
-    /// How old a session may become before it is judged whatever still comes.
+    /// Age at which a session is judged whatever still comes.
     pub age_max: HumanDuration,
     /// Sessions that are open or remembered at once. Beyond it the longest quiet is judged.
     #[serde(deserialize_with = "above_zero")]
@@ -236,7 +236,7 @@ pub struct SessionsSettings {
 }
 
 impl SessionsSettings {
-    /// Bytes kept of sessions; the rest of `memory_mib` is for traces on their way there.
+    /// Returns the bytes for sessions; the rest of `memory_mib` is for traces on their way there.
     pub fn kept_bytes(&self) -> usize {
         self.memory_mib.map_or(MemoryLimits::default().sessions, bytes) / 4 * 3
     }
@@ -255,7 +255,7 @@ impl Default for SessionsSettings {
     }
 }
 
-/// What makes traces those of one session.
+/// Key that makes traces those of one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKeyFields {
@@ -269,7 +269,7 @@ pub enum SessionKeyFields {
 }
 
 impl SessionKeyFields {
-    /// The key of the session that a trajectory belongs to; `None` where its spans name none.
+    /// Returns the key of the session that a trajectory belongs to; `None` if its spans name none.
     pub fn of(self, trajectory: &Trajectory<'_>) -> Option<SessionKey> {
         let session_id = trajectory.session_id.as_deref()?.into();
         let service_name = match self {

@@ -1,8 +1,8 @@
-//! The open and remembered traces of one shard.
+//! Shard: open and remembered traces, owned by one thread.
 //!
-//! A shard owns its traces alone: no locks. Its driver adds batches, judges what is due and says so
-//! with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is over or room
-//! is needed.
+//! A shard owns its traces alone: no locks. Its driver adds batches, judges traces that are due and
+//! reports each with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is
+//! over or room is needed.
 
 mod counts;
 mod held;
@@ -31,38 +31,39 @@ use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
 use crate::model::{Completion, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans};
 
-/// Names a trace of a shard; stays unique when its place is used again. As long as a shard forgets
-/// nothing, its handles are in the order of the first spans of their traces.
+/// Handle of a trace of a shard; stays unique when its slot is used again (generational index). As
+/// long as a shard forgets nothing, its handles are in the order of the first spans of their
+/// traces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Handle {
     index: u32,
     generation: u32,
 }
 
-/// A trace that is due for judgement.
+/// Trace that is due for judgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
-    /// Names the trace.
+    /// Handle of the trace.
     pub handle: Handle,
-    /// Why it is complete.
+    /// Cause that completed it.
     pub completion: Completion,
-    /// How often it was judged before.
+    /// Number of its earlier judgements.
     pub revision: u32,
     /// Hash of its spans, independent of their order.
     pub digest: [u8; 16],
-    /// The hash it was judged on before.
+    /// Digest of the judgement before, if any.
     pub revised: Option<[u8; 16]>,
-    /// It certainly lacks something that was waited for in vain.
+    /// True if it certainly lacks something that was waited for in vain.
     pub is_partial: bool,
-    /// An earlier process has judged it on the same spans, and its evaluations have arrived:
-    /// nothing is to be said of it again.
+    /// True if an earlier process has judged it on the same spans, and its evaluations have
+    /// arrived: no evaluation is sent again.
     pub is_silent: bool,
 }
 
-/// A trace that goes on, to be asked for early verdicts.
+/// Trace that goes on, a candidate for early verdicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunningTrace {
-    /// Names the trace.
+    /// Handle of the trace.
     pub handle: Handle,
     /// Hash of its spans, independent of their order.
     pub digest: [u8; 16],
@@ -73,7 +74,7 @@ struct TraceSlot {
     trace: Option<Box<OpenTrace>>,
 }
 
-/// Traces by id, with what decides when each is judged.
+/// Traces by id, with the timers and queues that decide when each is judged or forgotten.
 pub struct Shard {
     traces: TracesSettings,
     limits: ShardLimits,
@@ -81,34 +82,34 @@ pub struct Shard {
     places: Vec<TraceSlot>,
     free: Vec<u32>,
     wheel: Wheel<Handle>,
-    /// Open traces, oldest first; stale entries are passed over.
+    /// Open traces, oldest first; stale entries are skipped.
     opened: VecDeque<Handle>,
-    /// When traces were judged, milliseconds, oldest first; stale entries are passed over.
+    /// Times of judgement, milliseconds, oldest first; stale entries are skipped.
     judged: VecDeque<(u64, Handle)>,
     bytes: usize,
-    /// The resources of all traces; their bytes are beside `bytes`.
+    /// Resources of all traces; their bytes are beside `bytes`.
     resources: HeldResources,
-    /// Those of `bytes` that are held for judged traces.
+    /// The part of `bytes` that is held for judged traces.
     remembered_bytes: usize,
     open_count: usize,
-    /// Spans of which it is open what becomes.
+    /// Spans without a final count yet.
     open_spans: usize,
     counts: ShardCounts,
-    /// Handles with new records since the last look, so that rules apply after a request.
+    /// Handles of traces with new records in this request, so that rules apply after it.
     touched: Vec<Handle>,
-    /// Handles whose deadline was reached, to be looked at.
+    /// Handles whose deadline was reached, to be checked.
     fired: VecDeque<Handle>,
-    /// What was learnt of senders.
+    /// Completion policy, learnt from senders.
     patience: Patience,
-    /// Traces that have grown since the last look; `None` while nobody looks.
+    /// Traces that have grown since the last call; `None` while nobody reads them.
     watched: Option<Vec<Handle>>,
-    /// What is known of an earlier process while its records are brought back.
+    /// State of recovery: verdicts of an earlier process, while its records are read back.
     restoring: Option<Restoring>,
-    /// Traces given up without anything of an agent since the last look; as above.
+    /// Traces dropped without a span of an agent since the last call; `None` likewise.
     ignored: Option<Vec<TraceId>>,
 }
 
-/// One shard's part of the limits.
+/// Part of the limits that one shard has.
 #[derive(Clone, Copy)]
 struct ShardLimits {
     trace_count_max: usize,
@@ -118,7 +119,7 @@ struct ShardLimits {
 }
 
 impl ShardLimits {
-    /// One part of so many.
+    /// Returns one of `shard_count` parts of the limits.
     fn of(limits: LimitsSettings, shard_count: usize) -> Self {
         let mib = |mib: u32| (mib as usize) << 20;
         let part =
@@ -136,18 +137,18 @@ impl ShardLimits {
     }
 }
 
-/// What the tables and queues of a shard take for one trace: its id with its place at 7 of 16 to 7
-/// of 8 slots (about 32 bytes), its slot, its places among the open and the touched, and one or two
-/// deadlines, in vectors that double.
+/// Bytes of a trace in the tables and queues of a shard: its id with its slot number at 7 of 16 to
+/// 7 of 8 slots (about 32 bytes), its slot, its entries among the open and the touched, and one or
+/// two deadlines, in vectors that double.
 const TABLES_BYTES: usize = 128;
-/// Memory of a trace beside its spans, with its places in the tables and queues of the shard.
+/// Bytes of a trace beside its spans, with its entries in the tables and queues of the shard.
 const TRACE_BYTES: usize = size_of::<OpenTrace>() + TABLES_BYTES;
 
-/// One part in so many of the memory is the allocator's: it rounds sizes up.
+/// Inverse of the allocator's part of the memory: it rounds sizes up.
 const ALLOCATOR_PART: usize = 9;
 
 impl Shard {
-    /// A shard that holds its part, one of `shard_count`, of the limits.
+    /// Returns a shard with one of `shard_count` parts of the limits.
     pub fn new(
         traces: TracesSettings,
         limits: LimitsSettings,
@@ -179,7 +180,7 @@ impl Shard {
         }
     }
 
-    /// Adds what one request brought; pushes traces that a limit makes due.
+    /// Adds the batch of one request; pushes traces that a limit makes due.
     pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
         for (trace_id, run) in batch.by_trace() {
             let handle = self.handle_of(trace_id, now_ms);
@@ -222,7 +223,7 @@ impl Shard {
         handle
     }
 
-    /// Makes room for records, within the limits of a trace.
+    /// Reserves room for records, within the limits of a trace.
     fn reserve(&mut self, handle: Handle, run: &[SpanRecord]) {
         let limits = self.limits.trace;
         let Some(trace) = self.get_mut(handle).filter(|trace| trace.left_out.is_none()) else {
@@ -234,8 +235,8 @@ impl Shard {
         trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
     }
 
-    /// Adds all records that a batch has of a trace at once, if no limit and no record known before
-    /// stands in the way; else adds none.
+    /// Adds all records that a batch has of a trace at once, if no limit and no known record stands
+    /// in the way; else adds none.
     fn add_run(
         &mut self,
         handle: Handle,
@@ -275,7 +276,7 @@ impl Shard {
                         trace.state = State::Closed(now_ms);
                         self.touched.push(handle);
                     }
-                    // It was judged on as much as it may have.
+                    // It was judged with all that the limit allows.
                     State::Judged(since_ms) => trace.state = State::Closed(since_ms),
                     State::Closed(_) => {}
                 }
@@ -284,7 +285,7 @@ impl Shard {
         }
     }
 
-    /// Notes that a trace has new records.
+    /// Marks a trace as grown; reopens a judged one.
     fn grown(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
         trace.last_ms = now_ms;
@@ -320,7 +321,7 @@ impl Shard {
         self.touched = touched;
     }
 
-    /// From now on notes which running traces grow, for [`take_running`](Self::take_running).
+    /// Begins to record the running traces that grow, for [`take_running`](Self::take_running).
     pub fn watch_running(&mut self) {
         self.watched = Some(Vec::new());
     }
@@ -336,8 +337,8 @@ impl Shard {
         }
     }
 
-    /// The traces of agents still at work that have grown since the last look. A trace whose root
-    /// has ended is not among them: it is judged soon.
+    /// Returns the traces of agents still at work that have grown since the last call. A trace
+    /// whose root has ended is not among them: it is judged soon.
     pub fn take_running(&mut self) -> Vec<RunningTrace> {
         let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
         let running = watched.into_iter().filter_map(|handle| {
@@ -347,12 +348,12 @@ impl Shard {
         running.collect()
     }
 
-    /// Steps that a trace has taken so far.
+    /// Returns the steps charged to a trace so far.
     pub fn steps(&self, handle: Handle) -> TakenSteps {
         self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
     }
 
-    /// Adds steps to those that a trace has taken.
+    /// Charges steps to a trace.
     pub fn take_steps(&mut self, handle: Handle, steps: TakenSteps) {
         if let Some(trace) = self.get_mut(handle) {
             trace.steps.judged = trace.steps.judged.saturating_add(steps.judged);
@@ -371,7 +372,7 @@ impl Shard {
         }
     }
 
-    /// Makes everything that is open due: the end of the input or of the process.
+    /// Makes all open traces due: the end of the input or of the process.
     pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
         while let Some(handle) = self.opened.pop_front() {
             if self.get_mut(handle).is_some_and(|trace| trace.state == State::Open) {
@@ -381,37 +382,37 @@ impl Shard {
         }
     }
 
-    /// The records of a due trace; `None` once it is forgotten.
+    /// Returns the records of a due trace; `None` once it is forgotten.
     pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
         self.get(handle).map(|trace| &trace.spans)
     }
 
-    /// All traces at hand, those without anything of an agent too, in no promised order.
+    /// Returns all traces at hand, also those without a span of an agent, in no promised order.
     pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
         self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &trace.spans)
     }
 
-    /// Traces that are open.
+    /// Returns the number of open traces.
     pub fn open_count(&self) -> usize {
         self.open_count
     }
 
-    /// Spans of traces that are open or being judged.
+    /// Returns the number of spans of traces that are open or being judged.
     pub fn open_spans(&self) -> usize {
         self.open_spans
     }
 
-    /// Traces that are open or remembered.
+    /// Returns the number of open and remembered traces.
     pub fn trace_count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Bytes held for open and remembered traces.
+    /// Returns the bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
         self.bytes + self.resources.bytes()
     }
 
-    /// What was counted since the last look.
+    /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> ShardCounts {
         self.counts.forgotten_habits += self.patience.take_forgotten();
         std::mem::take(&mut self.counts)
@@ -431,7 +432,7 @@ impl Shard {
     }
 }
 
-/// Whether a handle names a trace that waits for judgement.
+/// Returns true if a handle names a trace that waits for judgement.
 fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
     let place = &places[handle.index as usize];
     let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);

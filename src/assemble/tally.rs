@@ -1,24 +1,24 @@
-//! What became of the spans of a trace, each counted once.
+//! Span accounting: each span of a trace is counted once for its final outcome.
 //!
-//! Over all traces of a shard, taken = judged + of no agent + lost + forgotten + open: what the
-//! counters of the stages must add up to.
+//! Over all traces of a shard, taken = judged + of no agent + lost + forgotten + open: the counters
+//! of the stages must add up to this.
 
-/// The spans of one trace, without its log events.
+/// Span counts of one trace, without its log events.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct SpanTally {
     /// Spans that the trace holds.
     pub(super) taken: u32,
-    /// Of those, the ones of which it is known what became.
+    /// Those with a final outcome.
     settled: u32,
 }
 
 impl SpanTally {
-    /// Spans of which it is open what becomes.
+    /// Returns the number of spans without a final outcome.
     pub(super) fn open(self) -> u32 {
         self.taken - self.settled
     }
 
-    /// Settles what is open, and says how many spans that were.
+    /// Settles all spans without a final outcome, and returns their number.
     pub(super) fn settle(&mut self) -> u32 {
         let open = self.open();
         self.settled = self.taken;

@@ -18,25 +18,25 @@ use crate::model::{
     Completion, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,
 };
 
-/// Spans that a trace may have before their ids are indexed to find duplicates, and resources
-/// before they are indexed to find theirs.
+/// Most spans that are scanned for duplicates, and most resources that are scanned for theirs;
+/// beyond it they are indexed.
 const SCAN_MAX: usize = 48;
 
-/// An open trace is looked at again when it has grown by one part in so many.
+/// Inverse of the growth after which an open trace is checked again.
 const LOOK_SHARE: usize = 16;
 
-/// Where a trace stands.
+/// State of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// It collects spans.
+    /// Collects spans.
     Open,
-    /// It was judged at this time, milliseconds; late spans reopen it.
+    /// Judged at this time, milliseconds; late spans reopen it.
     Judged(u64),
-    /// It grew beyond a limit and was judged; what still comes is dropped.
+    /// Judged at this time because it grew beyond a limit; later records are dropped.
     Closed(u64),
 }
 
-/// What a limit kept out of a trace.
+/// Records that a limit kept out of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LeftOut {
     /// The limit that was met first.
@@ -45,87 +45,87 @@ pub(super) struct LeftOut {
     pub(super) count: u64,
 }
 
-/// What became of a record.
+/// Outcome of adding a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Added {
-    /// It is new, or the later state of a span that had not ended.
+    /// The record is new, or the later state of a span that had not ended.
     New,
-    /// The trace has it already, exactly so or in a later state.
+    /// The trace has the record already, exactly so or in a later state.
     Duplicate,
-    /// It was left out: the trace is at a limit, or was closed by one.
+    /// The record was left out: the trace is at a limit, or was closed by one.
     LeftOut,
     /// The trace has a record of that span with other content; one of the two was dropped.
     Conflict {
-        /// Whether that changed what the trace is judged on.
+        /// True if that changed the evidence that the trace is judged on.
         is_news: bool,
     },
 }
 
-/// How much is kept of one trace.
+/// Limits of one trace.
 #[derive(Clone, Copy)]
 pub(super) struct TraceLimits {
     pub(super) spans_max: usize,
     pub(super) bytes_max: usize,
 }
 
-/// What a shard has counted of a trace.
+/// Part of a trace that its shard has counted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct CountedTrace {
     /// Bytes held for it alone.
     pub(super) bytes: usize,
-    /// Its first resources, so many.
+    /// Number of its first resources.
     pub(super) resources: usize,
 }
 
-/// A trace with what decides when it is judged.
+/// Trace with the times and flags that decide when it is judged.
 pub(super) struct OpenTrace {
     /// Its records.
     pub(super) spans: TraceSpans,
-    /// Where it stands.
+    /// State of the trace.
     pub(super) state: State,
-    /// It waits for judgement.
+    /// True while it waits for judgement.
     pub(super) is_open: bool,
     /// Arrival of the first record, milliseconds.
     pub(super) first_ms: u64,
     /// Arrival of the last record, milliseconds.
     pub(super) last_ms: u64,
-    /// A root span that ended is among them.
+    /// True if a root span that ended is among them.
     pub(super) root_ended: bool,
-    /// A tool, agent or model span is among them.
+    /// True if a tool, agent or model span is among them.
     pub(super) is_agent: bool,
-    /// Its spans, log events aside.
+    /// Counts of its spans, log events aside.
     pub(super) tally: SpanTally,
     /// Hash of the spans, independent of their order.
     pub(super) digest: u128,
-    /// How often it was judged.
+    /// Number of its judgements.
     judged_count: u32,
-    /// The digest it was judged on last.
+    /// Digest of the last judgement.
     judged_digest: u128,
-    /// What a limit kept out of it.
+    /// Records that a limit kept out of it.
     pub(super) left_out: Option<LeftOut>,
-    /// What was said of it.
+    /// Evaluations of it that were sent.
     pub(super) said: SaidOfTrace,
-    /// Steps that its judgements took, and those that asked for verdicts before the end.
+    /// Steps charged to it.
     pub(super) steps: TakenSteps,
-    /// Bytes that its shard counts as held for it, and how many of its resources are counted.
+    /// Part of it that its shard counts as held.
     pub(super) counted: CountedTrace,
-    /// Bytes that are counted as held for it since it was judged; 0 while it is open.
+    /// Bytes counted as held for a judged trace; 0 while it is open.
     pub(super) remembered_bytes: usize,
-    /// Bytes of all its resources, which other traces may have, too.
+    /// Bytes of all its resources, which other traces may share.
     pub(super) resource_bytes: usize,
-    /// How large it was when it was last looked at while open.
+    /// Its size at the last check while open.
     looked_at: usize,
-    /// When the end of the root came.
+    /// Arrival of the end of the root.
     pub(super) root_end: Option<RootEnd>,
-    /// How long it is waited for what it lacks, milliseconds; 0 unless it is.
+    /// Wait for what it lacks, milliseconds; 0 without one.
     pub(super) patience_ms: u64,
-    /// It certainly lacks something, and is judged without it.
+    /// True if it certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
-    /// Some of its records came before it was asked for all that is looked at now.
+    /// True if some of its records came before all facts that are read now were retained.
     pub(super) lacks_facts: bool,
-    /// The earliest deadline that is armed, milliseconds.
+    /// The earliest armed deadline, milliseconds.
     pub(super) armed_ms: u64,
-    /// Where each record and each resource stands, once there are many.
+    /// Index of records and resources, once there are many.
     places: PlaceIndex,
 }
 
@@ -161,7 +161,7 @@ impl OpenTrace {
         }
     }
 
-    /// Whether it certainly lacks something as it is judged.
+    /// Returns true if it certainly lacks something as it is judged.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
         if self.lacks_facts {
             return true;
@@ -177,27 +177,27 @@ impl OpenTrace {
         }
     }
 
-    /// Bytes of its facts and its resources.
+    /// Returns the bytes of its facts and its resources.
     pub(super) fn kept_bytes(&self) -> usize {
         self.spans.arena.len() + self.resource_bytes
     }
 
-    /// Bytes held for it, without its resources.
+    /// Returns the bytes held for it, without its resources.
     pub(super) fn bytes(&self) -> usize {
         self.spans.bytes() + self.places.bytes() + self.said.bytes()
     }
 
-    /// How often it was judged, and the digest it was judged on last; `None` if it never was.
+    /// Returns the number of its judgements and the digest of the last; `None` before the first.
     pub(super) fn judged(&self) -> Option<(u32, u128)> {
         (self.judged_count > 0).then_some((self.judged_count, self.judged_digest))
     }
 
-    /// Notes how often it was judged, and the digest it was judged on last.
+    /// Sets the number of its judgements and the digest of the last.
     pub(super) fn set_judged(&mut self, judged: Option<(u32, u128)>) {
         (self.judged_count, self.judged_digest) = judged.unwrap_or_default();
     }
 
-    /// When it was judged last, milliseconds; `None` while it is open.
+    /// Returns the time of the last judgement, milliseconds; `None` while it is open.
     pub(super) fn judged_since(&self) -> Option<u64> {
         match self.state {
             State::Open => None,
@@ -224,7 +224,7 @@ impl OpenTrace {
         if record.flags.has(SpanFlags::LOG) {
             return Added::Duplicate;
         }
-        // Which record came first must not decide what is known of the trace.
+        // Flags of both records count, whichever came first.
         self.note_flags(record.flags);
         let old = &self.spans.spans[index];
         let old_resource = self.spans.resources.get(old.resource as usize);
@@ -257,8 +257,8 @@ impl OpenTrace {
         }
     }
 
-    /// What the record at `index` adds to the digest. After a conflict its content is part of that:
-    /// the trace is other evidence than it would be without the conflict.
+    /// Returns the part that the record at `index` adds to the digest. After a conflict its content
+    /// is part of that: the trace is other evidence than it would be without the conflict.
     fn evidence(&self, index: usize) -> u128 {
         let record = &self.spans.spans[index];
         if !record.flags.has(SpanFlags::CONFLICT) {
@@ -271,7 +271,7 @@ impl OpenTrace {
         hash(record).wrapping_add(u128::from(content) << 64 | u128::from(mix(content ^ id)))
     }
 
-    /// Notes that a record with so many bytes of facts is left out, if a limit keeps it out.
+    /// Counts a record with this many bytes of facts as left out, if a limit keeps it out.
     fn leave_out(&mut self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<Added> {
         let limit = self.limit_met(is_new, bytes, limits)?;
         let left_out = self.left_out.get_or_insert(LeftOut { limit, count: 0 });
@@ -279,8 +279,8 @@ impl OpenTrace {
         Some(Added::LeftOut)
     }
 
-    /// The limit that keeps a record with so many bytes of facts out; for a closed trace the one
-    /// that closed it.
+    /// Returns the limit that keeps a record with this many bytes of facts out; for a closed trace
+    /// the one that closed it.
     fn limit_met(&self, is_new: bool, bytes: usize, limits: TraceLimits) -> Option<TraceLimit> {
         if let Some(left_out) = self.left_out {
             Some(left_out.limit)
@@ -293,7 +293,7 @@ impl OpenTrace {
     }
 
     /// Adds records of one batch with one copy of all their facts, if each is new and they are few,
-    /// as in most requests; else adds none and says so.
+    /// as in most requests; else adds none and returns false.
     pub(super) fn add_all(&mut self, run: &[SpanRecord], batch: &SpanBatch) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         let facts = batch.arena.get(first.facts.start as usize..last.facts.end as usize);
@@ -327,7 +327,7 @@ impl OpenTrace {
         true
     }
 
-    /// Takes what a new record says of the whole trace.
+    /// Updates digest, counts and flags of the trace by a new record.
     fn note(&mut self, record: &SpanRecord) {
         self.digest = self.digest.wrapping_add(hash(record));
         self.tally.taken += u32::from(!record.flags.has(SpanFlags::LOG));
@@ -339,7 +339,7 @@ impl OpenTrace {
         self.is_agent |= flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT);
     }
 
-    /// The place of the record that this one repeats, if any.
+    /// Returns the place of the record that this one repeats, if any.
     fn find(&mut self, record: &SpanRecord, facts: &[u8]) -> Option<usize> {
         if self.spans.spans.len() <= SCAN_MAX {
             return self.spans.spans.iter().position(|old| self.is_same(old, record, facts));
@@ -350,7 +350,7 @@ impl OpenTrace {
         self.is_same(self.spans.spans.get(place)?, record, facts).then_some(place)
     }
 
-    /// Spans are the same by their id, log events by all they say.
+    /// Returns true if both are one span, by its id, or one log event, by its whole content.
     fn is_same(&self, old: &SpanRecord, record: &SpanRecord, facts: &[u8]) -> bool {
         let is_log = record.flags.has(SpanFlags::LOG);
         old.span_id == record.span_id
@@ -376,9 +376,9 @@ impl OpenTrace {
         self.store(index, facts, resource);
     }
 
-    /// Takes the facts and the resource of a record that has its place. The record is put there
-    /// first: put together behind the copy of its facts, it would be read back from stores that
-    /// wait for that copy.
+    /// Stores the facts and the resource of a record that has its place already. If the record were
+    /// put together after the copy of its facts, it would be read back from stores that wait for
+    /// that copy.
     fn store(&mut self, index: usize, facts: &[u8], resource: &Arc<Resource>) {
         let start = self.spans.arena.len() as u32;
         self.spans.arena.extend_from_slice(facts);
@@ -388,10 +388,10 @@ impl OpenTrace {
         record.resource = place;
     }
 
-    /// The place of a resource among those of the trace, of which it becomes one.
+    /// Returns the place of a resource among those of the trace, and adds it if it is new.
     fn place_of(&mut self, resource: &Arc<Resource>) -> u32 {
         let resources = &mut self.spans.resources;
-        // No address stands for two resources: the trace keeps what it names.
+        // An address names one resource: the trace keeps each of its resources alive.
         let address = |resource: &Arc<Resource>| Arc::as_ptr(resource).addr();
         let known = if resources.len() <= SCAN_MAX {
             resources.iter().position(|known| Arc::ptr_eq(known, resource)).map(|at| at as u32)
@@ -408,14 +408,14 @@ impl OpenTrace {
         })
     }
 
-    /// Whether an agent is still at work in a trace that was never judged.
+    /// Returns true if an agent is still at work in a trace that was never judged.
     pub(super) fn is_running(&self) -> bool {
         self.state == State::Open && self.is_agent && !self.root_ended && self.judged().is_none()
     }
 
-    /// Whether the trace has grown enough since the last time this was so. A long trace is looked
-    /// at when it grew by a share of its size, so that all looks together cost as much as a fixed
-    /// number of looks at the whole.
+    /// Returns true if the trace has grown enough since the last time it did. A long trace must
+    /// grow by a share of its size, so that all checks together cost as much as a fixed number of
+    /// checks of the whole.
     pub(super) fn has_grown(&mut self) -> bool {
         let size = self.spans.spans.len() + self.spans.arena.len();
         let has_grown = size > self.looked_at + self.looked_at / LOOK_SHARE;
@@ -425,16 +425,16 @@ impl OpenTrace {
         has_grown
     }
 
-    /// How long a judgement waits that would wait so long if it were the first. Each further
-    /// revision waits twice as long as the one before it, so that a trickle of late spans costs no
-    /// more than a few judgements.
+    /// Returns the wait of a judgement that would wait `first_ms` if it were the first: exponential
+    /// back-off. Each further revision waits twice as long as the one before it, so that a trickle
+    /// of late spans costs no more than a few judgements.
     fn revision_wait(&self, first_ms: u64, settings: &super::TracesSettings) -> u64 {
         let revisions = self.judged().map_or(0, |(count, _)| count.saturating_sub(1)).min(32);
         let longest = settings.revision_wait_max.as_ms().max(first_ms);
         first_ms.saturating_mul(1 << revisions).min(longest)
     }
 
-    /// When the trace is complete if nothing more comes, and why.
+    /// Returns the time at which the trace is complete if nothing more comes, and the cause.
     pub(super) fn deadline(&self, settings: &super::TracesSettings) -> (u64, Completion) {
         let age = (self.first_ms.saturating_add(settings.age_max.as_ms()), Completion::AgeMax);
         let (first_ms, why) = if self.root_ended {
@@ -444,28 +444,28 @@ impl OpenTrace {
         };
         let wait_ms = self.revision_wait(first_ms, settings).max(self.patience_ms);
         let rest = (self.last_ms.saturating_add(wait_ms), why);
-        // A judged trace that is reopened was complete before: its age says nothing.
+        // A reopened trace was complete before: its age no longer counts.
         if self.judged().is_none() && age.0 < rest.0 { age } else { rest }
     }
 }
 
-/// Steps that a trace has taken.
+/// Steps charged to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenSteps {
-    /// To be judged.
+    /// Steps of its judgements.
     pub judged: u64,
-    /// To be asked for verdicts before its end.
+    /// Steps of early verdicts.
     pub early: u64,
 }
 
-/// Spreads the bits of a number (the finaliser of splitmix64).
+/// Mixes the bits of a number (the finaliser of splitmix64).
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// What tells records of one trace apart.
+/// Returns the key of a record among those of one trace.
 fn key(record: &SpanRecord, facts: &[u8]) -> u64 {
     let id = u64::from_be_bytes(record.span_id.0);
     if !record.flags.has(SpanFlags::LOG) {
@@ -477,7 +477,7 @@ fn key(record: &SpanRecord, facts: &[u8]) -> u64 {
     words.fold(mix(id ^ record.start_ns), |hash, word| mix(hash ^ word))
 }
 
-/// A hash of what makes a span the same evidence: its id, its times and whether it failed.
+/// Hashes the evidence of a span: its id, its times and its error status.
 fn hash(record: &SpanRecord) -> u128 {
     let id = u64::from_be_bytes(record.span_id.0);
     let failed = u64::from(record.flags.has(SpanFlags::ERROR));

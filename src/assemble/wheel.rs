@@ -1,22 +1,22 @@
-//! A timer wheel: hands out entries when they are due, in slots of [`TICK_MS`].
+//! Timing wheel: hands out entries when they are due, in slots of [`TICK_MS`].
 //!
 //! An entry fires at the first tick at or after its deadline, however far away that is. The slots
-//! are a ring: an entry whose deadline is more than one turn (51.2 s) away stays in its slot
-//! while the ring passes it. Entries are not taken out when their owner loses interest in them: the
-//! owner finds that when they fire, and the ring lets go of such entries whenever it passes them.
-//! Takes `now` as an argument, so tests need no clock.
+//! are a ring: an entry whose deadline is more than one turn (51.2 s) away stays in its slot while
+//! the ring passes it. Arming is one push, whatever the number of deadlines. Entries are not
+//! cancelled: an owner that has lost interest in one finds that when it fires, and the ring drops
+//! such entries whenever it passes them. Takes `now` as an argument, so tests need no clock.
 
-/// Length of a slot, milliseconds: how late a deadline may fire.
+/// Length of a slot, milliseconds: most that a deadline may fire late.
 pub(super) const TICK_MS: u64 = 50;
 /// Slots of the ring.
 const SLOT_COUNT: u64 = 1024;
-/// Slots that have room for so many entries are not made smaller.
+/// Capacity in entries below which a slot is not shrunk.
 const KEPT_ENTRIES: usize = 256;
-/// Length of one turn of the ring, milliseconds: how long an entry without an owner may stay.
+/// Length of one turn of the ring, milliseconds: most that an entry without an owner may stay.
 #[cfg(test)]
 pub(super) const TURN_MS: u64 = SLOT_COUNT * TICK_MS;
 
-/// Deadlines of handles.
+/// Timing wheel of entries.
 pub(super) struct Wheel<T> {
     slots: Vec<Vec<Armed<T>>>,
     /// The next tick to fire, counted from time zero.
@@ -30,19 +30,19 @@ struct Armed<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Starts at `now`, milliseconds.
+    /// Returns an empty wheel that starts at `now`, milliseconds.
     pub(super) fn new(now_ms: u64) -> Self {
         Self { slots: (0..SLOT_COUNT).map(|_| Vec::new()).collect(), next: now_ms / TICK_MS }
     }
 
-    /// Fires `entry` at the first tick at or after `deadline_ms`.
+    /// Arms a deadline: `entry` fires at the first tick at or after `deadline_ms`.
     pub(super) fn arm(&mut self, deadline_ms: u64, entry: T) {
         let tick = deadline_ms.div_ceil(TICK_MS).max(self.next);
         self.slots[(tick % SLOT_COUNT) as usize].push(Armed { tick, entry });
     }
 
-    /// Takes what is due at `now`, oldest tick first unless the last look was more than a turn ago.
-    /// Of what is passed and not yet due, entries that are not `wanted` any more are dropped.
+    /// Takes entries that are due at `now`, oldest tick first unless the last call was more than a
+    /// turn ago. Entries passed that are not due and not `wanted` any more are dropped.
     pub(super) fn due(&mut self, now_ms: u64, wanted: impl Fn(&T) -> bool, out: &mut Vec<T>) {
         let last = now_ms / TICK_MS;
         // After a long pause each slot is visited once.
@@ -51,7 +51,7 @@ impl<T> Wheel<T> {
             let passed = &mut self.slots[(tick % SLOT_COUNT) as usize];
             let gone = passed.extract_if(.., |armed| armed.tick <= last || !wanted(&armed.entry));
             out.extend(gone.filter(|armed| armed.tick <= last).map(|armed| armed.entry));
-            // What a flood has left mostly empty goes back.
+            // A slot that a flood has left mostly empty gives its memory back.
             if passed.capacity() > KEPT_ENTRIES && passed.len() < passed.capacity() / 4 {
                 passed.shrink_to(2 * passed.len());
             }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(due(&mut wheel, 1_250), [2]);
     }
 
-    /// Ticks like the driver of a shard and tells when the only entry fires.
+    /// Ticks like the driver of a shard and returns when the only entry fires.
     fn fires_at(deadline_ms: u64) -> u64 {
         let start_ms = 1_000;
         let mut wheel = Wheel::new(start_ms);

@@ -1,9 +1,9 @@
-//! What a change of the config means for a process that runs.
+//! Diff of two configs: the changes that a running process cannot take.
 
 use crate::settings::{Node, NodeKind};
 use crate::value::Value;
 
-/// What can change while a process runs.
+/// Settings that can change while a process runs.
 const LIVE: [&str; 14] = [
     "dialects",
     "evaluators",
@@ -21,17 +21,17 @@ const LIVE: [&str; 14] = [
     "traces",
 ];
 
-/// Whether a setting, or the whole section that it is in, can change while a process runs.
+/// Returns true if a setting, or the whole section that it is in, can change while a process runs.
 fn is_live(path: &str) -> bool {
     let holds =
         |live: &str| path.strip_prefix(live).is_some_and(|it| it.is_empty() || it.starts_with('.'));
     LIVE.into_iter().any(holds)
 }
 
-/// How deep a difference is named.
+/// Deepest level at which a difference is named.
 const DEPTH_MAX: usize = 4;
 
-/// The settings that differ and hold only from the next start on, by their keys.
+/// Returns the keys of changed settings that hold only from the next start on.
 pub fn needs_restart(before: &Node, now: &Node) -> Vec<String> {
     let mut differ = Vec::new();
     compare(before, now, "", &mut differ);
@@ -43,7 +43,7 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
         return;
     }
     let is_map = |node: &Node| matches!(node.kind, NodeKind::Map(_) | NodeKind::Null);
-    // The keys of exporters and such are names, which say what is meant.
+    // Keys of exporters and such are names: a difference at them tells enough.
     let depth = path.split('.').filter(|key| !key.is_empty()).count();
     if !(is_map(before) && is_map(now)) || depth >= DEPTH_MAX {
         differ.push(path.to_owned());
@@ -69,7 +69,7 @@ fn compare(before: &Node, now: &Node, path: &str, differ: &mut Vec<String>) {
     }
 }
 
-/// Texts in a config that may be names of files: datasets and definitions of tools.
+/// Returns all texts of a config, any of which may name a file: datasets and definitions of tools.
 pub fn texts(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
     collect(&node.to_value(), &mut found);

@@ -1,4 +1,4 @@
-//! The `evaluators:` map: the keys that all kinds share, and the rest handed to the kind.
+//! The `evaluators:` map: the keys that all kinds share, and those of each kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const EVALUATORS_MAX: usize = 1_000;
 /// Longest name of an evaluator, bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// Stands for the map in the config's struct: its entries are read one by one.
+/// Placeholder for the map in the config's struct: its entries are read one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvaluatorsConfig;
 
@@ -46,34 +46,34 @@ impl JsonSchema for EvaluatorsConfig {
     }
 }
 
-/// The settings that every kind of evaluator takes beside its own.
+/// Settings that every kind of evaluator takes beside those of its kind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedSettings {
-    /// Which traces it judges: a CEL expression over `service_name`, `agent_name`, `session_id`,
-    /// `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes` (maps, of the
-    /// root span) and `tool_names` (a list, in call order). All traces without it.
+    /// Condition on the traces that it judges: a CEL expression over `service_name`, `agent_name`,
+    /// `session_id`, `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes`
+    /// (maps, of the root span) and `tool_names` (a list, in call order). All traces without it.
     pub when: Option<String>,
-    /// Which fraction of those traces, 0 to 1, chosen by trace id: the same traces for every
-    /// evaluator with that fraction.
+    /// Fraction of those traces, 0 to 1, chosen by trace id: the same traces for every evaluator
+    /// with that fraction.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub sample: f64,
-    /// Lowest score that passes, 0 to 1; the kind's own without it.
+    /// Lowest score that passes, 0 to 1; the default of the kind without it.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: Option<f64>,
-    /// What is judged: each call, each trace, or each session.
+    /// Target of a judgement: each call, each trace, or each session.
     pub level: LevelSetting,
-    /// Where the criteria come from, if not from `criteria`: a dataset with those of each test
-    /// case, or an attribute of the trace. A trace of which nothing is expected is not evaluable.
+    /// Source of the criteria, if not `criteria`: a dataset with those of each test case, or an
+    /// attribute of the trace. A trace of which nothing is expected is not evaluable.
     pub expect: Option<ExpectSettings>,
-    /// Whether a fail that nothing can change any more is told while the agent still runs. The
+    /// True to report a fail that nothing can change any more while the agent still runs. The
     /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
     /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
     pub early: bool,
-    /// Whether a judge, or an evaluator of another process, is worth asking: a CEL expression over
-    /// what `when` knows and over `scores`, a map of the scores that the other evaluators gave the
-    /// same trace, such as `scores["tool_error"] < 1.0`. A score that was not given makes it false.
-    /// Only for evaluators that ask a judge or another process.
+    /// Condition for asking a judge, or an evaluator of another process: a CEL expression over the
+    /// names of `when` and over `scores`, a map of the scores that the other evaluators gave the
+    /// same trace, such as `scores["tool_error"] < 1.0`. A missing score makes it false. Only for
+    /// evaluators that ask a judge or another process.
     pub run_if: Option<String>,
     /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
     pub only_tools: Vec<String>,
@@ -97,7 +97,7 @@ impl Default for SharedSettings {
     }
 }
 
-/// What an evaluator judges.
+/// Target of an evaluator's judgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelSetting {
@@ -126,17 +126,17 @@ pub(super) const SHARED_KEYS: [&str; 9] = [
     "exclude_tools",
 ];
 
-/// What of the other sections evaluators are configured with.
+/// Other sections that evaluators are configured with.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'a> {
-    /// The section `failures`, for those that ask for it and have none of their own.
+    /// The section `failures`, for kinds that read it and settings that do not have their own.
     pub(super) failures: Option<&'a Node>,
-    /// The judges; `None` where they could not be read.
+    /// The judges; `None` if they could not be read.
     pub(super) judges: Option<&'a Judges>,
     pub(super) sources: &'a ConfigSources,
 }
 
-/// Reads all entries; what is wrong with any of them is added to `errors`.
+/// Reads all entries; mistakes in any of them are added to `errors`.
 pub(super) fn configure(
     entries: Option<&Node>,
     around: Surroundings<'_>,
@@ -220,13 +220,14 @@ fn configure_one(
     Some(configured)
 }
 
-/// The settings of an evaluator beside those that all kinds share, as the config writes them.
+/// Returns the settings of an evaluator that belong to its kind, as the config writes them.
 pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
     let (_, own) = config.get("evaluators")?.get(name)?.split(|key| SHARED_KEYS.contains(&key));
     tools_file::resolve(own).ok().map(|own| own.to_value())
 }
 
-/// The same answer for each call would say nothing of any of them.
+/// Returns the error of a kind whose answer would be the same for each call, and so tell nothing of
+/// any.
 fn no_calls(kind: &Kind) -> SettingsError {
     let message = format!("`{}` does not judge calls with these settings", kind.name);
     let schema = kind.schema();
@@ -255,7 +256,7 @@ fn info(
     if judged::asks(kind, own) {
         judged::identify(kind, &mut judged_by, judges);
     }
-    // What it sees is part of what it is.
+    // The choice of tools changes verdicts, so it is part of the identity.
     if let Value::Map(map) = &mut judged_by {
         for (key, globs) in
             [("only_tools", &settings.only_tools), ("exclude_tools", &settings.exclude_tools)]
@@ -277,8 +278,8 @@ fn info(
     }
 }
 
-/// The settings of an evaluator with the section `failures` of the config, where its kind asks
-/// whether calls failed and it has none of its own: so they belong to its identity.
+/// Adds the section `failures` of the config to the settings of an evaluator, if its kind reads
+/// failures of calls and the settings do not have their own: so they belong to its identity.
 fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     const KEY: &str = "failures";
     let schema = kind.schema();
@@ -291,7 +292,7 @@ fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
     own
 }
 
-/// The kind that a key names.
+/// Returns the kind that a key names.
 fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
     let (word, name) = match key.text.split_once('/') {
         Some((word, name)) => (word, Some(name)),
@@ -319,7 +320,7 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         .at(key.place))
 }
 
-/// The word for a setting that another system calls so: UiPath's test cases, Iris' tool.
+/// Returns our word for a setting of another system: UiPath's test cases, Iris' tool.
 fn word_here(word: &str) -> Option<&'static str> {
     match word {
         "evaluation_criteria" | "evaluationCriteria" => Some("criteria"),
@@ -328,8 +329,8 @@ fn word_here(word: &str) -> Option<&'static str> {
     }
 }
 
-/// The error for a file that is one evaluator of UiPath's package, and no config; nothing for any
-/// other.
+/// Returns the error for a file that is one evaluator of UiPath's package, and no config; `None`
+/// for any other.
 pub(super) fn bare_definition(node: &Node) -> Option<SettingsError> {
     let (key, type_id) = node.entries().find(|(key, _)| TYPE_KEYS.contains(&key.text.as_str()))?;
     let type_id = type_id.to_value();
@@ -344,8 +345,8 @@ pub(super) fn bare_definition(node: &Node) -> Option<SettingsError> {
     Some(error.with_help(help).at(key.place))
 }
 
-/// Takes out mistyped shared keys, which the kind could not name. Every other key is the kind's to
-/// judge: it may take forms that its schema does not show, such as a pasted definition.
+/// Removes mistyped shared keys, for which the kind has no suggestion. Every other key is the
+/// kind's to judge: it may take forms that its schema does not show, such as a pasted definition.
 fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
     let schema = kind.schema();
     let own = schema.get("properties").and_then(|properties| properties.as_object());
@@ -360,7 +361,7 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
             let message = format!("unknown setting `{}`", key.text);
             let help = format!("what is called so elsewhere is `{word}` here");
             errors.push(SettingsError::new(message).with_help(help).at(key.place));
-            // What stands there is to be looked at, too.
+            // Renamed, so that its value is checked, too.
             key.text = word.to_owned();
             return true;
         }

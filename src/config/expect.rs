@@ -20,12 +20,12 @@ use crate::evaluate::engine::expect::{Expectation, Expectations, Template};
 use crate::settings::{Node, Place, SettingsError};
 use crate::value::Value;
 
-/// Bytes of a dataset.
+/// Most bytes of a dataset.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Mistakes in the rows of one dataset that are shown.
+/// Most mistakes shown for the rows of one dataset.
 const MISTAKES_MAX: usize = 20;
 
-/// Where the criteria come from: `file` with `key`, or `attribute`.
+/// Source of criteria: `file` with `key`, or `attribute`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectSettings {
@@ -33,16 +33,17 @@ pub struct ExpectSettings {
     /// its name, `.csv`), an eval set of the Agent Development Kit or one of UiPath. A path from
     /// the folder of the config file.
     pub file: Option<String>,
-    /// Which case a trace belongs to: a CEL expression over what `when` sees, such as
+    /// Case of a trace: a CEL expression over the names of `when`, such as
     /// `attributes["eval.case.id"]`, that gives a text or a whole number.
     pub key: Option<String>,
-    /// JSON Lines and CSV: where a row has the case's name. Dots lead into objects. Default `id`.
+    /// JSON Lines and CSV: field of a row with the case's name. Dots lead into objects. Default
+    /// `id`.
     pub id_field: String,
-    /// JSON Lines and CSV: where a row has the criteria, an object or the JSON text of one; a row
-    /// where it is empty expects nothing. Dots lead into objects. Default `criteria`.
+    /// JSON Lines and CSV: field of a row with the criteria, an object or the JSON text of one; a
+    /// row where it is empty expects nothing. Dots lead into objects. Default `criteria`.
     pub criteria_field: String,
-    /// UiPath eval sets: whose criteria of each evaluation are taken. Needed where the file has
-    /// those of several evaluators.
+    /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
+    /// file has those of several evaluators.
     pub evaluator: Option<String>,
     /// The attribute of the root span that holds the criteria, as JSON.
     pub attribute: Option<String>,
@@ -61,7 +62,7 @@ impl Default for ExpectSettings {
     }
 }
 
-/// Reads what is expected; `shared` holds the setting itself, for its places.
+/// Reads the criteria; `shared` holds the setting itself, for its places.
 pub(super) fn read(
     settings: &ExpectSettings,
     shared: &Node,
@@ -107,7 +108,7 @@ pub(super) fn read(
     }
 }
 
-/// Builds the evaluator once with criteria that are right, so that what is wrong is the settings.
+/// Builds the evaluator once with valid criteria, so that any mistake is one of the settings.
 fn try_out(
     template: &Template,
     sample: &Value<'_>,
@@ -119,7 +120,7 @@ fn try_out(
     template.build(sample, place).ok()
 }
 
-/// The rows of a dataset, built.
+/// Reads the rows of a dataset and builds them.
 fn read_rows(
     path: &Path,
     settings: &ExpectSettings,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
-/// Stands for the map of exporters: `emit` reads its entries.
+/// Placeholder for the map of exporters: `emit` reads its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExportersConfig;
 
@@ -25,7 +25,7 @@ impl JsonSchema for ExportersConfig {
     }
 }
 
-/// Stands for the map of forwards: `emit` reads its entries.
+/// Placeholder for the map of forwards: `emit` reads its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ForwardConfig;
 

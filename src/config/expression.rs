@@ -1,4 +1,4 @@
-//! CEL expressions in settings, their mistakes shown at their place.
+//! CEL expressions in settings, with their mistakes shown at their places.
 
 use super::sources::ConfigSources;
 use crate::evaluate::engine::select::{VARIABLES, When, WhenError};
@@ -8,8 +8,7 @@ use crate::value::Value;
 /// Longest expression, bytes.
 const EXPRESSION_BYTES_MAX: usize = 8_192;
 
-/// Compiles the expression of a setting of that name; a mistake is placed at the character within
-/// it.
+/// Compiles the expression of a setting; a mistake is placed at the character within it.
 pub(super) fn compile(
     setting: &str,
     node: &Node,
@@ -41,7 +40,7 @@ pub(super) fn compile(
             (message, Some("write `==` to compare".to_owned()), line, column)
         }
         Err(WhenError::Syntax { line, column, message }) => {
-            // What the parser would have taken instead is a list of tokens: of no use to people.
+            // The parser lists the tokens that it expected: of no use to people.
             let message = message.split(" expecting ").next().unwrap_or_default();
             let message = message
                 .trim_start_matches("Syntax error: ")
@@ -77,7 +76,7 @@ pub(super) fn compile(
     None
 }
 
-/// Line and column, from 0, of the first occurrence of a word.
+/// Returns line and column, from 0, of the first occurrence of a word.
 fn find_word(text: &str, word: &str) -> (usize, usize) {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let found = text.match_indices(word).find(|(at, _)| {
@@ -86,14 +85,14 @@ fn find_word(text: &str, word: &str) -> (usize, usize) {
     line_and_column(text, found.map_or(0, |(at, _)| at))
 }
 
-/// Line and column, from 0, of a place in a text.
+/// Returns line and column, from 0, of a place in a text.
 fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     (before.matches('\n').count(), before[line_start..].chars().count())
 }
 
-/// Where a `=` stands alone, outside of texts: in other languages that compares.
+/// Finds a single `=` outside of texts: in other languages that compares.
 fn single_equals(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut quote = None;

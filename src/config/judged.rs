@@ -1,5 +1,4 @@
-//! What the config says of judges: which there are, and which evaluators ask them, or somebody else
-//! outside of this process.
+//! Checks of evaluators that ask a judge, or an evaluator outside of this process.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +13,11 @@ use crate::value::Value;
 /// The judges by their names.
 pub(super) type Judges = BTreeMap<String, JudgeSettings>;
 
-/// The settings that name a judge.
+/// Settings that name a judge.
 const NAMING: [&str; 2] = ["judge", "escalate_to"];
 
-/// Whether an evaluator of a kind asks somebody with these settings of its own: a judge, or an
-/// evaluator outside of this process.
+/// Returns true if an evaluator of a kind with these settings asks a judge, or an evaluator outside
+/// of this process.
 pub(super) fn asks(kind: &Kind, own: &Node) -> bool {
     is_external(kind.name) || asks_judge(kind, own)
 }
@@ -32,7 +31,7 @@ fn takes_judge(kind: &Kind) -> bool {
     schema.get("properties").is_some_and(|own| own.get("judge").is_some())
 }
 
-/// What is wrong with how an evaluator asks its judge.
+/// Returns the mistakes in the settings by which an evaluator asks its judge.
 pub(super) fn mistakes(
     kind: &Kind,
     shared: &Node,
@@ -64,9 +63,8 @@ pub(super) fn mistakes(
     errors
 }
 
-/// Puts model and parameters in the place of the names of judges: an answer depends on those, not
-/// on how a config calls them. Nor does it depend on how an evaluator outside of this process is
-/// reached.
+/// Replaces names of judges by model and parameters: an answer depends on those, not on the names
+/// in a config. Nor does it depend on the address of an evaluator outside of this process.
 pub(super) fn identify(kind: &Kind, settings: &mut Value<'static>, judges: Option<&Judges>) {
     let Value::Map(map) = settings else { return };
     if is_external(kind.name) {

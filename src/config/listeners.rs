@@ -1,10 +1,10 @@
-//! Who may reach the listeners: TLS, addresses beyond the loopback one, and clients.
+//! Checks of the listeners' exposure: TLS, addresses beyond the loopback one, and clients.
 
 use super::plan::Config;
 use crate::settings::{Node, SettingsError};
 use crate::tls::{ListenerTlsSettings, check_exposure};
 
-/// A listener of the config.
+/// Listener of the config.
 struct Listener<'a> {
     /// The keys that lead to its settings.
     keys: &'static [&'static str],
@@ -13,7 +13,7 @@ struct Listener<'a> {
     insecure: bool,
 }
 
-/// Adds what is wrong with the listeners of a config.
+/// Adds the mistakes in the listeners of a config.
 pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     for listener in listeners(config) {
         let section = descend(node, listener.keys);
@@ -41,7 +41,7 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     }
 }
 
-/// What is no mistake but hardly meant.
+/// Returns warnings about settings that are valid but hardly meant.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let otlp = config.receivers.otlp.as_ref();
     let clients = otlp.and_then(|otlp| otlp.auth.as_ref()).map(|auth| &auth.clients);
@@ -64,7 +64,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     deaf.map(warning).collect()
 }
 
-/// Whether a port asks for certificates.
+/// Returns true if a port asks for certificates.
 fn asks(tls: Option<&ListenerTlsSettings>) -> bool {
     tls.is_some_and(|tls| tls.client_ca_file.is_some() || tls.client_ca_pem.is_some())
 }
@@ -99,7 +99,7 @@ fn listeners(config: &Config) -> Vec<Listener<'_>> {
     [grpc, http, metrics, health].into_iter().flatten().collect()
 }
 
-/// The innermost node on the way that is there.
+/// Returns the innermost node on the path that exists.
 fn descend<'a>(node: &'a Node, keys: &[&str]) -> &'a Node {
     let mut found = node;
     for key in keys {

@@ -1,8 +1,8 @@
-//! Config files to one tree of settings.
+//! Config loader: files, built-in defaults and single values merged to one tree of settings.
 //!
 //! Files are read in order and merged: maps entry by entry, of anything else the later one stays. A
-//! section that no file has is that of the built-in config. Then each `--set` puts its value in the
-//! place of what stands at its key.
+//! section that no file has is that of the built-in config. Then each `--set` replaces the value at
+//! its key.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::sources::{ConfigError, ConfigProblem, ConfigSources};
 use super::substitute::Lookup;
 use crate::settings::{Key, Node, NodeKind, Place, SettingsError, yaml};
 
-/// One part of a config.
+/// Part of a config.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigPart {
     /// A file in YAML or JSON.
@@ -26,16 +26,16 @@ pub enum ConfigPart {
     Set(String),
 }
 
-/// A config as read: merged, references replaced, not checked yet.
+/// Config as read: merged, references replaced, not checked yet.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings.
     pub node: Node,
-    /// Where they came from.
+    /// Sources of the settings.
     pub sources: ConfigSources,
 }
 
-/// The config that holds where none is given: the annotated default.
+/// The annotated default config, used if none is given.
 pub const BUILT_IN: &str = include_str!("../../config/collector.yaml");
 
 /// Reads and merges the parts: the files in order, then the sections of the [`BUILT_IN`] config
@@ -58,7 +58,7 @@ pub fn load(parts: &[ConfigPart], lookup: Lookup<'_>) -> Result<Loaded, ConfigEr
         }
     }
     let mut built_in = Node::default();
-    // Beside a mistake nothing is made of it.
+    // After a mistake the built-in sections are of no use.
     if reader.problems.is_empty() {
         reader.merge_file(&mut built_in, "<built-in>", BUILT_IN);
     }
@@ -112,7 +112,7 @@ impl ConfigReader<'_> {
     }
 }
 
-/// The environment of the process; a value that is not UTF-8 counts as not set.
+/// Reads an environment variable of the process; a value that is not UTF-8 counts as not set.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -189,7 +189,7 @@ fn shift_node(node: &mut Node, shift: u32) {
     }
 }
 
-/// Merges maps entry by entry down to so many levels; below, and of anything else, the new one
+/// Merges maps entry by entry down to this many levels; below, and of anything else, the new one
 /// stays.
 fn merge(into: &mut Node, from: Node, levels: usize) {
     match (&mut into.kind, from.kind) {

@@ -1,8 +1,8 @@
-//! `limits.memory_mib` divided into the shares of all places that hold what senders sent.
+//! Division of `limits.memory_mib` into the quotas of all places that hold senders' data.
 //!
-//! A share that the config names is as it says. What those and the fixed parts leave is divided
-//! among the others, in the proportions of the default config. Shares that do not fit are a
-//! mistake, found before anything runs.
+//! A quota that the config names is as it says. The rest, without the fixed parts, is divided among
+//! the others, in the proportions of the default config. Quotas that do not fit are a mistake,
+//! found before anything runs.
 
 use crate::assemble::{LimitsSettings, SessionsSettings};
 use crate::detect::limits::RULES_BYTES_MAX;
@@ -15,32 +15,32 @@ use crate::settings::{Key, Node, Place, SettingsError};
 
 const MIB: usize = 1 << 20;
 
-/// The least for all together.
+/// Smallest limit.
 const TOTAL_MIN: usize = 32 * MIB;
-/// The least that a share needs.
+/// Smallest quota.
 const SHARE_MIN: usize = MIB / 2;
-/// What is remembered to be quick, and has fixed limits: batches to be filled again, resources
-/// and keys of four cores.
+/// Caches with fixed limits: batches for reuse, resources and keys of four cores.
 const FIXED: usize = 12 * MIB;
-/// The part of the limit that rules have, within bounds.
+/// Inverse of the part of the limit that rules have, within bounds.
 const RULES_PART: usize = 8;
-/// The least for those which tell whether a call failed: compiled they are nine mebibytes, and what
-/// their automata note of many different texts twenty.
+/// Least for rules that detect failed calls: compiled they take nine mebibytes, and the caches of
+/// their automata for many different texts twenty.
 const RULES_MIN: usize = 8 * MIB;
-/// The least for those which scan texts: compiled they are half of it, and what they note of one
-/// kind of texts the rest.
+/// Least for rules that scan texts: compiled they are half of it, and their caches for one kind of
+/// texts the rest.
 const SCANNING_RULES_MIN: usize = 64 * MIB;
-/// Rounds after which what is enough is known: with each of them an eighth of the last change.
+/// Rounds of the fixed-point iteration for a sufficient limit: each adds an eighth of the last
+/// change.
 const ROUNDS: usize = 12;
-/// Schemas that one evaluator keeps compiled.
+/// Bytes of compiled schemas that one evaluator caches.
 const SCHEMAS: usize = 8 * MIB;
-/// Criteria of attributes that one evaluator keeps built.
+/// Bytes of built criteria of attributes that one evaluator caches.
 const CRITERIA: usize = 4 * MIB;
 
-/// Kinds of evaluators that scan texts, or show them to somebody else.
+/// Kinds of evaluators that scan texts, or send them to another process.
 const SCANNING: [&str; 4] = ["output_rules", "grpc", "http", "agentevals"];
 
-/// What the whole config, which is `node`, lets evaluators remember to be quick.
+/// Returns the bytes that evaluators may cache by the whole config, which is `node`.
 fn remembered_by_evaluators(node: &Node) -> usize {
     let entries = node.get("evaluators").into_iter().flat_map(Node::entries);
     let of_one = |(key, settings): &(Key, Node)| {
@@ -53,9 +53,9 @@ fn remembered_by_evaluators(node: &Node) -> usize {
     entries.map(of_one).sum()
 }
 
-/// What rules take: those that tell whether a call failed some, those that scan texts more. They do
-/// for evaluators of rules, before a judge or another evaluator is asked, and for exporters that
-/// take secrets out.
+/// Returns the bytes for rules: some for those that detect failed calls, more for those that scan
+/// texts. Texts are scanned for evaluators of rules, before a judge or another evaluator is asked,
+/// and for exporters that redact secrets.
 fn rules(node: &Node, total: usize) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
@@ -77,7 +77,8 @@ fn rules(node: &Node, total: usize) -> usize {
     (total / RULES_PART).clamp(least, most)
 }
 
-/// What waits for judges, and the answers of theirs that are remembered, where there is one.
+/// Returns the bytes of targets in the queue for judges, and of their cached answers, if there is a
+/// judge.
 fn held_for_judges(node: &Node) -> usize {
     if node.get("judges").is_none_or(|judges| judges.entries().next().is_none()) {
         return 0;
@@ -89,27 +90,27 @@ fn held_for_judges(node: &Node) -> usize {
     mib(waiting).saturating_mul(MIB).saturating_add(ANSWERS_BYTES_MAX)
 }
 
-/// What the forwards have of the default config's memory, beside its shares: where there is none
-/// the others have it.
+/// Weight of the forwards in the default config, beside its quotas: without a forward the others
+/// have it.
 const FORWARD: usize = 192 * MIB;
 
-/// What has limits of its own.
+/// Returns the bytes with limits of their own.
 fn fixed(total: usize, node: &Node) -> usize {
     FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node, total)
 }
 
-/// What is not divided: the fixed parts, and 13 of 64 parts for what the allocator keeps for a
-/// while after it was given back.
+/// Returns the bytes that are not divided: the fixed parts, and 13 of 64 parts that the allocator
+/// holds for a while after they were freed.
 fn undivided(total: usize, node: &Node) -> usize {
     fixed(total, node) + total / 64 * 13
 }
 
-/// A share with the setting that names it.
+/// Quota with the setting that names it.
 struct Part {
     setting: &'static str,
-    /// Bytes that the config says, if it does.
+    /// Bytes in the config, if it names them.
     written: Option<usize>,
-    /// Bytes in the default config: what proportion it has of what is not written.
+    /// Bytes in the default config: the proportion among quotas that the config does not name.
     weight: usize,
 }
 
@@ -119,7 +120,7 @@ impl Part {
     }
 }
 
-/// The settings of the shares.
+/// Settings of the quotas.
 #[derive(Clone, Copy)]
 pub(super) struct ShareSettings<'a> {
     pub(super) otlp: Option<&'a OtlpReceiverSettings>,
@@ -129,7 +130,7 @@ pub(super) struct ShareSettings<'a> {
     pub(super) forward: &'a [ForwardSettings],
 }
 
-/// Divides the limit; a mistake where the shares do not fit into it. `node` is the whole config.
+/// Divides the limit; a mistake if the quotas do not fit into it. `node` is the whole config.
 pub(super) fn divide(
     settings: ShareSettings<'_>,
     node: &Node,
@@ -172,7 +173,7 @@ pub(super) fn divide(
     })
 }
 
-/// In the order of [`MemoryLimits`].
+/// Returns the quotas in the order of [`MemoryLimits`].
 fn parts(settings: ShareSettings<'_>) -> [Part; 9] {
     let ShareSettings { otlp, limits, sessions, exporters, forward } = settings;
     let default = MemoryLimits::default();
@@ -198,19 +199,19 @@ fn mib(mib: u32) -> usize {
     mib as usize
 }
 
-/// Bytes for the exporters whose queues have a size of their own, with as much as one of them has
-/// to leave to the others.
+/// Returns the bytes for exporters whose queues have sizes in the config, with the share that one
+/// holder must leave to the others.
 fn queue_bytes(exporters: &[ExporterSettings]) -> Option<usize> {
     with_room_for_others(exporters.iter().filter_map(|exporter| exporter.exporter.queue_bytes()))
 }
 
-/// Bytes for queues of these sizes, if there are any.
+/// Returns the bytes for queues of these sizes, if there are any.
 fn with_room_for_others(sizes: impl Iterator<Item = usize>) -> Option<usize> {
     let sum = sizes.fold(0, usize::saturating_add);
     (sum > 0).then(|| sum.saturating_add(sum / 4).saturating_add(SHARE_MIN))
 }
 
-/// What the forwards have: nothing where there is none.
+/// Returns the quota of the forwards: nothing if there is none.
 fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
     let mut part = Part::new("limits.forward_mib", limits.forward_mib.map(mib), FORWARD);
     let sizes = forward.iter().filter_map(ForwardSettings::queue_bytes);
@@ -224,7 +225,7 @@ fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
 fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
-    // As much of the limit is not divided as `undivided` says, and more of a larger one.
+    // The undivided part grows with the limit, so a sufficient limit is found by iteration.
     let enough = |total: usize| {
         let needed = needed.saturating_add(fixed(total, node)).div_ceil(MIB);
         needed.saturating_mul(64).div_ceil(51).saturating_mul(MIB)
@@ -246,7 +247,7 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     error.with_help(help).at(place_of(node, part.setting))
 }
 
-/// Where a setting stands, or what is around it.
+/// Returns the place of a setting, or of the innermost node around it.
 fn place_of(node: &Node, setting: &str) -> Place {
     let mut at = node;
     for key in setting.split('.') {

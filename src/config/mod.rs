@@ -1,9 +1,8 @@
-//! The config as written, and the plan it resolves to.
+//! Config as written, and the plan it resolves to.
 //!
-//! In: YAML files, `--set` values and the environment. Out: a [`ResolvedConfig`] that the
-//! pipeline builds its stages from, or every mistake with its file, line, column and the nearest
-//! valid word. Each stage keeps its own settings beside its code; [`Config`] only names the
-//! sections.
+//! In: YAML files, `--set` values and the environment. Out: a [`ResolvedConfig`] that the pipeline
+//! builds its stages from, or every mistake with its file, line, column and the nearest valid word.
+//! Each stage keeps its settings beside its code; [`Config`] only names the sections.
 
 mod changes;
 mod dataset;

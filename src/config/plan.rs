@@ -1,4 +1,4 @@
-//! The sections of a config, and the plan that the pipeline builds its stages from.
+//! Sections of a config, and the plan that the pipeline builds its stages from.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,43 +36,43 @@ use crate::telemetry::TelemetrySettings;
 #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where data enters. Without this section OTLP is received over gRPC and HTTP on the loopback
+    /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
     /// address.
     pub receivers: ReceiversSettings,
-    /// How instrumentations write tool calls, beside the built-in dialects; one with the name of a
-    /// built-in dialect replaces it.
+    /// Conventions of instrumentations for tool calls, beside the built-in dialects; one with the
+    /// name of a built-in dialect replaces it.
     pub dialects: Vec<Dialect>,
-    /// When a trace is taken as complete.
+    /// Completion of traces.
     pub traces: TracesSettings,
-    /// When a session is taken as complete; only evaluators of `level: session` need sessions.
+    /// Completion of sessions; only evaluators of `level: session` need sessions.
     pub sessions: SessionsSettings,
-    /// How much is kept.
+    /// Limits on memory and work.
     pub limits: LimitsSettings,
-    /// How results of tools are read for failures, for every evaluator that asks; one with a
-    /// `failures` of its own uses that instead.
+    /// Detection of failures in results of tools, for every evaluator that reads them; one with its
+    /// own `failures` uses that instead.
     pub failures: FailureSettings,
     /// Language models that evaluators may ask, by names of your own.
     pub judges: BTreeMap<String, JudgeSettings>,
-    /// How patient the asking of judges is, and how much may wait for them.
+    /// Patience with judges, and limits on the queue for them.
     pub judging: JudgingSettings,
-    /// How traces are scored: a map keyed `kind/name`, such as `tool_call_args/refund`.
+    /// Evaluators of traces: a map keyed `kind/name`, such as `tool_call_args/refund`.
     pub evaluators: EvaluatorsConfig,
-    /// Where evaluations leave: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
+    /// Outputs of evaluations: a map keyed `kind` or `kind/name`, such as `otlp_grpc/backend`.
     pub exporters: ExportersConfig,
-    /// Backends that get what was received, as it came: a map keyed `kind` or `kind/name`, such as
-    /// `otlp_grpc/tempo`.
+    /// Backends that get received requests, as they came: a map keyed `kind` or `kind/name`, such
+    /// as `otlp_grpc/tempo`.
     pub forward: ForwardConfig,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
-    /// The folder of all that must survive the process: what was received and is not done with.
+    /// Folder of all that must survive the process: received requests that are still needed.
     /// Without it nothing does.
     pub data_dir: Option<PathBuf>,
-    /// When a request is acknowledged: at once, when the system has it, or when the disk has it.
-    /// Needs `data_dir`.
+    /// Moment at which a request is acknowledged: at once, when the system has it, or when the disk
+    /// has it. Needs `data_dir`.
     pub durability: Durability,
-    /// How much of what was received is kept in `data_dir`.
+    /// Limits on received requests in `data_dir`.
     pub log: LogSettings,
-    /// How long a shutdown may take in all: open traces are judged, exporters flushed.
+    /// Longest shutdown in all: open traces are judged, exporters flushed.
     pub shutdown_timeout: HumanDuration,
 }
 
@@ -99,7 +99,7 @@ impl Default for Config {
     }
 }
 
-/// A config that was checked and resolved: nothing in it can fail any more but the world.
+/// Config that was checked and resolved: only the outside world can make it fail now.
 pub struct ResolvedConfig {
     /// The sections, without the evaluators.
     pub config: Config,
@@ -107,14 +107,14 @@ pub struct ResolvedConfig {
     pub evaluators: Vec<Configured>,
     /// The exporters in the order of the config.
     pub exporters: Vec<ExporterSettings>,
-    /// The backends that get what was received, in the order of the config.
+    /// The backends that get received requests, in the order of the config.
     pub forward: Vec<ForwardSettings>,
-    /// How much each place may hold.
+    /// Memory quotas.
     pub memory: MemoryLimits,
 }
 
 impl ResolvedConfig {
-    /// Checks a config; on mistakes, all that were found.
+    /// Checks a config; fails with all mistakes found.
     pub fn new(loaded: &Loaded) -> Result<Self, ConfigError> {
         if let Some(error) = evaluators::bare_definition(&loaded.node) {
             return Err(report(vec![error], &loaded.sources));
@@ -165,8 +165,8 @@ impl ResolvedConfig {
         }
     }
 
-    /// Mistakes that others found in the settings of evaluators: each with the evaluator's name,
-    /// the keys below its entry, and what is wrong there.
+    /// Reports mistakes that others found in the settings of evaluators: each with the evaluator's
+    /// name, the keys below its entry, and the message.
     pub fn mistakes(
         loaded: &Loaded,
         found: impl IntoIterator<Item = (String, Vec<String>, String)>,
@@ -175,7 +175,7 @@ impl ResolvedConfig {
         let errors = found.into_iter().map(|(evaluator, keys, message)| {
             let entry = entries.and_then(|all| all.get(&evaluator));
             let mut node = entry.unwrap_or(&loaded.node);
-            // Of a setting that is missing, the place is that of what it is missing in.
+            // A missing setting has the place of the settings that lack it.
             for key in keys {
                 let Some(below) = node.get(&key) else { break };
                 node = below;
@@ -185,8 +185,8 @@ impl ResolvedConfig {
         report(errors.collect(), &loaded.sources)
     }
 
-    /// What the config needs of the machine that it is on and does not find there: a mistake where
-    /// it is to run, none where it is only read.
+    /// Checks the files and folders that the config names on this host: a mistake where the config
+    /// is to run, none where it is only read.
     ///
     /// # Errors
     /// All that is missing, with its place.
@@ -204,8 +204,8 @@ impl ResolvedConfig {
     }
 }
 
-/// Sections that are not of this config: those of the OpenTelemetry Collector's, with what stands
-/// for them here, and those of a recording.
+/// Sections of other files: those of the OpenTelemetry Collector's config, with our replacement,
+/// and those of a recording.
 const OTHER_SECTIONS: [(&str, &str); 6] = [
     (
         "processors",
@@ -226,8 +226,8 @@ const OTHER_SECTIONS: [(&str, &str); 6] = [
 const RECORDING: &str = "this is a recording, not a config: name it without `--config`, as in \
      `spanscore score FILE`";
 
-/// Says what is meant to stand here in place of a section of something else, and where a kind of
-/// evaluator belongs.
+/// Adds help to unknown sections: our replacement of another system's section, or the place of a
+/// kind of evaluator.
 fn explain_other_sections(errors: &mut [SettingsError]) {
     for error in errors {
         let name = error.message.strip_prefix("unknown setting `");
@@ -242,7 +242,7 @@ fn explain_other_sections(errors: &mut [SettingsError]) {
     }
 }
 
-/// The dialects must fit into one table; that the built-in ones do is held by a test.
+/// Checks that the dialects fit into one table; a test checks the built-in ones.
 fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if config.dialects.is_empty() {
         return;
@@ -254,8 +254,8 @@ fn check_dialects(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     }
 }
 
-/// The detectors must compile, whether an evaluator asks for them or not; a test holds that the
-/// built-in ones do.
+/// Checks that the detectors compile, even if no evaluator reads them; a test checks the built-in
+/// ones.
 fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if config.failures == FailureSettings::default() {
         return;
@@ -266,7 +266,8 @@ fn check_failures(config: &Config, node: &Node, errors: &mut Vec<SettingsError>)
     }
 }
 
-/// A collector that receives nothing is a mistake: more likely a protocol was not named.
+/// Checks that something is received: a collector that receives nothing more likely lacks the name
+/// of a protocol.
 fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if let Some(Err(text)) = config.receivers.file.as_ref().map(|file| file.check()) {
         let file = node.get("receivers").and_then(|receivers| receivers.get("file"));
@@ -286,7 +287,7 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
     errors.push(error.at(place));
 }
 
-/// Nothing can be kept without a place for it.
+/// Checks that settings of the log come with a place for it.
 fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     if config.data_dir.is_some() {
         return;
@@ -298,7 +299,7 @@ fn check_log(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
     }));
 }
 
-/// A forward that leads back to a receiver would send everything round and round.
+/// Checks that no forward leads back to a receiver: it would send everything round and round.
 fn check_circles(
     config: &Config,
     forward: &[ForwardSettings],
@@ -319,12 +320,12 @@ fn check_circles(
 }
 
 impl ResolvedConfig {
-    /// What is no mistake but hardly meant, for people.
+    /// Returns warnings about settings that are valid but hardly meant, for people.
     pub fn warnings(&self) -> Vec<String> {
         listeners::warnings(&self.config)
     }
 
-    /// What the plan does, for people: a title and its lines.
+    /// Returns a summary of the plan, for people: titles with their lines.
     pub fn summary(&self) -> Vec<(&'static str, Vec<String>)> {
         let evaluators = self.evaluators.iter().map(|configured| {
             let info = &configured.info;
@@ -369,7 +370,7 @@ impl ResolvedConfig {
     }
 }
 
-/// What a dialect of the user's own reads.
+/// Describes the spans and facts that a user's dialect reads.
 fn reading(dialect: &Dialect) -> String {
     let mut facts: Vec<&str> = Vec::new();
     for word in dialect.sources().filter_map(|(role, _)| fact(role)) {
@@ -381,7 +382,8 @@ fn reading(dialect: &Dialect) -> String {
     format!("{} ({finds}; reads {})", dialect.name, facts.join(", "))
 }
 
-/// The fact that a source feeds; nothing for those that every dialect has, or that say little.
+/// Returns the fact that a source feeds; `None` for those that every dialect has, or that tell
+/// little.
 fn fact(role: Role) -> Option<&'static str> {
     Some(match role {
         Role::Name => "name",

@@ -1,4 +1,4 @@
-//! A merged config as YAML that may be shown: secrets are left out.
+//! Printer of a merged config as YAML without its secrets.
 //!
 //! A value that came from the environment is printed as its reference, so the output is a config
 //! again; a value under a key that names a secret is replaced by [`REDACTED`].
@@ -73,7 +73,7 @@ impl ConfigPrinter<'_> {
     }
 }
 
-/// A text that reads back as the same text: bare where that is safe.
+/// Returns a YAML scalar that reads back as the same text: bare if that is safe.
 fn text(value: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.' | ' ' | '-');
     let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -83,7 +83,8 @@ fn text(value: &str) -> String {
     if bare { value.to_owned() } else { quoted(value) }
 }
 
-/// JSON's form of a text, which YAML reads alike; what a terminal would obey stands in escapes.
+/// Returns a text as a JSON string, which YAML reads alike; characters that a terminal would obey
+/// are escaped.
 fn quoted(value: &str) -> String {
     visible::json(Value::from(value)).to_string()
 }

@@ -1,12 +1,12 @@
-//! Reading settings so that every mistake is found, not the first alone.
+//! Readers of settings that find every mistake, not only the first.
 
 use crate::settings::{Node, NodeKind, Place, SettingsError};
 
 /// Most mistakes that are reported for one part of a config.
 const MISTAKES_MAX: usize = 20;
 
-/// Reads a node with `build`. After a mistake the entry that it points at is taken out and the
-/// rest is read again, so that one run reports them all.
+/// Reads a node with `build`. After a mistake the entry at its place is removed and the rest is
+/// read again, so that one run reports all mistakes.
 pub(super) fn read_all<T>(
     node: &Node,
     errors: &mut Vec<SettingsError>,
@@ -17,7 +17,7 @@ pub(super) fn read_all<T>(
         Err(error) => error.at(node.place),
     };
     let mut rest = node.clone();
-    // What lacks something because an entry was taken out of it is no mistake of the user.
+    // A collection that lacks a removed entry is no mistake of the user.
     let mut reported = Vec::new();
     for _ in 0..MISTAKES_MAX {
         let place = error.place;
@@ -35,8 +35,8 @@ pub(super) fn read_all<T>(
     None
 }
 
-/// Takes out the innermost entry or item that stands at a place, and notes where the collections
-/// around it stand.
+/// Removes the innermost entry or item at a place, and adds the places of the collections around
+/// it.
 fn remove(node: &mut Node, place: Place, around: &mut Vec<Place>) -> bool {
     let own = node.place;
     let removed = match &mut node.kind {

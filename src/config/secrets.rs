@@ -1,4 +1,4 @@
-//! What of a config is never shown: values of secrets, wherever they come up.
+//! Masking of secrets of a config, wherever their values come up.
 //!
 //! A secret is known by its key. Its value is masked in mistakes and in the source line that is
 //! shown with one, and left out where the config is printed. So are the user, the password and the
@@ -12,48 +12,47 @@ use regex::Regex;
 use crate::settings::{Node, NodeKind, REDACTED, nearest, user_of, without_secrets};
 use crate::value::Value;
 
-/// Words that mark a key as that of a secret, wherever they stand in it.
+/// Words that mark a key as that of a secret, anywhere in it.
 const SECRET_WORDS: [&str; 7] =
     ["token", "password", "secret", "api_key", "apikey", "authorization", "credential"];
 /// Keys whose values all are secrets, whatever their names.
 const SECRET_MAPS: [&str; 1] = ["headers"];
-/// Keys of secrets by their whole name: a private key, and words that are no settings but are
-/// written for one.
+/// Whole keys of secrets: a private key, and words that are no settings but are written for one.
 const SECRET_KEYS: [&str; 5] = ["key_pem", "pass", "bearer", "passwd", "pwd"];
 /// Keys that name a secret, or hold some, except inside of [`KEY_HOLDERS`].
 const PLAIN_KEYS: [&str; 2] = ["key", "env"];
-/// Where `key` says what something is known by, or names are those of arguments.
+/// Sections in which `key` identifies something, or names are those of arguments.
 const KEY_HOLDERS: [&str; 4] = ["sessions", "expect", "dialects", "criteria"];
 /// Keys whose values are addresses.
 const ADDRESS_KEYS: [&str; 2] = ["endpoint", "base_url"];
-/// Values shorter than this are not looked for in other texts: they would be found anywhere.
+/// Shortest value that is searched for in other texts: a shorter one would be found anywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// What the value of a key is.
+/// Secrecy of the value of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Secrecy {
-    /// It may be shown.
+    /// The value may be shown.
     Shown,
-    /// It is a secret if it is a text: `max_tokens: 100` is none.
+    /// The value is a secret if it is a text: `max_tokens: 100` is none.
     Secret,
 }
 
-/// What is known of a place in a config from the keys above it.
+/// Secrecy of a place in a config, from the keys above it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Above {
-    /// Whether one of them is that of a secret.
+    /// True if one of them is that of a secret.
     pub(super) is_secret: bool,
-    /// Whether [`PLAIN_KEYS`] name no secret there.
+    /// True if [`PLAIN_KEYS`] name no secret there.
     holds_keys: bool,
 }
 
 impl Above {
-    /// Below one more key.
+    /// Returns the state below one more key.
     pub(super) fn below(self, key: &str) -> Self {
         self.with(key, secrecy(key) == Secrecy::Secret)
     }
 
-    /// The same where the config may hold a mistake.
+    /// Returns the state below one more key of a config that may hold a mistake.
     fn below_mistyped(self, key: &str) -> Self {
         self.with(key, resembles_secret(key))
     }
@@ -68,7 +67,7 @@ impl Above {
     }
 }
 
-/// Whether the value of a key is secret wherever it stands.
+/// Returns the secrecy of a key's value, wherever it stands.
 fn secrecy(key: &str) -> Secrecy {
     let words = key.to_lowercase().replace('-', "_");
     let is_secret = SECRET_WORDS.iter().any(|word| words.contains(word))
@@ -77,17 +76,17 @@ fn secrecy(key: &str) -> Secrecy {
     if is_secret { Secrecy::Secret } else { Secrecy::Shown }
 }
 
-/// Whether a key is that of a secret, or was meant to be: a mistyped one is shown as a mistake, and
-/// its value beside it.
+/// Returns true if a key is that of a secret, or was meant to be: a mistyped one is shown as a
+/// mistake, with its value beside it.
 fn resembles_secret(key: &str) -> bool {
     let words = key.to_lowercase();
     let known = SECRET_WORDS.iter().chain(&SECRET_MAPS).chain(&SECRET_KEYS).copied();
-    // Of a short word, any other short one is a mistyped form.
+    // Any short word resembles a short one, so only longer ones count.
     let mut meant = known.filter(|word| word.len() > 4);
     secrecy(key) == Secrecy::Secret || nearest(&words, &mut meant).is_some()
 }
 
-/// The secret texts of a config.
+/// Returns the secret texts of a config.
 pub(super) fn secrets_of(node: &Node) -> Vec<String> {
     let mut found = Vec::new();
     collect(node, Above::default(), &mut found);
@@ -115,17 +114,17 @@ fn collect(node: &Node, above: Above, found: &mut Vec<String>) {
     }
 }
 
-/// User and password of an address, as it is known whole: there may be spaces in it.
+/// Returns user and password of an address, which is known whole here: there may be spaces in it.
 fn user_of_address(node: &Node) -> Option<String> {
     let NodeKind::Scalar(Value::String(text)) = &node.kind else { return None };
     user_of(text).filter(|user| user.len() >= SECRET_BYTES_MIN).map(str::to_owned)
 }
 
-/// A text without those secrets, and without what is secret of addresses.
+/// Masks secrets in a text, and the secret parts of addresses.
 pub(super) fn masked(text: &str, secrets: &[String]) -> String {
     let mut text = text.to_owned();
     for secret in secrets {
-        // A text of several lines stands in a source line by line.
+        // A source holds a text of several lines line by line, indented.
         for line in secret.lines().map(str::trim).filter(|line| line.len() >= SECRET_BYTES_MIN) {
             if text.contains(line) {
                 text = text.replace(line, REDACTED);
@@ -135,8 +134,8 @@ pub(super) fn masked(text: &str, secrets: &[String]) -> String {
     without_secrets(&text).into_owned()
 }
 
-/// A line of a source whose settings are not known, since it cannot be read: what stands behind a
-/// key that names a secret is left out.
+/// Masks a line of a source whose settings are not known, since it cannot be read: values behind
+/// keys that name a secret are left out.
 pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     static PAIR: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r#"([A-Za-z0-9_-]+)(["']?\s*:\s*)(["']?[^\s,}\]#].*)"#).ok());
@@ -144,7 +143,7 @@ pub(super) fn masked_line(line: &str) -> Cow<'_, str> {
     let mut at = 0;
     while let Some(found) = pair.captures_at(line, at) {
         let (Some(key), Some(value)) = (found.get(1), found.get(3)) else { break };
-        // `${env:NAME}` names where a value comes from, and is none.
+        // `${env:NAME}` names the source of a value, and holds none.
         let is_reference = line[..key.start()].ends_with("${");
         if !is_reference && Above::default().below_mistyped(key.as_str()).is_secret {
             let before = without_secrets(&line[..value.start()]);

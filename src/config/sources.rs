@@ -1,7 +1,7 @@
-//! Where settings came from, and mistakes shown at their place.
+//! Sources of settings, and mistakes shown at their places.
 //!
-//! Places are lines and columns alone. So that one number names a line of one of several files,
-//! the lines of all sources are counted on: the second file starts where the first ends.
+//! Places are only lines and columns. So that one number names a line of one of several files, the
+//! lines of all sources are counted on: the second file starts where the first ends.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::settings::yaml::scalar::{self, ScalarForm};
 use crate::settings::{Node, NodeKind, Place, SettingsError};
 use crate::visible;
 
-/// The longest part of a source line that is shown, characters.
+/// Longest part of a source line that is shown, characters.
 const LINE_CHARS_MAX: usize = 120;
 
-/// The texts that a config was read from.
+/// Texts that a config was read from.
 #[derive(Debug, Default)]
 pub struct ConfigSources {
     texts: Vec<SourceText>,
     references: Vec<Reference>,
-    /// The secret texts; not known before all is read.
+    /// The secret texts; `None` before all is read.
     secrets: Option<Vec<String>>,
 }
 
@@ -32,7 +32,7 @@ struct SourceText {
     line_offset: u32,
 }
 
-/// A scalar whose value came from the environment at least in part.
+/// Scalar whose value came from the environment at least in part.
 #[derive(Debug)]
 struct Reference {
     place: Place,
@@ -42,7 +42,7 @@ struct Reference {
 }
 
 impl ConfigSources {
-    /// Adds a text; its lines follow those of the others. Gives back what to add to its lines.
+    /// Adds a text; its lines follow those of the others. Returns the offset of its lines.
     pub(super) fn add(&mut self, name: &str, text: &str) -> u32 {
         let line_offset = self.texts.last().map_or(0, |last| {
             let lines = last.text.lines().count() + 1;
@@ -52,12 +52,12 @@ impl ConfigSources {
         line_offset
     }
 
-    /// Learns the secrets of the config, to show none of them.
+    /// Collects the secrets of the config, to show none of them.
     pub(super) fn learn_secrets(&mut self, node: &Node) {
         self.secrets = Some(secrets_of(node));
     }
 
-    /// A line of a source as it may be shown.
+    /// Returns a line of a source as it may be shown.
     fn shown(&self, line: &str) -> String {
         match &self.secrets {
             Some(secrets) => masked(line, secrets),
@@ -89,8 +89,8 @@ impl ConfigSources {
         scalar::typed(&found.text, form)
     }
 
-    /// What was written at a place where the value came from the environment, and what tells its
-    /// type: [`ScalarForm::Plain`] only where it was one reference without quotes.
+    /// Returns the reference at a place whose value came from the environment, and the origin of
+    /// its type: [`ScalarForm::Plain`] only for a single reference without quotes.
     pub(super) fn reference(&self, place: Place) -> Option<(&str, ScalarForm)> {
         self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
@@ -103,15 +103,15 @@ impl ConfigSources {
         self.texts.iter().rev().find(|source| source.line_offset < place.line)
     }
 
-    /// The folder of the file that a place is in; empty, which means the working directory, where
-    /// that is no file or has no folder.
+    /// Returns the folder of the file that a place is in; empty, which means the working directory,
+    /// if that is no file or has no folder.
     pub(super) fn folder_of(&self, place: Place) -> PathBuf {
         let folder = self.source_of(place).and_then(|source| Path::new(&source.name).parent());
         folder.map(Path::to_path_buf).unwrap_or_default()
     }
 
-    /// The place of a character inside a scalar: exact where the source shows the scalar as it is,
-    /// else the place of the scalar. `line` and `column` count from 0.
+    /// Returns the place of a character inside a scalar: exact if the source shows the scalar as it
+    /// is, else the place of the scalar. `line` and `column` count from 0.
     pub(super) fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
         let Some(source) = self.source_of(scalar) else { return scalar };
         let Some(wanted) = text.lines().nth(line as usize) else { return scalar };
@@ -139,7 +139,8 @@ impl ConfigSources {
         }
     }
 
-    /// A mistake with its file, line and source text; what came from the environment is masked.
+    /// Returns a mistake with its file, line and source text; values from the environment are
+    /// masked.
     pub(super) fn problem(&self, error: SettingsError) -> ConfigProblem {
         let mut problem =
             ConfigProblem { at: None, message: error.message, help: error.help, shown: None };
@@ -168,7 +169,7 @@ impl ConfigSources {
     }
 }
 
-/// Values shorter than this are masked only where they stand, not wherever they occur.
+/// Shortest value that is masked wherever it occurs; shorter ones are masked only at their places.
 const SECRET_CHARS_MIN: usize = 4;
 
 fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
@@ -183,31 +184,31 @@ fn mask(message: &mut String, values: &[(String, String)], chars_min: usize) {
     }
 }
 
-/// One mistake in a config.
+/// Mistake in a config.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigProblem {
     /// File, line and column, from 1.
     pub at: Option<(String, u32, u32)>,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to do.
+    /// Remedy.
     pub help: Option<String>,
     /// The line of the source.
     shown: Option<String>,
 }
 
 impl ConfigProblem {
-    /// A mistake without a place.
+    /// Returns a mistake without a place.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { at: None, message: message.into(), help: None, shown: None }
     }
 }
 
-/// `file:line:column: message`, the source line with a caret, and the help; a config may be a
-/// stranger's, so all of it is made [`visible`].
+/// Writes `file:line:column: message`, the source line with a caret, and the help; a config may be
+/// a stranger's, so all of it is made [`visible`].
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A line that begins at the left is ours.
+        // Only our own lines begin at the left: those of a message are indented.
         let message = visible::lines(&self.message).to_string().replace('\n', "\n    ");
         let help = self.help.as_ref().map(visible::line);
         let Some((name, line, column)) = &self.at else {
@@ -232,8 +233,8 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// The part of a line around a character, where the character stands in it, and the length of the
-/// word that starts there.
+/// Returns the part of a line around a character, the index of the character in it, and the length
+/// of the word that starts there.
 fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
     let chars: Vec<char> = line.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
     let skip = at.saturating_sub(LINE_CHARS_MAX * 2 / 3);
@@ -253,7 +254,7 @@ fn excerpt(line: &str, at: usize) -> (String, usize, usize) {
     (format!("{before}{rest}").trim_end().to_owned(), indent, word.max(1))
 }
 
-/// Everything that is wrong with a config.
+/// All mistakes in a config.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct ConfigError {
     /// The mistakes in the order of the files.

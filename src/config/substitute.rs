@@ -1,4 +1,4 @@
-//! `${env:NAME}`, `${NAME}`, `${env:NAME:-default}` and `$$` in scalars.
+//! Environment variables in scalars: `${env:NAME}`, `${NAME}`, `${env:NAME:-default}` and `$$`.
 //!
 //! The form is that of the OpenTelemetry Collector
 //! (`opentelemetry.io/docs/collector/configuration/#environment-variables`), with two differences:
@@ -7,21 +7,21 @@
 
 use crate::settings::SettingsError;
 
-/// Looks up an environment variable; `None` when it is not set.
+/// Lookup of an environment variable; `None` if it is not set.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A scalar with its variables replaced.
+/// Scalar with its variables replaced.
 #[derive(Debug, PartialEq)]
 pub(super) struct Substituted {
     /// The text that takes the scalar's place.
     pub(super) text: String,
-    /// Whether the scalar was nothing but one reference, so that its value is typed anew.
+    /// True if the scalar was nothing but one reference, so that its value is typed anew.
     pub(super) whole: bool,
     /// The values that came from the environment, with their references as written.
     pub(super) values: Vec<(String, String)>,
 }
 
-/// Replaces the references of a scalar; `None` when it holds none.
+/// Replaces the references of a scalar; `None` if it holds none.
 pub(super) fn substitute(
     text: &str,
     lookup: Lookup<'_>,
@@ -56,7 +56,8 @@ pub(super) fn substitute(
     Ok(Some(out))
 }
 
-/// The value of what stands between the braces, and whether it came from the environment.
+/// Resolves the text between the braces; returns the value, and true if it came from the
+/// environment.
 fn resolve(inner: &str, lookup: Lookup<'_>) -> Result<(String, bool), SettingsError> {
     if inner.contains("${") {
         return Err(SettingsError::new(format!("a reference inside of `${{{inner}}}`"))

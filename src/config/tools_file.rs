@@ -1,4 +1,4 @@
-//! `tools_file`: tool definitions that stand in a file of their own.
+//! `tools_file`: tool definitions in a file beside the config.
 //!
 //! Evaluators do no I/O, so the file is read here and its content takes the place of the setting.
 //! The evaluator's identity then changes with the content, not with the path.
@@ -6,7 +6,7 @@
 use crate::settings::{Node, NodeKind, SettingsError};
 use crate::value::{Value, json};
 
-/// Bytes of a file of definitions.
+/// Most bytes of a file of definitions.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Replaces the setting `tools_file`, a path from the working directory, by `tools`.

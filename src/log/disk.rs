@@ -1,99 +1,99 @@
-//! The few things that a log asks of a file system, so that tests can take one that forgets what
-//! was not synced, is full, or fails.
+//! File system of a log behind a trait, so that tests can use a disk that forgets unsynced bytes,
+//! is full, or fails.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files and folders that a log makes are their owner's alone: they hold what agents said.
+/// Permissions of files and folders of a log, for their owner alone: they hold what agents said.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// One folder of files.
+/// Folder of files.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates an empty file that must not be there yet, to be read and appended to.
+    /// Creates an empty file that must not exist yet, for reading and appending.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file that is there, to be read and cut.
+    /// Opens an existing file, for reading and truncation.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// The names of all files, in no order.
+    /// Returns the names of all files, in no order.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Gives a file another name.
+    /// Renames a file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file; a missing one is no error.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes what was created, renamed and removed survive a loss of power.
+    /// Syncs the folder: files created, renamed and removed so far survive a loss of power.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn sync_folder(&self) -> io::Result<()>;
 }
 
-/// One file of a [`Disk`].
+/// File of a [`Disk`].
 pub trait DiskFile: Send + Sync {
-    /// Appends some bytes of what it is given; how many.
+    /// Appends some of the given bytes; returns their number.
     ///
     /// # Errors
-    /// What the system says; what was written then is not known.
+    /// Those of the system; the number of written bytes is unknown then.
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Reads at a place; how many bytes, 0 at the end.
+    /// Reads at an offset; returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Cuts the file to a length.
+    /// Truncates the file to a length.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn cut(&self, len: u64) -> io::Result<()>;
 
-    /// Makes what was appended survive a loss of power.
+    /// Syncs the file: bytes appended so far survive a loss of power.
     ///
     /// # Errors
-    /// What the system says; after an error nothing is known of what was appended before.
+    /// Those of the system; after an error nothing is known of any bytes appended before.
     fn sync(&self) -> io::Result<()>;
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A folder of the machine, held by one process at a time.
+/// Folder of the host's file system, locked by one process at a time.
 pub struct Folder {
     path: PathBuf,
-    /// Locked for as long as this is there.
+    /// Lock file, locked as long as it is open.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a folder, created where it is not there, and locks it.
+    /// Opens a folder, creates it if it is missing, and locks it.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::WouldBlock`] where another process holds it.
+    /// Those of the system; [`io::ErrorKind::WouldBlock`] if another process holds it.
     pub fn open(path: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
         let lock = OpenOptions::new()

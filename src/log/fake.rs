@@ -1,4 +1,4 @@
-//! A disk in memory that forgets what was not synced, and fails as it is told.
+//! Fake disk in memory: it forgets unsynced bytes, and fails as planned.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::disk::{Disk, DiskFile};
 
-/// What a disk can be asked for.
+/// Call to a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     Create,
@@ -21,14 +21,14 @@ pub(super) enum Call {
     Read,
 }
 
-/// What happens at a call.
+/// Fault of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// Nothing is done, and the system says this.
+    /// Nothing is done, and the call fails with this.
     Error(io::ErrorKind),
-    /// Half of it is written, which is no error.
+    /// Half of the bytes are written, which is no error.
     Short,
-    /// Half of it is written, and then the disk is full.
+    /// Half of the bytes are written, and then the disk is full.
     Torn,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Fault {
 struct FakeContent {
     bytes: Vec<u8>,
     synced: Vec<u8>,
-    /// Its name survives a loss of power.
+    /// True if its name survives a loss of power.
     is_named: bool,
 }
 
@@ -46,12 +46,12 @@ type Plan = Box<dyn FnMut(Call, usize) -> Option<Fault> + Send>;
 #[derive(Default)]
 struct FakeState {
     files: BTreeMap<String, Content>,
-    /// Names that were removed, and come back after a loss of power.
+    /// Removed files, which come back after a loss of power.
     removed: BTreeMap<String, Content>,
     plan: Option<Plan>,
 }
 
-/// A disk in memory; clones are the same disk.
+/// Disk in memory; clones are the same disk.
 #[derive(Clone, Default)]
 pub(super) struct FakeDisk(Arc<Mutex<FakeState>>);
 
@@ -65,12 +65,12 @@ impl FakeDisk {
         self.0.lock().unwrap()
     }
 
-    /// Asks from now on what happens at each call.
+    /// Sets the plan that each call asks for its fault.
     pub(super) fn plan(&self, mut plan: impl FnMut(Call) -> Option<Fault> + Send + 'static) {
         self.plan_sized(move |call, _| plan(call));
     }
 
-    /// The same, with the bytes that are to be appended.
+    /// Sets a plan that also sees the number of bytes to append.
     pub(super) fn plan_sized(
         &self,
         plan: impl FnMut(Call, usize) -> Option<Fault> + Send + 'static,
@@ -78,7 +78,7 @@ impl FakeDisk {
         self.lock().plan = Some(Box::new(plan));
     }
 
-    /// Nothing fails from now on.
+    /// Ends all faults.
     pub(super) fn heal(&self) {
         self.lock().plan = None;
     }
@@ -94,7 +94,7 @@ impl FakeDisk {
         }
     }
 
-    /// The power is lost: what was not synced is gone, but for so many bytes of each file.
+    /// Loses power: unsynced bytes are gone, except this many of each file.
     pub(super) fn lose_power(&self, kept: usize) {
         let mut state = self.lock();
         let removed = std::mem::take(&mut state.removed);
@@ -118,7 +118,7 @@ impl FakeDisk {
         self.lock().files[name].lock().unwrap().bytes.clone()
     }
 
-    /// A disk with one file, synced.
+    /// Returns a disk with one synced file.
     pub(super) fn with(name: &str, bytes: Vec<u8>) -> Self {
         let disk = Self::default();
         let content = FakeContent { synced: bytes.clone(), bytes, is_named: true };

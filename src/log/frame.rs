@@ -1,4 +1,4 @@
-//! The bytes of a log: heads of segments and of records.
+//! On-disk format of a log: heads of segments and of records.
 //!
 //! ```text
 //! segment: head (32 bytes), then records one after another
@@ -16,20 +16,20 @@ pub(super) const SEGMENT_HEAD_BYTES: usize = 32;
 /// Bytes of the head of a record.
 pub const RECORD_HEAD_BYTES: usize = 36;
 
-/// The last byte is the version of the format: 1.
+/// Mark of a segment; its last byte is the version of the format: 1.
 const SEGMENT_MARK: [u8; 8] = *b"SPANLOG\x01";
 const RECORD_MARK: [u8; 4] = *b"\xf5SR\x01";
 
-/// What a log keeps of a record beside its payload.
+/// Data of a record beside its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecordHead {
-    /// When it came, unix nanoseconds.
+    /// Time of arrival, unix nanoseconds.
     pub arrival_ns: u64,
-    /// What the payload is: its writer's words, see where they are written.
+    /// Type of the payload, in terms of its writer: see the code that appends it.
     pub tags: [u8; 4],
 }
 
-/// Where a segment begins.
+/// Head of a segment: the position of its first record, and its creation time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHead {
     pub(super) base: u64,
@@ -47,7 +47,7 @@ impl SegmentHead {
         bytes
     }
 
-    /// Reads a head; `None` where it is none, or of another version.
+    /// Reads a head; `None` if it is damaged or of another version.
     pub(super) fn decode(bytes: &[u8; SEGMENT_HEAD_BYTES]) -> Option<Self> {
         let is_whole = crc32fast::hash(&bytes[..24]) == u32_at(bytes, 24);
         (bytes[..8] == SEGMENT_MARK && is_whole)
@@ -55,7 +55,7 @@ impl SegmentHead {
     }
 }
 
-/// The head of a record as it stands in a segment.
+/// Head of a record as it stands in a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Frame {
     pub(super) position: u64,
@@ -83,7 +83,7 @@ impl Frame {
         bytes
     }
 
-    /// Reads the head of the record at a position; `None` where no whole one stands there.
+    /// Reads the head of the record at a position; `None` if no whole head stands there.
     pub(super) fn decode(bytes: &[u8; RECORD_HEAD_BYTES], position: u64) -> Option<Self> {
         if bytes[..4] != RECORD_MARK || u64_at(bytes, 8) != position {
             return None;
@@ -98,24 +98,24 @@ impl Frame {
         Some(Self { position, len, head, payload_checksum })
     }
 
-    /// Whether a payload is the one that was written.
+    /// Returns true if the payload has the length and checksum of the head.
     pub(super) fn is_of(&self, payload: &[u8]) -> bool {
         payload.len() as u64 == u64::from(self.len)
             && crc32fast::hash(payload) == self.payload_checksum
     }
 
-    /// The position after it.
+    /// Returns the position after the record.
     pub(super) fn end(&self) -> u64 {
         self.position.saturating_add(frame_bytes(self.len as usize))
     }
 }
 
-/// Bytes that a record with so long a payload takes.
+/// Returns the bytes of a record with a payload of this length.
 pub(super) fn frame_bytes(payload: usize) -> u64 {
     (RECORD_HEAD_BYTES + payload) as u64
 }
 
-/// The first place at or after which the bytes of a head may stand.
+/// Returns the first place where a record's mark stands.
 pub(super) fn next_mark(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, &RECORD_MARK)
 }

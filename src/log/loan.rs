@@ -1,4 +1,4 @@
-//! Room that one log uses of another.
+//! Loans of room between two logs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,11 +6,11 @@ use super::frame::SEGMENT_HEAD_BYTES;
 use super::{AppendError, Log, RecordHead, WeakLog, record_bytes};
 use crate::model::Claim;
 
-/// Lets a log grow beyond its own limit by room that another has free, which then has that much
-/// less for its own records: together they hold no more than their limits.
+/// Room beyond a log's limit, borrowed from the free room of another, which then has that much less
+/// for its own records: together they stay within their limits.
 pub struct Loan {
     lender: WeakLog,
-    /// Bytes that the borrower may hold of its own.
+    /// Limit of the borrower without a loan, bytes.
     own_max: u64,
     state: Mutex<LoanState>,
 }
@@ -18,12 +18,12 @@ pub struct Loan {
 #[derive(Default)]
 struct LoanState {
     borrowed: u64,
-    /// Records that have room and are not written.
+    /// Records with room that are not yet written.
     appending: usize,
 }
 
 impl Loan {
-    /// A loan for a log that may hold so much of its own; what it holds beyond that is borrowed.
+    /// Returns a loan for a log with a limit; bytes that it holds beyond it are borrowed at once.
     pub fn new(borrower: &Log, own_max: u64, lender: WeakLog) -> Self {
         let loan = Self { lender, own_max, state: Mutex::default() };
         let beyond = borrower.usage().bytes.saturating_sub(own_max);
@@ -37,14 +37,14 @@ impl Loan {
     /// Appends a record in room that is borrowed for it.
     ///
     /// # Errors
-    /// Why it is not kept; [`AppendError::Full`] where the lender has no room either.
+    /// Those of [`Log::append`]; [`AppendError::Full`] also if the lender has no room.
     pub async fn append(
         &self,
         borrower: &Log,
         head: RecordHead,
         payload: bytes::Bytes,
     ) -> Result<Claim, AppendError> {
-        // It may begin a file.
+        // The record may begin a file.
         let bytes = record_bytes(payload.len()) + SEGMENT_HEAD_BYTES as u64;
         let lender = self.lender.upgrade().ok_or(AppendError::Closed)?;
         if !lender.0.queue.lend(bytes) {
@@ -60,14 +60,14 @@ impl Loan {
         borrower.append(head, payload).await
     }
 
-    /// Gives back what the borrower does not need any more.
+    /// Returns borrowed room that the borrower no longer needs.
     pub fn give_back(&self, borrower: &Log) {
         let mut state = self.lock();
         if state.borrowed == 0 || state.appending > 0 {
             return;
         }
         let usage = borrower.usage();
-        // What nobody claims goes by itself, but for the little that is left of one file.
+        // Segments without claims are removed anyway, except a small rest of one file.
         let used = match borrower.source().lowest() {
             Some(_) => usage.bytes + usage.waiting,
             None => 0,
@@ -101,7 +101,7 @@ impl Drop for Loan {
     }
 }
 
-/// A record that has room and is not written.
+/// Guard of a record with room that is not yet written.
 struct Appending<'a>(&'a Loan);
 
 impl Drop for Appending<'_> {

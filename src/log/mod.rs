@@ -1,4 +1,4 @@
-//! A log of records in files, that survives the process.
+//! Write-ahead log: checksummed records in segment files, which survive the process.
 //!
 //! ```text
 //! append ──► queue ──► writer thread: one write for all that waits, one sync ──► segment files
@@ -7,13 +7,16 @@
 //!
 //! Records stand one after another in segments; a record's position is its distance from the
 //! beginning of the first segment there ever was, so positions only grow. A segment is removed when
-//! no [`Claim`] needs a position in it, or by its age, or, where the log is told so, for room.
+//! no [`Claim`] needs a position in it, or by its age, or, if the log is set so, for room.
 //!
-//! **Invariants:** what was answered is read again after a crash that the durability survives;
-//! damage never stops a start: what is torn is cut, what is broken is passed over and counted, a
-//! file that is no segment is set aside; nothing is read that was not written.
+//! **Invariants:** an answered record is read again after every crash that its durability survives;
+//! damage never stops a start: a torn end is cut, broken records are skipped and counted, a file
+//! that is no segment is set aside; nothing is read that was not written.
 //!
-//! What the payloads mean is their writers' affair: requests of senders and notes of the pipeline,
+//! One thread writes, so the order of the file is the order of the positions, and all records that
+//! wait while it syncs share the next write and the next sync (group commit).
+//!
+//! The meaning of payloads is their writers' affair: requests of senders and notes of the pipeline,
 //! or evaluations on their way to an exporter.
 
 mod disk;
@@ -51,13 +54,13 @@ pub use reader::{HeadReader, RecordReader, Skipped};
 pub use settings::{Durability, LogLimits, LogSettings, WhenFull};
 pub use writer::PROBE_TAG;
 
-/// Longest that closing a log waits for what is being written.
+/// Longest wait of a closing log for its last writes.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-/// Tells the time, unix nanoseconds.
+/// Clock, unix nanoseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// The clock of the machine.
+/// Returns the clock of the system.
 pub fn system_clock() -> Clock {
     Arc::new(|| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -65,42 +68,42 @@ pub fn system_clock() -> Clock {
     })
 }
 
-/// One record, read again.
+/// Record read from a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Where it stands.
+    /// Position in the log.
     pub position: u64,
-    /// What is kept beside the payload.
+    /// Data beside the payload.
     pub head: RecordHead,
-    /// What was appended.
+    /// The appended bytes.
     pub payload: Bytes,
 }
 
-/// How a log stands now.
+/// State of a log now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogUsage {
     /// Bytes of all segments.
     pub bytes: u64,
-    /// How many there may be.
+    /// Most bytes of all segments, with borrowed room.
     pub bytes_max: u64,
-    /// Bytes of its room that others use.
+    /// Bytes of its room lent to other logs.
     pub lent: u64,
-    /// Segments.
+    /// Number of segments.
     pub segments: usize,
     /// Bytes that wait to be written.
     pub waiting: u64,
-    /// A write or a sync failed, and nothing as large has succeeded since.
+    /// True if a write or a sync failed, and none as large has succeeded since.
     pub is_failing: bool,
-    /// What happened since the start.
+    /// Counts since the start.
     pub counts: LogCounts,
 }
 
-/// A log of records. Clones are the same log; the last one to go ends its thread, once all that
-/// waits is written, or after some seconds.
+/// Write-ahead log of records. Clones are the same log; dropping the last one ends its thread, once
+/// all waiting records are written, or after some seconds.
 #[derive(Clone)]
 pub struct Log(Arc<LogParts>);
 
-/// A log that may have been closed.
+/// Log that may have been closed.
 #[derive(Clone)]
 pub struct WeakLog(Weak<LogParts>);
 
@@ -111,7 +114,7 @@ impl std::fmt::Debug for WeakLog {
 }
 
 impl WeakLog {
-    /// The log, unless it was closed.
+    /// Returns the log, unless it was closed.
     pub fn upgrade(&self) -> Option<Log> {
         self.0.upgrade().map(Log)
     }
@@ -121,18 +124,18 @@ struct LogParts {
     queue: Arc<WriteQueue>,
     segments: Arc<Segments>,
     source: Arc<Source>,
-    /// Where the records ended that were there at the start.
+    /// Position after the records that were there at the start.
     found_end: u64,
 }
 
 impl Log {
-    /// Opens the log of a folder: cuts what is torn, sets aside what is no segment, and begins a
-    /// new segment. Where there is no room for that it refuses all records, and goes on trying:
-    /// what is found may make room. Reads the last segment as a whole. The claim is on all that was
-    /// found: it goes once that was looked at.
+    /// Opens the log of a folder: cuts a torn end, sets aside files that are no segments, and
+    /// begins a new segment. If there is no room for that it refuses all records, and goes on
+    /// trying: delivering the old records may make room. Reads the whole last segment. The returned
+    /// claim is on all old records, to be dropped once they have been read.
     ///
     /// # Errors
-    /// Where the folder cannot be read, or nobody may write to it.
+    /// If the folder cannot be read, or files in it cannot be written.
     pub fn open(
         disk: Arc<dyn Disk>,
         limits: LogLimits,
@@ -162,11 +165,11 @@ impl Log {
         Ok((Self(Arc::new(parts)), recovered, all))
     }
 
-    /// Appends a record, and claims its position. Answers as the durability says: at once, when the
-    /// system has it, or when the disk has it.
+    /// Appends a record, and claims its position. Answers as the durability says: at once, once the
+    /// system has it, or once the disk has it.
     ///
     /// # Errors
-    /// Why it is not kept; the caller may try again.
+    /// Cause of the refusal; the caller may try again.
     pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
         let (position, written) =
             self.0.queue.push(head, payload, |position| self.0.source.claim(position))?;
@@ -178,59 +181,59 @@ impl Log {
         }
     }
 
-    /// Appends a record that nobody waits for and nobody claims; false where there is no room, of
-    /// which it has an eighth more than others. One that cannot be written is kept for a while.
+    /// Appends a record without an answer and without a claim; false if there is no room, of which
+    /// such notes have an eighth more than others. A note that cannot be written stays in memory
+    /// until it can be, up to a limit.
     pub fn note(&self, head: RecordHead, payload: Bytes) -> bool {
         self.0.queue.push_note(head, payload).is_ok()
     }
 
-    /// Reads the record at a position again. Blocks on the disk.
+    /// Reads the record at a position. Blocks on the disk.
     ///
     /// # Errors
-    /// Where it is not there, no more or not yet, and where it is damaged.
+    /// If it is not there, no longer or not yet, or is damaged.
     pub fn read(&self, position: u64) -> io::Result<Record> {
         reader::read(&self.0.segments, position)
     }
 
-    /// The records that were there at the start, in order. Blocks on the disk.
+    /// Returns the records that were there at the start, in order. Blocks on the disk.
     pub fn records(&self) -> RecordReader {
         RecordReader::new(Arc::clone(&self.0.segments), self.0.found_end)
     }
 
-    /// The records from a position on that are written now, in order. Blocks on the disk.
+    /// Returns the records written so far from a position on, in order. Blocks on the disk.
     pub fn records_from(&self, position: u64) -> RecordReader {
         let end = self.0.segments.end();
         RecordReader::new(Arc::clone(&self.0.segments), end).starting_at(position)
     }
 
-    /// The same log, which does not keep it open.
+    /// Returns a weak handle, which does not keep the log open.
     pub fn downgrade(&self) -> WeakLog {
         WeakLog(Arc::downgrade(&self.0))
     }
 
-    /// The claims on its positions.
+    /// Returns the claims on its positions.
     pub fn source(&self) -> &Arc<Source> {
         &self.0.source
     }
 
-    /// Where the records ended that were there at the start.
+    /// Returns the position after the records that were there at the start.
     pub fn found_end(&self) -> u64 {
         self.0.found_end
     }
 
-    /// Removes nothing any more: from now on claims are let go because the process ends, not
+    /// Stops the removal of segments: from now on claims are dropped because the process ends, not
     /// because their work is done.
     pub fn keep_all(&self) {
         self.0.queue.keeps_all.store(true, Ordering::Release);
     }
 
-    /// Waits until all that was appended so far is with the system, and with the disk where that
-    /// can be had; false where it cannot be written.
+    /// Waits until all records appended so far are written and synced; false if they cannot be.
     pub async fn flush(&self) -> bool {
         self.0.queue.flush().await
     }
 
-    /// How it stands.
+    /// Returns the state of the log now.
     pub fn usage(&self) -> LogUsage {
         let queue = &self.0.queue;
         LogUsage {
@@ -252,7 +255,7 @@ impl Drop for LogParts {
     }
 }
 
-/// Bytes that a record with so long a payload takes in a log.
+/// Returns the bytes in a log of a record with a payload of this length.
 pub fn record_bytes(payload: usize) -> u64 {
     frame_bytes(payload)
 }

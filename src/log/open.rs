@@ -1,4 +1,4 @@
-//! Finding what a log holds, whatever happened to it.
+//! Recovery: finds the segments of a log after any crash or damage.
 
 use std::io;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use super::frame::{SEGMENT_HEAD_BYTES, SegmentHead};
 use super::reader::valid_end;
 use super::segments::{SegmentFile, Segments};
 
-/// Why a log cannot be opened.
+/// Error of a log that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LogOpenError {
     /// Its folder cannot be listed.
     #[error("cannot read its folder: {0}")]
     Read(io::Error),
-    /// No file can be begun in it.
+    /// No file can be created in it.
     #[error("cannot write to its folder: {0}")]
     Write(io::Error),
 }
 
-/// What was found at the start.
+/// Result of the recovery at a start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovered {
     /// Files with records.
@@ -30,15 +30,15 @@ pub struct Recovered {
     pub cut_bytes: u64,
     /// Files that are no segments, by their new names.
     pub set_aside: Vec<String>,
-    /// Files that cannot be read or renamed now. They stay as they are, and are looked at again by
-    /// the next start.
+    /// Files that cannot be read or renamed now. They stay as they are, and the next start tries
+    /// them again.
     pub unreadable: Vec<String>,
-    /// The position after all that was ever there.
+    /// Position after all that was ever written.
     pub(super) end: u64,
 }
 
 impl Recovered {
-    /// Says what is missing.
+    /// Logs all damage.
     pub fn tell_of_damage(&self) {
         let Self { cut_bytes, set_aside, unreadable, .. } = self;
         if *cut_bytes > 0 {
@@ -56,21 +56,21 @@ impl Recovered {
     }
 }
 
-/// Positions that a file may hold whose length is not known; no file is longer.
+/// Assumed positions of a file of unknown length; no file is longer.
 const UNKNOWN_BYTES: u64 = 1 << 44;
 
-/// What a file with the name of a segment is.
+/// Kind of a file with the name of a segment.
 enum Found {
     Segment(SegmentFile),
-    /// Begun and never written: it has no whole head, only so many bytes.
+    /// Created but without a whole head: it has only this many bytes.
     Begun(u64),
-    /// No segment; so long.
+    /// No segment, of this many bytes.
     Other(u64),
-    /// Nothing is known of it.
+    /// Cannot be read.
     Unreadable(io::Error),
 }
 
-/// Reads which segments there are; cuts the torn end of the last one.
+/// Finds the segments in the folder; cuts the torn end of the last one.
 pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), LogOpenError> {
     let names = disk.list().map_err(LogOpenError::Read)?;
     let mut bases: Vec<u64> = names.iter().filter_map(|name| SegmentFile::base_of(name)).collect();
@@ -82,7 +82,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
             Found::Segment(segment) => {
                 recovered.end = recovered.end.max(segment.end);
                 if let Some(before) = segments.last_mut() {
-                    // What stands beyond was refused, and could not be cut.
+                    // Bytes beyond were refused, and could not be cut.
                     before.end = before.end.min(base);
                 }
                 segments.push(segment);
@@ -107,7 +107,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     Ok((Segments::new(segments), recovered))
 }
 
-/// Looks what a file is, by its head and its size.
+/// Classifies a file by its head and its size.
 fn look_at(disk: &dyn Disk, base: u64) -> Found {
     let read = || {
         let file = disk.open(&SegmentFile::name(base))?;
@@ -142,8 +142,8 @@ fn read_whole(file: &dyn DiskFile, buffer: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file that holds nothing, gives one that is no segment another name, and leaves one
-/// that cannot be read. The positions of none of them are given again.
+/// Removes an empty file, renames one that is no segment, and leaves one that cannot be read. The
+/// positions of files that stay are never assigned again.
 fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered) {
     let name = SegmentFile::name(base);
     let (size, is_kept) = match found {
@@ -168,12 +168,12 @@ fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered
 }
 
 fn cut_torn_end(last: &mut SegmentFile, recovered: &mut Recovered) {
-    // What cannot be read now may be whole: it is passed over, not cut.
+    // An end that cannot be read now may be whole: it is skipped, not cut.
     let Ok(end) = valid_end(last) else { return };
     let torn = last.end - end;
     if torn > 0 {
         recovered.cut_bytes += torn;
-        // Where it cannot be cut it is passed over again at the next start.
+        // An end that cannot be cut is skipped again at the next start.
         let _ = last.file.cut(last.offset(end));
         last.end = end;
     }

@@ -1,4 +1,4 @@
-//! What waits to be written: bounded by bytes, emptied in groups by one thread.
+//! Write queue: records that wait for the disk, bounded by bytes, taken in groups by one thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,19 +10,19 @@ use tokio::sync::oneshot;
 use super::frame::{RecordHead, frame_bytes};
 use super::settings::{Durability, LogLimits, WhenFull};
 
-/// Why a record is not kept.
+/// Cause of a refused record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AppendError {
-    /// All segments are needed, and there are as many as may be.
+    /// The log has its full size, and all its segments are needed.
     #[error("the log is full, see log.size_max_mib")]
     Full,
-    /// The disk is slower than what is appended.
+    /// The disk is slower than the appends.
     #[error("the disk does not keep up, see log.waiting_mib")]
     Behind,
-    /// It cannot be written now.
+    /// The log cannot be written now.
     #[error("the log cannot be written")]
     Failed,
-    /// It is larger than a log of this size takes.
+    /// The record is larger than a log of this size takes.
     #[error("larger than an eighth of the log, see log.size_max_mib")]
     TooLarge,
     /// The log is being closed.
@@ -30,12 +30,12 @@ pub enum AppendError {
     Closed,
 }
 
-/// What happened to a log since its start.
+/// Counts of a log since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCounts {
     /// Records that were written.
     pub written: u64,
-    /// Groups that were written at once.
+    /// Groups of records, one write each.
     pub groups: u64,
     /// Syncs.
     pub syncs: u64,
@@ -43,43 +43,43 @@ pub struct LogCounts {
     pub write_errors: u64,
     /// Syncs that failed.
     pub sync_errors: u64,
-    /// Segments dropped although they were needed: by age, or for room.
+    /// Segments dropped although a claim needed them: by age, or for room.
     pub dropped_segments: u64,
-    /// Their bytes.
+    /// Bytes of the dropped segments.
     pub dropped_bytes: u64,
     /// Segments that could not be removed.
     pub remove_errors: u64,
-    /// Records of notes that were taken and never written, for want of room in memory or on disk.
+    /// Notes that were accepted and never written, for want of room in memory or on disk.
     pub unwritten_notes: u64,
 }
 
-/// One record that waits.
+/// Record that waits to be written.
 pub(super) struct WaitingRecord {
     pub(super) position: u64,
     pub(super) head: RecordHead,
     pub(super) payload: Bytes,
     pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
-    /// Nobody waits for it, and nobody knows its position.
+    /// True for a note: nobody waits for it, and nobody knows its position.
     pub(super) is_note: bool,
 }
 
-/// Told when something is written, or why it is not.
+/// Answer of the writer to one record.
 pub(super) type WriteAnswer = oneshot::Receiver<Result<(), AppendError>>;
 
 struct Waits {
     next: u64,
     records: Vec<WaitingRecord>,
     flushes: Vec<oneshot::Sender<bool>>,
-    /// Bytes of the records that wait.
+    /// Bytes of the waiting records.
     bytes: u64,
-    /// Bytes of those that are being written.
+    /// Bytes of the group that is being written.
     writing: u64,
     is_closed: bool,
-    /// Nobody writes any more.
+    /// True once the writer has ended.
     has_ended: bool,
 }
 
-/// What waits to be written.
+/// Queue of records and flushes before the writer, with the byte counts that bound it.
 pub(super) struct WriteQueue {
     pub(super) limits: LogLimits,
     waits: Mutex<Waits>,
@@ -87,21 +87,21 @@ pub(super) struct WriteQueue {
     ended: Condvar,
     /// Bytes of all segments.
     used: AtomicU64,
-    /// Bytes of the room that others use.
+    /// Bytes of its room lent to other logs.
     lent: AtomicU64,
-    /// Bytes that it may hold beyond its limit, which it uses of others.
+    /// Bytes beyond its limit, borrowed from another log.
     borrowed: AtomicU64,
     pub(super) is_failing: AtomicBool,
-    /// Nothing is removed any more.
+    /// True once no segment may be removed.
     pub(super) keeps_all: AtomicBool,
     counts: Mutex<LogCounts>,
 }
 
-/// What the writer takes at once.
+/// Group of records that the writer takes at once.
 pub(super) struct Group {
     pub(super) records: Vec<WaitingRecord>,
     pub(super) flushes: Vec<oneshot::Sender<bool>>,
-    /// Nothing comes after it.
+    /// True if nothing comes after it.
     pub(super) is_last: bool,
 }
 
@@ -130,7 +130,8 @@ impl WriteQueue {
         }
     }
 
-    /// Takes a record that somebody waits for; `claim` is made before anything else can pass it.
+    /// Queues a record with an answer; `claim` runs under the lock, so the log cannot remove its
+    /// segment before the claim is made.
     pub(super) fn push<T>(
         &self,
         head: RecordHead,
@@ -149,8 +150,8 @@ impl WriteQueue {
         Ok((claimed, waits.then_some(receiver)))
     }
 
-    /// Takes a record that nobody waits for. It says what became of others, so it may go beyond
-    /// what these may take.
+    /// Queues a record without an answer. Notes tell what became of other records, so they may go
+    /// beyond the limits of those.
     pub(super) fn push_note(&self, head: RecordHead, payload: Bytes) -> Result<(), AppendError> {
         let bytes = frame_bytes(payload.len());
         let written = None;
@@ -173,7 +174,8 @@ impl WriteQueue {
         if waits.is_closed {
             return Err(AppendError::Closed);
         }
-        // A log that has room takes one record, however much is waiting.
+        // An empty queue takes any record. Bytes that are being written count, too: a burst would
+        // pass the limits between two groups otherwise.
         let held = waits.bytes + waits.writing;
         if held > 0 && held + bytes > limits.waiting_max {
             return Err(AppendError::Behind);
@@ -195,7 +197,7 @@ impl WriteQueue {
         Ok(claimed)
     }
 
-    /// Lends so many bytes of its room, if they are free.
+    /// Lends this many bytes of its room, if they are free.
     pub(super) fn lend(&self, bytes: u64) -> bool {
         let waits = self.lock();
         let used = self.used.load(Ordering::Relaxed) + waits.bytes + waits.writing + self.lent();
@@ -206,40 +208,41 @@ impl WriteQueue {
         is_free
     }
 
-    /// Lends so many bytes that are used already, free or not.
+    /// Lends this many bytes that are in use already, free or not.
     pub(super) fn lend_used(&self, bytes: u64) {
         self.lent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes back what was lent.
+    /// Takes back lent bytes.
     pub(super) fn take_back(&self, bytes: u64) {
         self.lent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of its room that others use.
+    /// Returns the bytes of its room lent to other logs.
     pub(super) fn lent(&self) -> u64 {
         self.lent.load(Ordering::Relaxed)
     }
 
-    /// May hold so many bytes beyond its limit from now on.
+    /// Sets the borrowed bytes beyond its limit.
     pub(super) fn set_borrowed(&self, bytes: u64) {
         self.borrowed.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that it may hold beyond its limit.
+    /// Returns the borrowed bytes beyond its limit.
     pub(super) fn borrowed(&self) -> u64 {
         self.borrowed.load(Ordering::Relaxed)
     }
 
-    /// The position of the next record, where none waits. Until one is taken it stands there.
+    /// Returns the position of the next record, if none waits. Until a record comes it stays the
+    /// next one.
     pub(super) fn next_of_idle(&self) -> Option<u64> {
         let waits = self.lock();
         waits.records.is_empty().then_some(waits.next)
     }
 
-    /// Takes out all that waits behind records that could not be written, so that the next one
-    /// stands at `end`, where the file goes on. What was answered already stays, and keeps its
-    /// position.
+    /// Takes out all records behind those that could not be written, so that the next one stands at
+    /// `end`, where the file goes on. If one of them has been answered already, all stay at their
+    /// positions.
     pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
         let mut waits = self.lock();
         let is_answered = |record: &WaitingRecord| record.written.is_none() && !record.is_note;
@@ -251,7 +254,7 @@ impl WriteQueue {
         std::mem::take(&mut waits.records)
     }
 
-    /// Waits until all before it is written.
+    /// Waits until all records before it are written.
     pub(super) async fn flush(&self) -> bool {
         let (sender, receiver) = oneshot::channel();
         {
@@ -265,7 +268,7 @@ impl WriteQueue {
         receiver.await.unwrap_or(false)
     }
 
-    /// Takes all that waits, after waiting for something for so long.
+    /// Takes all waiting records and flushes, after waiting at most so long for one.
     pub(super) fn take(&self, longest: Duration) -> Group {
         let is_idle = |waits: &mut Waits| {
             waits.records.is_empty() && waits.flushes.is_empty() && !waits.is_closed
@@ -280,38 +283,38 @@ impl WriteQueue {
         }
     }
 
-    /// Lets the writer end once all is written.
+    /// Closes the queue: the writer ends once all is written.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.more.notify_one();
     }
 
-    /// Says that nobody writes any more, whatever the reason: what waits is refused, and so is what
-    /// comes.
+    /// Marks the writer as ended, for whatever cause: waiting records are refused, and so are later
+    /// ones.
     pub(super) fn end(&self) {
         let mut waits = self.lock();
         (waits.is_closed, waits.has_ended) = (true, true);
-        // Whoever waits for one of them is told by that.
+        // Dropping the senders wakes everyone who waits for one of them.
         waits.records.clear();
         waits.flushes.clear();
         self.is_failing.store(true, Ordering::Relaxed);
         self.ended.notify_all();
     }
 
-    /// Waits until nobody writes any more, no longer than that.
+    /// Waits until the writer has ended, at most so long.
     pub(super) fn wait_end(&self, longest: Duration) {
         let goes_on = |waits: &mut Waits| !waits.has_ended;
-        // A disk that does not answer must not keep the process.
+        // A disk that does not answer must not keep the process from ending.
         let _ = self.ended.wait_timeout_while(self.lock(), longest, goes_on);
     }
 
-    /// Bytes that wait or are being written.
+    /// Returns the bytes that wait or are being written.
     pub(super) fn waiting(&self) -> u64 {
         let waits = self.lock();
         waits.bytes + waits.writing
     }
 
-    /// Says how many bytes the segments have, with all that was being written.
+    /// Sets the bytes of the segments, with all that was being written.
     pub(super) fn set_used(&self, bytes: u64) {
         let mut waits = self.lock();
         waits.writing = 0;

@@ -1,4 +1,4 @@
-//! Reading records again, past whatever is damaged.
+//! Reader of records, which skips damaged ones.
 
 use std::io;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::Record;
 use super::frame::{Frame, RECORD_HEAD_BYTES, next_mark};
 use super::segments::{SegmentFile, Segments};
 
-/// Bytes read at once where heads are looked for.
+/// Bytes read at once in a search for heads.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Bytes that hold no whole record, and were passed over.
+/// Skipped bytes that hold no whole record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skipped {
-    /// Where they begin.
+    /// Position of the first byte.
     pub position: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn read(segments: &Segments, position: u64) -> io::Result<Record> {
     Ok(Record { position, head: frame.head, payload })
 }
 
-/// The head of the record at a position, if it is whole.
+/// Reads the head of the record at a position; `None` if it is not whole.
 fn frame_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Frame>> {
     let mut head = [0; RECORD_HEAD_BYTES];
     if !fill(segment, position, &mut head)? {
@@ -42,7 +42,7 @@ fn frame_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Frame>> {
     Ok(frame.filter(|frame| frame.end() <= segment.end))
 }
 
-/// The payload of a record, if it is the one that was written.
+/// Reads the payload of a record; `None` if its checksum differs.
 fn payload_of(segment: &SegmentFile, frame: &Frame) -> io::Result<Option<Bytes>> {
     let mut payload = vec![0; frame.len as usize];
     let start = frame.position + RECORD_HEAD_BYTES as u64;
@@ -50,7 +50,7 @@ fn payload_of(segment: &SegmentFile, frame: &Frame) -> io::Result<Option<Bytes>>
     Ok((is_read && frame.is_of(&payload)).then(|| payload.into()))
 }
 
-/// Fills a buffer from a position on; false where the segment ends before.
+/// Fills a buffer from a position on; false if the segment ends before.
 fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let len = buffer.len() as u64;
     if position.checked_add(len).is_none_or(|end| end > segment.end) {
@@ -72,14 +72,14 @@ fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<b
     Ok(true)
 }
 
-/// The position at or after a position where the next head is whole, or the segment's end. What
-/// cannot be read is passed over.
+/// Returns the position of the next whole head at or after a position, or the segment's end. Chunks
+/// that cannot be read are skipped.
 fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
-    // Nothing is an error to it.
+    // Never an error: unreadable chunks are skipped.
     find_frame(segment, position, |_| Ok(false)).unwrap_or(segment.end)
 }
 
-/// The same; what becomes of a chunk that cannot be read is for `unread` to say.
+/// Finds the next whole head; `unread` decides about a chunk that cannot be read.
 fn find_frame(
     segment: &SegmentFile,
     position: u64,
@@ -106,10 +106,10 @@ fn find_frame(
     Ok(segment.end)
 }
 
-/// The position after the last whole record of a segment: what comes after is torn.
+/// Returns the position after the last whole record of a segment: anything behind it is torn.
 ///
 /// # Errors
-/// Where a part of it cannot be read: nothing is known of that.
+/// If a part of the segment cannot be read: nothing is known of that.
 pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
     let mut at = segment.base;
     let mut end = segment.base;
@@ -127,7 +127,7 @@ pub(super) fn valid_end(segment: &SegmentFile) -> io::Result<u64> {
     Ok(end)
 }
 
-/// Records in order, from one position to another.
+/// Iterator over records in order, from one position to another.
 pub struct RecordReader {
     segments: Arc<Segments>,
     at: u64,
@@ -144,18 +144,18 @@ impl RecordReader {
         self
     }
 
-    /// Where the next record may stand.
+    /// Returns the position from which the next record is looked for.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// The heads of all records, with the payloads of those whose first tag is among some; the
-    /// payloads of others are not read.
+    /// Returns the heads of all records; payloads are read only of records whose first tag is in
+    /// `with_payload`.
     pub fn heads(self, with_payload: &[u8]) -> HeadReader {
         HeadReader { reader: self, with_payload: with_payload.into() }
     }
 
-    /// The records of one kind; the payloads of others are not read.
+    /// Returns the records of one kind; payloads of others are not read.
     pub fn only(self, tag: u8) -> impl Iterator<Item = Record> {
         let records = HeadReader { reader: self, with_payload: SmallVec::from_elem(tag, 1) };
         records.filter(move |record| record.head.tags[0] == tag)
@@ -197,7 +197,7 @@ impl Iterator for RecordReader {
     }
 }
 
-/// Heads of records, and the payloads of some.
+/// Iterator over heads of records, with the payloads of some.
 pub struct HeadReader {
     reader: RecordReader,
     with_payload: SmallVec<[u8; 4]>,

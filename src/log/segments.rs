@@ -1,18 +1,18 @@
-//! The files of a log, by the positions that they hold.
+//! Segments of a log: its files, by the positions that they hold.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::DiskFile;
 use super::frame::SEGMENT_HEAD_BYTES;
 
-/// One file.
+/// Segment: one file of records.
 #[derive(Clone)]
 pub(super) struct SegmentFile {
     /// Position of its first record.
     pub(super) base: u64,
     /// Position after its last whole record.
     pub(super) end: u64,
-    /// When it was begun.
+    /// Creation time, unix nanoseconds.
     pub(super) created_ns: u64,
     pub(super) file: Arc<dyn DiskFile>,
 }
@@ -22,13 +22,13 @@ impl SegmentFile {
         format!("{base:016x}.log")
     }
 
-    /// The position that a file's name says.
+    /// Returns the position that a file's name states.
     pub(super) fn base_of(name: &str) -> Option<u64> {
         let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 16)?;
         u64::from_str_radix(digits, 16).ok()
     }
 
-    /// Where the bytes of a position stand in the file.
+    /// Returns the offset in the file of a position.
     pub(super) fn offset(&self, position: u64) -> u64 {
         position.saturating_sub(self.base).saturating_add(SEGMENT_HEAD_BYTES as u64)
     }
@@ -38,7 +38,7 @@ impl SegmentFile {
     }
 }
 
-/// All files, oldest first. The last one is written to.
+/// All segments, oldest first. The last one is written to.
 #[derive(Default)]
 pub(super) struct Segments(Mutex<Vec<SegmentFile>>);
 
@@ -51,7 +51,7 @@ impl Segments {
         self.lock().push(segment);
     }
 
-    /// Takes the last file out if it holds nothing.
+    /// Removes the last segment if it holds no record.
     pub(super) fn pop_empty(&self) -> Option<SegmentFile> {
         let mut segments = self.lock();
         if segments.last().is_some_and(|last| last.end == last.base) {
@@ -61,14 +61,14 @@ impl Segments {
         }
     }
 
-    /// The last file now ends there.
+    /// Sets the end of the last segment.
     pub(super) fn extend(&self, end: u64) {
         if let Some(last) = self.lock().last_mut() {
             last.end = end;
         }
     }
 
-    /// The file that holds a position.
+    /// Returns the segment that holds a position.
     pub(super) fn of(&self, position: u64) -> Option<SegmentFile> {
         let segments = self.lock();
         let after = segments.partition_point(|segment| segment.base <= position);
@@ -76,7 +76,7 @@ impl Segments {
         (position < segment.end).then(|| segment.clone())
     }
 
-    /// The first file that holds something at or after a position.
+    /// Returns the first segment that holds a record at or after a position.
     pub(super) fn at_or_after(&self, position: u64) -> Option<SegmentFile> {
         let segments = self.lock();
         segments
@@ -85,13 +85,13 @@ impl Segments {
             .cloned()
     }
 
-    /// The oldest file, unless it is the last one and written to.
+    /// Returns the oldest segment, unless it is the last one and written to.
     pub(super) fn oldest_closed(&self, is_last_written: bool) -> Option<SegmentFile> {
         let segments = self.lock();
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
-    /// When the oldest file but one was begun, which is when the oldest was closed.
+    /// Returns the creation time of the second oldest segment, which is when the oldest was closed.
     pub(super) fn second_created_ns(&self) -> Option<u64> {
         self.lock().get(1).map(|segment| segment.created_ns)
     }

@@ -37,7 +37,7 @@ fn payload(number: u8, len: usize) -> Bytes {
     vec![number; len].into()
 }
 
-/// Appends, and waits for the answer.
+/// Appends a record, and waits for the answer.
 fn append(log: &Log, number: u8, len: usize) -> Result<Claim, AppendError> {
     runtime().block_on(log.append(head(number), payload(number, len)))
 }
@@ -46,7 +46,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-/// The numbers of the records that a log finds, and the bytes that it passes over.
+/// Returns the numbers of the records in a log, and the bytes that its reader skips.
 fn found(log: &Log) -> (Vec<u8>, u64) {
     let mut numbers = Vec::new();
     let mut skipped = 0;
@@ -179,7 +179,7 @@ fn what_is_too_old_is_dropped_and_counted() {
     assert_eq!(log.usage().counts.dropped_segments, 1);
 }
 
-/// A log of a few records as its one file.
+/// Returns a log of a few records as its one file.
 fn small_log() -> (String, Vec<u8>) {
     let disk = FakeDisk::default();
     let (log, ..) = open(&disk, LogLimits { segment: MIB, ..limits(Durability::Os) });
@@ -192,8 +192,8 @@ fn small_log() -> (String, Vec<u8>) {
     (name, bytes)
 }
 
-/// Opens what is left of a log of four records: what it finds is theirs, in order, and it can be
-/// written to.
+/// Opens the remains of a log of four records: those read are among them, in order, and the log can
+/// be written.
 fn check_damaged(name: &str, bytes: Vec<u8>) -> (Vec<u8>, u64) {
     let disk = FakeDisk::with(name, bytes);
     let (log, recovered, _all) = open(&disk, limits(Durability::Os));
@@ -264,7 +264,7 @@ fn disk_that_is_full_or_fails_refuses_and_recovers_by_itself() {
         disk.lose_power(0);
         let (log, ..) = open(&disk, limits(Durability::Disk));
         let (mut numbers, _) = found(&log);
-        // What was refused may be there all the same: nobody was told that it is not.
+        // A refused record may be there all the same: a refusal does not promise its absence.
         numbers.retain(|number| *number != 3);
         assert_eq!(numbers, [1, 2, 4], "{call:?} {fault:?}");
     }
@@ -331,7 +331,7 @@ enum Step {
     Append(usize),
     Note(usize),
     Forget(usize),
-    /// The next so many writes or syncs fail.
+    /// Fails the next this many writes or syncs.
     Fail(u8),
     Kill,
     LosePower(usize),
@@ -349,8 +349,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// Does the steps beside a plain model: what was answered and is claimed is found after every end
-/// that the durability survives, in order, and nothing else than what was appended.
+/// Runs the steps beside a plain model: records answered and claimed are found after every end that
+/// the durability survives, in order, and no others than those appended.
 fn check_model(steps: Vec<Step>, durability: Durability) {
     let disk = FakeDisk::default();
     let mut number = 0_u8;
@@ -410,7 +410,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                         seen.push((record.position, *number));
                     }
                 }
-                // What was lost was never there: its positions may be given again.
+                // Lost records were never there: their positions may be assigned again.
                 appended.retain(|position, (number, _)| seen.contains(&(*position, *number)));
                 for one in kept.iter().filter(|_| survives) {
                     assert!(seen.contains(one), "{one:?} of {seen:?}");

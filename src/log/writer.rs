@@ -1,4 +1,5 @@
-//! The thread that writes: one write for all that waits, then one sync where it is asked for.
+//! Writer thread of a log: group commit, one write for all waiting records and one sync if
+//! required.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -15,24 +16,24 @@ use super::segments::{SegmentFile, Segments};
 use super::settings::{Durability, LogLimits, WhenFull};
 use crate::model::Source;
 
-/// How often it looks for what can go, and longest that it sleeps.
+/// Longest sleep of the writer, and interval at which segments are checked for removal.
 const TICK: Duration = Duration::from_millis(100);
-/// How often a log that cannot be written is tried again.
+/// Interval of probes of a log that cannot be written.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// Most bytes that are written to see whether a log that failed can be written again.
+/// Most bytes of a probe.
 const PROBE_BYTES_MAX: u64 = 4 << 20;
-/// What such a probe consists of.
+/// Bytes that a probe writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
-/// Most bytes of notes that are kept in memory until a log that failed can be written again.
+/// Most bytes of notes that stay in memory until a failed log can be written again.
 const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
-/// A segment that nobody needs is begun anew beyond this size, so that a start reads little.
+/// Size beyond which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
-/// A segment is begun anew after this part of the longest age.
+/// Inverse of the part of the longest age after which a segment is replaced.
 const AGE_PARTS: u64 = 4;
-/// The first tag of a record that only shows that the log can be written, as earlier versions left.
+/// First tag of a probe record, which earlier versions wrote to a log that had failed.
 pub const PROBE_TAG: u8 = 0;
 
-/// The writing end of a log.
+/// Writer of a log: the state of its thread.
 pub(super) struct LogWriter {
     disk: Arc<dyn Disk>,
     limits: LogLimits,
@@ -40,15 +41,15 @@ pub(super) struct LogWriter {
     segments: Arc<Segments>,
     source: Arc<Source>,
     clock: Clock,
-    /// What is written to; `None` after an error.
+    /// Segment that is written to; `None` after an error.
     active: Option<SegmentFile>,
-    /// Something was written since the last sync.
+    /// True if bytes were written since the last sync.
     is_dirty: bool,
     synced: Instant,
     probed: Instant,
-    /// The largest record of those that could not be written since the last one that could.
+    /// Size of the largest record that could not be written since the last one that could.
     refused_bytes: u64,
-    /// The last sync failed.
+    /// True if the last sync failed.
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
 }
@@ -89,10 +90,10 @@ impl LogWriter {
         }
     }
 
-    /// Begins a segment with a position.
+    /// Begins a segment at a position.
     pub(super) fn begin(&mut self, base: u64) -> io::Result<()> {
         if let Some(empty) = self.segments.pop_empty() {
-            // Where it cannot be removed it is found empty at the next start.
+            // A file that cannot be removed is found empty at the next start.
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
@@ -109,7 +110,7 @@ impl LogWriter {
         let written = write_all(|parts| file.append(parts), &mut [IoSlice::new(&bytes)])
             .and_then(|()| self.sync_new(&*file));
         if let Err(error) = written {
-            // Where it cannot be removed it is found empty at the next start.
+            // A file that cannot be removed is found empty at the next start.
             let _ = self.disk.remove(&name);
             return Err(error);
         }
@@ -128,10 +129,10 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes until the log is closed and all is written. Where it ends otherwise, by a panic, the
-    /// log is closed with it.
+    /// Writes until the log is closed and all is written. If it ends otherwise, by a panic, the log
+    /// is closed with it.
     pub(super) fn run(self) {
-        // It goes after the disk has been let go of, so that whoever waits for it can open that.
+        // Dropped after the writer and its disk, so that a waiting caller can open the disk.
         let _end = Ends(Arc::clone(&self.queue));
         self.write_all_groups();
     }
@@ -144,13 +145,13 @@ impl LogWriter {
             if !flushes.is_empty() || is_last || self.is_sync_due() {
                 self.sync();
             }
-            // Records that were refused say nothing of those before them, unless these were
-            // answered before they were written.
+            // A refused record tells nothing of those before it, unless these were answered before
+            // they were written.
             let is_refusing = self.queue.is_failing.load(Ordering::Relaxed);
             let may_lack = is_refusing && self.limits.durability == Durability::None;
             let is_well = !self.is_unsynced && !may_lack;
             for flush in flushes {
-                // Who waits no more need not be told.
+                // A caller that no longer waits needs no answer.
                 let _ = flush.send(is_well);
             }
             if is_last {
@@ -180,8 +181,8 @@ impl LogWriter {
             records = rest;
         }
         if !refused.is_empty() {
-            // The file goes on where it was cut: what waits has positions behind what is not there.
-            // Answered after that, who tries again at once is not among these.
+            // The file goes on where it was cut, and waiting records have positions behind the gap:
+            // they are refused, too. Answered only after that, so that no retry is among them.
             let end = self.active.as_ref().map(|active| active.end);
             refused.append(&mut self.queue.refuse_waiting(end));
             self.answer(refused, Err(AppendError::Failed));
@@ -189,7 +190,7 @@ impl LogWriter {
         self.queue.set_used(self.segments.bytes());
     }
 
-    /// How many of some records go to one segment: the active one, else a new one.
+    /// Counts the leading records that go to one segment: the active one, else a new one.
     fn fitting(&self, records: &[WaitingRecord]) -> usize {
         let Some(first) = records.first() else { return 0 };
         let active = self.active.as_ref().filter(|active| self.takes(active, first));
@@ -198,7 +199,7 @@ impl LogWriter {
         ends.count().max(1)
     }
 
-    /// Whether a record comes next in a segment, and it has room.
+    /// Returns true if a record comes next in a segment, and the segment has room.
     fn takes(&self, active: &SegmentFile, record: &WaitingRecord) -> bool {
         let is_next = active.end == record.position;
         // A record that is larger than a segment stands in one alone.
@@ -225,7 +226,7 @@ impl LogWriter {
         let file = Arc::clone(&active.file);
         if let Err(error) = write_all(|parts| file.append(parts), &mut parts) {
             let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
-            // What is torn and cannot be cut is passed over at the next start.
+            // A torn end that cannot be cut is skipped at the next start.
             if file.cut(active.offset(active.end)).is_err() || is_too_large {
                 self.active = None;
             }
@@ -242,7 +243,7 @@ impl LogWriter {
             self.sync();
         }
         self.wrote(largest(records));
-        // After a sync that failed nothing is known of what was written.
+        // After a failed sync nothing is known of the written records.
         if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
     }
 
@@ -264,7 +265,8 @@ impl LogWriter {
         }
     }
 
-    /// So large a record can be written. What works for small ones only has not recovered.
+    /// Ends the failing state once a record as large as the largest refused one was written: small
+    /// ones alone show no recovery.
     fn wrote(&mut self, bytes: u64) {
         if bytes < self.refused_bytes || self.is_unsynced {
             return;
@@ -278,8 +280,8 @@ impl LogWriter {
         }
     }
 
-    /// Syncs what was written. A sync that failed is final for its file: the system may have
-    /// forgotten what was to be synced, and another one would say nothing of it.
+    /// Syncs the active segment. A failed sync is final for its file: the system may have dropped
+    /// the unsynced pages, and a later sync would succeed without them.
     fn sync(&mut self) {
         self.synced = Instant::now();
         let Some(active) = &self.active else { return };
@@ -300,13 +302,13 @@ impl LogWriter {
         }
     }
 
-    /// Lets go of the segment that is written to, synced.
+    /// Syncs and closes the active segment.
     fn close_active(&mut self) {
         self.sync();
         (self.active, self.is_dirty) = (None, false);
     }
 
-    /// Notes that some records could not be written.
+    /// Handles records that could not be written.
     fn refuse(
         &mut self,
         error: &io::Error,
@@ -329,7 +331,8 @@ impl LogWriter {
         }
     }
 
-    /// Removes what nobody needs, what is too old, and begins anew what has stood long enough.
+    /// Removes segments without claims or too old, and replaces an active one that has stood long
+    /// enough.
     fn look_after(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
@@ -360,14 +363,14 @@ impl LogWriter {
         self.probe();
     }
 
-    /// Tries whether a log that failed can be written again, as much as could not be.
+    /// Probes a failed log with as many bytes as could not be written.
     fn probe(&mut self) {
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
         if !is_failing || self.probed.elapsed() < PROBE_INTERVAL {
             return;
         }
         self.probed = Instant::now();
-        // What waits is a probe itself.
+        // A waiting record is the probe.
         let Some(next) = self.queue.next_of_idle() else { return };
         match self.write_and_cut(next) {
             Ok(()) => {
@@ -380,7 +383,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes what holds nothing where the next record is to stand, and cuts it off again.
+    /// Writes zeros at the position of the next record, and cuts them off again.
     fn write_and_cut(&mut self, next: u64) -> io::Result<()> {
         if self.active.as_ref().is_none_or(|active| active.end != next) {
             self.close_active();
@@ -405,7 +408,7 @@ impl LogWriter {
         written.and(synced).and(cut)
     }
 
-    /// Removes a segment; false where that failed.
+    /// Removes a segment; false if that failed.
     fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
         if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
             self.queue.count(|counts| counts.remove_errors += 1);
@@ -424,7 +427,7 @@ impl LogWriter {
         true
     }
 
-    /// Where the log may drop what is old for what is new, drops as much as is to be written.
+    /// Drops the oldest segments until there is room, if the log may.
     fn make_room(&self, bytes: u64) {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
@@ -458,7 +461,7 @@ fn largest(records: &[WaitingRecord]) -> u64 {
     records.iter().map(|record| record.end() - record.position).max().unwrap_or(0)
 }
 
-/// Says that nobody writes any more when it goes.
+/// Guard that marks the writer as ended on drop.
 struct Ends(Arc<WriteQueue>);
 
 impl Drop for Ends {
@@ -477,7 +480,7 @@ impl WaitingRecord {
     }
 }
 
-/// Writes all parts, however few of them are taken at once.
+/// Writes all parts, in as many calls as that takes.
 fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     mut parts: &mut [IoSlice<'_>],

@@ -1,26 +1,27 @@
-//! What judging one trace may cost, in steps: the same on every machine.
+//! Work budget of judging one trace, counted in steps: the same on every machine.
 //!
 //! A step is a value that is looked at, a few bytes that are read, or a few of either that are
-//! compared: about two nanoseconds. What a sender's data can make long takes its steps before it is
-//! done. Where they are not left it is not done, and the answer says so; no clock has a say in it.
+//! compared: about two nanoseconds. Work whose length is up to a sender's data is charged before it
+//! is done; if the steps do not suffice it is not done, and the answer says so. No clock has a say
+//! in it, so the same trace has the same answer on a busy machine.
 
 use std::cell::Cell;
 
-/// Steps of one trace unless `limits.trace_steps` says otherwise, all its judgements together.
+/// Default of `limits.trace_steps`: steps of one trace, all its judgements together.
 pub const TRACE_STEPS: u32 = 100_000_000;
 
 /// Steps of one evaluation. A trajectory that would take more is not evaluable
 /// (`trajectory_too_large`).
 pub const EVALUATION_STEPS_MAX: usize = 64_000_000;
 
-/// What is left of the steps of one trace, and of one evaluation of it.
+/// Work budget of one trace and of the evaluation of it that runs now.
 #[derive(Debug)]
 pub struct Effort {
     given: u64,
-    /// `None` once more was asked for than there was.
+    /// Remaining steps of the trace; `None` once a charge exceeded them.
     trace: Cell<Option<u64>>,
     evaluation: Cell<Option<usize>>,
-    /// Texts of answers that were cut.
+    /// Texts that were cut in answers.
     cut: Cell<u64>,
 }
 
@@ -31,74 +32,78 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// So many steps for a trace.
+    /// Returns a budget of this many steps for a trace.
     pub fn new(steps: u64) -> Self {
         let evaluation = Cell::new(Some(EVALUATION_STEPS_MAX));
         Self { given: steps, trace: Cell::new(Some(steps)), evaluation, cut: Cell::new(0) }
     }
 
-    /// Takes so many steps; `false` where they are not left, and ever after.
+    /// Charges steps to the evaluation and the trace; `false` if they do not suffice, and ever
+    /// after.
     #[inline]
     pub fn spend(&self, steps: usize) -> bool {
+        // A failed charge leaves `None`, so no smaller one passes after it, and a caller may do
+        // its charges first and look at `is_spent` once.
         let evaluation = self.evaluation.get().and_then(|left| left.checked_sub(steps));
         self.evaluation.set(evaluation);
         self.trace.set(self.trace.get().and_then(|left| left.checked_sub(steps as u64)));
         !self.is_spent()
     }
 
-    /// Begins an evaluation, which takes so many steps at least; `false` where they are not left.
+    /// Begins an evaluation with a full budget of its own and charges its least steps; `false` if
+    /// the trace does not have them.
     pub fn begin(&self, steps: usize) -> bool {
         self.evaluation.set(Some(EVALUATION_STEPS_MAX));
         self.spend(steps);
         !self.is_trace_spent()
     }
 
-    /// Begins to read the trace, which takes so many steps at least; `false` where they are not
-    /// left.
+    /// Begins to read the trace, which only the budget of the trace limits, and charges its least
+    /// steps; `false` if they do not suffice.
     pub fn begin_reading(&self, steps: usize) -> bool {
         self.evaluation.set(Some(usize::MAX));
         self.spend(steps)
     }
 
-    /// Whether more was asked for than there was, of the evaluation or of the trace.
+    /// Returns true if a charge exceeded the budget of the evaluation or of the trace.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.evaluation.get().is_none() || self.is_trace_spent()
     }
 
-    /// Whether more was asked for than the trace has.
+    /// Returns true if a charge exceeded the budget of the trace.
     #[inline]
     pub fn is_trace_spent(&self) -> bool {
         self.trace.get().is_none()
     }
 
-    /// Steps that are left for what asks for them now.
+    /// Returns the remaining steps of the evaluation, at most those of the trace.
     pub fn left(&self) -> usize {
         let trace = usize::try_from(self.trace.get().unwrap_or(0)).unwrap_or(usize::MAX);
         trace.min(self.evaluation.get().unwrap_or(0))
     }
 
-    /// Steps that the trace was given.
+    /// Returns the budget that the trace began with, in steps.
     pub fn given(&self) -> u64 {
         self.given
     }
 
-    /// Steps that the trace has taken: all it was given once it asked for more.
+    /// Returns the steps charged to the trace: its whole budget once a charge exceeded it.
     pub fn taken(&self) -> u64 {
         self.given - self.trace.get().unwrap_or(0)
     }
 
-    /// Notes that so many texts of an answer were cut.
+    /// Counts texts of an answer that were cut.
     pub fn note_cut(&self, texts: u64) {
         self.cut.set(self.cut.get() + texts);
     }
 
-    /// Texts of answers about the trace that were cut.
+    /// Returns the number of texts that were cut in answers about the trace.
     pub fn cut_texts(&self) -> u64 {
         self.cut.get()
     }
 
-    /// Takes all that is left of the trace.
+    /// Charges all remaining steps of the trace.
     pub fn exhaust(&self) {
         self.trace.set(None);
     }

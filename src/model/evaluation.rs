@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
-/// What an evaluation is about.
+/// Kind of target that an evaluator judges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Level {
     /// One tool call; the evaluation sits on the tool's span.
@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word for it in the config and in records.
+    /// Returns the word for it in the config and in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -28,12 +28,12 @@ impl Level {
     }
 }
 
-/// What was judged, and when: what all evaluations of one judgement share.
+/// Target and time of a judgement: shared by all evaluations of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The trace; of a session, its last.
     pub trace_id: TraceId,
-    /// The session, if the spans name one; `None` when nobody asked for it.
+    /// The session, if the spans name one; `None` when no exporter shows it.
     pub session_id: Option<Box<str>>,
     /// The judged trace's resource.
     pub resource: Arc<Resource>,
@@ -41,33 +41,33 @@ pub struct Target {
     pub agent_name: Option<Box<str>>,
     /// The id of the model's reply that a span is about, with that span.
     pub response: Option<(SpanId, Box<str>)>,
-    /// Why the trace was complete.
+    /// Cause that completed the trace.
     pub completion: Completion,
-    /// It is certain that something of the trace was missing: what was waited for in vain.
+    /// True if part of the trace is known to be missing: it was waited for in vain.
     pub is_partial: bool,
-    /// When it was judged, Unix nanoseconds.
+    /// Time of the judgement, Unix nanoseconds.
     pub time_ns: u64,
-    /// When the first of its spans started, as its sender says, Unix nanoseconds.
+    /// Earliest start of its spans, by the sender's clock, Unix nanoseconds.
     pub started_ns: u64,
-    /// When the last of them ended.
+    /// Latest end of its spans, by the sender's clock, Unix nanoseconds.
     pub ended_ns: u64,
 }
 
-/// A number with the words for it.
+/// A number with its explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
     /// 0 to 1.
     pub value: f64,
-    /// One readable sentence; empty when nobody asked for it ([`Want`](super::Want)).
+    /// One readable sentence; empty when no exporter shows it ([`Want`](super::Want)).
     pub explanation: Explanation,
-    /// What the score came from, as structured data; `Null` when nobody asked for it.
+    /// Evidence of the score, as structured data; `Null` when no exporter shows it.
     pub details: Value<'static>,
-    /// Forces the label whatever the threshold says (a failed critical rule).
+    /// Label that goes before the threshold (a failed critical rule).
     pub label: Option<Label>,
 }
 
-/// A share for people, with so many digits behind the point: what is below 1 never reads as 1, and
-/// nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
+/// Formats a share for people, with `digits` behind the point: a value below 1 never reads as 1,
+/// and nothing reads as `-0`. "1.00, fail" would look like a fault of the gate.
 pub fn shown_share(value: f64, digits: usize) -> String {
     let steps = 10_f64.powi(digits as i32);
     let near = (value * steps).round();
@@ -76,14 +76,14 @@ pub fn shown_share(value: f64, digits: usize) -> String {
     format!("{:.digits$}", shown / steps)
 }
 
-/// A share in percent, by the rule of [`shown_share`].
+/// Formats a share in percent, by the rule of [`shown_share`].
 pub fn shown_percent(value: f64) -> String {
     let near = (value * 100.0).round();
     let is_cut = near >= 100.0 && value < 1.0;
     format!("{:.0}%", if is_cut { 99.0 } else { near + 0.0 })
 }
 
-/// Why a target could not be judged: a closed set, for counters.
+/// Reason that a target could not be judged: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Reason {
     /// The arguments of a call that matters are not in the telemetry.
@@ -110,31 +110,32 @@ pub enum Reason {
     TraceTooExpensive,
     /// The text holds too little to judge.
     InsufficientData,
-    /// A judge was asked and could not tell: at least half of what applies is unclear.
+    /// A judge was asked and could not tell: at least half of the applicable statements are
+    /// unclear.
     JudgeUnsure,
-    /// Nothing that the evaluator asks about arises in the trajectory.
+    /// Nothing that the evaluator asks about occurs in the trajectory.
     NothingToJudge,
-    /// The record of the trajectory is longer than what a judge may be shown of it.
+    /// The record of the trajectory is longer than the limit on text for a judge.
     EvidenceTooLong,
-    /// What a judge would have to see is not in the telemetry.
+    /// Evidence that a judge needs is not in the telemetry.
     EvidenceNotRecorded,
     /// No plan of the agent is in the telemetry.
     PlanNotRecorded,
     /// Something in the record tries to sway the judge, and the settings say not to score then.
     InjectionSuspected,
-    /// The settings keep back from the judge what it would have to see.
+    /// The settings withhold evidence that the judge needs.
     ContentWithheld,
-    /// Too many targets wait for judges.
+    /// The queue of targets for judges is full.
     QueueFull,
     /// The budget of the judge is spent.
     BudgetExhausted,
-    /// The judge could not be asked in time without asking too fast.
+    /// The rate limit of the judge left no room for the request before its deadline.
     RateLimited,
-    /// The judge did not work, and was left alone.
+    /// The circuit breaker of the judge was open after failures.
     CircuitOpen,
-    /// There was no answer in the time that there is for one.
+    /// No answer came before the deadline.
     Deadline,
-    /// The process ended before there was an answer.
+    /// The process ended before an answer came.
     Shutdown,
     /// An external evaluator says that it cannot judge the target.
     ExternalNotEvaluable,
@@ -145,7 +146,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Why nobody was asked who may still answer.
+    /// Reasons for which no answer came that a later attempt may still get.
     pub const UNANSWERED: [Self; 6] = [
         Self::QueueFull,
         Self::BudgetExhausted,
@@ -155,7 +156,7 @@ impl Reason {
         Self::Shutdown,
     ];
 
-    /// All, in the order of declaration.
+    /// All reasons, in the order of declaration.
     pub const ALL: [Self; 28] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
@@ -187,7 +188,7 @@ impl Reason {
         Self::JudgeRefused,
     ];
 
-    /// The word for it in records and counters.
+    /// Returns the word for it in records and counters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ArgumentsNotRecorded => "arguments_not_recorded",
@@ -229,22 +230,22 @@ pub enum Outcome {
     Scored(Score),
     /// It cannot be judged: neither a pass nor a fail.
     NotEvaluable {
-        /// Why, for counters.
+        /// Reason for counters.
         reason: Reason,
-        /// Why, for a person; may name the call.
+        /// Reason for a person; may name the call.
         explanation: String,
     },
     /// The evaluator broke: never a low score.
     Failed {
         /// The kind of error, for counters and `error.type`: lower_snake_case.
         error_type: &'static str,
-        /// What broke.
+        /// Error text for a person.
         error: String,
     },
 }
 
 impl Outcome {
-    /// The word for it in records and counters.
+    /// Returns the word for it in records and counters.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Scored(_) => "scored",
@@ -253,7 +254,7 @@ impl Outcome {
         }
     }
 
-    /// Whether somebody who was to be asked may still answer.
+    /// Returns true if a judge or an external evaluator may still answer when it is asked again.
     pub fn is_unanswered(&self) -> bool {
         match self {
             Self::Scored(_) => false,
@@ -268,12 +269,12 @@ impl Outcome {
 pub enum Label {
     /// The score reaches the threshold.
     Pass,
-    /// It does not.
+    /// The score is below the threshold.
     Fail,
 }
 
 impl Label {
-    /// The word for it: `pass` or `fail`.
+    /// Returns the word for it: `pass` or `fail`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -282,7 +283,7 @@ impl Label {
     }
 }
 
-/// What became of an evaluation: outcome and label in one, as counters tell them apart.
+/// Outcome and label in one, as counters tell them apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum GivenVerdict {
     /// Scored, and passed.
@@ -296,7 +297,7 @@ pub enum GivenVerdict {
 }
 
 impl GivenVerdict {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -307,7 +308,7 @@ impl GivenVerdict {
     }
 }
 
-/// What every evaluation of one configured evaluator shares.
+/// Description of a configured evaluator, shared by all its evaluations.
 #[derive(Clone, Debug, Default)]
 pub struct EvaluatorInfo {
     /// The kind, such as `tool_call_args`.
@@ -316,29 +317,29 @@ pub struct EvaluatorInfo {
     pub name: String,
     /// Lowest score that passes.
     pub threshold: f64,
-    /// What is judged.
+    /// Kind of target.
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
-    /// The case of a dataset that it judges against, where it is one of a dataset's. Not a part of
-    /// the identity: the criteria are.
+    /// The case of a dataset that it judges against, if it is one of a dataset's. Not part of the
+    /// identity: the criteria are.
     pub case: Option<Box<str>>,
     /// The version that an evaluator outside of this process gives itself; part of `digest` then.
     pub own_version: Option<Box<str>>,
 }
 
 impl EvaluatorInfo {
-    /// The evaluator's version, in hexadecimal digits: a change of its settings, its criteria or
-    /// [`own_version`](Self::own_version) changes it.
+    /// Returns the evaluator's version, in hexadecimal digits: a change of its settings, its
+    /// criteria or [`own_version`](Self::own_version) changes it.
     pub fn version(&self) -> String {
         self.digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// How a judge came to an evaluation.
+/// Judge, votes and cost of an evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JudgeUse {
-    /// The model that had the last word.
+    /// The model whose answer counted.
     pub model: String,
     /// Version of the prompt.
     pub prompt_version: u32,
@@ -346,13 +347,14 @@ pub struct JudgeUse {
     pub samples: u32,
     /// Mean share of the votes that agree with the majority, 0 to 1.
     pub agreement: f64,
-    /// Another judge had the last word.
+    /// True if the answer is that of another judge, to which the evaluation was escalated.
     pub escalated: bool,
-    /// The judge that was named could not be asked, or did not answer: its fallback was asked.
+    /// True if the fallback judge was asked: the configured one could not be asked, or did not
+    /// answer.
     pub fallback: bool,
-    /// What all requests for it cost, US dollars; 0 where answers were known, or prices are not.
+    /// Cost of all requests for it, US dollars; 0 if answers were known, or prices are not.
     pub cost_usd: f64,
-    /// An attempt to influence the judge was found.
+    /// True if an attempt to influence the judge was found.
     pub injection_suspected: bool,
     /// Bytes of the record that were left out.
     pub cut_bytes: u64,
@@ -361,12 +363,12 @@ pub struct JudgeUse {
 /// One evaluator's answer about one target.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// Identity: a replay gives the same; all zero when nobody asked for it
+    /// Identity: a replay yields the same; all zero when no exporter shows it
     /// ([`Want`](super::Want)).
     pub id: EvaluationId,
-    /// Who judged.
+    /// The evaluator that judged.
     pub evaluator: Arc<EvaluatorInfo>,
-    /// What was judged.
+    /// The judged target.
     pub target: Arc<Target>,
     /// The span the evaluation is attached to.
     pub span_id: SpanId,
@@ -376,13 +378,13 @@ pub struct Evaluation {
     pub revision: u32,
     /// The evaluation that this one replaces.
     pub revises: Option<EvaluationId>,
-    /// The verdict that it takes back, where that is still known.
+    /// The verdict that it takes back, if that is still known.
     pub supersedes: Option<GivenVerdict>,
-    /// How a judge came to it; `None` where none was asked.
+    /// Judge, votes and cost; `None` where no judge was asked.
     pub judge: Option<Arc<JudgeUse>>,
 }
 
-/// What an evaluator said last of a trace, kept where that cannot be told from the spans alone: an
+/// Last evaluation of a trace by one evaluator, remembered where the spans alone do not tell it: an
 /// early verdict, one against an expectation that came with the trace, or one where a `when` may
 /// not have selected the trace before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -396,7 +398,7 @@ pub struct Reported {
 }
 
 impl Evaluation {
-    /// Outcome and label in one.
+    /// Returns outcome and label in one.
     pub fn verdict(&self) -> GivenVerdict {
         match (&self.outcome, self.label()) {
             (Outcome::Scored(_), Some(Label::Pass)) => GivenVerdict::Pass,
@@ -406,7 +408,7 @@ impl Evaluation {
         }
     }
 
-    /// Pass or fail; `None` unless scored.
+    /// Returns pass or fail; `None` unless scored.
     pub fn label(&self) -> Option<Label> {
         let Outcome::Scored(score) = &self.outcome else { return None };
         Some(score.label.unwrap_or(if score.value >= self.evaluator.threshold {

@@ -1,47 +1,48 @@
-//! The words that an evaluator gives for a score.
+//! Explanations of scores, with content marked so that it can be left out.
 //!
-//! They are written once and read in two ways: whole, where content may be shown, and without what
-//! may be content, where it may not. What is not marked as plain is content: an evaluator that says
-//! nothing of its words keeps all of them inside.
+//! They are written once and read in two ways: whole, where content may be shown, and without it,
+//! where it may not. Text that is not marked as plain is content: an evaluator that marks nothing
+//! keeps all its words inside.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, Range};
 
-/// Words for a person, in which what may be content is marked.
+/// Text for a person in which possible content is marked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     text: String,
-    /// The parts that may be content, in order, each with the words that stand for it.
+    /// Parts that may be content, in order, each with its replacement.
     hidden: Vec<(Range<usize>, &'static str)>,
 }
 
 impl Explanation {
-    /// Words that hold no content: names of tools, counts, rules, and what the config says.
+    /// Returns an explanation without content: names of tools, counts, rules, and words of the
+    /// config.
     pub fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), hidden: Vec::new() }
     }
 
-    /// Words all of which may be content.
+    /// Returns an explanation all of which may be content.
     pub fn content(text: impl Into<String>) -> Self {
         let mut words = Self::default();
         words.hide(&text.into(), "");
         words
     }
 
-    /// Appends words that hold no content.
+    /// Appends text that holds no content.
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Appends what may be content; `instead` stands for it where content is not shown.
+    /// Appends text that may be content; `instead` replaces it where content is not shown.
     pub fn hide(&mut self, text: &str, instead: &'static str) {
         let start = self.text.len();
         self.text.push_str(text);
         self.hidden.push((start..self.text.len(), instead));
     }
 
-    /// Appends other words, as they are marked.
+    /// Appends another explanation with its marks.
     pub fn append(&mut self, other: &Self) {
         let moved = self.text.len();
         self.text.push_str(&other.text);
@@ -50,12 +51,12 @@ impl Explanation {
             .extend(parts.map(|(part, instead)| (part.start + moved..part.end + moved, *instead)));
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same without what may be content; empty where nothing else is said.
+    /// Returns the text without possible content; empty if nothing else is in it.
     pub fn without_content(&self) -> Cow<'_, str> {
         if self.hidden.is_empty() {
             return Cow::Borrowed(&self.text);
@@ -71,7 +72,7 @@ impl Explanation {
         Cow::Owned(out)
     }
 
-    /// Bytes that it holds in memory, about.
+    /// Returns the bytes held in memory, about.
     pub fn bytes(&self) -> usize {
         self.text.len() + size_of_val(&*self.hidden)
     }
@@ -91,7 +92,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What is written is plain.
+/// Appends plain text.
 impl fmt::Write for Explanation {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.text.push_str(text);
@@ -99,14 +100,14 @@ impl fmt::Write for Explanation {
     }
 }
 
-/// Text of which nothing is said may be content.
+/// A text of unknown origin may be content.
 impl From<String> for Explanation {
     fn from(text: String) -> Self {
         Self::content(text)
     }
 }
 
-/// Text of the source code is plain.
+/// A text of the source code is plain.
 impl From<&'static str> for Explanation {
     fn from(text: &'static str) -> Self {
         Self::plain(text)

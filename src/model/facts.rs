@@ -1,6 +1,6 @@
-//! What the stages tell each other that they need, so that nothing else is copied or made.
+//! Demands of later stages on earlier ones, so that only what is used is copied or made.
 
-/// The facts that an evaluator reads; what no evaluator reads is not copied out of the request.
+/// Facts that an evaluator reads; others are not copied out of the request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Arguments of tool calls.
@@ -15,19 +15,19 @@ pub struct Facts {
     pub tool_definitions: bool,
     /// Token counts, cost and model.
     pub usage: bool,
-    /// Why models stopped: tells that calls were made where none is recorded.
+    /// Finish reasons of model calls: they show that calls were made where none is recorded.
     pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,
     /// The id of the reply that the root span is about.
     pub response_id: bool,
-    /// Attributes to keep as they came, on every span that has the first of them
+    /// Attributes to retain as they came, on every span that has the first of them
     /// ([`Trajectory::kept_spans`](super::Trajectory)); each entry is one such group.
     pub attributes: Vec<Vec<String>>,
 }
 
 impl Facts {
-    /// What either needs.
+    /// Returns the facts that either needs.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         self.arguments |= other.arguments;
@@ -47,7 +47,7 @@ impl Facts {
         self
     }
 
-    /// Everything but kept attributes, for `inspect`.
+    /// Returns all facts but attributes as they came, for `inspect`.
     pub fn all() -> Self {
         Self {
             arguments: true,
@@ -64,7 +64,7 @@ impl Facts {
     }
 }
 
-/// What the configured exporters will show of a score; the rest need not be made.
+/// Parts of an evaluation that the configured exporters show; others are not made.
 #[derive(Default, Clone, Copy, Debug, PartialEq)]
 pub struct Want {
     /// The sentence for a person.
@@ -81,7 +81,7 @@ impl Want {
     /// The number alone.
     pub const SCORE: Self = Self { explanation: false, details: false, records: false };
 
-    /// What either of two wants.
+    /// Returns the parts that either shows.
     pub fn union(self, other: Self) -> Self {
         Self {
             explanation: self.explanation || other.explanation,
@@ -90,7 +90,7 @@ impl Want {
         }
     }
 
-    /// Whether anything that an evaluator says beside the number is shown.
+    /// Returns true if explanation or details are shown.
     pub fn reasons(self) -> bool {
         self.explanation || self.details
     }

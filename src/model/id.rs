@@ -15,7 +15,7 @@ pub struct SpanId(pub [u8; 8]);
 pub struct EvaluationId(pub [u8; 16]);
 
 impl TraceId {
-    /// Reads an id from its wire form; `None` unless it has 16 bytes that are not all zero.
+    /// Reads an id in its wire form; `None` unless it has 16 bytes that are not all zero.
     pub fn from_wire(bytes: &[u8]) -> Option<Self> {
         let id: [u8; 16] = bytes.try_into().ok()?;
         (id != [0; 16]).then_some(Self(id))
@@ -29,7 +29,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Reads an id from its wire form; `None` unless it has 8 bytes that are not all zero.
+    /// Reads an id in its wire form; `None` unless it has 8 bytes that are not all zero.
     pub fn from_wire(bytes: &[u8]) -> Option<Self> {
         let id: [u8; 8] = bytes.try_into().ok()?;
         (id != [0; 8]).then_some(Self(id))
@@ -41,14 +41,14 @@ impl SpanId {
         read_hex(text, &mut id).then_some(Self(id))
     }
 
-    /// Whether the id is absent.
+    /// Returns true if the id is absent.
     pub fn is_none(self) -> bool {
         self.0 == [0; 8]
     }
 }
 
 impl EvaluationId {
-    /// The span id that the exported evaluation span carries: the first eight bytes.
+    /// Returns the id of the exported evaluation span: the first eight bytes.
     pub fn span_id(self) -> SpanId {
         let mut id = [0; 8];
         id.copy_from_slice(&self.0[..8]);

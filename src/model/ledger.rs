@@ -1,10 +1,12 @@
-//! What work in progress still needs of where it came from.
+//! Reference counts on log positions: a record stays while unfinished work has a claim on it.
 //!
 //! A source gives each of its records a position: a place in a log, an offset of a partition. Work
 //! holds a [`Claim`] on the position of its first record, for as long as it would have to be done
-//! again if the process ended: a batch that waits, a trace that is open or remembered, evaluations
-//! that have not arrived. What no claim needs, a source may forget: all below its
-//! [`lowest`](Source::lowest).
+//! again if the process ended: a batch in a queue, a trace that is open or remembered, evaluations
+//! that have not arrived. A source may delete all records below the [`lowest`](Source::lowest)
+//! claimed position: a segment of the log goes once it ends there.
+//!
+//! Only the lowest claim of a source counts, so work on many records holds one claim ([`Claims`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,26 +14,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-/// Where records come from, with the positions that are claimed.
+/// Origin of records, such as a log, with its claimed positions.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// How often each position is claimed.
+    /// Number of claims on each position.
     claimed: Mutex<BTreeMap<u64, u32>>,
 }
 
 impl Source {
-    /// Claims a position. Cheap to clone: a clone is the same claim.
+    /// Claims a position. The claim is cheap to clone: a clone is the same claim.
     pub fn claim(self: &Arc<Self>, position: u64) -> Claim {
         *self.claimed().entry(position).or_default() += 1;
         Claim(Arc::new(ClaimedPlace { source: Arc::clone(self), position }))
     }
 
-    /// The lowest position that somebody claims.
+    /// Returns the lowest claimed position.
     pub fn lowest(&self) -> Option<u64> {
         self.claimed().first_key_value().map(|(position, _)| *position)
     }
 
-    /// How many positions are claimed.
+    /// Returns the number of claimed positions.
     pub fn claim_count(&self) -> usize {
         self.claimed().len()
     }
@@ -59,12 +61,12 @@ impl Drop for ClaimedPlace {
     }
 }
 
-/// Keeps a position of a source from being forgotten, until the last clone is dropped.
+/// Claim on a position of a source: its record stays until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Claim(Arc<ClaimedPlace>);
 
 impl Claim {
-    /// The position.
+    /// Returns the claimed position.
     pub fn position(&self) -> u64 {
         self.0.position
     }
@@ -74,12 +76,12 @@ impl Claim {
     }
 }
 
-/// The lowest claim of each source: all that work on many records needs.
+/// The lowest claim of each source: enough to redo work on many records.
 #[derive(Clone, Debug, Default)]
 pub struct Claims(SmallVec<[Claim; 1]>);
 
 impl Claims {
-    /// Claims what another does as well.
+    /// Adds the claims of another; of each source, the lower one stays.
     pub fn join(&mut self, other: &Self) {
         for claim in &other.0 {
             match self.0.iter_mut().find(|own| own.is_of_source_of(claim)) {
@@ -90,7 +92,7 @@ impl Claims {
         }
     }
 
-    /// Whether nothing is claimed: the records are in no log.
+    /// Returns true if nothing is claimed: the records are in no log.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -102,11 +104,11 @@ impl From<Claim> for Claims {
     }
 }
 
-/// Waits until evaluations have arrived wherever they must: whoever must deliver them holds a
-/// clone, and lets go of it once they have arrived, or were given up and counted.
+/// Delivery receipt of evaluations: everyone who must deliver them holds a clone, and drops it once
+/// they have arrived, or were given up and counted.
 ///
-/// The last to let go drops the claims of the evaluations, and calls what is to be called, unless
-/// somebody said that they were [`left`](Self::leave) undelivered.
+/// Dropping the last clone drops the claims of the evaluations and calls `arrived`, unless one of
+/// the holders [left](Self::leave) them undelivered.
 #[derive(Clone)]
 pub struct Receipt(Arc<ReceiptParts>);
 
@@ -117,19 +119,19 @@ struct ReceiptParts {
 }
 
 impl Receipt {
-    /// A receipt that holds these claims, and calls `arrived` when all has arrived.
+    /// Returns a receipt that holds these claims and calls `arrived` once everything has arrived.
     pub fn new(claims: Claims, arrived: impl FnOnce() + Send + 'static) -> Self {
         let arrived = Mutex::new(Some(Box::new(arrived) as Box<dyn FnOnce() + Send>));
         Self(Arc::new(ReceiptParts { claims, is_left: AtomicBool::new(false), arrived }))
     }
 
-    /// Says that the evaluations have not arrived, and that nobody tries any more in this process:
-    /// the next one will.
+    /// Marks the evaluations as undelivered, with no further attempt in this process: the next
+    /// process makes it.
     pub fn leave(&self) {
         self.0.is_left.store(true, Ordering::Release);
     }
 
-    /// What the evaluations were made of.
+    /// Returns the claims on the records that the evaluations come from.
     pub fn claims(&self) -> &Claims {
         &self.0.claims
     }

@@ -1,17 +1,18 @@
-//! Bytes that what senders sent occupies, counted where they are held.
+//! Memory quotas: bytes of senders' data, counted where they are held.
 //!
-//! `limits.memory_mib` is the limit of all of it. It is divided into shares, one for each place
-//! that holds such bytes, and each place keeps within its own: so all together keep within the
-//! limit, and none of them has to know another.
+//! `limits.memory_mib` limits all of them. It is divided into quotas, one for each place that holds
+//! such bytes, and each place stays within its quota: so all together stay within the limit, and
+//! none has to know another.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One holder may have so many times what is left of a share. Alone it has nearly all of it; where
-/// many compete, those who hold much get no more, and who holds little finds room.
+/// Most that one holder may have, as a multiple of the free rest of the quota. Alone it has nearly
+/// all of it; where many compete, those who hold much get no more, and those who hold little find
+/// room.
 const HOLDER_TIMES: usize = 4;
 
-/// A part of some limit, most of them of that on bytes.
+/// Quota of one place: a limit and the amount in use, mostly in bytes.
 #[derive(Debug)]
 pub struct Share {
     name: &'static str,
@@ -21,52 +22,52 @@ pub struct Share {
 }
 
 impl Share {
-    /// An empty share; the name is the `part` of its metrics.
+    /// Returns an unused quota; the name is the `part` of its metrics.
     pub fn new(name: &'static str, limit: usize) -> Arc<Self> {
         let [held, forgotten] = [0, 0].map(AtomicUsize::new);
         Arc::new(Self { name, limit: AtomicUsize::new(limit), held, forgotten })
     }
 
-    /// The `part` of its metrics.
+    /// Returns the `part` of its metrics.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Most that it holds.
+    /// Returns the limit.
     pub fn limit(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Holds no more than so much from now on; what it holds beyond that stays until it is given
-    /// back.
+    /// Changes the limit; an amount in use beyond it stays until it is given back.
     pub fn resize(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// What it holds now.
+    /// Returns the amount in use.
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// What it has room for.
+    /// Returns the free rest.
     pub fn left(&self) -> usize {
         self.limit().saturating_sub(self.held())
     }
 
-    /// The most that one holder may have when nobody else has anything.
+    /// Returns the most that one holder may have when nobody else has anything.
     pub fn largest(&self) -> usize {
         self.limit() / (HOLDER_TIMES + 1) * HOLDER_TIMES
     }
 
-    /// Takes some if there is room.
+    /// Takes an amount if there is room.
     pub fn try_take(&self, amount: usize) -> bool {
         let limit = self.limit();
         let sum = |held: usize| held.checked_add(amount).filter(|sum| *sum <= limit);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
     }
 
-    /// Takes some for a holder of which `own` counts what it has: if there is room, and if it has
-    /// no more than its part. Who has nothing may take whatever there is room for.
+    /// Takes an amount for a holder whose use `own` counts, if there is room and the holder stays
+    /// within its part (`HOLDER_TIMES`). A holder that has nothing may take all the room there
+    /// is.
     pub fn try_take_for(&self, own: &AtomicUsize, amount: usize) -> bool {
         if !self.try_take(amount) {
             return false;
@@ -79,33 +80,33 @@ impl Share {
         false
     }
 
-    /// Takes some, whether there is room or not: for what is held already.
+    /// Takes an amount even without room: for bytes that are held already.
     pub fn take(&self, amount: usize) {
         self.held.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Gives back what was taken.
+    /// Gives back an amount.
     pub fn give_back(&self, amount: usize) {
         lower(&self.held, amount);
     }
 
-    /// Gives back what was taken for a holder.
+    /// Gives back an amount of a holder.
     pub fn give_back_for(&self, own: &AtomicUsize, amount: usize) {
         lower(own, amount);
         self.give_back(amount);
     }
 
-    /// Counts what was remembered to be quick and was forgotten for want of room.
+    /// Counts cache entries that were evicted for want of room.
     pub fn count_forgotten(&self, count: usize) {
         self.forgotten.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What was forgotten so far for want of room.
+    /// Returns the number of cache entries evicted so far for want of room.
     pub fn forgotten(&self) -> usize {
         self.forgotten.load(Ordering::Relaxed)
     }
 
-    /// Notes that somebody who held `before` now holds `now`.
+    /// Changes the amount that somebody holds from `before` to `now`, even without room.
     pub fn change(&self, before: usize, now: usize) {
         match now.checked_sub(before) {
             Some(more) => self.take(more),
@@ -114,43 +115,43 @@ impl Share {
     }
 }
 
-/// Lowers a count, at most to nothing: one that wrapped around would leave no room ever after.
+/// Lowers a count, at most to 0: one that wrapped around would leave no room ever after.
 fn lower(count: &AtomicUsize, amount: usize) {
     let lowered = |before: usize| Some(before.saturating_sub(amount));
-    // Always some, so always done.
+    // Never an error: the closure always returns some.
     let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered);
 }
 
-/// How large each share is, bytes.
+/// Limits of all quotas, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// All together, with what has fixed limits.
+    /// The whole limit, fixed costs included.
     pub total: usize,
-    /// Connections: what is read ahead of their requests.
+    /// Connections: bytes read ahead of their requests.
     pub connections: usize,
     /// Bodies of requests, as they came and decompressed.
     pub requests: usize,
-    /// Records that wait for their shard.
+    /// Records in the queues of shards.
     pub queue: usize,
     /// Traces, open and remembered, with their resources.
     pub traces: usize,
-    /// What reading traces takes while they are judged.
+    /// Values that are decoded from traces while they are judged.
     pub judging: usize,
     /// Sessions, and the traces that wait for theirs.
     pub sessions: usize,
     /// Evaluations in the queues of exporters.
     pub exporters: usize,
-    /// What waits to be passed on; nothing without a forward.
+    /// Requests in the queues of forwards; 0 without a forward.
     pub forward: usize,
     /// Series of exporters, with their labels and resources.
     pub series: usize,
-    /// Expressions of rules and what their automata have noted of texts; more where the config
-    /// names what scans texts.
+    /// Compiled expressions of rules and the lazy-DFA caches of their automata; more where the
+    /// config has evaluators that scan texts.
     pub rules: usize,
 }
 
 impl Default for MemoryLimits {
-    /// The parts of one gibibyte.
+    /// Returns the division of one gibibyte.
     fn default() -> Self {
         let mib = |mib: usize| mib << 20;
         Self {
@@ -169,7 +170,7 @@ impl Default for MemoryLimits {
     }
 }
 
-/// The shares of all places that hold what senders sent.
+/// Quotas of all places that hold senders' data.
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// [`MemoryLimits::connections`].
@@ -195,7 +196,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Empty shares of these sizes.
+    /// Returns unused quotas of these sizes.
     pub fn new(limits: &MemoryLimits) -> Self {
         Self {
             connections: Share::new("connections", limits.connections),
@@ -211,8 +212,8 @@ impl Memory {
         }
     }
 
-    /// Divides another limit from now on; a share that holds more than its new part takes nothing
-    /// before it holds less.
+    /// Changes all limits; a quota in use beyond its new limit takes nothing more until it is
+    /// below.
     pub fn resize(&self, limits: &MemoryLimits) {
         self.connections.resize(limits.connections);
         self.requests.resize(limits.requests);
@@ -226,13 +227,13 @@ impl Memory {
         self.rules.resize(limits.rules);
     }
 
-    /// The same with a share of rules that counts them for the whole process.
+    /// Replaces the quota of rules by one that counts them for the whole process.
     pub fn with_rules(self, rules: Arc<Share>) -> Self {
         rules.resize(self.rules.limit());
         Self { rules, ..self }
     }
 
-    /// All shares, in the order in which data passes them.
+    /// Returns all quotas, in the order in which data passes them.
     pub fn shares(&self) -> [&Arc<Share>; 10] {
         [
             &self.connections,

@@ -1,12 +1,13 @@
-//! A table that forgets first what was asked for least lately: what is learnt of senders, who may
-//! be as many as they like.
+//! Approximate LRU cache in two generations, for what is learnt of senders, of whom there may be
+//! any number.
 
 use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// Entries in two generations. What is asked for becomes young; where the young have half of all
-/// that there may be, the old are forgotten, and the young are the old from then on.
+/// Weighted cache that evicts a generation at a time. A looked-up entry becomes young; when the
+/// young reach half of the weight limit, the old are evicted and the young become the old. So an
+/// insertion costs no list of uses, and an entry that is looked up stays.
 pub struct Recent<K, V> {
     young: Generation<K, V>,
     old: Generation<K, V>,
@@ -14,7 +15,7 @@ pub struct Recent<K, V> {
     forgotten: u64,
 }
 
-/// Entries with their weights, and the sum of these.
+/// Entries with their weights, and the sum of the weights.
 struct Generation<K, V> {
     entries: HashMap<K, (V, usize)>,
     weight: usize,
@@ -35,35 +36,34 @@ impl<K: Eq + Hash, V> Generation<K, V> {
 }
 
 impl<K: Eq + Hash, V> Recent<K, V> {
-    /// An empty table of entries whose weights are at most so much together.
+    /// Returns an empty cache whose entries weigh at most so much together.
     pub fn new(weight_max: usize) -> Self {
         let young = Generation::default();
         let old = Generation::default();
         Self { young, old, half: weight_max / 2, forgotten: 0 }
     }
 
-    /// Keeps entries of no more weight than this together from now on; those that are kept stay
-    /// until they are the old ones.
+    /// Changes the weight limit; present entries stay until they are old and evicted.
     pub fn limit(&mut self, weight_max: usize) {
         self.half = weight_max / 2;
     }
 
-    /// The weight of all entries.
+    /// Returns the weight of all entries.
     pub fn weight(&self) -> usize {
         self.young.weight + self.old.weight
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.young.entries.len() + self.old.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entry of a key, which is young from then on.
+    /// Returns the entry of a key, and makes it young.
     pub fn get(&mut self, key: &K) -> Option<&mut V>
     where
         K: Clone,
@@ -76,14 +76,14 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.young.entries.get_mut(key).map(|(value, _)| value)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let found = self.young.remove(key).or_else(|| self.old.remove(key));
         found.map(|(value, _)| value)
     }
 
-    /// Keeps an entry in place of one with the same key, unless it alone has more weight than half
-    /// of all may have.
+    /// Inserts an entry in place of one with the same key, unless it alone weighs more than half of
+    /// the limit.
     pub fn keep(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         if weight > self.half {
@@ -98,7 +98,7 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         self.young.entries.insert(key, (value, weight));
     }
 
-    /// Entries that were forgotten since this was last asked.
+    /// Returns the number of evicted entries since the last call.
     pub fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)
     }

@@ -1,4 +1,4 @@
-//! What tells sessions apart, and a session as one trajectory: the calls of all its traces.
+//! Sessions: their keys, and a session as one trajectory of the calls of all its traces.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use hashbrown::HashMap;
 
 use super::{Effort, Exchange, ToolCall, ToolDefinition, Trajectory, Usage};
 
-/// What tells a session apart from all others.
+/// Key of a session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SessionKey {
-    /// `service.name` of the resource of its traces, empty where that has none; `None` where
-    /// sessions are told apart by their ids alone.
+    /// `service.name` of the resource of its traces, empty if that has none; `None` if sessions are
+    /// told apart by their ids alone.
     pub service_name: Option<Box<str>>,
     /// The id that the spans of its traces name.
     pub session_id: Box<str>,
 }
 
 impl SessionKey {
-    /// The bytes that identities and samples of sessions are made from: no two keys of one form
-    /// have the same.
+    /// Returns the bytes that identities and samples of sessions are made from: no two keys of one
+    /// form have the same.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Some(service_name) = &self.service_name {
@@ -30,10 +30,10 @@ impl SessionKey {
     }
 }
 
-/// Joins the trajectories of one session, given in the order of their starts, to one: all calls in
-/// start order, those made together only within a trace, the input of the first turn, the output of
-/// the last, usage and cost summed. It is attached to the root span of the last trace. `None` when
-/// there is no trajectory.
+/// Joins the trajectories of one session, in the order of their starts, to one: all calls in start
+/// order, those made together only within a trace, the input of the first turn, the output of the
+/// last, usage and cost summed. It is attached to the root span of the last trace. `None` if there
+/// is no trajectory.
 pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<'a>> {
     let mut turns = trajectories.into_iter();
     let mut session = turns.next()?;
@@ -60,7 +60,7 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
     Some(session)
 }
 
-/// Puts groups in the order of their starts, and numbers them so.
+/// Sorts groups of calls by their starts, and numbers them in that order.
 fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
     if !calls.is_sorted_by_key(|call| call.start_ns) {
         let mut started = Vec::with_capacity(calls.len());
@@ -82,7 +82,7 @@ fn put_in_order(calls: &mut Vec<ToolCall<'_>>) {
     }
 }
 
-/// The definitions of a session's tools: of a repeated name the first place and the last content.
+/// Definitions of a session's tools: a repeated name has its first place and its last content.
 #[derive(Default)]
 struct SessionTools<'a> {
     list: Vec<ToolDefinition<'a>>,
@@ -137,7 +137,7 @@ fn add(a: Usage, b: Usage) -> Usage {
     }
 }
 
-/// What is unknown on one side leaves the other as it is.
+/// Adds two numbers; if one is unknown, the other is the sum.
 fn sum<T>(a: Option<T>, b: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(plus(a, b)),

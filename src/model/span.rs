@@ -1,4 +1,4 @@
-//! What is kept of a span between its arrival and the end of its trace.
+//! Span records: facts of spans, retained from their arrival until their trace is complete.
 //!
 //! `extract` writes these records, `assemble` gathers them by trace without looking into their
 //! facts, and `extract` reads them back into a [`Trajectory`](super::Trajectory) once the trace is
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Claims, SpanId, TraceId};
 
-/// The resource of some spans, kept as it came.
+/// Resource of spans, as it came.
 #[derive(Debug, Default, PartialEq)]
 pub struct Resource {
     /// The encoded `opentelemetry.proto.resource.v1.Resource`.
@@ -19,7 +19,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Bytes held for it.
+    /// Returns the bytes held for it.
     pub fn bytes(&self) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
         COUNTS + size_of::<Self>() + self.encoded.capacity() + self.service_name.capacity()
@@ -45,10 +45,10 @@ impl SpanFlags {
     pub const REMOTE_PARENT: u16 = 1 << 5;
     /// Status code `ERROR`.
     pub const ERROR: u16 = 1 << 6;
-    /// Another record came with the same span id and other content, and gave way to this one.
+    /// Another record with the same span id and other content gave way to this one.
     pub const CONFLICT: u16 = 1 << 7;
 
-    /// Whether all bits of `mask` are set.
+    /// Returns true if all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {
         self.0 & mask == mask
     }
@@ -59,11 +59,11 @@ impl SpanFlags {
     }
 }
 
-/// One span, reduced to the facts that the configured evaluators need: 56 bytes. The trace that it
-/// belongs to is known from where it stands.
+/// One span, reduced to the facts that the configured evaluators need: 56 bytes. It does not name
+/// its trace, which the batch or trace that holds it knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanRecord {
-    /// The span's own id.
+    /// The span's id.
     pub span_id: SpanId,
     /// The parent's id; [`SpanId::is_none`] for a root.
     pub parent_id: SpanId,
@@ -71,15 +71,16 @@ pub struct SpanRecord {
     pub start_ns: u64,
     /// End, Unix nanoseconds; 0 while the span has not ended.
     pub end_ns: u64,
-    /// Hash of the span or log record as it came, with its scope: the same whatever of it is kept.
+    /// Hash of the span or log record as it came, with its scope: independent of the facts
+    /// retained.
     pub content: u32,
-    /// A number for the other side of a call to another process; 0 where it calls none.
+    /// Number that identifies the other end of a call to another process; 0 if it calls none.
     pub peer: u32,
-    /// What `assemble` needs to know.
+    /// Properties for `assemble`.
     pub flags: SpanFlags,
     /// Index into the `resources` of the batch or trace that holds this record.
     pub resource: u32,
-    /// Where the facts stand in the arena of the batch or trace that holds this record. Their form
+    /// Range of the facts in the arena of the batch or trace that holds this record. Their format
     /// belongs to `extract`.
     pub facts: Range<u32>,
 }
@@ -89,7 +90,7 @@ const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many o
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {
-    /// Facts of all records, end to end.
+    /// Arena: facts of all records, end to end.
     pub arena: Vec<u8>,
     /// The records; their `facts` point into `arena`.
     pub spans: Vec<SpanRecord>,
@@ -97,16 +98,16 @@ pub struct SpanBatch {
     pub runs: Vec<TraceRun>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
-    /// Where the records came from, for as long as they are needed.
+    /// Claims on the log positions of the records.
     pub claims: Claims,
 }
 
-/// Records of one trace that stand together in a batch.
+/// Run of records of one trace in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceRun {
     /// The trace that they belong to.
     pub trace_id: TraceId,
-    /// Where they end; they begin where those of the run before end.
+    /// Index of the end; the run begins at the end of the one before.
     end: u32,
 }
 
@@ -122,7 +123,8 @@ impl SpanBatch {
         }
     }
 
-    /// The records, together as far as those of one trace stand together.
+    /// Returns the records run by run: a trace whose records do not stand together comes several
+    /// times.
     pub fn by_trace(&self) -> impl Iterator<Item = (TraceId, &[SpanRecord])> {
         let mut start = 0;
         self.runs.iter().map(move |run| {
@@ -133,7 +135,7 @@ impl SpanBatch {
         })
     }
 
-    /// Empties it; what it has room for stays.
+    /// Empties it; its capacity stays.
     pub fn clear(&mut self) {
         self.arena.clear();
         self.spans.clear();
@@ -142,15 +144,15 @@ impl SpanBatch {
         self.claims = Claims::default();
     }
 
-    /// Whether its records are spans, not log events: a request brings either.
+    /// Returns true if its records are spans, not log events: a request brings either.
     pub fn is_of_spans(&self) -> bool {
         self.spans.first().is_some_and(|record| !record.flags.has(SpanFlags::LOG))
     }
 }
 
 impl SpanRecord {
-    /// Of records with one span id the one with the greatest precedence counts: one that ended goes
-    /// before one that did not, then the later end, then what the content decides.
+    /// Returns the sort key of records with one span id, of which the greatest counts: one that
+    /// ended goes before one that did not, then the later end, then the hash of the content.
     pub fn precedence(&self) -> (bool, u64, u32) {
         (self.flags.has(SpanFlags::ENDED), self.end_ns, self.content)
     }
@@ -167,12 +169,12 @@ pub struct TraceSpans {
     pub spans: Vec<SpanRecord>,
     /// The resources that `spans` refer to.
     pub resources: Vec<Arc<Resource>>,
-    /// Where the records came from, for as long as they are needed.
+    /// Claims on the log positions of the records.
     pub claims: Claims,
 }
 
 impl TraceSpans {
-    /// The signs in its facts that tell how costly they are to read.
+    /// Counts the signs in its facts that tell how costly they are to read.
     pub fn signs(&self) -> SignCounts {
         let (blocks, rest) = self.arena.as_chunks::<COUNTED_AT_ONCE>();
         let mut all = SignCounts::default();
@@ -183,7 +185,8 @@ impl TraceSpans {
 }
 
 impl SignCounts {
-    /// Adds those of a few bytes, counted in bytes, so that sixteen and more are counted at once.
+    /// Adds the signs of a few bytes, counted in bytes, so that sixteen and more are counted at
+    /// once.
     #[inline(always)]
     fn add(&mut self, few: &[u8]) {
         let count = |is_sign: fn(u8) -> bool| {
@@ -196,37 +199,35 @@ impl SignCounts {
     }
 }
 
-/// How many signs facts have that tell how costly they are to read.
+/// Counts of signs in facts that tell how costly they are to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignCounts {
-    /// About how many values they hold, if all of them are JSON: what makes values costly is how
-    /// many there are, and prose holds few of the signs that part them.
+    /// About the number of values, if all facts are JSON: their number makes values costly, and
+    /// prose holds few of the signs that part them.
     pub values: usize,
-    /// About how many more signs there are to read, if all of them are Python's literals: quotes
-    /// and parentheses.
+    /// About the number of further signs, if all facts are Python literals: quotes and parentheses.
     pub literals: usize,
-    /// About how many fields there are to read, if all of them are what Python prints of objects
-    /// (`name=value`).
+    /// About the number of fields, if all facts are what Python prints of objects (`name=value`).
     pub fields: usize,
 }
 
-/// Bytes whose signs are counted in a byte: as many vectors of sixteen as fit, since what is left
-/// over of them is counted one by one.
+/// Block size for counts that fit in a byte: as many vectors of sixteen as possible, since the rest
+/// of a block is counted one by one.
 const COUNTED_AT_ONCE: usize = 240;
 
-/// Memory comes to the caches in lines of so many bytes, on nearly all processors.
+/// Bytes of a cache line, on nearly all processors.
 const LINE_BYTES: usize = 64;
 
-/// Fetches bytes from memory that are about to be walked. Fields are read one after the other, each
-/// where the length of the one before says, so every line that is not in the caches would be waited
-/// for alone; touched in a row, they come together.
+/// Fetches bytes into the caches before they are walked. Fields are read one after the other, each
+/// at the place that the length of the one before gives, so every missing line would be waited for
+/// alone; touched in a row, they come together.
 #[inline]
 pub fn fetch(bytes: &[u8]) {
     std::hint::black_box(bytes.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte));
 }
 
-/// Hash of some bytes, in one pass that also fetches them ([`fetch`]). It tells apart what differs
-/// by accident, not what somebody made to collide; the same on every machine.
+/// Returns a fingerprint of bytes, in one pass that also fetches them ([`fetch`]). It tells apart
+/// what differs by accident, not what somebody made to collide; the same on every machine.
 ///
 /// Two sums for each eight bytes of a line: of the words, and of the sums so far, so that the order
 /// of the lines counts. Plain additions, since they are done for many lanes at once.
@@ -250,7 +251,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
     };
     let (lines, rest) = bytes.as_chunks();
     lines.iter().for_each(&mut add);
-    // The end is read with what stands before it, which is cheaper than byte by byte.
+    // The end is read with the bytes before it as a whole line, which is cheaper than byte by byte.
     match bytes.last_chunk() {
         Some(_) if rest.is_empty() => {}
         Some(last) => add(last),
@@ -260,7 +261,7 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
             add(&last);
         }
     }
-    // Without this the lanes would be summed one by one from the start.
+    // Without this the compiler would sum the lanes one by one from the start.
     let (sums, sums_of_sums) = std::hint::black_box((sums, sums_of_sums));
     let mut hash = (bytes.len() as u64).wrapping_mul(SPREAD);
     for (lane, (sum, other)) in (1..).zip(sums.into_iter().zip(sums_of_sums)) {
@@ -272,18 +273,18 @@ pub fn fingerprint(bytes: &[u8]) -> u32 {
     (hash >> 32) as u32
 }
 
-/// The shard that owns a trace. Trace ids are chosen by strangers, but only the spread over shards
+/// Returns the shard of a trace. Strangers choose trace ids, but only the spread over shards
 /// depends on this, never a hash table.
 pub fn shard_of(trace_id: TraceId, shard_count: usize) -> usize {
     let mut low = [0; 8];
     low.copy_from_slice(&trace_id.0[8..]);
     let spread = u64::from_be_bytes(low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    // The part of the whole range that the number lies in: a remainder takes a division.
+    // Multiply and shift in place of a remainder, which takes a division.
     (spread.wrapping_mul(shard_count as u64) >> 32) as usize
 }
 
 impl SpanBatch {
-    /// Bytes held for it, with its resources, which others may have, too.
+    /// Returns the bytes held for it, with its resources, which others may share.
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
@@ -293,13 +294,13 @@ impl SpanBatch {
 }
 
 impl TraceSpans {
-    /// The facts of one record.
+    /// Returns the facts of one record.
     pub fn facts(&self, span: &SpanRecord) -> &[u8] {
         self.arena.get(span.facts.start as usize..span.facts.end as usize).unwrap_or(&[])
     }
 
-    /// Makes room for more records and facts: as much as they need, or a fifth of what there is if
-    /// that is more, since most traces come in few parts and then wait.
+    /// Reserves room for more records and facts: as much as they need, or a fifth of what there is
+    /// if that is more, since most traces come in few parts and then wait.
     pub fn reserve(&mut self, spans: usize, bytes: usize) {
         if self.spans.capacity() - self.spans.len() < spans {
             self.spans.reserve_exact(spans.max(self.spans.len() / 5));
@@ -309,14 +310,14 @@ impl TraceSpans {
         }
     }
 
-    /// Bytes held for this trace alone.
+    /// Returns the bytes held for this trace alone.
     pub fn bytes(&self) -> usize {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
             + self.resources.capacity() * size_of::<Arc<Resource>>()
     }
 
-    /// Bytes held for this trace, with its resources, which others may have, too.
+    /// Returns the bytes held for this trace, with its resources, which others may share.
     pub fn bytes_with_resources(&self) -> usize {
         self.bytes() + self.resources.iter().map(|resource| resource.bytes()).sum::<usize>()
     }

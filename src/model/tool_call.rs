@@ -1,4 +1,4 @@
-//! Tool calls: what an agent asked a tool for, and what came back.
+//! Tool calls: name, arguments and result of what an agent had a tool do.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::SpanId;
 use crate::value::Value;
 
-/// Content that a span holds, or the fact that it holds none.
+/// Content of a span, or the fact that it was not recorded.
 ///
 /// "Not recorded" (absent, redacted, cut off, a placeholder) is never the same as empty.
 #[derive(Default)]
@@ -17,14 +17,14 @@ pub enum Content<'a> {
     NotRecorded,
     /// A placeholder or a redaction stands where the content would be.
     Redacted,
-    /// Content that could not be read whole: cut off by a length limit, or not of the form its
-    /// instrumentation writes. The text is what there is.
+    /// Content that could not be read whole: cut off by a length limit, or not in the format that
+    /// its instrumentation writes. Holds the text there is.
     Unreadable(Cow<'a, str>),
-    /// The content, decoded when first asked for.
+    /// Content, decoded on first use.
     Recorded(Lazy<'a>),
 }
 
-/// A value that is decoded once, when first asked for.
+/// Value that is decoded once, on first use.
 pub struct Lazy<'a>(LazyValue<'a>);
 
 enum LazyValue<'a> {
@@ -35,22 +35,22 @@ enum LazyValue<'a> {
 type Decoding<'a> = Box<dyn Fn() -> Value<'a> + Send + 'a>;
 
 impl<'a> Lazy<'a> {
-    /// A value that is at hand.
+    /// Returns a value that is decoded already.
     pub fn ready(value: Value<'a>) -> Self {
         Self(LazyValue::Own(OnceCell::from(value), None))
     }
 
-    /// A value that others have, too.
+    /// Returns a decoded value that others share.
     pub fn shared(value: Arc<Value<'a>>) -> Self {
         Self(LazyValue::Shared(value))
     }
 
-    /// A value that `decode` yields when it is first asked for.
+    /// Returns a value that `decode` yields on first use.
     pub fn new(decode: impl Fn() -> Value<'a> + Send + 'a) -> Self {
         Self(LazyValue::Own(OnceCell::new(), Some(Box::new(decode))))
     }
 
-    /// Whether the value is at hand without decoding.
+    /// Returns true if the value is decoded already.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             LazyValue::Own(value, _) => value.get().is_some(),
@@ -58,7 +58,7 @@ impl<'a> Lazy<'a> {
         }
     }
 
-    /// The decoded value.
+    /// Returns the decoded value.
     pub fn get(&self) -> &Value<'a> {
         match &self.0 {
             LazyValue::Own(value, decode) => {
@@ -70,17 +70,17 @@ impl<'a> Lazy<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Content that is at hand.
+    /// Returns content that is decoded already.
     pub fn ready(value: Value<'a>) -> Self {
         Self::Recorded(Lazy::ready(value))
     }
 
-    /// Content that other calls have, too: however many take it, it is held once.
+    /// Returns decoded content that calls share: it is held once.
     pub fn shared(value: Arc<Value<'a>>) -> Self {
         Self::Recorded(Lazy::shared(value))
     }
 
-    /// The value, if recorded and readable.
+    /// Returns the value, if recorded and readable.
     pub fn value(&self) -> Option<&Value<'a>> {
         match self {
             Self::Recorded(lazy) => Some(lazy.get()),
@@ -88,18 +88,18 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Whether there is a readable value.
+    /// Returns true if there is a readable value.
     pub fn is_recorded(&self) -> bool {
         matches!(self, Self::Recorded(_))
     }
 }
 
-/// How a tool call ended.
+/// Status of a tool call after its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CallStatus {
-    /// It returned.
+    /// The call returned.
     Ok,
-    /// It failed.
+    /// The call failed.
     Error,
     /// The telemetry does not say (a call that is only known from a model's message).
     #[default]
@@ -107,7 +107,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// The word for it in records.
+    /// Returns the word for it in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -117,7 +117,7 @@ impl CallStatus {
     }
 }
 
-/// Where a tool call was found.
+/// Place in the telemetry where a tool call was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
     /// On a span of its own.
@@ -128,7 +128,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The word for it in records.
+    /// Returns the word for it in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Span => "span",
@@ -146,31 +146,31 @@ pub struct ToolCall<'a> {
     pub id: Option<Cow<'a, str>>,
     /// The arguments; an object wherever the instrumentation records them so.
     pub arguments: Content<'a>,
-    /// What the tool returned.
+    /// The returned value.
     pub result: Content<'a>,
     /// The error's text; `None` when the call did not fail or no text is recorded.
     pub error: Option<Cow<'a, str>>,
-    /// How the call ended.
+    /// Status of the call.
     pub status: CallStatus,
     /// The agent that made the call: the nearest enclosing one.
     pub agent: Option<Cow<'a, str>>,
-    /// Where the call was found.
+    /// Place in the telemetry where it was found.
     pub origin: Origin,
-    /// It is a framework's own way to return the answer: its arguments are the final output, and
-    /// no evaluator sees it unless its settings or criteria name it.
+    /// True if a framework uses this call to return the answer: its arguments are the final output,
+    /// and no evaluator sees it unless its settings or criteria name it.
     pub is_output: bool,
-    /// Only the history of a model's request tells of it, so that another trace of the session may
-    /// have asked for it.
+    /// True if only the history of a model's request records it, so that another trace of the
+    /// session may have made it.
     pub is_repeated: bool,
-    /// The span the call stands on.
+    /// The span that the call stands on.
     pub span_id: SpanId,
     /// The dialect that read it.
     pub dialect: &'a str,
     /// Number of the group of calls that were made together, counted from 1 through the trajectory;
     /// 0 for a call by itself. Calls of one group stand next to each other.
     pub group: u32,
-    /// Place among the calls that the messages of models list, in their order; `None` where no
-    /// message lists the call.
+    /// Place among the calls that the messages of models list, in their order; `None` if no message
+    /// lists the call.
     pub message_place: Option<u32>,
     /// Start, Unix nanoseconds.
     pub start_ns: u64,
@@ -179,8 +179,8 @@ pub struct ToolCall<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// Whether both calls were made together: neither is before the other, and none knows the
-    /// other's result.
+    /// Returns true if both calls were made together: neither is before the other, and none knows
+    /// the other's result.
     pub fn is_with(&self, other: &Self) -> bool {
         self.group != 0 && self.group == other.group
     }
@@ -198,14 +198,14 @@ impl<'a> ToolCall<'a> {
     }
 }
 
-/// The groups of some calls, in order: those that were made together, each of the others alone.
+/// Returns the groups of calls, in order: calls made together, and each other call alone.
 pub fn groups<'c, 'a>(
     calls: &'c [ToolCall<'a>],
 ) -> impl DoubleEndedIterator<Item = &'c [ToolCall<'a>]> {
     calls.chunk_by(ToolCall::is_with)
 }
 
-/// A tool as the agent was told of it.
+/// Definition of a tool as the agent saw it.
 pub struct ToolDefinition<'a> {
     /// The tool's name.
     pub name: Cow<'a, str>,

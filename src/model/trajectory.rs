@@ -1,4 +1,4 @@
-//! A trajectory: what is judged.
+//! Trajectories: the tool calls of a trace or session in order, with the rest of what is judged.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -9,7 +9,7 @@ use super::{Content, Effort, Resource, SpanId, ToolCall, ToolDefinition, TraceId
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
-/// Why a trace was taken as complete.
+/// Cause that completed a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Completion {
     /// Its root ended and nothing came for the quiet period.
@@ -24,12 +24,12 @@ pub enum Completion {
     Evicted,
     /// The files it was read from ended.
     EndOfInput,
-    /// It is not: an early verdict, that nothing still to come can change.
+    /// Not complete: an early verdict that nothing still to come can change.
     Open,
 }
 
 impl Completion {
-    /// The word for it in records, attributes and counters.
+    /// Returns the word for it in records, attributes and counters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RootEnded => "root_ended",
@@ -43,7 +43,7 @@ impl Completion {
     }
 }
 
-/// Tokens, summed over the model calls of the trajectory; `None` where no span records them.
+/// Token counts, summed over the model calls of the trajectory; `None` if no span records them.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Usage {
     /// Calls of a language model: the innermost spans that record tokens.
@@ -60,7 +60,7 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
-/// One span of the trajectory with the attributes that an evaluator asked to keep as they came.
+/// Span of the trajectory with the attributes that an evaluator reads as they came.
 pub struct KeptSpan<'a> {
     /// The span's id.
     pub span_id: SpanId,
@@ -68,20 +68,20 @@ pub struct KeptSpan<'a> {
     pub start_ns: u64,
     /// End, Unix nanoseconds.
     pub end_ns: u64,
-    /// The kept attributes that the span has, in the order of the span.
+    /// The retained attributes that the span has, in the order of the span.
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
 }
 
-/// What was said between two turns of a session.
+/// Answer and next input between two turns of a session.
 pub struct Exchange<'a> {
-    /// The answer that ended the one turn.
+    /// The answer that ended the earlier turn.
     pub answer: Content<'a>,
-    /// What the user said then.
+    /// The user's input that began the later one.
     pub user_input: Content<'a>,
 }
 
-/// Results of calls of other traces by call id, read from the messages of a trace when they are
-/// asked for: only the traces of a session ask each other.
+/// Results of calls of other traces by call id, read from the messages of a trace on first use:
+/// only the traces of a session need each other's.
 #[derive(Default)]
 pub struct ForeignResults<'a> {
     known: OnceCell<Vec<(Cow<'a, str>, Value<'a>)>>,
@@ -91,33 +91,33 @@ pub struct ForeignResults<'a> {
 type ReadForeign<'a> = Box<dyn Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
 
 impl<'a> ForeignResults<'a> {
-    /// Those that `read` yields when they are first asked for.
+    /// Returns results that `read` yields on first use.
     pub fn new(read: impl Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
         Self { known: OnceCell::new(), read: Some(Box::new(read)) }
     }
 
-    /// Those that are at hand.
+    /// Returns results that are read already.
     pub fn ready(results: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
         Self { known: OnceCell::from(results), read: None }
     }
 
-    /// All of them; to read them costs steps of the trace.
+    /// Returns all of them; reading them is charged to the trace.
     pub fn get(&self, effort: &Effort) -> &[(Cow<'a, str>, Value<'a>)] {
         self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
     }
 }
 
-/// One trace's tool calls in order, with what else is judged.
+/// Tool calls of one trace or session in order, with the rest of what is judged.
 #[derive(Default)]
 pub struct Trajectory<'a> {
-    /// The trace.
+    /// The trace; of a session, its last.
     pub trace_id: TraceId,
-    /// The span that a trace-level evaluation is attached to: the root, or the earliest span
-    /// without a known parent where no root came.
+    /// The span that a trace-level evaluation is attached to: the root, or without one the earliest
+    /// span without a known parent.
     pub span_id: SpanId,
     /// The name of that span.
     pub span_name: Cow<'a, str>,
-    /// Its attributes, where an evaluator or a `when` asked for them.
+    /// Its attributes, if an evaluator or a `when` reads them.
     pub attributes: Vec<(&'a str, AnyValue<'a>)>,
     /// The id of the model's reply that the span is about, if it is a model's.
     pub response_id: Option<Cow<'a, str>>,
@@ -125,7 +125,7 @@ pub struct Trajectory<'a> {
     pub resource: Arc<Resource>,
     /// The session of the spans, if they name one.
     pub session_id: Option<Cow<'a, str>>,
-    /// The agent that was entered first.
+    /// The first agent entered.
     pub agent_name: Option<Cow<'a, str>>,
     /// Earliest start, Unix nanoseconds.
     pub start_ns: u64,
@@ -136,21 +136,21 @@ pub struct Trajectory<'a> {
     /// Of a session, the trace of each turn and the span that its evaluations are attached to;
     /// empty for a trace.
     pub turn_roots: Vec<(TraceId, SpanId)>,
-    /// Of a session, what was said where one turn went over into the next: one fewer than there are
-    /// turns. The first input is [`user_input`](Self::user_input), the last answer
+    /// Of a session, answer and next input where one turn went over into the next: one fewer than
+    /// there are turns. The first input is [`user_input`](Self::user_input), the last answer
     /// [`final_output`](Self::final_output).
     pub exchanges: Vec<Exchange<'a>>,
-    /// The calls in start order. Those that were made together ([`ToolCall::group`]) have none:
-    /// they are listed by what they say of themselves, so that the list never depends on arrival.
+    /// The calls in start order. Calls made together ([`ToolCall::group`]) have no order in time:
+    /// they are listed by their content, so that the list never depends on arrival.
     pub tool_calls: Vec<ToolCall<'a>>,
-    /// A model asked for tools, and no call is recorded.
+    /// True if a model asked for tools, and no call is recorded.
     pub calls_missing: bool,
     /// Results of calls of other traces, as the messages of this one repeat them, by call id; only
     /// for a trace without tool spans.
     pub foreign_results: ForeignResults<'a>,
-    /// What the user asked.
+    /// The user's input.
     pub user_input: Content<'a>,
-    /// What the agent answered.
+    /// The agent's answer.
     pub final_output: Content<'a>,
     /// The tools that the agent was offered.
     pub tool_definitions: Vec<ToolDefinition<'a>>,
@@ -160,19 +160,19 @@ pub struct Trajectory<'a> {
     pub cost: Option<f64>,
     /// The model named last.
     pub model: Option<Cow<'a, str>>,
-    /// Spans with attributes that an evaluator asked for as they came
-    /// ([`Facts::attributes`](super::Facts)), in order of their ends; of one instant, spans before
-    /// those that they are within.
+    /// Spans with attributes that an evaluator reads as they came
+    /// ([`Facts::attributes`](super::Facts)), in order of their ends; at one instant, inner spans
+    /// before outer ones.
     pub kept_spans: Vec<KeptSpan<'a>>,
     /// Bytes of the records that it was read from.
     pub bytes: usize,
-    /// What judging it may still cost; what reading it took is taken.
+    /// Remaining work budget of judging it; reading it is charged already.
     pub effort: Effort,
 }
 
 impl<'a> Trajectory<'a> {
-    /// The calls of each turn of a session: a group of calls belongs to the turn that began last
-    /// before it. Nothing for a trace.
+    /// Returns the calls of each turn of a session: a group of calls belongs to the turn that began
+    /// last before it. Nothing for a trace.
     pub fn calls_by_turn(&self) -> impl ExactSizeIterator<Item = &[ToolCall<'a>]> {
         let mut groups = groups(&self.tool_calls).peekable();
         let mut from = 0;
@@ -195,7 +195,7 @@ impl<'a> Trajectory<'a> {
         })
     }
 
-    /// `service.name` of the resource; empty when there is none.
+    /// Returns `service.name` of the resource; empty if there is none.
     pub fn service_name(&self) -> &str {
         &self.resource.service_name
     }

@@ -1,26 +1,26 @@
-//! The verdicts that were given of a target, to tell which of them a revision takes back.
+//! Earlier verdicts of a target, to tell which of them a revision takes back.
 
 use super::{Evaluation, GivenVerdict, Level, fingerprint};
 
-/// Verdicts of one target that are remembered; a revision takes back no others.
+/// Most remembered verdicts of one target; a revision takes back no others.
 pub const VERDICTS_MAX: usize = 1_000;
 
-/// The last verdict of each evaluator, of each call where it judges calls.
+/// The last verdict of each evaluator, per call if it judges calls.
 #[derive(Clone, Debug, Default)]
 pub struct GivenVerdicts(Vec<(u64, GivenVerdict)>);
 
 impl GivenVerdicts {
-    /// Bytes held for them.
+    /// Returns the bytes held for them.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<(u64, GivenVerdict)>()
     }
 
-    /// Whether none was given.
+    /// Returns true if there is no verdict.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Tells each evaluation the verdict that it takes back, and remembers its own instead.
+    /// Sets the verdict that each evaluation takes back, and remembers the new one instead.
     pub fn supersede(&mut self, evaluations: &mut [Evaluation]) {
         let before = self.0.len();
         let mut taken = vec![false; before];
@@ -43,7 +43,7 @@ impl GivenVerdicts {
     }
 }
 
-/// Tells evaluators apart, and the spans of calls.
+/// Returns a key of the evaluator, and of the span if it judges calls.
 fn key(evaluation: &Evaluation) -> u64 {
     let name = u64::from(fingerprint(evaluation.evaluator.name.as_bytes()));
     let span = match evaluation.evaluator.level {

@@ -1,9 +1,9 @@
-//! How much waits for somebody: a count and bytes, with a limit each.
+//! Bounded occupancy of a queue: a count and bytes, with a limit each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What waits now.
+/// Occupancy of a queue now, and its limits.
 #[derive(Debug)]
 pub struct WaitingRoom {
     count: AtomicUsize,
@@ -13,21 +13,23 @@ pub struct WaitingRoom {
 }
 
 impl WaitingRoom {
-    /// Nothing waits, and no more than this may.
+    /// Returns an empty queue's occupancy with these limits.
     pub fn new(count_max: usize, bytes_max: usize) -> Arc<Self> {
         let count = AtomicUsize::new(0);
         let bytes = AtomicUsize::new(0);
         Arc::new(Self { count, bytes, count_max: count_max.into(), bytes_max: bytes_max.into() })
     }
 
-    /// No more than this may wait from now on; what waits already stays.
+    /// Changes the limits; what waits already stays.
     pub fn resize(&self, count_max: usize, bytes_max: usize) {
         self.count_max.store(count_max, Ordering::Relaxed);
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
-    /// A place for one more; `None` where there is no room.
+    /// Takes a place; `None` if there is no room.
     pub fn enter(self: &Arc<Self>, bytes: usize) -> Option<WaitingPlace> {
+        // Added first and compared then: two that enter at once see each other. A place that does
+        // not fit gives back on drop.
         let before = self.count.fetch_add(1, Ordering::Relaxed);
         let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let place = WaitingPlace { room: Arc::clone(self), bytes };
@@ -36,13 +38,13 @@ impl WaitingRoom {
         fits.then_some(place)
     }
 
-    /// How many wait, and their bytes.
+    /// Returns count and bytes of the occupied places.
     pub fn now(&self) -> (usize, usize) {
         (self.count.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 }
 
-/// A place on the lane, free again when this is dropped.
+/// Place in the queue, free again when this is dropped.
 #[derive(Debug)]
 pub struct WaitingPlace {
     room: Arc<WaitingRoom>,

@@ -11,9 +11,9 @@ use crate::value::{Map, Number, Value};
 /// Deepest nesting of lists and maps that is read; a value that nests deeper is [`Unreadable`].
 pub const DEPTH_MAX: usize = 64;
 
-/// A value holds something that cannot be read: an item or entry that is malformed at any depth, a
-/// key that is not UTF-8, or more than [`DEPTH_MAX`] levels. It counts as not recorded: the rest of
-/// it would look whole, and a list without its broken items empty.
+/// A value that cannot be read whole: an item or entry is malformed at any depth, a key is not
+/// UTF-8, or it has more than [`DEPTH_MAX`] levels. It counts as not recorded: its remains would
+/// look whole, and a list without its broken items empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a malformed attribute value")]
 pub struct Unreadable;
@@ -32,7 +32,7 @@ pub enum AnyValue<'a> {
     Empty,
     /// A text.
     String(&'a str),
-    /// What was sent as a text and is no UTF-8.
+    /// A text field that is not UTF-8.
     InvalidText(&'a [u8]),
     /// A truth value.
     Bool(bool),
@@ -81,7 +81,7 @@ impl<'a> AnyValue<'a> {
         Ok(value)
     }
 
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub fn as_str(self) -> Option<&'a str> {
         match self {
             Self::String(text) => Some(text),
@@ -89,11 +89,11 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// The value in our own form. Bytes are their base64, as in OTLP/JSON; of a text that is no
-    /// UTF-8 what cannot be read becomes U+FFFD.
+    /// Converts it to a [`Value`]. Bytes become their base64, as in OTLP/JSON; in a text that is
+    /// not UTF-8, U+FFFD replaces invalid bytes.
     ///
     /// # Errors
-    /// [`Unreadable`] where any part of it is.
+    /// [`Unreadable`] if any part of it is.
     pub fn to_value(self) -> Result<Value<'a>, Unreadable> {
         self.to_value_at(0)
     }
@@ -116,8 +116,8 @@ impl<'a> AnyValue<'a> {
         })
     }
 
-    /// What can be read of it, for people: `null` stands for an item or value that cannot, and an
-    /// entry without a readable key is left out.
+    /// Converts its readable part, for people: `null` replaces an item or value that cannot be
+    /// read, and an entry without a readable key is left out.
     pub fn legible(self) -> Value<'a> {
         self.legible_at(0)
     }
@@ -139,7 +139,7 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// Whether [`to_value`](Self::to_value) gives a value: a walk that makes nothing.
+    /// Returns true if [`to_value`](Self::to_value) yields a value: a walk that allocates nothing.
     pub fn is_readable(self) -> bool {
         self.is_readable_at(0)
     }
@@ -156,7 +156,7 @@ impl<'a> AnyValue<'a> {
         }
     }
 
-    /// Of a list or map nothing.
+    /// Converts a scalar; a list or map becomes `null`.
     fn scalar_to_value(self) -> Value<'a> {
         match self {
             Self::Empty => Value::Null,
@@ -171,14 +171,14 @@ impl<'a> AnyValue<'a> {
     }
 }
 
-/// The items of an encoded `ArrayValue`, an error for each that is malformed. Behind damage to the
-/// array itself nothing can be found: the error is the last item.
+/// Iterates over the items of an encoded `ArrayValue`, with an error for each that is malformed.
+/// Nothing can be found behind damage to the array itself: the error is the last item.
 pub fn items(array: &[u8]) -> impl Iterator<Item = Result<AnyValue<'_>, Malformed>> {
     repeated(array).map(|encoded| AnyValue::read(encoded?))
 }
 
-/// The entries of an encoded `KeyValueList` (or of any message whose field 1 is `KeyValue`), as
-/// [`items`] gives those of an array; a key that is not UTF-8 is malformed.
+/// Iterates over the entries of an encoded `KeyValueList` (or of any message whose field 1 is
+/// `KeyValue`), with errors as [`items`] has them; a key that is not UTF-8 is malformed.
 pub fn key_values(list: &[u8]) -> impl Iterator<Item = Result<(&str, AnyValue<'_>), Malformed>> {
     repeated(list).map(|entry| {
         let (key, value) = key_value(entry?)?;
@@ -186,7 +186,7 @@ pub fn key_values(list: &[u8]) -> impl Iterator<Item = Result<(&str, AnyValue<'_
     })
 }
 
-/// The messages in field 1.
+/// Iterates over the messages in field 1.
 fn repeated(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
     let mut fields = Some(Fields::new(message));
     std::iter::from_fn(move || {
@@ -204,7 +204,7 @@ fn repeated(message: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
     })
 }
 
-/// Key and encoded value of an encoded `KeyValue`.
+/// Returns key and encoded value of an encoded `KeyValue`.
 #[inline(always)]
 pub fn key_value(encoded: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     if let Some((key, rest)) = leading_bytes(encoded, 1)
@@ -256,7 +256,7 @@ mod tests {
         field(0x32, &entries.iter().flat_map(entry).collect::<Vec<_>>())
     }
 
-    /// A tag of a group, which OTLP has not.
+    /// Tag of a group, which OTLP does not have.
     const BROKEN: &[u8] = &[0x0b];
 
     #[track_caller]

@@ -1,8 +1,8 @@
-//! A request's body as it came over the wire.
+//! Request body as it came over the wire.
 
 use bytes::Bytes;
 
-/// How a body is compressed (RFC 9110, section 8.4.1).
+/// Content coding of a body (RFC 9110, section 8.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentCoding {
     /// `gzip`.
@@ -11,13 +11,13 @@ pub enum ContentCoding {
     Zstd,
 }
 
-/// A body as it came: still compressed, and JSON where it was JSON.
+/// Body as it came: still compressed, in JSON or protobuf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawBody {
-    /// The bytes that came.
+    /// The received bytes.
     pub bytes: Bytes,
-    /// How they are compressed.
+    /// Content coding; `None` if not compressed.
     pub compression: Option<ContentCoding>,
-    /// JSON, else protobuf.
+    /// True for JSON, false for protobuf.
     pub is_json: bool,
 }

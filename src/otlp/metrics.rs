@@ -1,10 +1,10 @@
-//! Metrics, counted: nothing of them is read.
+//! Count of metric data points, without reading them.
 
 use super::request::Broken;
 use super::wire::{Field, Fields, Malformed};
 
-/// Data points of an encoded `ExportMetricsServiceRequest`: those of gauges, sums, histograms,
-/// exponential histograms and summaries.
+/// Counts the data points of an encoded `ExportMetricsServiceRequest`: those of gauges, sums,
+/// histograms, exponential histograms and summaries.
 ///
 /// # Errors
 /// The first place on the way to a data point that is not well-formed.

@@ -1,4 +1,4 @@
-//! OTLP on the wire: a protobuf walker over borrowed bytes and views of what is found.
+//! OTLP on the wire: a protobuf walker over borrowed bytes, and views of the messages.
 //!
 //! No message is decoded as a whole on the hot path. Field numbers are those of
 //! `opentelemetry-proto` 1.x (`opentelemetry/proto/{trace,logs,common,resource}/v1`).

@@ -37,7 +37,7 @@ pub mod span {
     pub const STATUS: u32 = 15;
     /// `fixed32 flags`
     pub const FLAGS: u32 = 16;
-    /// `flags` bits that say: it is known whether the parent is remote, and it is.
+    /// Bits of `flags`: it is known if the parent is remote, and it is.
     pub const FLAGS_REMOTE_PARENT: u32 = 0x300;
     /// `Event.name`
     pub const EVENT_NAME: u32 = 2;

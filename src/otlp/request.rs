@@ -1,9 +1,9 @@
-//! Walks an export request: resources, scopes, and the items of the scopes.
+//! Walk over an export request: resources, scopes, and the items of the scopes.
 
 use super::number;
 use super::wire::{Field, Fields, Malformed};
 
-/// What a walk over a request meets.
+/// Part of a request that a walk visits.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RequestStep<'a> {
     /// An encoded resource, empty if there is none; its scopes follow.
@@ -14,31 +14,31 @@ pub enum RequestStep<'a> {
     Item(&'a [u8]),
 }
 
-/// Where a request stops being well-formed.
+/// Place from which a request is not well-formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "malformed protobuf: what begins at byte {at} of {len} does not end there, or is no field; at \
      least {items} spans, log records or data points are lost"
 )]
 pub struct Broken {
-    /// Items that are lost: those that begin in what cannot be read, at least one for each break.
+    /// Lost items: those that begin in the unreadable part, at least one for each break.
     pub items: u64,
-    /// Where the first field begins that cannot be read, in bytes from the start.
+    /// Start of the first unreadable field, in bytes from the start.
     pub at: usize,
-    /// Bytes of the request.
+    /// Length of the request in bytes.
     pub len: usize,
 }
 
 impl Broken {
-    /// A break of `request` where `rest`, a part of it, begins. `path` leads from there to the
-    /// items, by the numbers that a field may have at each level.
+    /// Returns the break of `request` at the start of `rest`, a part of it. `path` leads from there
+    /// to the items, by the numbers that a field may have at each level.
     pub(super) fn new(request: &[u8], rest: &[u8], path: &[&[u32]]) -> Self {
         let at = rest.as_ptr().addr().saturating_sub(request.as_ptr().addr());
         Self { items: items_begun(rest, path).max(1), at, len: request.len() }
     }
 }
 
-/// Items that begin in a message that may be cut off.
+/// Counts the items that begin in a message that may be cut off.
 fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
     let Some((wanted, below)) = path.split_first() else { return 1 };
     let mut fields = Fields::new(message);
@@ -62,15 +62,15 @@ fn items_begun(message: &[u8], path: &[&[u32]]) -> u64 {
     }
 }
 
-/// The way to the items, from each level.
+/// Path to the items: the field numbers from each level.
 const PATH: [&[u32]; 3] = [&[number::REQUEST_RESOURCES], &[number::SCOPES], &[number::ITEMS]];
 
-/// Visits what an encoded `ExportTraceServiceRequest` or `ExportLogsServiceRequest` holds: both
+/// Visits the parts of an encoded `ExportTraceServiceRequest` or `ExportLogsServiceRequest`: both
 /// have the same field numbers down to the items.
 ///
 /// # Errors
-/// The first place above the items that is not well-formed, and what is lost by all such places;
-/// what stands before a break, and whole messages behind a broken one, are visited all the same.
+/// The first place above the items that is not well-formed, and the items lost at all such places;
+/// everything before a break, and whole messages behind a broken one, are visited all the same.
 pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Result<(), Broken> {
     let mut broken: Option<Broken> = None;
     let mut note = |whole: Result<(), &'a [u8]>, level: usize| {
@@ -93,8 +93,8 @@ pub fn walk<'a>(request: &'a [u8], mut visit: impl FnMut(RequestStep<'a>)) -> Re
     broken.map_or(Ok(()), Err)
 }
 
-/// Calls `visit` with each field of that number; where the message is not well-formed, gives what
-/// is left of it.
+/// Calls `visit` with each field of that number; if the message is not well-formed, returns the
+/// unread rest.
 #[inline]
 fn each<'a>(
     message: &'a [u8],
@@ -113,7 +113,8 @@ fn each<'a>(
     }
 }
 
-/// The first field of that number, which encoders write before all others; empty if there is none.
+/// Returns the first field of that number, which encoders write before all others; empty if there
+/// is none.
 fn first(message: &[u8], wanted: u32) -> &[u8] {
     let mut fields = Fields::new(message);
     while let Ok(Some((number, field))) = fields.next() {
@@ -142,7 +143,7 @@ mod tests {
         message
     }
 
-    /// A request of so many items in each group, of one scope each.
+    /// Encodes a request with this many items in each group, of one scope each.
     fn request(groups: &[usize]) -> Vec<u8> {
         let groups = groups.iter().map(|items| {
             let scope = message(&vec![&b"\x22\x01x"[..]; *items]);

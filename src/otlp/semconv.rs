@@ -9,9 +9,8 @@ pub const EVENT_NAME: &str = "event.name";
 /// The id of a model's reply, on its span and on events about it (GenAI conventions).
 pub const RESPONSE_ID: &str = "gen_ai.response.id";
 
-/// The version of the conventions that what we send follows: the first with
-/// `gen_ai.evaluation.result`.
+/// Version of the conventions that our output follows: the first with `gen_ai.evaluation.result`.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.38.0";
 
-/// The instrumentation scope of everything that we send: what comes back with it is no agent's.
+/// Instrumentation scope of all our output: a span of it that comes back is no agent's.
 pub const OWN_SCOPE: &str = "spanscore";

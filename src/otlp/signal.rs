@@ -1,6 +1,6 @@
-//! The kinds of OTLP data, and the words that the protocol has for each.
+//! Signals of OTLP, and the words that the protocol has for each.
 
-/// The kinds of OTLP data.
+/// Kind of OTLP data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Signal {
     /// `ExportTraceServiceRequest`.
@@ -15,7 +15,7 @@ impl Signal {
     /// All, in the order of declaration.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
 
-    /// The gRPC method that takes it, as a path.
+    /// Returns the path of the gRPC method that takes it.
     pub fn grpc_path(self) -> &'static str {
         match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -24,7 +24,7 @@ impl Signal {
         }
     }
 
-    /// The path that takes it over HTTP, unless a receiver is configured otherwise.
+    /// Returns the path that takes it over HTTP, unless a receiver is configured otherwise.
     pub fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
@@ -33,8 +33,8 @@ impl Signal {
         }
     }
 
-    /// The key of the rejected items in a partial success in JSON; in protobuf it is one number
-    /// for all signals.
+    /// Returns the key of the rejected items in a partial success in JSON; in protobuf it is one
+    /// number for all signals.
     pub fn rejected_key(self) -> &'static str {
         match self {
             Self::Traces => "rejectedSpans",

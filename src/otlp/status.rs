@@ -1,18 +1,18 @@
-//! What answers to exports hold: `google.rpc.Status` with its delay, and the partial success.
+//! Answers to exports: `google.rpc.Status` with its retry delay, and the partial success.
 //!
-//! The fields that OTLP speaks of, written by hand: the crates that generate them bring more code
-//! than these few lines. Field numbers are those of `google/rpc/status.proto`,
+//! The fields that OTLP uses, written by hand: the crates that generate them bring more code than
+//! these few lines. Field numbers are those of `google/rpc/status.proto`,
 //! `google/rpc/error_details.proto` and `opentelemetry/proto/collector/*/v1`.
 
 use std::time::Duration;
 
 use prost::Message;
 
-/// The metadata key under which some clients look for an encoded [`RetryInfo`], beside the details
-/// of the status.
+/// Metadata key under which some clients look for an encoded [`RetryInfo`], beside the details of
+/// the status.
 pub const RETRY_INFO_TRAILER: &str = "google.rpc.retryinfo-bin";
 
-/// How the type of a [`RetryInfo`] in an [`Any`] ends.
+/// Suffix of the type of a [`RetryInfo`] in an [`Any`].
 const RETRY_INFO_NAME: &str = "google.rpc.RetryInfo";
 
 /// `google.rpc.Status`.
@@ -21,16 +21,16 @@ pub struct RpcStatus {
     /// A gRPC code.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// What went wrong, for people.
+    /// Error message for people.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// Messages that say more, such as a [`RetryInfo`].
+    /// Further messages, such as a [`RetryInfo`].
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<Any>,
 }
 
 impl RpcStatus {
-    /// The first delay among the details.
+    /// Returns the first retry delay among the details.
     pub fn retry_delay(&self) -> Option<Duration> {
         let mut infos = self.details.iter().filter(|any| any.type_url.ends_with(RETRY_INFO_NAME));
         RetryInfo::decode(infos.next()?.value.as_slice()).ok()?.delay()
@@ -40,7 +40,7 @@ impl RpcStatus {
 /// `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Any {
-    /// What `value` is, such as `type.googleapis.com/google.rpc.RetryInfo`.
+    /// Type of `value`, such as `type.googleapis.com/google.rpc.RetryInfo`.
     #[prost(string, tag = "1")]
     pub type_url: String,
     /// The encoded message.
@@ -56,20 +56,20 @@ pub struct RetryInfo {
 }
 
 impl RetryInfo {
-    /// Asks for another try after this time.
+    /// Returns a request to retry after this time.
     pub fn new(delay: Duration) -> Self {
         let seconds = i64::try_from(delay.as_secs()).unwrap_or(i64::MAX);
         let nanos = i32::try_from(delay.subsec_nanos()).unwrap_or_default();
         Self { retry_delay: Some(ProtoDuration { seconds, nanos }) }
     }
 
-    /// As it stands in the details of a status.
+    /// Returns it in the form that the details of a status hold.
     pub fn to_any(&self) -> Any {
         let type_url = format!("type.googleapis.com/{RETRY_INFO_NAME}");
         Any { type_url, value: self.encode_to_vec() }
     }
 
-    /// The time; `None` where it is absent, negative, or no duration.
+    /// Returns the retry delay; `None` if it is absent, negative, or no duration.
     pub fn delay(&self) -> Option<Duration> {
         let delay = self.retry_delay?;
         let nanos = u32::try_from(delay.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
@@ -89,7 +89,7 @@ struct ProtoDuration {
 /// `Export{Trace,Logs,Metrics}ServiceResponse`: alike on the wire.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportResponse {
-    /// Unset where all was taken.
+    /// Unset if all items were accepted.
     #[prost(message, optional, tag = "1")]
     pub partial_success: Option<PartialSuccess>,
 }
@@ -97,10 +97,10 @@ pub struct ExportResponse {
 /// `Export{Trace,Logs,Metrics}PartialSuccess`: alike on the wire.
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialSuccess {
-    /// Spans, log records or data points that were not taken.
+    /// Rejected spans, log records or data points.
     #[prost(int64, tag = "1")]
     pub rejected: i64,
-    /// Why, or a warning where none was rejected.
+    /// Cause, or a warning if nothing was rejected.
     #[prost(string, tag = "2")]
     pub error_message: String,
 }

@@ -1,8 +1,8 @@
-//! Writes an attribute into the resources of an encoded request, in place of what its sender wrote
-//! under that key.
+//! Resource tagging: sets an attribute in each resource of an encoded request, in place of the
+//! sender's under that key.
 //!
-//! The message is copied once and not decoded. What is malformed is copied as it is, behind what
-//! could be read: whoever reads the request finds the break where it was, and the attribute in each
+//! The message is copied once and not decoded. A malformed part is copied as it is, behind the
+//! readable one: a reader of the request finds the break at its place, and the attribute in each
 //! resource before it.
 
 use super::number::{REQUEST_RESOURCES, RESOURCE};
@@ -15,8 +15,8 @@ const VALUE: u32 = 2;
 /// `AnyValue.string_value`.
 const STRING: u32 = 1;
 
-/// The request with the text attribute in each resource; all three signals have the same fields
-/// down to there.
+/// Returns the request with the text attribute in each resource; all three signals have the same
+/// fields down to there.
 pub fn tag_resources(request: &[u8], key: &str, value: &str) -> Vec<u8> {
     let attribute = key_value(key.as_bytes(), value.as_bytes());
     let mut out = Vec::with_capacity(request.len() + attribute.len() + 16);
@@ -30,7 +30,7 @@ pub fn tag_resources(request: &[u8], key: &str, value: &str) -> Vec<u8> {
     out
 }
 
-/// A group with its resource first: of several, readers take the first.
+/// Returns a group with its resource first: of several, readers take the first.
 fn tag_group(group: &[u8], key: &[u8], attribute: &[u8]) -> Vec<u8> {
     let mut resource = None;
     let mut rest = Vec::with_capacity(group.len());
@@ -55,7 +55,7 @@ fn tag_resource(resource: &[u8], key: &[u8], attribute: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Copies the fields of a message, save those with a length that `take` takes out.
+/// Copies the fields of a message, except length-delimited ones for which `take` returns true.
 fn each<'a>(
     message: &'a [u8],
     out: &mut Vec<u8>,
@@ -81,7 +81,7 @@ fn key_of(pair: &[u8]) -> Option<&[u8]> {
     let mut key = None;
     while let Ok(Some((number, field))) = fields.next() {
         if let (FIRST, Field::Bytes(found)) = (number, field) {
-            // Protobuf lets the last one hold.
+            // In protobuf the last one counts.
             key = Some(found);
         }
     }
@@ -97,7 +97,7 @@ fn key_value(key: &[u8], value: &[u8]) -> Vec<u8> {
     pair
 }
 
-/// Writes a field with a length.
+/// Writes a length-delimited field.
 fn put(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     varint(u64::from(number) << 3 | 2, out);
     varint(bytes.len() as u64, out);

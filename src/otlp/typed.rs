@@ -1,5 +1,4 @@
-//! OTLP requests in their typed form, for what writes them as JSON: recordings, and `send` over
-//! `http/json`.
+//! Decoded OTLP requests, for writing them as JSON: recordings, and `send` over `http/json`.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -10,7 +9,7 @@ use prost::Message;
 use super::Signal;
 use super::metrics::count_points;
 
-/// A request in its typed form.
+/// Decoded request.
 pub enum TypedRequest {
     /// Spans.
     Traces(ExportTraceServiceRequest),
@@ -24,7 +23,7 @@ impl TypedRequest {
     /// Decodes a request.
     ///
     /// # Errors
-    /// Where the bytes are no request of this signal.
+    /// If the bytes are no request of this signal.
     pub fn new(signal: Signal, body: &Bytes) -> Result<Self, prost::DecodeError> {
         Ok(match signal {
             Signal::Traces => Self::Traces(Message::decode(body.clone())?),
@@ -33,7 +32,7 @@ impl TypedRequest {
         })
     }
 
-    /// Spans, log records or data points; `body` is the request as encoded.
+    /// Counts spans, log records or data points; `body` is the request as encoded.
     pub fn item_count(&self, body: &[u8]) -> u64 {
         let count = match self {
             Self::Traces(request) => {
@@ -50,10 +49,10 @@ impl TypedRequest {
         count as u64
     }
 
-    /// OTLP/JSON, in one line.
+    /// Encodes it as OTLP/JSON, in one line.
     ///
     /// # Errors
-    /// Where a value has no form in JSON.
+    /// If a value has no form in JSON.
     pub fn json(&self) -> serde_json::Result<Vec<u8>> {
         match self {
             Self::Traces(request) => serde_json::to_vec(request),

@@ -1,14 +1,14 @@
-//! A protobuf field walker over borrowed bytes.
+//! Protobuf field walker over borrowed bytes.
 //!
-//! Groups (wire types 3 and 4) are refused: OTLP has none. Every length is checked against what is
-//! left, so truncated or random input ends in [`Malformed`], never in a panic.
+//! Groups (wire types 3 and 4) are refused: OTLP has none. Every length is checked against the
+//! unread rest, so truncated or random input ends in [`Malformed`], never in a panic.
 
 /// The bytes are not a protobuf message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("malformed protobuf")]
 pub struct Malformed;
 
-/// A field's value on the wire.
+/// Value of a field on the wire.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Field<'a> {
     /// Wire type 0.
@@ -21,9 +21,8 @@ pub enum Field<'a> {
     Fixed32(u32),
 }
 
-/// What stands behind a length-delimited field at the start of a message: its content and the rest.
-/// A short cut for what encoders write nearly always; `None` says nothing about the message but
-/// that it has to be walked.
+/// Returns content and rest of a length-delimited field at the start of a message. A short cut for
+/// the form that encoders write nearly always; `None` only tells that the message has to be walked.
 #[inline]
 pub fn leading_bytes(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
     let (len, rest) = match message {
@@ -42,39 +41,39 @@ pub fn leading_bytes(message: &[u8], number: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(len)
 }
 
-/// Walks the fields of one encoded message.
+/// Iterator over the fields of one encoded message.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// Starts at the first field.
+    /// Returns a walker at the first field.
     #[inline]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
-    /// Whether the end is reached.
+    /// Returns true at the end.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// What has not been read yet.
+    /// Returns the unread rest.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The number of the next field, if its tag is a single byte.
+    /// Returns the number of the next field, if its tag is a single byte.
     #[inline]
     pub fn number(&self) -> u8 {
         self.rest.first().map_or(0, |tag| tag >> 3)
     }
 
-    /// The content of the next field if it is of that number and has a length: what
-    /// [`next`](Self::next) gives, sooner. `None` says nothing but that `next` has to be asked.
+    /// Consumes the next field if it is length-delimited and of that number, and returns its
+    /// content: faster than [`next`](Self::next). `None` only tells that `next` has to be called.
     #[inline]
     pub fn next_bytes(&mut self, number: u8) -> Option<&'a [u8]> {
         let (bytes, rest) = leading_bytes(self.rest, number)?;
@@ -82,7 +81,8 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
-    /// As [`next_bytes`](Self::next_bytes), of a field of eight bytes; for numbers below 16.
+    /// Does the same as [`next_bytes`](Self::next_bytes) for a field of eight bytes; for numbers
+    /// below 16.
     #[inline]
     pub fn next_fixed64(&mut self, number: u8) -> Option<u64> {
         let (tag, rest) = self.rest.split_first()?;
@@ -94,7 +94,8 @@ impl<'a> Fields<'a> {
         Some(u64::from_le_bytes(*bytes))
     }
 
-    /// As [`next_bytes`](Self::next_bytes), of a number below 128; for numbers below 16.
+    /// Does the same as [`next_bytes`](Self::next_bytes) for a varint below 128; for numbers below
+    /// 16.
     #[inline]
     pub fn next_varint(&mut self, number: u8) -> Option<u8> {
         let [tag, value, rest @ ..] = self.rest else { return None };
@@ -105,7 +106,8 @@ impl<'a> Fields<'a> {
         Some(*value)
     }
 
-    /// As [`next_bytes`](Self::next_bytes), of a field of four bytes; for numbers from 16 to 2047.
+    /// Does the same as [`next_bytes`](Self::next_bytes) for a field of four bytes; for numbers
+    /// from 16 to 2047.
     #[inline]
     pub fn next_fixed32(&mut self, number: u16) -> Option<u32> {
         let [first, second, rest @ ..] = self.rest else { return None };
@@ -117,7 +119,7 @@ impl<'a> Fields<'a> {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// The next field's number and value; `None` at the end.
+    /// Returns the next field's number and value; `None` at the end.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -147,8 +149,8 @@ impl<'a> Fields<'a> {
         Ok(Some((number, field)))
     }
 
-    /// The number of the next field and what there is of it, if it is longer than what is left:
-    /// where a message is cut off.
+    /// Returns number and available content of the next field if its length goes beyond the rest:
+    /// the place where a message is cut off.
     pub fn cut(mut self) -> Option<(u32, &'a [u8])> {
         let tag = self.varint().ok().filter(|tag| tag & 7 == 2)?;
         let len = self.varint().ok()?;

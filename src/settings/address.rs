@@ -1,6 +1,6 @@
-//! An address, and texts with addresses in them, without what is secret of one.
+//! Server addresses, and texts that hold some, shown without their secrets.
 //!
-//! Secret is what stands before the `@`, and what stands behind `?` or `#`: keys are passed there.
+//! Secret are the user before the `@` and the query behind `?` or `#`: keys are passed there.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,30 +8,29 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Stands for a secret.
+/// Replacement of a secret.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// What stands between the scheme of an address and the rest.
+/// Separator between the scheme of an address and the rest.
 const SCHEME_END: &str = "://";
 
-/// The address of a server. Neither errors nor logs nor debug output show a user, a password or a
-/// query of it.
+/// Address of a server. Neither errors nor logs nor debug output show its user, password or query.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Address(String);
 
 impl Address {
-    /// The address itself, for the place that connects.
+    /// Returns the address with its secrets, for the code that connects.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Its user and password, as written.
+    /// Returns its user and password, as written.
     pub fn user(&self) -> Option<&str> {
         user_of(&self.0)
     }
 
-    /// The same without spaces around it and slashes at its end.
+    /// Returns the address without spaces around it and slashes at its end.
     #[must_use]
     pub fn trimmed(&self) -> Self {
         Self(self.0.trim().trim_end_matches('/').to_owned())
@@ -72,7 +71,7 @@ impl fmt::Debug for Address {
 }
 
 impl Serialize for Address {
-    /// As it is shown: schemas name defaults.
+    /// Serialises it as it is shown: schemas name defaults.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -92,35 +91,35 @@ impl JsonSchema for Address {
     }
 }
 
-/// The user and the password of an address, as written.
+/// Returns the user and the password of an address, as written.
 pub fn user_of(address: &str) -> Option<&str> {
     let (scheme, rest) = split_scheme(address);
     let user = &rest[..user_end(rest, !scheme.is_empty())];
     (!user.is_empty()).then_some(user)
 }
 
-/// An address as its scheme with `://`, empty where it has none, and what follows.
+/// Splits an address into its scheme with `://`, empty if it has none, and the rest.
 fn split_scheme(address: &str) -> (&str, &str) {
     let end = address.find(SCHEME_END).map_or(0, |at| at + SCHEME_END.len());
     address.split_at(end)
 }
 
-/// Where the user of what follows a scheme ends: at the last `@`. An `@` in a path ends none where
-/// a host alone stands before the path; without a scheme nobody can tell a path.
+/// Returns the end of the user in the part behind a scheme: the last `@`. An `@` in a path ends no
+/// user if the part before the path is only a host; without a scheme a path cannot be told.
 fn user_end(rest: &str, has_scheme: bool) -> usize {
     let Some(last) = rest.rfind('@') else { return 0 };
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if has_scheme && is_host(authority) { 0 } else { last }
 }
 
-/// Whether an authority is a host alone, maybe with a port.
+/// Returns true if an authority is only a host, maybe with a port.
 fn is_host(authority: &str) -> bool {
     let end = authority.rfind(']').map_or(0, |at| at + 1);
     let port = authority[end..].split_once(':').map_or("", |(_, port)| port);
     !authority.contains('@') && port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A text whose addresses have no user, no password and no query.
+/// Returns a text with users, passwords and queries of its addresses redacted.
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     if !text.contains(['@', '?', '#']) {
         return Cow::Borrowed(text);
@@ -157,7 +156,7 @@ fn push_word(shown: &mut String, word: &str) {
     shown.push_str(end);
 }
 
-/// Where a query begins: without a scheme one that has a name and a value.
+/// Returns the start of a query: without a scheme, of one that has a name and a value.
 fn query_start(rest: &str, has_scheme: bool) -> Option<usize> {
     if has_scheme {
         return rest.find(['?', '#']).map(|at| at + 1).filter(|at| *at < rest.len());

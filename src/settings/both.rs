@@ -1,6 +1,7 @@
-//! Two structs read from one map: what several kinds of settings share, and what each has alone.
+//! Flattening: two structs read from one map, the shared settings of several kinds and those of
+//! one.
 //!
-//! `serde` can flatten one struct into another, but then no longer tells unknown keys.
+//! `serde` can flatten one struct into another, but then no longer reports unknown keys.
 
 use schemars::{JsonSchema, Schema};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Visitor};
@@ -9,11 +10,10 @@ use super::de::unknown;
 use super::{Node, SettingsError};
 
 impl Node {
-    /// Reads a map as two structs that have no key in common, each of which denies keys that it
-    /// does not know.
+    /// Reads a map as two structs that have no key in common, each of which denies unknown keys.
     ///
     /// # Errors
-    /// As [`read`](Self::read); a key that neither knows is told with the keys of both.
+    /// As [`read`](Self::read); a key that neither knows is reported with the keys of both.
     pub fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
         &self,
     ) -> Result<(A, B), SettingsError> {
@@ -29,15 +29,15 @@ impl Node {
     }
 }
 
-/// The keys of a struct, its other names for them among them; none of what is no struct.
+/// Returns the keys of a struct with their aliases; none for another type.
 pub fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut keys: &[&str] = &[];
-    // It is never read to the end.
+    // Always an error: the keys are recorded before anything is read.
     let _ = T::deserialize(KeysOf(&mut keys));
     keys
 }
 
-/// Reads nothing, but hears from a struct which keys it has.
+/// Deserializer that reads nothing and records the keys that a struct names.
 struct KeysOf<'k>(&'k mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for KeysOf<'_> {
@@ -63,13 +63,13 @@ impl<'de> Deserializer<'de> for KeysOf<'_> {
     }
 }
 
-/// The JSON Schema of a map that is [read as both](Node::read_both): the keys of the first stand
-/// before those of the second.
+/// Returns the JSON Schema of a map that is [read as both](Node::read_both): the keys of the first
+/// stand before those of the second.
 pub fn schema_of_both<A: JsonSchema, B: JsonSchema>() -> Schema {
     joined(schemars::schema_for!(A), schemars::schema_for!(B))
 }
 
-/// The schema of a map that has the keys of both.
+/// Merges two schemas into that of a map with the keys of both.
 pub fn joined(first: Schema, second: Schema) -> Schema {
     let first = first.to_value();
     let mut schema = second.to_value();

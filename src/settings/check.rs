@@ -1,4 +1,4 @@
-//! Readers for settings that not every value of their type fits, for `deserialize_with`.
+//! Validating readers of settings, for `deserialize_with`.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -13,7 +13,7 @@ where
     if value == T::default() { Err(D::Error::custom("must be above zero")) } else { Ok(value) }
 }
 
-/// Reads a number that may be left out, and that zero would break.
+/// Reads an optional number that zero would break.
 pub fn some_above_zero<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -33,12 +33,12 @@ pub fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stri
     Ok(text)
 }
 
-/// `:4317` is all addresses, as in the OpenTelemetry Collector.
+/// Replaces `:4317` by all addresses, as the OpenTelemetry Collector does.
 fn on_all_addresses(text: String) -> String {
     if text.starts_with(':') { format!("0.0.0.0{text}") } else { text }
 }
 
-/// The same where `null` means none.
+/// Reads an optional address to listen on; `null` means none.
 pub fn optional_listen_address<'de, D>(deserializer: D) -> Result<Option<String>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! `serde` over a [`Node`], so that errors carry the place of the node they come from.
+//! `serde` deserializer over a [`Node`], so that errors carry the place of the node they come from.
 
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected,
@@ -39,7 +39,7 @@ impl de::Error for SettingsError {
     }
 }
 
-/// What is expected, without the names of our types.
+/// Names an expected value without the names of our types.
 fn in_words(expected: &dyn Expected) -> String {
     let expected = expected.to_string();
     match expected.as_str() {
@@ -55,7 +55,7 @@ fn in_words(expected: &dyn Expected) -> String {
 }
 
 impl SettingsError {
-    /// Says how a percentage is written, where that is what was found.
+    /// Adds the fraction to write if the text is a percentage.
     fn or_share(self, text: &str) -> Self {
         let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
         match percent {
@@ -79,7 +79,7 @@ fn told(found: Unexpected<'_>) -> String {
     }
 }
 
-/// How a map is written, where a list stands.
+/// Help for a map that is written as a list.
 const MAP_EXAMPLE: &str = "write `key: value`, without `- ` or brackets before it";
 
 pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> SettingsError {
@@ -131,8 +131,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         .map_err(|error: SettingsError| error.at(self.place))
     }
 
-    /// A reader of any value at all asks for bytes: an integer beyond 64 bits is handed over as its
-    /// decimal digits, to any other reader as its nearest double.
+    /// Passes an integer beyond 64 bits as its decimal digits to a reader that asks for bytes,
+    /// which is a reader of any value at all, and as its nearest double to any other.
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingsError> {
         match &self.kind {
             NodeKind::Scalar(Value::Number(Number::Big(digits))) => {
@@ -150,7 +150,8 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
-    /// A struct is written as a map; serde would take a list of its fields, too.
+    /// Refuses a list: a struct is written as a map, but serde would take a list of its fields,
+    /// too.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Longest duration that a setting may have, 100 years: added to any clock it is still a time.
+/// Longest duration of a setting, 100 years: added to any clock it is still a time.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative.
@@ -14,22 +14,22 @@ const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub struct HumanDuration(pub Duration);
 
 impl HumanDuration {
-    /// So many seconds.
+    /// Returns a duration of this many seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// So many milliseconds.
+    /// Returns a duration of this many milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }
 
-    /// Whole milliseconds, at most `u64::MAX`.
+    /// Returns whole milliseconds, at most `u64::MAX`.
     pub fn as_ms(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whole nanoseconds, at most `u64::MAX`.
+    /// Returns whole nanoseconds, at most `u64::MAX`.
     pub fn as_ns(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }

@@ -28,22 +28,22 @@ use crate::value::{Map, Value};
 /// Line and column of a value, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// Line, from 1; 0 when the value came from nowhere.
+    /// Line, from 1; 0 if the value has no place.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
 }
 
-/// One value of the settings with its place.
+/// Value of the settings with its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// What stands there.
+    /// Content of the node.
     pub kind: NodeKind,
-    /// Where it stands.
+    /// Place of the node.
     pub place: Place,
 }
 
-/// What stands at a node.
+/// Content of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum NodeKind {
     /// Nothing, or `null`.
@@ -57,33 +57,33 @@ pub enum NodeKind {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map with its place.
+/// Key of a map with its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Key {
-    /// The key.
+    /// Text of the key.
     pub text: String,
-    /// Where it stands.
+    /// Place of the key.
     pub place: Place,
 }
 
-/// What is wrong with a setting, where, and what to do.
+/// Mistake in a setting, with its place and its remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct SettingsError {
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to do, such as the nearest valid word.
+    /// Remedy, such as the nearest valid word.
     pub help: Option<String>,
-    /// Where; `None` when the value came from nowhere.
+    /// Place of the mistake; `None` if the value has no place.
     pub place: Option<Place>,
 }
 
 impl SettingsError {
-    /// An error without a place yet.
+    /// Returns an error without a place yet.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), help: None, place: None }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -116,12 +116,12 @@ impl Node {
         T::deserialize(self)
     }
 
-    /// The entry of a map.
+    /// Returns the entry of a map.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
     }
 
-    /// The entries, if it is a map.
+    /// Returns the entries, if it is a map.
     pub fn entries(&self) -> impl Iterator<Item = &(Key, Node)> {
         match &self.kind {
             NodeKind::Map(entries) => entries.as_slice(),
@@ -130,8 +130,8 @@ impl Node {
         .iter()
     }
 
-    /// Splits a map in two by its keys: those that `belongs` names, and the others. What is not a
-    /// map stays whole on the right.
+    /// Splits a map in two by its keys: those that `belongs` names, and the others. Any other node
+    /// stays whole on the right.
     pub fn split(&self, belongs: impl Fn(&str) -> bool) -> (Node, Node) {
         let NodeKind::Map(entries) = &self.kind else {
             return (Node { kind: NodeKind::Map(Vec::new()), place: self.place }, self.clone());
@@ -141,8 +141,7 @@ impl Node {
         (node(left), node(right))
     }
 
-    /// Puts a value in the place of the entry with that key, or takes the entry out; of what is no
-    /// map nothing changes.
+    /// Replaces, adds or removes the entry of a key; a node that is no map stays as it is.
     pub fn set(&mut self, key: &str, value: Option<Self>) {
         let NodeKind::Map(entries) = &mut self.kind else { return };
         let at = entries.iter().position(|(known, _)| known.text == key);
@@ -157,7 +156,7 @@ impl Node {
         }
     }
 
-    /// The value without its places.
+    /// Returns the value without its places.
     pub fn to_value(&self) -> Value<'static> {
         match &self.kind {
             NodeKind::Null => Value::Null,
@@ -172,7 +171,7 @@ impl Node {
         }
     }
 
-    /// A node without places, for settings that do not come from a file.
+    /// Returns a node without places, for settings that do not come from a file.
     pub fn from_value(value: &Value<'_>) -> Self {
         let kind = match value {
             Value::Null => NodeKind::Null,

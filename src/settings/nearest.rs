@@ -1,7 +1,7 @@
-//! The nearest valid word to a mistyped one.
+//! Spelling suggestions: the nearest valid word to a mistyped one.
 
-/// The candidate closest to `word`, if any is close enough to be meant: at most a third of its
-/// length (and at least one) away in edits, case and `-` for `_` not counted.
+/// Returns the candidate closest to `word`, if any is close enough to be meant: at most a third of
+/// its length (and at least one) away in edits, case and `-` for `_` not counted.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let word = plain(word);
@@ -17,7 +17,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Optimal string alignment distance: insertions, deletions, replacements, neighbours swapped.
+/// Returns the optimal string alignment distance: insertions, deletions, replacements, neighbours
+/// swapped.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];

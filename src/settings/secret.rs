@@ -1,4 +1,4 @@
-//! A text that is never shown.
+//! Secret texts, which are never shown.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Secret(pub String);
 
 impl Secret {
-    /// The text itself, for the one place that needs it.
+    /// Returns the text, for the one place that needs it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

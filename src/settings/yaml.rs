@@ -1,9 +1,9 @@
-//! YAML text to a tree of settings with places.
+//! YAML reader: text to a tree of settings with places.
 //!
 //! The parser's events are gathered into [`Node`]s: plain scalars typed by the core schema of YAML
-//! 1.2, quoted ones text; a repeated key is an error that names both places; aliases are copies of
-//! what they name; `<<` merges maps. JSON is YAML. The place of a map or list that starts below its
-//! key is that of the key, since this is where a reader looks for what the map lacks.
+//! 1.2, quoted ones text; a repeated key is an error that names both places; aliases are expanded
+//! to copies; `<<` merges maps. JSON is YAML. The place of a map or list that starts below its key
+//! is that of the key, since a reader looks there for an entry that the map lacks.
 //!
 //! Limits: [`TEXT_BYTES_MAX`], [`DEPTH_MAX`], [`NODES_MAX`] (after aliases are expanded).
 
@@ -24,20 +24,20 @@ const DEPTH_MAX: usize = 128;
 /// Most nodes, so that aliases of aliases cannot fill the memory.
 const NODES_MAX: usize = 1_000_000;
 
-/// A scalar as the parser found it.
+/// Scalar as the parser found it.
 pub(crate) struct Written<'a> {
     /// Its text, escapes resolved.
     pub(crate) text: &'a str,
-    /// What tells its type.
+    /// Origin of its type.
     pub(crate) form: ScalarForm,
-    /// Where it stands.
+    /// Place of the scalar.
     pub(crate) place: Place,
 }
 
-/// Turns a scalar into a value: the place where variables are replaced.
+/// Conversion of a scalar to a value: variables are substituted here.
 pub(crate) type Resolve<'a> = &'a mut dyn FnMut(Written<'_>) -> Result<NodeKind, SettingsError>;
 
-/// Reads one document whose scalars stand for themselves.
+/// Reads one document without substitutions.
 ///
 /// # Errors
 /// The first mistake, with its place.
@@ -49,7 +49,7 @@ pub fn read(text: &str) -> Result<Node, SettingsError> {
 /// Reads one document. `line_offset` is added to every line.
 ///
 /// # Errors
-/// All mistakes that were found, at least one.
+/// All mistakes, at least one.
 pub(crate) fn parse(
     text: &str,
     line_offset: u32,
@@ -103,9 +103,9 @@ struct YamlReader<'a> {
 struct OpenCollection {
     node: Node,
     anchor: usize,
-    /// The key whose value comes next, and whether it stood without quotes.
+    /// The key whose value comes next, and true if it stood without quotes.
     key: Option<(Key, bool)>,
-    /// Where each key stands.
+    /// Place of each key.
     keys: HashMap<String, Place>,
     /// Maps named by `<<`.
     merged: Vec<Node>,
@@ -134,7 +134,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// Takes one event; an error ends the reading.
+    /// Handles one event; an error ends the reading.
     fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), SettingsError> {
         match event {
             Event::DocumentStart(..) => {
@@ -302,7 +302,7 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// Puts a whole node where it belongs.
+    /// Adds a whole node to the innermost open collection.
     fn put(&mut self, node: Node, anchor: usize, count: usize) -> Result<(), SettingsError> {
         self.node_count += count;
         if self.node_count > NODES_MAX {
@@ -344,7 +344,7 @@ fn outside_of_quotes(char: char) -> SettingsError {
         .with_help("quote the text")
 }
 
-/// What a tag says of a scalar.
+/// Returns the type that a tag gives a scalar.
 fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
     match tag.core_suffix() {
         Some(name) => ScalarTag::of(name)
@@ -355,7 +355,7 @@ fn scalar_form(tag: &Tag) -> Result<ScalarForm, SettingsError> {
     }
 }
 
-/// `!`: the value is what it looks like, a scalar is text.
+/// Returns true for the tag `!`: a list or map keeps its type, a scalar is text.
 fn is_non_specific(tag: &Tag) -> bool {
     tag.handle().is_empty() && tag.suffix() == "!"
 }

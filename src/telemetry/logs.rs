@@ -1,7 +1,7 @@
 //! Log lines on standard error, so that standard output stays free for results.
 //!
 //! Values of fields may be a stranger's, such as the error text of a backend: they are made
-//! [`visible`], in the form of text and in that of JSON.
+//! [`visible`], in text and in JSON.
 
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal, Write, stderr};
@@ -18,10 +18,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 use super::settings::{LogFormat, LogsSettings};
 use crate::visible;
 
-/// Why logging cannot start.
+/// Error of logs that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
-    /// The filter is not one.
+    /// The filter is not valid.
     #[error(
         "{level:?} is neither a level (off, error, warn, info, debug, trace) nor a filter such as \
          `warn,spanscore=debug`"
@@ -32,12 +32,12 @@ pub enum LogsError {
     },
 }
 
-/// Starts writing log lines, once for the process; a later call only checks its settings.
+/// Starts to write log lines, once for the process; a later call only checks its settings.
 pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
-    // As everywhere in Rust; whoever sets it wants to look into this one run.
+    // As everywhere in Rust: it is set to look into this one run.
     let own = std::env::var("RUST_LOG").ok().filter(|level| !level.trim().is_empty());
     let filter = filter(own.as_deref().unwrap_or(&settings.level))?;
-    // The only failure is that logging has started before, as it has where tests share a process.
+    // Fails only if logging has started before, as in tests that share a process.
     let _ = match settings.format {
         LogFormat::Text => text_lines(filter, stderr().is_terminal(), stderr).try_init(),
         LogFormat::Json => json_lines(filter, stderr).try_init(),
@@ -45,7 +45,7 @@ pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     Ok(())
 }
 
-/// Lines for people, coloured where `ansi`.
+/// Returns a subscriber that writes lines for people, coloured if `ansi`.
 fn text_lines<W>(filter: EnvFilter, ansi: bool, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -53,7 +53,7 @@ where
     SubscriberBuilder::default()
         .with_env_filter(filter)
         .with_writer(writer)
-        // Where nobody reads the log, a line about that would end the task that logs.
+        // If nobody reads standard error, a line about that would end the task that logs.
         .log_internal_errors(false)
         .with_ansi(ansi)
         .compact()
@@ -61,7 +61,7 @@ where
         .finish()
 }
 
-/// One JSON object a line.
+/// Returns a subscriber that writes one JSON object a line.
 fn json_lines<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -74,7 +74,7 @@ where
         .finish()
 }
 
-/// Writes a field as the default form does: the message alone, others behind their names.
+/// Writes a field as the default format does: the message alone, others behind their names.
 fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let name = field.name();
     match (name, writer.has_ansi_escapes()) {
@@ -85,7 +85,7 @@ fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt
     write!(writer, "{}", visible::line(format_args!("{value:?}")))
 }
 
-/// Escapes the JSON that is written to the writers it makes; each record comes in one piece.
+/// Maker of writers that escape JSON; each record comes in one piece.
 struct VisibleJson<W>(W);
 
 impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for VisibleJson<W> {
@@ -107,7 +107,8 @@ impl<W: Write> Write for VisibleJson<W> {
     }
 }
 
-/// A word alone is a level, never the name of a target: a misspelt level would silence everything.
+/// Parses a filter. A single word is a level, never the name of a target: a misspelt level would
+/// silence everything.
 pub(super) fn filter(level: &str) -> Result<EnvFilter, LogsError> {
     let wrong = || LogsError::Level { level: level.to_owned() };
     let is_word = |part: &&str| !part.contains(['=', '[']);
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// What is written where a backend answers with a hostile text.
+    /// Returns the log lines about a backend that answers with a hostile text.
     fn written<S: Subscriber + Send + Sync + 'static>(lines: impl Fn(Buffer) -> S) -> String {
         let buffer = Buffer::default();
         let error = HOSTILE;

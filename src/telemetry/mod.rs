@@ -1,11 +1,10 @@
-//! Our own logs, metrics and health.
+//! Self-observability: our own logs, metrics, spans and health.
 //!
-//! In: settings, and what the stages count on the [`Meter`] that they are given. Out: `/metrics`
-//! in the Prometheus text form and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on
-//! standard error. A metric
-//! `spanscore.stage.noun` has one spelling there: dots become `_`, the unit and `_total` follow.
-//! A port that is taken ends the start: two collectors with one set of dashboards help nobody,
-//! and the error names the setting to change.
+//! In: settings, and the counts of the stages on a [`Meter`]. Out: `/metrics` in the Prometheus
+//! text format and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on standard error. A
+//! metric `spanscore.stage.noun` has one spelling there: dots become `_`, the unit and `_total`
+//! follow. A port that is taken ends the start: two collectors with one set of dashboards help
+//! nobody, and the error names the setting to change.
 
 mod logs;
 mod process;
@@ -43,7 +42,7 @@ pub use settings::{
 };
 pub use spans::OwnSpans;
 
-/// Why telemetry cannot start.
+/// Error of telemetry that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// An address cannot be listened on.
@@ -53,9 +52,9 @@ pub enum TelemetryError {
         endpoint: String,
         /// The setting that holds it.
         setting: &'static str,
-        /// What else may help, with the words after it; may be empty.
+        /// Another remedy, with the words after it; may be empty.
         remedy: &'static str,
-        /// What the system says.
+        /// Error of the system.
         error: std::io::Error,
     },
     /// The certificates of an endpoint cannot be used.
@@ -63,7 +62,7 @@ pub enum TelemetryError {
     Tls {
         /// The setting.
         setting: &'static str,
-        /// Which file or setting is wrong, and how.
+        /// The file or setting that is wrong, and its fault.
         error: Box<TlsError>,
     },
     /// The metrics cannot be set up.
@@ -74,7 +73,7 @@ pub enum TelemetryError {
     Client {
         /// The setting.
         setting: &'static str,
-        /// What is wrong.
+        /// Error text.
         error: String,
     },
 }
@@ -93,8 +92,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Binds the endpoints and serves them on the current runtime. Logs are started apart, by
-    /// [`start_logs`], since they are wanted before all else.
+    /// Binds the endpoints and serves them on the current runtime. Logs start apart, by
+    /// [`start_logs`], since they are needed before all else.
     pub async fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         let metrics_tls = server_tls(settings.metrics.tls.as_ref(), "telemetry.metrics.tls")?;
         let health_tls = server_tls(settings.health.tls.as_ref(), "telemetry.health.tls")?;
@@ -126,38 +125,38 @@ impl Telemetry {
         tokio::spawn(serve::run(listener, router, door, self.stop.clone()));
     }
 
-    /// Reports over OTLP once more, what was counted up to now, and then no more.
+    /// Sends one last report over OTLP, of all counts up to now.
     pub async fn finish(&mut self) {
         if let Some(spans) = self.spans.take() {
             spans.finish().await;
         }
         let Some(pushing) = self.pushing.take() else { return };
         let provider = self.provider.clone();
-        // It waits for the thread that reads the instruments.
+        // Blocks until the thread that reads the instruments has answered.
         let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
         let _ = tokio::time::timeout(push::LAST_PUSH_TIME, flushing).await;
         pushing.finish().await;
     }
 
-    /// Where spans of our own are handed in, if they go anywhere.
+    /// Returns the recorder of our own spans, if they are sent.
     pub fn spans(&self) -> Option<&OwnSpans> {
         self.spans.as_ref().map(SpanPushing::handle)
     }
 
-    /// What was read from files and may be read again: certificates.
+    /// Returns the files that can be reloaded: certificates.
     pub fn files(&self) -> &[Arc<dyn Reread>] {
         &self.files
     }
 
-    /// Only counts, for commands that end by themselves and for tests.
+    /// Returns telemetry that only counts, for commands that end by themselves and for tests.
     pub fn without_endpoints() -> Result<Self, TelemetryError> {
         Self::reporting(None)
     }
 
-    /// Counts, and reports over OTLP where settings say so.
+    /// Returns telemetry that counts, and reports over OTLP if the settings say so.
     fn reporting(otlp: Option<&MetricsOtlpSettings>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
-        // What an operator's dashboards show of any process; nothing where there is no procfs.
+        // The process metrics of common dashboards; they are read from procfs.
         #[cfg(target_os = "linux")]
         let _ = registry.register(Box::new(ProcessCollector::for_self()));
         let exporter = opentelemetry_prometheus::exporter()
@@ -198,12 +197,12 @@ impl Telemetry {
         })
     }
 
-    /// What the stages make their instruments with.
+    /// Returns the meter for the instruments of the stages.
     pub fn meter(&self) -> Meter {
         self.provider.meter("spanscore")
     }
 
-    /// Shows what each share of the memory holds, and its limit, whenever metrics are read.
+    /// Shows use and limit of each memory quota whenever metrics are read.
     pub fn show_memory(&self, memory: &Memory) {
         let meter = self.meter();
         let gauge = |name: &'static str, about: &'static str| {
@@ -230,33 +229,33 @@ impl Telemetry {
             .build();
     }
 
-    /// Where exporters register series of their own.
+    /// Returns the registry for the series of exporters.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// The flag behind `/readyz`.
+    /// Returns the state behind `/readyz`.
     pub fn readiness(&self) -> Readiness {
         self.readiness.clone()
     }
 
-    /// All metrics in the Prometheus text form.
+    /// Returns all metrics in the Prometheus text format.
     pub fn exposition(&self) -> String {
         serve::exposition(&self.registry)
     }
 
-    /// Where `/metrics` is served, if it is.
+    /// Returns the address of `/metrics`, if it is served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// Where `/livez` and `/readyz` are served, if they are.
+    /// Returns the address of `/livez` and `/readyz`, if they are served.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
     }
 }
 
-/// Shows what is running, as labels of a gauge that is 1.
+/// Shows version and build of the process, as labels of a gauge that is 1.
 fn show_build(meter: &Meter) {
     let fact = |key: &'static str, value: &'static str| opentelemetry::KeyValue::new(key, value);
     let facts = [
@@ -278,7 +277,7 @@ impl Drop for Telemetry {
     }
 }
 
-/// TLS of an endpoint, where its settings ask for it.
+/// Returns the TLS of an endpoint, if its settings ask for it.
 fn server_tls(
     settings: Option<&ListenerTlsSettings>,
     setting: &'static str,

@@ -1,7 +1,7 @@
-//! What the system says of the process, as OTLP metrics.
+//! Metrics of the process from the operating system, as OTLP metrics.
 //!
-//! Prometheus has its own names for them, under which they are scraped; over OTLP they have those
-//! of OpenTelemetry's semantic conventions for processes.
+//! They are scraped under Prometheus' names for them; over OTLP they have those of OpenTelemetry's
+//! semantic conventions for processes.
 
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -9,9 +9,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 use prometheus::proto::MetricFamily;
 
-/// One metric of a process.
+/// Metric of the process.
 struct ProcessMetric {
-    /// In the text form of Prometheus.
+    /// Name in the text format of Prometheus.
     scraped: &'static str,
     name: &'static str,
     unit: &'static str,
@@ -19,14 +19,14 @@ struct ProcessMetric {
     kind: ProcessMetricKind,
 }
 
-/// How its values go on.
+/// Kind of a metric of the process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProcessMetricKind {
     /// Only up.
     Counter,
     /// Up and down.
     UpDownCounter,
-    /// The time since what Prometheus shows as a point in time.
+    /// Time since the start, which Prometheus shows as a point in time.
     Uptime,
 }
 
@@ -75,7 +75,7 @@ const METRICS: [ProcessMetric; 6] = [
     },
 ];
 
-/// Those that are among what is scraped.
+/// Returns the metrics of the process among the scraped ones.
 pub(super) fn metrics(families: &[MetricFamily], started_ns: u64, now_ns: u64) -> Vec<Metric> {
     let found = METRICS.iter().filter_map(|known| {
         let family = families.iter().find(|family| family.name() == known.scraped)?;

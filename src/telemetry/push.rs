@@ -1,11 +1,11 @@
-//! Our own metrics over OTLP, beside those that are scraped.
+//! Push of our own metrics over OTLP, beside the scrape endpoint.
 //!
 //! ```text
 //! instruments ──► periodic reader (a thread of the SDK) ──► newest request ──► sender (a task)
 //! ```
 //!
 //! Metrics are cumulative: a request that is not sent before the next one is made is replaced by
-//! it, so nothing waits but the newest, and a backend that is away costs nothing but a gap.
+//! it, so only the newest waits, and a backend that is away costs no more than a gap.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,15 +30,15 @@ use crate::client::{Client, SendError};
 use crate::otlp::Signal;
 use crate::settings::Address;
 
-/// Longest time that the last report may take, so that a dead backend does not hold up the end.
+/// Longest time for the last report, so that a dead backend does not hold up the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
-/// Log lines about a backend that takes nothing: one for so many reports.
+/// Failed reports for each log line about the backend.
 const TELL_EVERY: u64 = 60;
 
-/// The attribute that tells the processes of one service apart.
+/// Attribute that tells the processes of one service apart.
 const INSTANCE: &str = "service.instance.id";
 
-/// What the reader hands its requests to: the newest one stands there.
+/// Exporter of the SDK's reader that holds the newest request.
 pub(super) struct NewestRequest {
     newest: watch::Sender<Bytes>,
     registry: Registry,
@@ -83,7 +83,7 @@ impl PushMetricExporter for NewestRequest {
     }
 }
 
-/// The reader of the instruments, and the requests that it makes.
+/// Returns the reader of the instruments, and the requests that it makes.
 pub(super) fn reader(
     settings: &MetricsOtlpSettings,
     registry: &Registry,
@@ -97,14 +97,14 @@ pub(super) fn reader(
     (reader, requests)
 }
 
-/// Sends requests until it is told to end.
+/// Task that sends the requests.
 pub(super) struct Pushing {
     closing: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Pushing {
-    /// Starts it on the current runtime.
+    /// Starts the task on the current runtime.
     pub(super) fn start(
         client: Client,
         requests: watch::Receiver<Bytes>,
@@ -117,7 +117,7 @@ impl Pushing {
         Self { closing, task }
     }
 
-    /// Sends what was made last, and ends; not for longer than [`LAST_PUSH_TIME`].
+    /// Sends the newest request, and ends; takes at most [`LAST_PUSH_TIME`].
     pub(super) async fn finish(mut self) {
         self.closing.cancel();
         if tokio::time::timeout(LAST_PUSH_TIME, &mut self.task).await.is_err() {
@@ -162,7 +162,7 @@ async fn run(
     }
 }
 
-/// Counts what became of reports.
+/// Counter of reports by outcome.
 struct PushOutcomes {
     counter: Counter<u64>,
     endpoint: Address,

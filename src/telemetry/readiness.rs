@@ -1,10 +1,10 @@
-//! Whether the process should get requests, and whether it still moves.
+//! Readiness and liveness of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What the health endpoint shows. Not ready at first.
+/// State that the health endpoint shows. Not ready at first.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<ReadinessState>);
 
@@ -15,7 +15,7 @@ struct ReadinessState {
     needs: OnceLock<Need>,
 }
 
-/// Says whether something that is needed works.
+/// Check of a dependency of readiness.
 struct Need(Box<dyn Fn() -> bool + Send + Sync>);
 
 impl std::fmt::Debug for Need {
@@ -25,77 +25,77 @@ impl std::fmt::Debug for Need {
 }
 
 impl Readiness {
-    /// Says that requests are welcome, or no longer.
+    /// Sets if requests are welcome.
     pub fn set(&self, is_ready: bool) {
         self.0.is_ready.store(is_ready, Ordering::Release);
     }
 
-    /// Whether requests are welcome.
+    /// Returns true if requests are welcome.
     pub fn is_ready(&self) -> bool {
         let works = self.0.needs.get().is_none_or(|need| need.0());
         works && self.0.is_ready.load(Ordering::Acquire)
     }
 
-    /// Names what must work, too, once: without it requests are refused.
+    /// Sets a dependency, once: while it does not work, requests are refused.
     pub fn need(&self, works: impl Fn() -> bool + Send + Sync + 'static) {
-        // What was named first is still what is needed.
+        // The first dependency stays.
         let _ = self.0.needs.set(Need(Box::new(works)));
     }
 
-    /// Names what must keep moving, once.
+    /// Sets the heartbeats to watch, once.
     pub fn watch(&self, heartbeats: Arc<Heartbeats>) {
-        // What was named first is still what moves.
+        // The first heartbeats stay.
         let _ = self.0.heartbeats.set(heartbeats);
     }
 
-    /// What will not work again in this process, if anything.
+    /// Returns the part that will not work again in this process, if any.
     pub fn failure(&self) -> Option<&'static str> {
         self.0.heartbeats.get().and_then(|heartbeats| heartbeats.failure.get().copied())
     }
 
-    /// How long the one that has been silent longest has not moved; zero where nothing is watched.
+    /// Returns the longest silence of a watched part; zero if nothing is watched.
     pub fn silence(&self) -> Duration {
         self.0.heartbeats.get().map_or(Duration::ZERO, |heartbeats| heartbeats.silence())
     }
 }
 
-/// Stands for one that has ended and need not move any more.
+/// Mark of a part that has ended and need not move any more.
 const ENDED: u64 = u64::MAX;
 
-/// Signs of life of some that must keep moving, each at its place.
+/// Heartbeats of parts that must keep moving, each at its index.
 #[derive(Debug)]
 pub struct Heartbeats {
     started: Instant,
     /// Milliseconds after `started`.
     last: Vec<AtomicU64>,
-    /// What will not work again.
+    /// The part that will not work again.
     failure: OnceLock<&'static str>,
 }
 
 impl Heartbeats {
-    /// Of so many, which all move now.
+    /// Returns heartbeats of this many parts, which all move now.
     pub fn new(count: usize) -> Self {
         let last = std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self { started: Instant::now(), last, failure: OnceLock::new() }
     }
 
-    /// The one at that place moves.
+    /// Records a heartbeat of a part.
     pub fn beat(&self, place: usize) {
         self.set(place, self.after_start(Instant::now()));
     }
 
-    /// The one at that place has ended.
+    /// Marks a part as ended.
     pub fn end(&self, place: usize) {
         self.set(place, ENDED);
     }
 
-    /// Something will not work again in this process, in words behind `not alive:`.
+    /// Marks a part as failed for good in this process, in words behind `not alive:`.
     pub fn fail(&self, what: &'static str) {
-        // What failed first is what is told.
+        // The first failure is the one shown: it is nearest to the cause.
         let _ = self.failure.set(what);
     }
 
-    /// How long the one that has been silent longest has not moved.
+    /// Returns the longest silence of a part that has not ended.
     pub fn silence(&self) -> Duration {
         self.silence_at(Instant::now())
     }

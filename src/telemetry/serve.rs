@@ -1,7 +1,7 @@
-//! The endpoints for scrapes and probes.
+//! HTTP endpoints for scrapes and probes.
 //!
-//! Few peers come here, and none of them may hold the process up: connections are limited in number
-//! and in the time that they may be silent.
+//! Few peers come here, and none of them may hold the process up: the number of connections and
+//! their silence are limited.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use tokio_util::sync::CancellationToken;
 use super::Readiness;
 use crate::tls::{HandshakeFailure, ServerTls};
 
-/// Connections that are open at the same time; one more closes the oldest: a probe that comes now
-/// is worth more than a peer that is silent.
+/// Most open connections; one more closes the oldest: a new probe is worth more than a silent peer.
 const CONNECTIONS_MAX: usize = 64;
-/// From the opening of a connection, or the end of an answer, to the end of a request's headers.
+/// Longest time from the opening of a connection, or the end of an answer, to the end of a
+/// request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// A failing `accept` (out of file descriptors, mostly) is tried again after this time.
+/// Wait before a failed `accept` (out of file descriptors, mostly) is retried.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Silence after which the process is not ready: requests go elsewhere while something is held up.
+/// Silence after which the process is not ready: requests go elsewhere while a part is held up.
 const READY_SILENCE_MAX: Duration = Duration::from_secs(5);
-/// Silence after which the process counts as stuck: whoever runs it may start it anew.
+/// Silence after which the process counts as stuck: a supervisor may restart it.
 const LIVE_SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// `GET /metrics`. The page is written beside the network's threads, one at a time: it may be
-/// large, and several scrapes at once would hold as many.
+/// Returns the route of `GET /metrics`. The page is written beside the network's threads, one at a
+/// time: it may be large, and several scrapes at once would hold as many.
 pub(super) fn metrics_router(registry: Registry) -> Router {
     let turn = Arc::new(Semaphore::new(1));
     let scrape = move || async move {
@@ -59,7 +59,7 @@ pub(super) fn metrics_router(registry: Registry) -> Router {
     Router::new().route("/metrics", get(scrape))
 }
 
-/// `GET /livez`, `/readyz` and `/`.
+/// Returns the routes of `GET /livez`, `/readyz` and `/`.
 pub(super) fn health_router(readiness: Readiness) -> Router {
     let liveness = readiness.clone();
     let live = move || async move { answer("alive", &liveness, LIVE_SILENCE_MAX) };
@@ -88,7 +88,7 @@ fn answer(well: &str, readiness: &Readiness, silence_max: Duration) -> (StatusCo
     (StatusCode::SERVICE_UNAVAILABLE, said)
 }
 
-/// How peers come in: in the clear, or under TLS.
+/// Transport of an endpoint: in the clear, or under TLS.
 #[derive(Clone)]
 pub(super) struct Door {
     tls: Option<Arc<ServerTls>>,
@@ -110,7 +110,8 @@ impl Door {
         Self { tls, failed }
     }
 
-    /// Greets a peer and answers its requests. How its connection ends is of no interest here.
+    /// Performs the handshake and answers a peer's requests. Errors of its connection are of no
+    /// interest here.
     async fn serve(self, stream: TcpStream, router: Router) {
         let Some(tls) = &self.tls else { return serve_http(stream, router).await };
         let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
@@ -130,7 +131,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router)
     let _ = connection.await;
 }
 
-/// Serves until told to stop; open connections end with it.
+/// Serves until `stop` is cancelled; open connections end with it.
 pub(super) async fn run(
     listener: TcpListener,
     router: Router,
@@ -168,10 +169,10 @@ async fn accept(listener: TcpListener, router: Router, door: Door, stop: &Cancel
     }
 }
 
-/// All metrics in the Prometheus text form; those that cannot be encoded are left out.
+/// Returns all metrics in the Prometheus text format; those that cannot be encoded are left out.
 pub(super) fn exposition(registry: &Registry) -> String {
     let mut text = Vec::new();
-    // Whatever fails leaves the families before it readable.
+    // An error leaves the families before it readable.
     let _ = TextEncoder::new().encode(&registry.gather(), &mut text);
     String::from_utf8(text).unwrap_or_default()
 }

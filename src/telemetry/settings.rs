@@ -16,9 +16,9 @@ use crate::tls::ListenerTlsSettings;
 pub struct TelemetrySettings {
     /// Metrics, for Prometheus to scrape and over OTLP.
     pub metrics: MetricsSettings,
-    /// Spans of what this process does itself: requests to judges.
+    /// Spans of this process' own work: requests to judges.
     pub traces: OwnTracesSettings,
-    /// Whether the process lives and is ready.
+    /// Health of the process: liveness and readiness.
     pub health: HealthSettings,
     /// Log lines, on standard error.
     pub logs: LogsSettings,
@@ -34,9 +34,10 @@ pub struct MetricsSettings {
     pub endpoint: Option<String>,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
-    /// Whether the port may speak in the clear beyond the loopback address. Default `false`.
+    /// True to allow clear text beyond the loopback address. Default `false`.
     pub insecure: bool,
-    /// The same metrics over OTLP, to whatever takes them; without it they are only scraped.
+    /// The same metrics over OTLP, to any backend that takes them; without it they are only
+    /// scraped.
     pub otlp: Option<MetricsOtlpSettings>,
 }
 
@@ -47,11 +48,11 @@ impl Default for MetricsSettings {
     }
 }
 
-/// Spans of what this process does itself: one for each request to a judge, without content.
+/// Spans of this process' own work: one for each request to a judge, without content.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnTracesSettings {
-    /// Where they are sent; without it there are none.
+    /// Backend of the spans; without it there are none.
     pub otlp: Option<MetricsOtlpSettings>,
 }
 
@@ -59,11 +60,11 @@ pub struct OwnTracesSettings {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsOtlpSettings {
-    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
-    /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/metrics`
-    /// or `/v1/traces` is appended to its path.
+    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
+    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`;
+    /// `/v1/metrics` or `/v1/traces` is appended to its path.
     pub endpoint: Address,
-    /// How requests are carried: `grpc` or `http/protobuf`. Default `grpc`.
+    /// Transport of requests: `grpc` or `http/protobuf`. Default `grpc`.
     pub protocol: ReportProtocol,
     /// Time between two reports; 512 spans are sent at once. Default `1m`.
     pub interval: HumanDuration,
@@ -92,10 +93,10 @@ impl Default for MetricsOtlpSettings {
 }
 
 impl MetricsOtlpSettings {
-    /// What is wrong, with the key it stands under.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         if self.interval.0.is_zero() {
             let error = SettingsError::new("`interval` must be longer than zero");
@@ -104,7 +105,7 @@ impl MetricsOtlpSettings {
         self.connection().check()
     }
 
-    /// What a client of the backend needs to know; the error is one of the headers.
+    /// Returns the settings of a client of the backend; an error is in one of the headers.
     pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
         self.connection().client()
     }
@@ -121,8 +122,7 @@ impl MetricsOtlpSettings {
     }
 }
 
-/// How reports of our own metrics are carried; the words are those of
-/// `OTEL_EXPORTER_OTLP_PROTOCOL`.
+/// Transport of reports of our own metrics; the words are those of `OTEL_EXPORTER_OTLP_PROTOCOL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum ReportProtocol {
     /// OTLP/gRPC.
@@ -134,7 +134,7 @@ pub enum ReportProtocol {
     HttpProtobuf,
 }
 
-/// Whether the process lives and is ready.
+/// Health of the process: liveness and readiness.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthSettings {
@@ -145,7 +145,7 @@ pub struct HealthSettings {
     pub endpoint: Option<String>,
     /// TLS; without it the port speaks in the clear.
     pub tls: Option<ListenerTlsSettings>,
-    /// Whether the port may speak in the clear beyond the loopback address. Default `false`.
+    /// True to allow clear text beyond the loopback address. Default `false`.
     pub insecure: bool,
 }
 
@@ -163,7 +163,7 @@ pub struct LogsSettings {
     /// Default `info`.
     #[serde(deserialize_with = "level")]
     pub level: String,
-    /// How a line is written. Default `text`.
+    /// Format of a line. Default `text`.
     pub format: LogFormat,
 }
 
@@ -179,7 +179,7 @@ fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error>
     Ok(text)
 }
 
-/// How a log line is written.
+/// Format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {

@@ -1,7 +1,8 @@
-//! Spans of what this process itself does, over OTLP: requests to judges.
+//! Spans of this process' own work, over OTLP: requests to judges.
 //!
-//! They leave under a resource and a scope of their own; spans of that scope are never judged,
-//! whoever sends them here. What finds no room is dropped and counted: nothing waits for them.
+//! They leave under their own resource and scope; spans of that scope are never judged, whoever
+//! sends them here. Spans without room in the queue are dropped and counted: nothing waits for
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,14 +26,14 @@ use crate::otlp::Signal;
 use crate::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
 use crate::settings::Address;
 
-/// Spans that wait to be sent; more are dropped.
+/// Most spans in the queue; more are dropped.
 const WAITING_MAX: usize = 2_048;
-/// Spans of one request.
+/// Most spans of one request.
 const BATCH_MAX: usize = 512;
-/// Log lines about a backend that takes nothing: one for so many requests.
+/// Failed requests for each log line about the backend.
 const TELL_EVERY: u64 = 60;
 
-/// Where spans of our own are handed in. Cheap to clone.
+/// Recorder of our own spans. Cheap to clone.
 #[derive(Clone)]
 pub struct OwnSpans {
     waiting: mpsc::Sender<Span>,
@@ -40,7 +41,7 @@ pub struct OwnSpans {
 }
 
 impl OwnSpans {
-    /// Hands a span in; never waits.
+    /// Queues a span; never waits.
     pub fn record(&self, span: Span) {
         self.outcomes.held.fetch_add(1, Ordering::Relaxed);
         if self.waiting.try_send(span).is_err() {
@@ -49,14 +50,14 @@ impl OwnSpans {
     }
 }
 
-/// Sends spans until nobody can hand in more, or it is told to end.
+/// Task that sends the spans, until all recorders are gone or it is told to end.
 pub(super) struct SpanPushing {
     spans: OwnSpans,
     task: JoinHandle<()>,
 }
 
 impl SpanPushing {
-    /// Starts on the current runtime.
+    /// Starts the task on the current runtime.
     pub(super) fn start(client: Client, settings: &MetricsOtlpSettings, meter: &Meter) -> Self {
         let outcomes = Arc::new(SpanOutcomes::new(meter));
         let (waiting, spans) = mpsc::channel(WAITING_MAX);
@@ -74,7 +75,7 @@ impl SpanPushing {
         &self.spans
     }
 
-    /// Sends what waits, once nobody hands in more, and ends; not for longer than
+    /// Sends the queued spans, once all recorders are gone, and ends; takes at most
     /// [`LAST_PUSH_TIME`].
     pub(super) async fn finish(self) {
         let Self { spans, mut task } = self;
@@ -82,7 +83,7 @@ impl SpanPushing {
         drop(spans);
         if tokio::time::timeout(LAST_PUSH_TIME, &mut task).await.is_err() {
             task.abort();
-            // What it still counts is counted before the rest.
+            // The task counts its last spans before the rest is counted as dropped.
             let _ = task.await;
             let left = outcomes.held.load(Ordering::Relaxed);
             outcomes.add("dropped", left);
@@ -156,10 +157,10 @@ fn request(spans: Vec<Span>) -> ExportTraceServiceRequest {
     ExportTraceServiceRequest { resource_spans: vec![of_resource] }
 }
 
-/// Counts what became of spans.
+/// Counter of spans by outcome.
 struct SpanOutcomes {
     counter: Counter<u64>,
-    /// Spans that were handed in, and of which nothing has become yet.
+    /// Recorded spans without an outcome yet.
     held: AtomicU64,
 }
 

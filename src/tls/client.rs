@@ -1,8 +1,8 @@
 //! TLS of a client.
 //!
-//! One `rustls` configuration serves all connections of a client for its life; the authorities and
-//! the client's own certificate stand behind it, and are read again when a connection is made and
-//! [`TlsSettings::reload_interval`] has passed.
+//! One `rustls` configuration serves all connections of a client for its life; it looks up the
+//! authorities and the client's certificate for each connection, and they are reloaded when a
+//! connection is made and [`TlsSettings::reload_interval`] has passed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use super::pem::{KeyPair, Pem, TlsError, versions};
 use super::settings::TlsSettings;
 
-/// TLS of a client.
+/// TLS of a client, with certificates that are reloaded while it runs.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -29,7 +29,7 @@ impl ClientTls {
     /// Reads the files; `alpn` are the protocols that the client speaks.
     ///
     /// # Errors
-    /// Which file or setting cannot be used, and why.
+    /// The first file or setting that cannot be used, and its fault.
     pub fn new(settings: &TlsSettings, alpn: &[&str]) -> Result<Self, TlsError> {
         let provider = super::provider();
         let name = settings.server_name_override.as_deref().map(server_name).transpose()?;
@@ -52,13 +52,13 @@ impl ClientTls {
             .with_custom_certificate_verifier(verifier);
         let mut config = builder.with_client_cert_resolver(trust);
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        // What a connection was let in by is looked at anew by each.
+        // A resumed session would outlive a change of the authorities.
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The configuration of an HTTP client of one address. Where that is plain, it trusts nobody
-    /// and reads nothing: so it works also on a machine without authorities.
+    /// Returns the configuration of an HTTP client of one address. For a plain address it trusts
+    /// nobody and reads nothing: so it works also on a machine without authorities.
     ///
     /// # Errors
     /// Those of [`ClientTls::new`].
@@ -76,15 +76,15 @@ impl ClientTls {
         Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
 
-    /// The configuration, for clients that connect themselves.
+    /// Returns the configuration, for clients that connect themselves.
     pub fn config(&self) -> &Arc<ClientConfig> {
         &self.config
     }
 
-    /// The name that a server is asked for, where its address is `host`.
+    /// Returns the name that a server's certificate must have if its address is `host`.
     ///
     /// # Errors
-    /// Where the host is no name.
+    /// If the host is no name.
     pub fn name_of(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         match &self.name {
             Some(name) => Ok(name.clone()),
@@ -97,7 +97,7 @@ fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
     ServerName::try_from(name.to_owned()).map_err(|_| TlsError::ServerName(name.to_owned()))
 }
 
-/// What the files hold.
+/// Content of the files.
 #[derive(PartialEq, Eq)]
 struct ClientMaterial {
     authorities: Option<Pem>,
@@ -149,10 +149,10 @@ impl ClientMaterial {
     }
 }
 
-/// Whom a client trusts, and who it is.
+/// Trusted authorities and certificate of a client.
 #[derive(Clone)]
 struct Trusted {
-    /// `None` trusts anybody.
+    /// Verifier of servers; `None` trusts any.
     verifier: Option<Arc<WebPkiServerVerifier>>,
     identity: Option<Arc<CertifiedKey>>,
 }
@@ -163,7 +163,7 @@ struct LoadedClient {
     looked_at: Instant,
 }
 
-/// Whom a client trusts and who it is, as the files say now.
+/// Verifier and certificate resolver of a client, reloaded from the files.
 struct ClientTrust {
     settings: TlsSettings,
     name: Option<ServerName<'static>>,
@@ -205,7 +205,7 @@ impl ClientTrust {
     }
 }
 
-/// Names nothing of what it holds.
+/// Hides the settings and certificates.
 impl fmt::Debug for ClientTrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClientTrust")

@@ -1,4 +1,4 @@
-//! Certificates and keys out of PEM, from a file or from the settings.
+//! Certificates and keys in PEM, from a file or from the settings.
 
 use std::io::{self, Read as _};
 
@@ -12,7 +12,7 @@ use crate::settings::Secret;
 /// Largest PEM file, bytes: a bundle of all public authorities has a quarter of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why certificates or keys cannot be used. Keys are never part of the text.
+/// Error of certificates or keys that cannot be used. Its text never shows a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -20,7 +20,7 @@ pub enum TlsError {
     Read {
         /// The file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// There is no certificate in it, or it is broken.
@@ -38,11 +38,11 @@ pub enum TlsError {
     /// The certificate is not the key's.
     #[error("{cert} and {key} do not go together: {error}")]
     Pair {
-        /// Where the certificate stands.
+        /// File or setting of the certificate.
         cert: String,
-        /// Where the key stands.
+        /// File or setting of the key.
         key: String,
-        /// What is wrong.
+        /// Fault of the pair.
         error: rustls::Error,
     },
     /// The authorities cannot be used.
@@ -50,7 +50,7 @@ pub enum TlsError {
     Authorities {
         /// The file or the setting.
         what: String,
-        /// What is wrong.
+        /// Fault of the authorities.
         error: String,
     },
     /// `server_name_override` is no name.
@@ -61,7 +61,7 @@ pub enum TlsError {
     Setup(rustls::Error),
 }
 
-/// PEM as it was read, and where from.
+/// PEM as it was read, with its file or setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pem {
     what: String,
@@ -69,7 +69,7 @@ pub(super) struct Pem {
 }
 
 impl Pem {
-    /// Reads the file, or takes the text; `None` where the settings name neither.
+    /// Reads the file, or takes the text; `None` if the settings name neither.
     pub(super) fn read(
         file: Option<&str>,
         text: Option<&str>,
@@ -91,7 +91,7 @@ impl Pem {
         &self.what
     }
 
-    /// All certificates, at least one.
+    /// Returns all certificates, at least one.
     pub(super) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let found: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(self.bytes.reveal().as_bytes()).collect();
@@ -101,13 +101,13 @@ impl Pem {
         }
     }
 
-    /// The first private key.
+    /// Returns the first private key.
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {
         PrivateKeyDer::from_pem_slice(self.bytes.reveal().as_bytes())
             .map_err(|_| TlsError::NoKey { what: self.what.clone() })
     }
 
-    /// Adds the certificates to those of the authorities.
+    /// Adds the certificates to the authorities.
     pub(super) fn add_to(&self, roots: &mut RootCertStore) -> Result<(), TlsError> {
         for certificate in self.certificates()? {
             roots.add(certificate).map_err(|error| TlsError::Authorities {
@@ -152,7 +152,7 @@ impl KeyPair {
     }
 }
 
-/// The versions from the oldest that is spoken.
+/// Returns the versions from the oldest supported one on.
 pub(super) fn versions(min: TlsVersion) -> &'static [&'static rustls::SupportedProtocolVersion] {
     static NEWEST: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
     match min {

@@ -1,4 +1,4 @@
-//! What was read from files, read again while the process runs: certificates, tokens.
+//! Reload of certificates and tokens from their files while the process runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,34 +8,34 @@ use opentelemetry::metrics::{Counter, Meter};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked whether something is to be read.
+/// Interval at which due reloads are looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether the files held something else than before.
+/// Result of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Changed {
-    /// They did, and it holds now.
+    /// The content changed, and is in use now.
     Yes,
-    /// All is as it was.
+    /// The content is the same.
     No,
 }
 
-/// Something that was read from files.
+/// Content of files that can be reloaded.
 pub trait Reread: Send + Sync {
-    /// What it is, for logs and counters.
+    /// Returns its name, for logs and counters.
     fn name(&self) -> &'static str;
 
-    /// How often to read it; zero only when told to.
+    /// Returns the reload interval; at zero only [`Rereader::read_all`] reloads it.
     fn interval(&self) -> Duration;
 
-    /// Reads it again. What cannot be used leaves all as it was. May block on the disk.
+    /// Reloads it. Content that cannot be used leaves everything as it was. May block on the disk.
     ///
     /// # Errors
-    /// What is wrong, without any secret.
+    /// The fault, without any secret.
     fn reread(&self) -> Result<Changed, String>;
 }
 
-/// Reads again what was read from files, each as often as it says.
+/// Task that reloads its items, each at its interval.
 #[derive(Clone)]
 pub struct Rereader {
     items: Arc<Mutex<Vec<RereadItem>>>,
@@ -48,7 +48,7 @@ struct RereadItem {
 }
 
 impl Rereader {
-    /// Of nothing yet. `meter` takes how often it was done, and failed.
+    /// Returns a reloader without items. `meter` counts reloads that changed something or failed.
     pub fn new(meter: &Meter) -> Self {
         let counter = meter
             .u64_counter("spanscore.files.rereads")
@@ -58,7 +58,7 @@ impl Rereader {
         Self { items: Arc::default(), counter }
     }
 
-    /// Adds something.
+    /// Adds an item.
     pub fn add(&self, what: Arc<dyn Reread>) {
         for outcome in ["changed", "failed"] {
             self.count(what.name(), outcome, 0);
@@ -67,7 +67,7 @@ impl Rereader {
         self.items().push(RereadItem { what, due });
     }
 
-    /// Reads whatever is due, until told to stop.
+    /// Reloads due items until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,7 +84,7 @@ impl Rereader {
         }
     }
 
-    /// Reads everything now; how many could not be used.
+    /// Reloads all items now; returns the number of failures.
     pub async fn read_all(&self) -> usize {
         let all = self.items().iter().map(|item| Arc::clone(&item.what)).collect();
         self.read(all).await
@@ -105,11 +105,11 @@ impl Rereader {
     async fn read(&self, what: Vec<Arc<dyn Reread>>) -> usize {
         let own = self.clone();
         let reading = move || what.iter().filter(|what| !own.read_one(&***what)).count();
-        // The disk may take its time.
+        // A disk that hangs would hold a thread of the runtime.
         tokio::task::spawn_blocking(reading).await.unwrap_or(0)
     }
 
-    /// Whether what was read can be used.
+    /// Reloads one item; returns false if it cannot be used.
     fn read_one(&self, what: &dyn Reread) -> bool {
         match what.reread() {
             Ok(Changed::No) => true,

@@ -13,13 +13,13 @@ use super::pem::{KeyPair, Pem, TlsError, versions};
 use super::reread::{Changed, Reread};
 use super::settings::ListenerTlsSettings;
 
-/// A connection under TLS.
+/// Connection under TLS.
 pub type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
 
-/// TLS of a listener: certificates that are read again while it listens.
+/// TLS of a listener, with certificates that are reloaded while it listens.
 pub struct ServerTls {
     settings: ListenerTlsSettings,
-    /// The listener, for people.
+    /// Name of the listener, for people.
     listener: &'static str,
     alpn: Vec<Vec<u8>>,
     current: RwLock<LoadedServer>,
@@ -30,7 +30,7 @@ struct LoadedServer {
     config: Arc<ServerConfig>,
 }
 
-/// What the files hold.
+/// Content of the files.
 #[derive(PartialEq, Eq)]
 struct ServerMaterial {
     pair: KeyPair,
@@ -42,7 +42,7 @@ impl ServerTls {
     /// speaks, the preferred one first.
     ///
     /// # Errors
-    /// Which file or setting cannot be used, and why.
+    /// The first file or setting that cannot be used, and its fault.
     pub fn new(
         settings: ListenerTlsSettings,
         listener: &'static str,
@@ -55,10 +55,10 @@ impl ServerTls {
         Ok(Self { settings, listener, alpn, current })
     }
 
-    /// Greets a peer; how long it may take is for the caller to say.
+    /// Performs the handshake with a peer, without a timeout: that is the caller's.
     ///
     /// # Errors
-    /// Why the peer is not let in.
+    /// Cause of a failed handshake.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream, HandshakeFailure> {
         let config = {
             let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -138,40 +138,40 @@ impl ServerMaterial {
         let mut config =
             builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
         config.alpn_protocols = alpn.to_vec();
-        // A session of before would outlive a change of the senders' authorities.
+        // A resumed session would outlive a change of the senders' authorities.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
 }
 
-/// Why a peer was not let in: a closed set, for counters.
+/// Cause of a failed handshake: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HandshakeFailure {
-    /// What it sent is no TLS: plain text, mostly.
+    /// The peer does not speak TLS: plain text, mostly.
     NotTls,
-    /// It speaks no version or cipher that is spoken here.
+    /// No version or cipher is common to both.
     Incompatible,
-    /// It showed no certificate where one is asked for.
+    /// The peer sent no certificate, but one is required.
     NoCertificate,
-    /// Its certificate has expired, or does not hold yet.
+    /// Its certificate has expired, or is not yet valid.
     ExpiredCertificate,
     /// Its certificate is of another authority, or not for this use.
     UnknownCertificate,
-    /// It does not take the certificate that it was shown, or left for another reason of its own.
+    /// The peer refused our certificate, or ended the handshake with another alert.
     RefusedByPeer,
-    /// It went away.
+    /// The peer closed the connection.
     Gone,
-    /// It did not come to the end of the greeting in time.
+    /// The handshake did not end in time.
     Timeout,
-    /// Too many others were greeted at the same time.
+    /// Too many other handshakes were in progress.
     Crowded,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
 impl HandshakeFailure {
-    /// All, in the order of declaration.
+    /// All causes, in the order of declaration.
     pub const ALL: [Self; 10] = [
         Self::NotTls,
         Self::Incompatible,
@@ -185,7 +185,7 @@ impl HandshakeFailure {
         Self::Other,
     ];
 
-    /// The value of the counters' `reason`.
+    /// Returns the value of the counters' `reason`.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotTls => "not_tls",

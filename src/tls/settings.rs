@@ -1,18 +1,18 @@
-//! Settings of TLS, under the names of the OpenTelemetry Collector.
+//! TLS settings, under the names of the OpenTelemetry Collector.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::settings::{HumanDuration, Secret, SettingsError};
 
-/// How often files are looked at where nothing else is said.
+/// Default interval at which files are reloaded.
 const RELOAD_INTERVAL: HumanDuration = HumanDuration::from_secs(60);
 
 /// TLS of a listener.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListenerTlsSettings {
-    /// PEM file of the certificate that is shown, with those between it and its authority.
+    /// PEM file of the listener's certificate, with those between it and its authority.
     pub cert_file: Option<String>,
     /// The same as text, in place of the file.
     pub cert_pem: Option<String>,
@@ -25,10 +25,10 @@ pub struct ListenerTlsSettings {
     pub client_ca_file: Option<String>,
     /// The same as text, in place of the file.
     pub client_ca_pem: Option<String>,
-    /// The oldest version that is spoken. Default `1.2`.
+    /// Oldest version that is spoken. Default `1.2`.
     pub min_version: TlsVersion,
-    /// How often the files are read again. Default 1m; 0 reads them at a reload of the config
-    /// alone. Open connections go on.
+    /// Interval at which the files are read again. Default 1m; 0 reads them at a reload of the
+    /// config alone. Open connections go on.
     pub reload_interval: HumanDuration,
 }
 
@@ -51,17 +51,17 @@ impl Default for ListenerTlsSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// Whether a gRPC endpoint without `http://` or `https://` is spoken to in the clear.
+    /// True to speak in the clear to a gRPC endpoint without `http://` or `https://`.
     pub insecure: bool,
-    /// Whether any certificate of the backend is taken: whoever stands between can read all.
+    /// True to accept any certificate of the backend: everyone on the way can then read all.
     pub insecure_skip_verify: bool,
     /// PEM file of the authorities to trust in place of the system's.
     pub ca_file: Option<String>,
     /// The same as text, in place of the file.
     pub ca_pem: Option<String>,
-    /// Whether the system's authorities are trusted beside those. Default `false`.
+    /// True to trust the system's authorities beside those. Default `false`.
     pub include_system_ca_certs_pool: bool,
-    /// PEM file of the certificate to show the backend.
+    /// PEM file of the certificate for the backend.
     pub cert_file: Option<String>,
     /// The same as text, in place of the file.
     pub cert_pem: Option<String>,
@@ -69,12 +69,12 @@ pub struct TlsSettings {
     pub key_file: Option<String>,
     /// The same as text, in place of the file; best from the environment.
     pub key_pem: Option<Secret>,
-    /// The name that the backend's certificate must hold, where it is not the endpoint's.
+    /// Name that the backend's certificate must hold, if it is not the endpoint's.
     pub server_name_override: Option<String>,
-    /// The oldest version that is spoken. Default `1.2`.
+    /// Oldest version that is spoken. Default `1.2`.
     pub min_version: TlsVersion,
-    /// How often the files are read again, at a new connection. Default 1m; 0 reads them only at
-    /// the start.
+    /// Interval at which the files are read again, at a new connection. Default 1m; 0 reads them
+    /// only at the start.
     pub reload_interval: HumanDuration,
 }
 
@@ -97,7 +97,7 @@ impl Default for TlsSettings {
     }
 }
 
-/// A version of TLS. Older ones are broken (RFC 8996) and not spoken.
+/// Version of TLS. Older ones are broken (RFC 8996) and not spoken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum TlsVersion {
     /// TLS 1.2.
@@ -110,7 +110,7 @@ pub enum TlsVersion {
 }
 
 impl ListenerTlsSettings {
-    /// What is wrong with them as they stand; no file is read.
+    /// Checks the settings themselves; no file is read.
     ///
     /// # Errors
     /// The first mistake.
@@ -133,7 +133,7 @@ impl ListenerTlsSettings {
 }
 
 impl TlsSettings {
-    /// What is wrong with them as they stand; no file is read.
+    /// Checks the settings themselves; no file is read.
     ///
     /// # Errors
     /// The first mistake.
@@ -158,12 +158,12 @@ fn one_of(file: &str, pem: &str, has_file: bool, has_pem: bool) -> Result<(), Se
     Ok(())
 }
 
-/// Whether a listener may stand where it does: beyond the loopback address whoever can reach it
-/// reads and writes what it carries, unless TLS protects it or its owner says that something else
-/// does (`insecure: true`).
+/// Checks the exposure of a listener: beyond the loopback address everyone who can reach it reads
+/// and writes its traffic, unless TLS protects it or its owner states that something else does
+/// (`insecure: true`).
 ///
 /// # Errors
-/// What to do.
+/// The mistake with its remedy.
 pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(), SettingsError> {
     if has_tls && insecure {
         let error = SettingsError::new("`insecure: true` contradicts `tls`");
@@ -178,8 +178,8 @@ pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(
     Err(SettingsError::new(text).with_help(help))
 }
 
-/// Whether nobody beyond this machine reaches an endpoint. A name that is not `localhost` may stand
-/// for any address.
+/// Returns true if nobody beyond this host reaches an endpoint. A name that is not `localhost` may
+/// stand for any address.
 fn is_loopback(endpoint: &str) -> bool {
     let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');

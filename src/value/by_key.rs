@@ -1,21 +1,21 @@
-//! The entries of an object for many questions.
+//! Lookup index over the entries of an object.
 
 use hashbrown::HashMap;
 
 use super::{Map, SEARCHED_MAX, Value};
 
-/// The entries of an object, to be asked for by the keys of another: a large object is indexed, so
-/// that the questions together take as long as both are, not as both multiplied.
+/// Entries of an object, looked up by the keys of another: a large object is indexed, so that all
+/// lookups together take as long as both objects, not as their product.
 #[derive(Debug)]
 pub enum ByKey<'m, 'a> {
-    /// So few that each question looks through them.
+    /// Few entries: a lookup scans them.
     Few(&'m Map<'a>),
     /// By key.
     Many(HashMap<&'m str, &'m Value<'a>>),
 }
 
 impl<'a> Map<'a> {
-    /// Its entries, for questions as many as a stranger likes.
+    /// Returns an index of the entries, for any number of lookups.
     pub fn by_key(&self) -> ByKey<'_, 'a> {
         if self.len() <= SEARCHED_MAX {
             return ByKey::Few(self);
@@ -25,7 +25,7 @@ impl<'a> Map<'a> {
 }
 
 impl<'m, 'a> ByKey<'m, 'a> {
-    /// The entry of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&'m Value<'a>> {
         match self {
             Self::Few(map) => map.get(key),
@@ -33,7 +33,7 @@ impl<'m, 'a> ByKey<'m, 'a> {
         }
     }
 
-    /// Whether there is an entry of `key`.
+    /// Returns true if there is an entry of `key`.
     pub fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -1,7 +1,8 @@
-//! Values read through `serde`, so that settings can hold literal arguments and schemas.
+//! Deserialisation of values through `serde`, so that settings can hold literal arguments and
+//! schemas.
 //!
-//! `serde` has no integer beyond 128 bits: the settings hand such a one over as the bytes of its
-//! decimal digits to a reader that asks for bytes, and to any other as its nearest double.
+//! `serde` has no integer beyond 128 bits: the settings pass such an integer as the bytes of its
+//! decimal digits to a visitor that asks for bytes, and as its nearest double to any other.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,8 @@ use super::{Map, Number, Value};
 
 impl<'de> Deserialize<'de> for Value<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Asking for bytes is how a reader says that it takes the digits of a large integer.
+        // A request for bytes tells the settings that this visitor takes the digits of a large
+        // integer.
         deserializer.deserialize_bytes(ValueVisitor)
     }
 }

@@ -1,4 +1,4 @@
-//! JSON-like values with exact numbers, and readers and printers for them.
+//! JSON-like values with exact numbers, and readers and writers for them.
 //!
 //! Arguments and results of tool calls are compared as values: integers are exact at any size, an
 //! integer is told from a fraction, objects keep their order. `serde_json::Value` does neither
@@ -17,10 +17,10 @@ use std::fmt;
 pub use by_key::ByKey;
 pub use number::Number;
 
-/// Objects up to this size are searched, larger ones indexed.
+/// Most entries of an object that is scanned; larger ones are indexed.
 const SEARCHED_MAX: usize = 16;
 
-/// A decoded value. Strings borrow from the text they were read from where they can.
+/// Decoded value. Strings borrow from the text they were read from where they can.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value<'a> {
     /// `null`.
@@ -38,25 +38,25 @@ pub enum Value<'a> {
     Map(Map<'a>),
 }
 
-/// An object in insertion order; keys are unique.
+/// Object in insertion order; keys are unique.
 #[derive(Clone, Debug, Default)]
 pub struct Map<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 impl<'a> Map<'a> {
-    /// An empty object.
+    /// Returns an empty object.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The entry of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 
-    /// Puts an entry; an earlier one of that key keeps its place and takes the new value.
+    /// Inserts an entry; an earlier one of that key keeps its place and takes the new value.
     ///
-    /// It looks for the key among all, so only keys that the code names are put one by one: what a
-    /// stranger named is collected ([`from_entries`](Self::from_entries)).
+    /// It scans for the key, so only keys that the code names are inserted one by one: entries that
+    /// a stranger named are collected ([`from_entries`](Self::from_entries)).
     pub fn insert(&mut self, key: &'static str, value: impl Into<Value<'a>>) {
         self.put(Cow::Borrowed(key), value.into());
     }
@@ -68,7 +68,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Builds an object from entries; of a repeated key the first place and the last value count.
+    /// Builds an object from entries; a repeated key has its first place and its last value.
     pub fn from_entries(entries: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
         if entries.len() <= SEARCHED_MAX {
             let repeats = |at: usize| entries[..at].iter().any(|(key, _)| *key == entries[at].0);
@@ -98,34 +98,34 @@ impl<'a> Map<'a> {
         Self(kept)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, key: &str) -> Option<Value<'a>> {
         let index = self.0.iter().position(|(k, _)| k == key)?;
         Some(self.0.remove(index).1)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The entries in order.
+    /// Returns the entries in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> {
         self.0.iter().map(|(k, v)| (&**k, v))
     }
 
-    /// The entries in order, by value.
+    /// Returns the entries in order, by value.
     pub fn into_entries(self) -> Vec<(Cow<'a, str>, Value<'a>)> {
         self.0
     }
 }
 
-/// Equal when both have the same keys with equal values, in any order.
+/// Two objects are equal if both have the same keys with equal values, in any order.
 impl PartialEq for Map<'_> {
     fn eq(&self, other: &Self) -> bool {
         if self.len() != other.len() {
@@ -141,7 +141,7 @@ impl PartialEq for Map<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The object, if it is one.
+    /// Returns the object, if it is one.
     pub fn as_map(&self) -> Option<&Map<'a>> {
         match self {
             Self::Map(map) => Some(map),
@@ -157,7 +157,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if it is one.
     pub fn as_list(&self) -> Option<&[Value<'a>]> {
         match self {
             Self::List(list) => Some(list),
@@ -165,7 +165,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if it is one.
     pub fn as_number(&self) -> Option<&Number> {
         match self {
             Self::Number(number) => Some(number),
@@ -173,7 +173,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The truth value, if it is one.
+    /// Returns the truth value, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -181,17 +181,17 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is `null`.
+    /// Returns true if it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The entry of an object.
+    /// Returns the value of `key`, if this is an object that has it.
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
         self.as_map()?.get(key)
     }
 
-    /// How many values there are, this one and all within.
+    /// Counts the values, this one and all within.
     pub fn node_count(&self) -> usize {
         match self {
             Self::List(list) => 1 + list.iter().map(Value::node_count).sum::<usize>(),
@@ -200,8 +200,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same with the entries of all objects ordered by key, so that equal values are written
-    /// the same.
+    /// Returns a copy with the entries of all objects ordered by key, so that equal values are
+    /// written the same.
     #[must_use]
     pub fn in_key_order(&self) -> Self {
         match self {
@@ -215,7 +215,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A copy that borrows from nothing.
+    /// Returns a copy that borrows nothing.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Self::Null => Value::Null,
@@ -232,7 +232,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Compact JSON.
+/// Writes compact JSON.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         json::write(self, f)

@@ -1,9 +1,9 @@
-//! Numbers that are exact at any size.
+//! Exact numbers of any size.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A number as it was written: an integer of any size, or a binary fraction.
+/// Number as it was written: an integer of any size, or a binary fraction.
 ///
 /// Equality is by exact value: `1` equals `1.0`, 2^53+1 differs from its nearest double, and a NaN
 /// equals nothing.
@@ -38,12 +38,12 @@ impl Number {
         })
     }
 
-    /// Whether it was written as an integer.
+    /// Returns true if it was written as an integer.
     pub fn is_integer(&self) -> bool {
         !matches!(self, Self::Float(_))
     }
 
-    /// The nearest double.
+    /// Returns the nearest double.
     pub fn as_f64(&self) -> f64 {
         match self {
             Self::Int(value) => *value as f64,
@@ -52,7 +52,7 @@ impl Number {
         }
     }
 
-    /// The integer, if it is one of 64 bits (a fraction of zero counts).
+    /// Returns the integer, if it is one of 64 bits (a fraction of zero counts).
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -101,7 +101,7 @@ impl PartialOrd for Number {
     }
 }
 
-/// Beyond 64 bits, so it is larger or smaller than any `i64`.
+/// Returns the order of a number beyond 64 bits against any `i64`.
 fn sign_of(big: &str) -> Ordering {
     if big.starts_with('-') { Ordering::Less } else { Ordering::Greater }
 }
@@ -110,7 +110,8 @@ fn compare_int_float(a: i64, b: f64) -> Option<Ordering> {
     if b.is_nan() {
         return None;
     }
-    // 2^63 as a double is exact; every double in range converts to i128 without loss once floored.
+    // ±2^63 are exact doubles, and every double between converts to `i64` without loss once
+    // floored.
     if b >= 9_223_372_036_854_775_808.0 {
         return Some(Ordering::Less);
     }
@@ -144,8 +145,8 @@ fn compare_decimal(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// JSON form; a double is printed with the fewest digits that read back as the same double, and
-/// always so that it reads back as a fraction. Infinities and NaN print as `null`.
+/// Writes the JSON form; a double is printed with the fewest digits that read back as the same
+/// double, and always so that it reads back as a fraction. Infinities and NaN print as `null`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
-//! What a shard counts.
+//! Counters of a shard.
 
 use crate::assemble::trace::Added;
 
-/// What became of spans, log events aside. Each span that came is counted once, here or as open
+/// Outcomes of spans, log events aside. Each span that came is counted once, here or as open
 /// ([`Shard::open_spans`](super::Shard::open_spans)).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct SpanCounts {
@@ -19,15 +19,14 @@ pub struct SpanCounts {
     pub replaced: u64,
     /// Dropped: the trace had grown beyond a limit.
     pub over_limit: u64,
-    /// Their trace was due, and an internal error kept it from being judged.
+    /// Lost: their trace was due, and an internal error kept it from being judged.
     pub lost: u64,
-    /// Nothing was said of their trace before it was forgotten: an earlier process had judged it
-    /// on other spans.
+    /// Forgotten without an evaluation: an earlier process had judged their trace on other spans.
     pub forgotten: u64,
 }
 
 impl ShardCounts {
-    /// Counts a record; `is_taken` where its trace has one span more.
+    /// Counts a record; `is_taken` if its trace has one span more.
     pub(super) fn added(&mut self, added: Added, is_taken: bool, is_log: bool) {
         let counter = match (added, is_log) {
             (Added::Duplicate, true) => &mut self.duplicate_logs,
@@ -43,10 +42,10 @@ impl ShardCounts {
     }
 }
 
-/// What a shard has done, counted since the last look.
+/// Counts of a shard since the last call.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ShardCounts {
-    /// What became of spans.
+    /// Outcomes of spans.
     pub spans: SpanCounts,
     /// Log events that the trace had already.
     pub duplicate_logs: u64,
@@ -58,11 +57,11 @@ pub struct ShardCounts {
     pub evicted_by_count: u64,
     /// Traces judged because all together held too much.
     pub evicted_by_memory: u64,
-    /// Judged traces forgotten before their time, for room.
+    /// Judged traces evicted before their time, for room.
     pub forgotten_early: u64,
-    /// Traces whose root had ended that were waited for since they lacked something.
+    /// Traces whose root had ended with a longer wait because they lacked something.
     pub waited_longer: u64,
-    /// Services and other sides whose habits were forgotten for those of others.
+    /// Services and peers whose habits were evicted for those of others.
     pub forgotten_habits: u64,
     /// Judged traces that a late span reopened.
     pub reopened: u64,

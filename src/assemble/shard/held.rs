@@ -1,4 +1,4 @@
-//! What a shard counts as held: its traces one by one, and each resource once.
+//! Memory accounting of a shard: its traces one by one, and each shared resource once.
 
 use std::sync::Arc;
 
@@ -8,13 +8,15 @@ use super::{Handle, Shard};
 use crate::assemble::trace::{CountedTrace, OpenTrace};
 use crate::model::Resource;
 
-/// Tables and queues that have room for so many entries are not made smaller.
+/// Capacity in entries below which tables and queues are not shrunk.
 const KEPT_ENTRIES: usize = 1024;
 
-/// The resources that the traces of a shard name. Most are those of many traces, and held once.
+/// Resources that the traces of a shard name, by reference count. Most are those of many traces,
+/// and counted once.
 #[derive(Default)]
 pub(super) struct HeldResources {
-    /// In how many traces the resource at an address is: as long as it is in one, no other has it.
+    /// Number of traces with the resource at an address: while there is one, no other resource has
+    /// that address.
     counts: HashMap<usize, u32>,
     bytes: usize,
 }
@@ -24,7 +26,7 @@ fn address(resource: &Arc<Resource>) -> usize {
 }
 
 impl HeldResources {
-    /// Bytes of all of them.
+    /// Returns the bytes of all of them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -46,7 +48,7 @@ impl HeldResources {
         }
     }
 
-    /// Bytes of those that only one trace has, which is this one.
+    /// Returns the bytes of those that only this trace has.
     pub(super) fn alone(&self, trace: &OpenTrace) -> usize {
         let counted = trace.spans.resources.iter().take(trace.counted.resources);
         let alone = counted.filter(|resource| self.counts.get(&address(resource)) == Some(&1));
@@ -55,7 +57,7 @@ impl HeldResources {
 }
 
 impl Shard {
-    /// Counts what a trace holds now in place of what it held before.
+    /// Counts the memory that a trace holds now in place of what was counted before.
     pub(super) fn recount(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let trace = place.trace.as_deref_mut().filter(|_| place.generation == handle.generation);
@@ -67,7 +69,7 @@ impl Shard {
         trace.counted = counted;
     }
 
-    /// Counts a trace as held no more.
+    /// Takes a trace out of the count.
     pub(super) fn uncount(&mut self, trace: &OpenTrace) {
         let counted = trace.spans.resources.iter().take(trace.counted.resources);
         counted.for_each(|resource| self.resources.remove(resource));

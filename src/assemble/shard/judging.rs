@@ -1,4 +1,4 @@
-//! Which traces are due when they are complete, and as what.
+//! Judgement: turns complete traces into due ones, first or as a revision.
 
 use super::super::trace::State;
 use super::restore::{PriorVerdict, SaidBefore};
@@ -6,8 +6,8 @@ use super::{Due, Handle, Shard};
 use crate::model::Completion;
 
 impl Shard {
-    /// Takes a trace as complete. Nothing is due when it was judged on the same spans before, or
-    /// when it holds nothing of an agent.
+    /// Completes a trace. Nothing is due if it was judged on the same spans before, or holds no
+    /// span of an agent.
     pub(super) fn judge(
         &mut self,
         handle: Handle,
@@ -49,7 +49,7 @@ impl Shard {
         }
     }
 
-    /// Makes a trace due, as one more revision where it was judged before.
+    /// Makes a trace due, as one more revision if it was judged before.
     fn push_due(&mut self, handle: Handle, completion: Completion, due: &mut Vec<Due>) {
         let Some(trace) = self.get_mut(handle) else { return };
         let judged = trace.judged();
@@ -67,7 +67,8 @@ impl Shard {
         });
     }
 
-    /// Makes a trace due as it was for an earlier process, if somebody is to hear of it.
+    /// Makes a trace due as it was for an earlier process, unless that has delivered its
+    /// evaluations and no session needs to know.
     fn push_known(
         &mut self,
         handle: Handle,

@@ -1,15 +1,16 @@
-//! What is kept of what was said of a trace, and what nothing is said of.
+//! Evaluations and verdicts remembered with a trace, and traces without an evaluation.
 
 use super::{Handle, Shard};
 use crate::model::{GivenVerdicts, Reported, TraceId};
 
 impl Shard {
-    /// What evaluators said of a trace before.
+    /// Returns the last evaluations of a trace that evaluators must know again.
     pub fn reported(&self, handle: Handle) -> &[Reported] {
         self.get(handle).map_or(&[], |trace| trace.said.reported())
     }
 
-    /// Keeps what evaluators said of a trace, once that has left, for as long as it is remembered.
+    /// Remembers evaluations of a trace, once they have left, for as long as the trace is
+    /// remembered.
     pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
         if let Some(trace) = self.get_mut(handle) {
             trace.said.keep_reported(reported);
@@ -17,12 +18,12 @@ impl Shard {
         self.recount(handle);
     }
 
-    /// The verdicts that were given of a trace.
+    /// Returns the verdicts of a trace.
     pub fn verdicts(&self, handle: Handle) -> GivenVerdicts {
         self.get(handle).map(|trace| trace.said.verdicts()).unwrap_or_default()
     }
 
-    /// Keeps the verdicts that were given of a trace, for as long as it is remembered.
+    /// Remembers the verdicts of a trace, for as long as the trace is remembered.
     pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
         if let Some(trace) = self.get_mut(handle) {
             trace.said.keep_verdicts(verdicts);
@@ -30,8 +31,7 @@ impl Shard {
         self.recount(handle);
     }
 
-    /// Whether the ids of traces that are given up without anything of an agent are kept, from now
-    /// on.
+    /// Starts or stops to record the ids of traces that are dropped without a span of an agent.
     pub fn watch_ignored_if(&mut self, is_watched: bool) {
         if !is_watched {
             self.ignored = None;
@@ -40,7 +40,7 @@ impl Shard {
         }
     }
 
-    /// The traces that were given up without anything of an agent since the last look.
+    /// Returns the traces dropped without a span of an agent since the last call.
     pub fn take_ignored(&mut self) -> Vec<TraceId> {
         self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -1,12 +1,12 @@
-//! A change of what is looked at while traces are open.
+//! Config updates while traces are open: other facts, times and limits.
 
 use super::{Handle, Shard, ShardLimits};
 use crate::assemble::{LimitsSettings, TracesSettings};
 use crate::model::{Reported, TraceId, TraceSpans};
 
 impl Shard {
-    /// Lets the records of all its traces be rewritten, and what was reported of them; `lacks`:
-    /// what came so far was not asked for all that is looked at from now on.
+    /// Rewrites the records of all traces and the evaluations remembered of them; `lacks` if
+    /// earlier records do not retain all facts that are read from now on.
     pub fn reform(
         &mut self,
         lacks: bool,
@@ -18,8 +18,7 @@ impl Shard {
         }
     }
 
-    /// Keeps traces so long and so much of them from now on, open ones too; what is beyond it goes
-    /// with the next tick.
+    /// Changes times and limits, of open traces, too; traces beyond them go with the next tick.
     pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
         self.limits = ShardLimits::of(limits, shard_count);
         if traces == self.traces {
@@ -31,7 +30,7 @@ impl Shard {
         open.into_iter().for_each(|handle| self.arm(handle));
     }
 
-    /// Notes that records of a trace were not asked for all that is looked at.
+    /// Marks a trace as having records that do not retain all facts that are read now.
     pub fn lacks_facts(&mut self, trace_id: TraceId) {
         let place = self.by_id.get(&trace_id).and_then(|at| self.places.get_mut(*at as usize));
         if let Some(trace) = place.and_then(|place| place.trace.as_mut()) {
@@ -39,7 +38,7 @@ impl Shard {
         }
     }
 
-    /// Whether running traces are told of, from now on.
+    /// Starts or stops to record running traces that grow.
     pub fn watch_if(&mut self, is_watched: bool) {
         if !is_watched {
             self.watched = None;

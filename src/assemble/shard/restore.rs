@@ -1,9 +1,9 @@
-//! Bringing a shard back to where an earlier process left it, record by record, from a log.
+//! Recovery of a shard: the traces of an earlier process, record by record, from a log.
 //!
-//! The clock of the shard is then that of the records: what was judged long ago is judged and
-//! forgotten again, so that no more is held at once than was then. What the earlier process has
-//! said of a trace is known, and is not said again; where the evidence at hand is not the one it
-//! spoke of, more of the trace may be to come, and nothing is said until all records are back.
+//! The clock of the shard is then that of the records: traces judged long ago are judged and
+//! forgotten again, so that no more is held at once than was then. Verdicts of the earlier process
+//! are known, and not sent again. If the evidence at hand is not that of the earlier verdict, more
+//! of the trace may be to come, and it is not judged until all records are back.
 
 use hashbrown::HashMap;
 
@@ -11,48 +11,49 @@ use super::super::trace::State;
 use super::{Handle, Shard};
 use crate::model::{Claims, TraceId};
 
-/// What an earlier process said of a trace last.
+/// Last verdict of an earlier process on a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PriorVerdict {
-    /// How often it had judged it before.
+    /// Number of judgements before it.
     pub revision: u32,
-    /// The hash of the spans that it judged it on.
+    /// Digest of the spans that it was judged on.
     pub digest: [u8; 16],
-    /// The hash it had judged it on before.
+    /// Digest of the judgement before it, if any.
     pub revised: Option<[u8; 16]>,
-    /// Its evaluations have arrived where they must.
+    /// True if its evaluations have arrived everywhere.
     pub is_delivered: bool,
 }
 
-/// What a shard knows while it is brought back.
+/// State of a recovery.
 #[derive(Default)]
 pub(super) struct Restoring {
     priors: HashMap<TraceId, PriorVerdict>,
-    /// Traces whose evaluations arrived are due as well, to be known to their sessions.
+    /// True if delivered traces are due as well, for their sessions.
     tells_known: bool,
-    /// All is back: what is left was said of traces that are open again.
+    /// True once all records are back: the remaining verdicts are of traces that are open again.
     is_over: bool,
 }
 
-/// Whether an earlier process has judged a trace on the same evidence.
+/// Comparison of a trace with the verdict of an earlier process.
 pub(super) enum SaidBefore {
-    /// It has not judged the trace at all, or what it said is known already.
+    /// No verdict, or one that is known already.
     Nothing,
-    /// It has: this is what it said.
+    /// A verdict on the same evidence.
     This(PriorVerdict),
-    /// It has judged it on other evidence, and more of that may be to come.
+    /// A verdict on other evidence, of which more may be to come.
     Other,
 }
 
 impl Shard {
-    /// From now on takes records of the past, until [`resume`](Self::resume). Where `tells_known`,
-    /// traces that need not be judged again are due nevertheless, and silent.
+    /// Begins a recovery, until [`resume`](Self::resume): records of the past follow. If
+    /// `tells_known`, traces that need not be judged again are due nevertheless, and silent.
     pub fn restore(&mut self, priors: HashMap<TraceId, PriorVerdict>, tells_known: bool) {
         self.restoring = Some(Restoring { priors, tells_known, is_over: false });
     }
 
-    /// All records of the past are back. What is open may still get more from senders that try
-    /// again, so its waits begin anew; what nothing was said of for want of evidence is open again.
+    /// Ends a recovery: all records of the past are back. Open traces may still get more from
+    /// senders that retry, so their waits begin anew; traces not judged for want of evidence are
+    /// open again.
     pub fn resume(&mut self, now_ms: u64) {
         let Some(mut restoring) = self.restoring.take() else { return };
         restoring.priors.retain(|trace_id, prior| {
@@ -77,17 +78,17 @@ impl Shard {
         }
     }
 
-    /// Whether records of the past are being taken.
+    /// Returns true during a recovery.
     pub fn is_restoring(&self) -> bool {
         self.restoring.as_ref().is_some_and(|restoring| !restoring.is_over)
     }
 
-    /// What records a trace needs again should the process end.
+    /// Returns the claims on the records that a trace needs again should the process end.
     pub fn claims(&self, handle: Handle) -> Claims {
         self.get(handle).map(|trace| trace.spans.claims.clone()).unwrap_or_default()
     }
 
-    /// What an earlier process said of a trace that is judged now; it is asked once.
+    /// Returns the verdict of an earlier process on a trace that is judged now, once.
     pub(super) fn said_before(&mut self, handle: Handle) -> SaidBefore {
         let Some(trace) = self.get(handle) else { return SaidBefore::Nothing };
         let trace_id = trace.spans.trace_id;
@@ -104,14 +105,14 @@ impl Shard {
         if prior_digest == digest {
             return SaidBefore::This(prior);
         }
-        // What was said of less is revised.
+        // The verdict on other evidence is revised.
         if let Some(trace) = self.get_mut(handle) {
             trace.set_judged(Some((prior.revision.saturating_add(1), prior_digest)));
         }
         SaidBefore::Nothing
     }
 
-    /// Whether a trace is due although it need not be judged again.
+    /// Returns true if a trace is due although it need not be judged again.
     pub(super) fn tells_known(&self) -> bool {
         self.restoring.as_ref().is_some_and(|restoring| restoring.tells_known)
     }

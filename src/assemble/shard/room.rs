@@ -1,25 +1,25 @@
-//! What is let go of, and when: judged traces after their time, and what limits push out.
+//! Eviction: judged traces after their time, and traces beyond a limit.
 
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
 use super::{Due, Handle, Shard, TRACE_BYTES};
 use crate::model::{Completion, TraceId};
 
-/// A trace that a limit of one trace cut short: it is judged with what was kept.
+/// Trace that a limit of one trace cut short: it is judged on the retained spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutTrace {
     /// The trace's id.
     pub trace_id: TraceId,
-    /// Spans and log events that were kept.
+    /// Retained spans and log events.
     pub kept: usize,
-    /// Spans and log events that came and were left out.
+    /// Spans and log events left out.
     pub left_out: u64,
     /// The limit that was met first.
     pub limit: TraceLimit,
 }
 
 impl Shard {
-    /// Traces at hand that a limit of one trace cut short, in the order of their first spans as
-    /// long as no trace was forgotten.
+    /// Returns the traces at hand that a limit of one trace cut short, in the order of their first
+    /// spans as long as no trace was forgotten.
     pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
         let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
         traces.filter_map(|trace| {
@@ -30,14 +30,14 @@ impl Shard {
         })
     }
 
-    /// Whether a due trace was not said to be [`done`](Self::done) yet.
+    /// Returns true if a due trace is not yet reported as [`done`](Self::done).
     pub fn is_due(&self, due: &Due) -> bool {
         let is_due = |trace: &OpenTrace| trace.state != State::Open && trace.remembered_bytes == 0;
         self.get(due.handle).is_some_and(is_due)
     }
 
-    /// Says that nobody saw an evaluation of a due trace, before it is [`done`](Self::done): the
-    /// next one revises what was seen before, if anything was.
+    /// Undoes a judgement of which no evaluation left, before the trace is [`done`](Self::done):
+    /// the next one revises the one before it, if any.
     pub fn not_judged(&mut self, due: &Due) {
         if let Some(trace) = self.get_mut(due.handle) {
             let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
@@ -46,13 +46,13 @@ impl Shard {
         self.counts.spans.lost += self.settle(due.handle);
     }
 
-    /// Says that a due trace was judged: from now on it is remembered for late spans.
+    /// Marks a due trace as judged: from now on it is remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
         self.counts.spans.judged += self.settle(handle);
         self.remember(handle);
     }
 
-    /// Settles what became of the spans of a trace; how many those were.
+    /// Settles the spans of a trace; returns their number.
     pub(super) fn settle(&mut self, handle: Handle) -> u64 {
         let Some(trace) = self.get_mut(handle) else { return 0 };
         let settled = trace.tally.settle();
@@ -72,7 +72,7 @@ impl Shard {
         self.judged.push_back((since_ms, handle));
     }
 
-    /// Lets go of a trace that was judged, for those who need no revisions.
+    /// Forgets a judged trace, for callers that need no revisions.
     pub fn forget(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         if place.generation != handle.generation {
@@ -104,12 +104,13 @@ impl Shard {
         }
     }
 
-    /// Whether a trace was judged last at that time: else it is open, gone, or was judged again.
+    /// Returns true if the last judgement of a trace was at that time: else it is open, gone, or
+    /// was judged again.
     fn is_remembered_since(&mut self, handle: Handle, since_ms: u64) -> bool {
         self.get_mut(handle).is_some_and(|trace| trace.judged_since() == Some(since_ms))
     }
 
-    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. What is
+    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. A trace
     /// judged here goes once the driver is done with it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;

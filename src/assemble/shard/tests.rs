@@ -32,7 +32,7 @@ fn shard(change: impl FnOnce(&mut TracesSettings, &mut LimitsSettings)) -> Shard
     Shard::new(traces, limits, 1, 0)
 }
 
-/// A batch of `(trace, span, flags)`, each with three bytes of facts.
+/// Returns a batch of `(trace, span, flags)`, each with three bytes of facts.
 fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
     let mut batch =
         SpanBatch { resources: vec![Arc::new(Resource::default())], ..Default::default() };
@@ -57,7 +57,7 @@ fn batch(records: &[(u8, u16, u16)]) -> SpanBatch {
     batch
 }
 
-/// What a shard made due at a step: trace, reason, revision, number of its spans.
+/// Traces due at a step: trace, reason, revision, number of its spans.
 type Judged = (u8, Completion, u32, usize);
 
 fn judged(shard: &mut Shard, due: Vec<Due>) -> Vec<Judged> {
@@ -404,7 +404,7 @@ proptest! {
         prop_assert_eq!(traces(&mut whole), traces(&mut single));
     }
 
-    /// Whatever arrives in whatever order, every agent's trace ends up judged on all its spans,
+    /// For any arrivals in any order, every agent's trace ends up judged on all its spans,
     /// its revisions count up, and nothing is left behind.
     #[test]
     fn every_trace_is_judged_on_all_its_spans(

@@ -1,21 +1,21 @@
-//! Time passing: what is due, no more of it at once than is asked for.
+//! Ticks: traces that become due with time, a bounded number at once.
 
 use super::{Due, Shard, State, is_open};
 use crate::model::Completion;
 
 impl Shard {
-    /// Pushes what is due at `now`, and forgets what was remembered long enough.
+    /// Pushes traces that are due at `now`, and forgets those remembered long enough.
     pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         self.tick_some(now_ms, usize::MAX, due);
     }
 
-    /// How many traces may be due that the last tick did not push.
+    /// Returns the number of traces that may be due and were not pushed by the last tick.
     pub fn behind(&self) -> usize {
         self.fired.len()
     }
 
-    /// As [`Self::tick`], but pushes no more than so many; the next tick goes on with the rest,
-    /// which stay open until then.
+    /// Does the same as [`Self::tick`], but pushes at most `most`; the next tick goes on with
+    /// the rest, which stay open until then.
     pub fn tick_some(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         let mut fired = Vec::new();
         let places = &self.places;

@@ -1,10 +1,10 @@
-//! Waiting longer where it pays: `quiet_period: auto`.
+//! Adaptive waits of a shard: `quiet_period: auto`.
 
 use super::{Handle, Shard, State};
 use crate::assemble::patience::RootEnd;
 
 impl Shard {
-    /// Notes that a request brought something of a trace.
+    /// Updates the waits of a trace by an arrival.
     pub(super) fn note_arrival(&mut self, handle: Handle, now_ms: u64) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         let Some(trace) = place.trace.as_deref_mut() else { return };
@@ -23,7 +23,7 @@ impl Shard {
         }
     }
 
-    /// Notes whether a trace that is judged without its root certainly lacks something.
+    /// Marks a trace that is judged without its root as partial if it certainly lacks something.
     pub(super) fn note_lack(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };
         if let Some(trace) = place.trace.as_deref_mut() {
@@ -31,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// Whether a trace that is complete by its root is waited for nevertheless, since it lacks
+    /// Returns true if a trace that is complete by its root waits nevertheless, since it lacks
     /// something; then its deadline is armed anew.
     pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {
         if !self.traces.quiet_period.is_auto() {

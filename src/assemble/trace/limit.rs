@@ -5,12 +5,12 @@
 pub enum TraceLimit {
     /// Its number of spans.
     Spans,
-    /// The bytes kept of them.
+    /// Bytes retained of them.
     Bytes,
 }
 
 impl TraceLimit {
-    /// The field of [`LimitsSettings`](crate::assemble::LimitsSettings) that says how much it is.
+    /// Returns the field of [`LimitsSettings`](crate::assemble::LimitsSettings) that sets it.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Spans => "spans_per_trace_max",

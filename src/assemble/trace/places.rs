@@ -1,22 +1,22 @@
-//! Where records and resources of a large trace stand. Those of a small one are looked through, so
-//! the index is held beside the traces that have one.
+//! Index of the records and resources of a large trace. Those of a small one are scanned, so the
+//! index is held beside the traces that have one.
 
 use hashbrown::HashMap;
 
-/// An index, where there is one, of what stands where in a trace.
+/// Optional index of the places of records and resources in a trace.
 #[derive(Debug, Default)]
 pub(super) struct PlaceIndex(Option<Box<IndexParts>>);
 
 #[derive(Debug, Default)]
 struct IndexParts {
-    /// Where each record stands, by its key.
+    /// Place of each record, by its key.
     records: HashMap<u64, u32>,
-    /// Where the resource at an address stands.
+    /// Place of the resource at an address.
     resources: HashMap<usize, u32>,
 }
 
 impl PlaceIndex {
-    /// Records by key, after all of them were indexed if none was.
+    /// Returns the records by key, and indexes all of them first if none is.
     pub(super) fn records(
         &mut self,
         all: impl FnOnce() -> HashMap<u64, u32>,
@@ -28,7 +28,7 @@ impl PlaceIndex {
         records
     }
 
-    /// Resources by address, after all of them were indexed if none was.
+    /// Returns the resources by address, and indexes all of them first if none is.
     pub(super) fn resources(
         &mut self,
         all: impl FnOnce() -> HashMap<usize, u32>,
@@ -54,7 +54,7 @@ impl PlaceIndex {
         }
     }
 
-    /// Bytes held for it.
+    /// Returns the bytes held for it.
     pub(super) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |index| {
             let IndexParts { records, resources } = &**index;

@@ -1,45 +1,45 @@
-//! What was said of a trace: nothing of most that are open, so it is held beside them.
+//! Evaluations remembered of a trace: none of most open ones, so they are held beside them.
 
 use crate::model::{GivenVerdicts, Reported};
 
-/// What was said of one trace, for as long as it may be revised.
+/// Evaluations of one trace, remembered for as long as it may be revised.
 #[derive(Debug, Default)]
 pub(in crate::assemble) struct SaidOfTrace(Option<Box<SaidParts>>);
 
 #[derive(Debug, Default)]
 struct SaidParts {
-    /// What evaluators said of it that they must know again.
+    /// Last evaluations that evaluators must know again.
     reported: Vec<Reported>,
-    /// The verdicts that were given of it.
+    /// Verdicts of the trace.
     verdicts: GivenVerdicts,
 }
 
 impl SaidOfTrace {
-    /// What evaluators said of it that they must know again.
+    /// Returns the last evaluations that evaluators must know again.
     pub(in crate::assemble) fn reported(&self) -> &[Reported] {
         self.0.as_ref().map_or(&[], |said| &said.reported)
     }
 
-    /// The verdicts that were given of it.
+    /// Returns the verdicts of the trace.
     pub(in crate::assemble) fn verdicts(&self) -> GivenVerdicts {
         self.0.as_ref().map(|said| said.verdicts.clone()).unwrap_or_default()
     }
 
-    /// Keeps what evaluators said of it.
+    /// Remembers evaluations.
     pub(in crate::assemble) fn keep_reported(&mut self, reported: Vec<Reported>) {
         if self.0.is_some() || !reported.is_empty() {
             self.0.get_or_insert_default().reported = reported;
         }
     }
 
-    /// Keeps the verdicts that were given of it.
+    /// Remembers the verdicts of the trace.
     pub(in crate::assemble) fn keep_verdicts(&mut self, verdicts: GivenVerdicts) {
         if self.0.is_some() || !verdicts.is_empty() {
             self.0.get_or_insert_default().verdicts = verdicts;
         }
     }
 
-    /// Lets what evaluators said be rewritten.
+    /// Rewrites the remembered evaluations.
     pub(in crate::assemble) fn change_reported(&mut self, change: impl FnOnce(&mut Vec<Reported>)) {
         match &mut self.0 {
             Some(said) => change(&mut said.reported),
@@ -51,7 +51,7 @@ impl SaidOfTrace {
         }
     }
 
-    /// Bytes held for it.
+    /// Returns the bytes held for it.
     pub(in crate::assemble) fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |said| {
             let SaidParts { reported, verdicts } = &**said;

@@ -1,12 +1,12 @@
-//! Eval sets of the Agent Development Kit, of today's form and the one before.
+//! Eval sets of the Agent Development Kit, in the current format and the one before.
 
 use super::{Lines, Mistake, ROWS_MAX, Row, field, list, name_of, push};
 use crate::evaluate::Kind;
 use crate::evaluate::engine::expect::case::Case;
 use crate::value::{Map, Value};
 
-/// The eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`. The
-/// calls of all turns of a case are expected in order; the answer is that of the last turn.
+/// Reads the eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`.
+/// The calls of all turns of a case are expected in order; the answer is that of the last turn.
 pub(super) fn rows(
     set: &Value<'_>,
     text: &str,
@@ -28,8 +28,8 @@ pub(super) fn rows(
     rows
 }
 
-/// The same in the form of before version 1.0 (`evaluation/local_eval_sets_manager.py` converts
-/// it): a list of named cases.
+/// Reads the format from before version 1.0 (`evaluation/local_eval_sets_manager.py` converts it):
+/// a list of named cases.
 pub(super) fn rows_of_list(
     cases: &[Value<'_>],
     text: &str,
@@ -69,7 +69,7 @@ fn add_old_turn(turn: &Value<'_>, case: &mut Case) {
     }
 }
 
-/// Arguments, an empty object where there are none.
+/// Returns the arguments, an empty object if there are none.
 fn object(arguments: Option<&Value<'_>>) -> Value<'static> {
     let arguments = arguments.filter(|arguments| !arguments.is_null()).cloned();
     arguments.map_or_else(|| Value::Map(Map::new()), Value::into_owned)

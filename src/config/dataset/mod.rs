@@ -1,10 +1,10 @@
-//! Datasets of test cases: their forms to rows of names and criteria.
+//! Readers of datasets of test cases: their formats to rows of names and criteria.
 //!
 //! ```text
 //! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line
 //! CSV          id,criteria                                   with a header, criteria as JSON
 //! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
-//!              [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
+//!           [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
 //! UiPath       {"evaluations": [{"id", "name", "evaluationCriterias": {"<evaluator>": {...}}}]}
 //! ```
 //!
@@ -20,39 +20,39 @@ use crate::evaluate::Kind;
 use crate::evaluate::engine::expect::criteria;
 use crate::value::{Map, Value, json};
 
-/// Rows of a dataset.
+/// Most rows of a dataset.
 const ROWS_MAX: usize = 100_000;
 
-/// What is expected of one case.
+/// Expectation of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     /// Its names; traces may give any of them.
     pub(super) names: Vec<String>,
     /// The criteria.
     pub(super) criteria: Value<'static>,
-    /// Where it stands, from 1, where that is known.
+    /// Line of the row, from 1, if known.
     pub(super) line: Option<usize>,
 }
 
-/// What is wrong with a dataset.
+/// Mistake in a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mistake {
-    /// Where, from 1, where that is known.
+    /// Line of the mistake, from 1, if known.
     pub(super) line: Option<usize>,
-    /// What is wrong.
+    /// Description of the mistake.
     pub(super) what: String,
-    /// What to do.
+    /// Remedy.
     pub(super) help: Option<String>,
 }
 
 impl Mistake {
-    /// A mistake that says for itself what to do.
+    /// Returns a mistake whose description tells the remedy.
     pub(super) fn new(line: Option<usize>, what: impl Into<String>) -> Self {
         Self { line, what: what.into(), help: None }
     }
 }
 
-/// Reads the rows of a dataset in the form that it has; what is wrong is added to `mistakes`.
+/// Reads the rows of a dataset in its format; mistakes are added to `mistakes`.
 pub(super) fn read(
     path: &Path,
     text: &str,
@@ -132,14 +132,15 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
     rows
 }
 
-/// The line of a record. After a line that ends with CR LF the reader stands between the two.
+/// Returns the line of a record. After a line that ends with CR LF the reader stands between the
+/// two.
 fn csv_line(text: &str, position: &csv::Position) -> Option<usize> {
     let byte = usize::try_from(position.byte()).ok()?;
     let is_between = text.as_bytes().get(byte) == Some(&b'\n');
     Some(usize::try_from(position.line()).ok()? + usize::from(is_between))
 }
 
-/// The eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria stand for the
+/// Reads the eval set of UiPath: `UiPath/uipath-python`, `eval/models`. Null criteria stand for the
 /// evaluator's default ones.
 fn uipath_rows(
     set: &Value<'_>,
@@ -185,7 +186,7 @@ fn uipath_rows(
     rows
 }
 
-/// Evaluators that a mistake names, at most one more.
+/// Most evaluators that a mistake names, or one more.
 const EVALUATORS_SHOWN: usize = 20;
 
 /// Adds a row unless it expects nothing, or a mistake.
@@ -202,7 +203,7 @@ fn push(
     }
 }
 
-/// Criteria, or `None` where a row leaves them empty.
+/// Reads criteria; `None` if a row leaves them empty.
 fn criteria_or_none(value: &Value<'_>) -> Result<Option<Value<'static>>, String> {
     match value {
         Value::Null => Ok(None),
@@ -224,7 +225,7 @@ fn name_of(value: &Value<'_>) -> Option<String> {
     }
 }
 
-/// What stands at a path, whose dots may also be part of a key.
+/// Returns the value at a path, whose dots may also be part of a key.
 fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     value.get(path).or_else(|| {
         path.match_indices('.').find_map(|(at, _)| {
@@ -233,7 +234,7 @@ fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     })
 }
 
-/// A field by its name in snake case or in camel case.
+/// Returns a field by its name in snake case or in camel case.
 fn field<'v, 'a>(value: &'v Value<'a>, snake: &str) -> Option<&'v Value<'a>> {
     let found = value.get(snake).or_else(|| {
         let mut words = snake.split('_');
@@ -252,7 +253,7 @@ fn list<'v, 'a>(value: &'v Value<'a>, snake: &str) -> &'v [Value<'a>] {
     field(value, snake).and_then(Value::as_list).unwrap_or_default()
 }
 
-/// Finds the lines of names that stand in a text as JSON strings, in order.
+/// Finder of the lines of names that stand in a text as JSON strings, in order.
 struct Lines<'t> {
     rest: Option<&'t str>,
     line: usize,
@@ -263,7 +264,8 @@ impl<'t> Lines<'t> {
         Self { rest: Some(text), line: 1 }
     }
 
-    /// The line, from 1. After a name that is not found, written otherwise, none is.
+    /// Returns the line, from 1. After a name that is not found, since it is written otherwise, no
+    /// line is found.
     fn of(&mut self, name: &str) -> Option<usize> {
         let rest = self.rest?;
         let found = rest.find(&Value::from(name).to_string());

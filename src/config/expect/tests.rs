@@ -4,7 +4,7 @@ use super::super::load::{ConfigPart, load};
 use super::super::plan::ResolvedConfig;
 use crate::model::Facts;
 
-/// A folder with a dataset, and what is said of an evaluator that expects it.
+/// Returns the facts of an evaluator whose folder holds these files, or its mistakes.
 fn said(files: &[(&str, &str)], evaluator: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {

@@ -1,4 +1,4 @@
-//! The JSON Schema of the whole config, from the settings of the stages and of the kinds.
+//! JSON Schema of the whole config, from the settings of the stages and of the kinds.
 
 mod spellings;
 
@@ -10,19 +10,19 @@ use super::plan::Config;
 use crate::emit;
 use crate::evaluate::KINDS;
 
-/// The schema of a config file, draft 2020-12.
+/// Returns the schema of a config file, draft 2020-12.
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(Config).to_value();
     spellings::add(&mut schema);
     schema
 }
 
-/// The schema of the settings that all kinds of evaluators share.
+/// Returns the schema of the settings that all kinds of evaluators share.
 pub fn shared_schema() -> Value {
     schemars::schema_for!(SharedSettings).to_value()
 }
 
-/// The schema of the `evaluators` map: for each kind its own settings and the shared ones.
+/// Returns the schema of the `evaluators` map: for each kind its own settings and the shared ones.
 pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
     let shared = SharedSettings::json_schema(generator).to_value();
     let shared = shared.get("properties").and_then(Value::as_object);
@@ -47,7 +47,7 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
     keyed("How traces are scored: a map keyed kind/name.", entries.collect())
 }
 
-/// The schema of the `exporters` map.
+/// Returns the schema of the `exporters` map.
 pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
     let entries = emit::settings::KINDS.iter().map(|kind| {
         let names: Vec<_> = kind.aliases.iter().chain([&kind.name]).copied().collect();
@@ -57,7 +57,7 @@ pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
     keyed("Where evaluations leave: a map keyed kind/name.", entries.collect())
 }
 
-/// Says that something must be expected, and from where it may come.
+/// Requires one of the sources of criteria in an entry.
 fn require_criteria(entry: &mut Value) {
     const SOURCES: [&str; 4] =
         ["criteria", "default_evaluation_criteria", "defaultEvaluationCriteria", "expect"];
@@ -79,7 +79,7 @@ fn require_criteria(entry: &mut Value) {
     }
 }
 
-/// The schema of the `forward` map.
+/// Returns the schema of the `forward` map.
 pub(super) fn forward(generator: &mut SchemaGenerator) -> Schema {
     let entries = emit::forward::FORWARD_KINDS.iter().map(|(name, alias, about)| {
         let entry = entry(name, about, emit::forward::forward_schema(), generator);
@@ -97,10 +97,11 @@ fn keyed(about: &str, entries: Map<String, Value>) -> Schema {
     })
 }
 
-/// Types of which each kind may have its own; every other name means one type everywhere.
+/// Names of types of which each kind may have its own; every other name means one type everywhere.
 const OWN_NAMES: [&str; 2] = ["Criteria", "Settings"];
 
-/// One kind's settings. Its definitions move to the root; those that only it knows get its name.
+/// Returns the schema of one kind's settings. Its definitions move to the root; those that only it
+/// knows get its name.
 fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerator) -> Value {
     let mut own = schema.to_value();
     let prefix = format!("{name}.");
@@ -119,7 +120,7 @@ fn entry(name: &str, about: &str, schema: Schema, generator: &mut SchemaGenerato
     own
 }
 
-/// The name of a kind's definition among those of all.
+/// Returns the name of a kind's definition among those of all.
 fn at_root(name: &str, prefix: &str) -> String {
     if OWN_NAMES.contains(&name) { format!("{prefix}{name}") } else { name.to_owned() }
 }

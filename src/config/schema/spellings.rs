@@ -1,5 +1,5 @@
-//! Other spellings of settings that the config takes, so that a definition of another system can
-//! be pasted: what serde calls aliases, which the schemas of the types do not show.
+//! Aliases of settings, so that a definition of another system can be pasted: serde takes them, but
+//! the schemas of the types do not show them.
 //!
 //! A test holds that none of the aliases in the source is missing here.
 
@@ -18,7 +18,7 @@ const CAMEL: [(&str, &str); 12] = [
     ("search_text", "searchText"),
     ("expected_output", "expectedOutput"),
     ("expected", "expected_output"),
-    // What `content` of exporters was called first.
+    // The first name of `content` of exporters.
     ("content", "include_content"),
 ];
 
@@ -39,7 +39,7 @@ const EXPECTED_CALL: [(&str, &[&str]); 3] = [
     ("result", &["output"]),
 ];
 
-/// Lists of words, told by one that only they have, with the other spellings of their words.
+/// Lists of words, each known by a word that only it has, with the other spellings of its words.
 const WORDS: [(&str, &[&str]); 4] = [
     (
         "in_order_match",
@@ -62,7 +62,7 @@ const WORDS: [(&str, &[&str]); 4] = [
     ("ignore", &["EXACT", "SUBSET", "SUPERSET", "IGNORE"]),
 ];
 
-/// Adds the other spellings to a schema, wherever what they stand for is known.
+/// Adds the aliases to a schema, wherever their settings are known.
 pub(super) fn add(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -139,14 +139,14 @@ pub(super) fn add_definition(properties: &mut Map<String, Value>) {
     }
 }
 
-/// Under which a pasted file holds its settings.
+/// Keys under which a pasted file holds its settings.
 pub(super) const LAYERS: [&str; 3] = ["evaluatorConfig", "evaluator_config", "config"];
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    /// The texts that stand behind `alias = ` in the sources of a folder.
+    /// Returns the texts behind `alias = ` in the sources of a folder.
     fn aliases(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

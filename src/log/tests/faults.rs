@@ -1,8 +1,8 @@
-//! A disk that fails while a log is opened, or stays full.
+//! Tests with a disk that fails while a log is opened, or stays full.
 
 use super::*;
 
-/// A disk with a log of some segments, and the numbers of the records in it.
+/// Returns a disk with a log of some segments, and the numbers of the records in it.
 fn written() -> (FakeDisk, Vec<u8>) {
     let disk = FakeDisk::default();
     let (log, _, _all) = open(&disk, limits(Durability::Disk));
@@ -101,7 +101,7 @@ fn file_that_is_no_log_and_cannot_be_renamed_stays_and_is_told() {
     assert_eq!((recovered.set_aside, found(&log).0), (vec![format!("{name}.bad")], vec![9]));
 }
 
-/// A full disk: nothing of some size can be appended.
+/// Full disk: every append fails.
 fn is_full(call: Call) -> Option<Fault> {
     (call == Call::Append).then_some(Fault::Error(ErrorKind::StorageFull))
 }

@@ -1,10 +1,10 @@
-//! OTLP/JSON to the same request in protobuf, so that everything after it knows one form.
+//! Transcoder of OTLP/JSON to protobuf, so that everything after it knows one form.
 //!
 //! In: one request in JSON. Out: its encoded protobuf bytes. Strict where the specification is
 //! (JSON Protobuf Encoding): one value and nothing after it, UTF-8, numbers for enumerations,
-//! lowerCamelCase names. Lenient where it says so: unknown fields are passed over, `null` is a
-//! default, ids are hexadecimal in any case, integers may be strings. An id of a wrong length is
-//! handed on, so that it costs its span and not the batch. Limits: [`DEPTH_MAX`].
+//! lowerCamelCase names. Lenient where it says so: unknown fields are skipped, `null` is a default,
+//! ids are hexadecimal in any case, integers may be strings. An id of a wrong length is passed on,
+//! so that it costs its span and not the batch. Limits: [`DEPTH_MAX`].
 
 mod reader;
 mod scalar;
@@ -18,17 +18,17 @@ use bytes::Bytes;
 use super::Signal;
 use reader::OtlpJsonReader;
 
-/// Deepest nesting of objects and lists. An attribute value takes three levels for each of its
-/// own.
+/// Deepest nesting of objects and lists. An attribute value takes three levels for each level of
+/// nesting in it.
 pub const DEPTH_MAX: usize = 32_768;
 
-/// Why a text is not an OTLP/JSON request.
+/// Error of a text that is not an OTLP/JSON request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid OTLP/JSON at byte {at}: {message}")]
 pub struct OtlpJsonError {
-    /// Where, in bytes from the start.
+    /// Place, in bytes from the start.
     pub at: usize,
-    /// What is wrong there.
+    /// Error message.
     pub message: String,
 }
 
@@ -37,8 +37,8 @@ pub fn transcode(signal: Signal, text: &[u8]) -> Result<Bytes, OtlpJsonError> {
     transcode_within(signal, text, &mut |_| true)
 }
 
-/// The same for texts of strangers: numbers take up to 4.5 times as many bytes as their digits, so
-/// `hold` is asked for what is made as it grows; where it refuses, that is the end.
+/// Does the same for texts of strangers: numbers take up to 4.5 times as many bytes as their
+/// digits, so `hold` is asked for the output as it grows, and a refusal ends it.
 pub fn transcode_within(
     signal: Signal,
     text: &[u8],
@@ -47,7 +47,7 @@ pub fn transcode_within(
     transcode::transcode(schema::request(signal), text, hold)
 }
 
-/// The signals that a request in JSON holds, by the keys of its top object; each once.
+/// Returns the signals that a request in JSON holds, by the keys of its top object; each once.
 pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     let mut reader = OtlpJsonReader::new(text)?;
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ pub fn signals(text: &[u8]) -> Result<Vec<Signal>, OtlpJsonError> {
     Ok(found)
 }
 
-/// Passes over one value; only its brackets and strings are looked at.
+/// Skips one value; only its brackets and strings are looked at.
 fn skip_value(reader: &mut OtlpJsonReader<'_>) -> Result<(), OtlpJsonError> {
     let mut depth = 0usize;
     loop {

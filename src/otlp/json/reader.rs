@@ -1,8 +1,8 @@
-//! The tokens of a request, with errors that say what was wanted.
+//! Token reader of a request, with errors that name the expected token.
 //!
-//! [`JsonLexer`] reads them; this adds bytes in place of a text, white space that is passed over
-//! before every token, and the place of an error as senders are told it: before the four digits of
-//! an escape, behind all of a number.
+//! [`JsonLexer`] reads the tokens; this adds bytes as input, white space skipped before every
+//! token, and the place of an error as senders are told it: before the four digits of an escape,
+//! behind the whole of a number.
 
 use std::borrow::Cow;
 
@@ -19,13 +19,13 @@ impl From<JsonLexError> for OtlpJsonError {
     }
 }
 
-/// Reads tokens from a request.
+/// Token reader over a request.
 pub(super) struct OtlpJsonReader<'a> {
     lexer: JsonLexer<'a>,
 }
 
 impl<'a> OtlpJsonReader<'a> {
-    /// Starts at the beginning; a byte order mark is passed over.
+    /// Returns a reader at the beginning; a byte order mark is skipped.
     pub(super) fn new(text: &'a [u8]) -> Result<Self, OtlpJsonError> {
         let text = std::str::from_utf8(text).map_err(|error| OtlpJsonError {
             at: error.valid_up_to(),
@@ -36,12 +36,12 @@ impl<'a> OtlpJsonReader<'a> {
         Ok(Self { lexer })
     }
 
-    /// An error at the current place.
+    /// Returns an error at the current place.
     pub(super) fn error(&self, message: impl Into<String>) -> OtlpJsonError {
         OtlpJsonError { at: self.lexer.at(), message: message.into() }
     }
 
-    /// The next byte that is not white space, not consumed; `None` at the end.
+    /// Returns the next byte that is not white space, without consuming it; `None` at the end.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         self.lexer.peek_token()
@@ -92,7 +92,7 @@ impl<'a> OtlpJsonReader<'a> {
         }
     }
 
-    /// Consumes a value that is neither list nor object, and forgets it.
+    /// Consumes a value that is neither list nor object, and discards it.
     pub(super) fn skip_scalar(&mut self) -> Result<(), OtlpJsonError> {
         match self.peek() {
             Some(b'"') => Ok(self.lexer.skip_string()?),

@@ -1,4 +1,4 @@
-//! Values that are not messages: read from JSON, written as protobuf fields.
+//! Scalar values: read from JSON, written as protobuf fields.
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -13,7 +13,7 @@ const WIRE_VARINT: u32 = 0;
 const WIRE_FIXED64: u32 = 1;
 const WIRE_FIXED32: u32 = 5;
 
-/// Stands for an id that is not hexadecimal: no valid length, so that only its span is refused.
+/// Replacement of an id that is not hexadecimal: no valid length, so that only its span is refused.
 const NOT_AN_ID: &[u8] = &[0];
 
 /// Base64 with or without padding, as protobuf's JSON form allows.
@@ -30,7 +30,7 @@ pub(super) fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
     varint(out, u64::from(number << 3 | wire_type));
 }
 
-/// Writes a base 128 number.
+/// Writes a varint.
 #[inline]
 pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -40,13 +40,13 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`varint`] takes for a value.
+/// Returns the bytes that [`varint`] takes for a value.
 pub(super) fn varint_bytes(value: u64) -> usize {
     let bits = u64::BITS - value.leading_zeros();
     bits.div_ceil(7).max(1) as usize
 }
 
-/// Fills a place with a base 128 number, padded where the place is longer.
+/// Fills a place with a varint, padded if the place is longer.
 pub(super) fn varint_at(place: &mut [u8], mut value: u64) {
     let last = place.len() - 1;
     for (index, byte) in place.iter_mut().enumerate() {
@@ -61,7 +61,7 @@ fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Reads the next value as `field` wants it and writes it.
+/// Reads the next value as `field` requires and writes it.
 pub(super) fn write(
     reader: &mut OtlpJsonReader<'_>,
     field: &FieldSchema,
@@ -149,7 +149,7 @@ fn boolean(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<bool,
     }
 }
 
-/// An integer of 64 bits, written as a number or a string; negative ones in two's complement.
+/// Reads an integer of 64 bits, written as a number or a string; negative ones in two's complement.
 fn integer(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let parsed = any_integer(reader)?;
     let signed = |value| i64::try_from(value).map(i64::cast_unsigned);
@@ -157,7 +157,7 @@ fn integer(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, 
     value.ok_or_else(|| wrong(reader, field, "an integer of 64 bits"))
 }
 
-/// An integer of 64 bits that is not negative, written as a number or a string.
+/// Reads an unsigned integer of 64 bits, written as a number or a string.
 fn unsigned(reader: &mut OtlpJsonReader<'_>, field: &FieldSchema) -> Result<u64, OtlpJsonError> {
     let value = any_integer(reader)?.and_then(|value| u64::try_from(value).ok());
     value.ok_or_else(|| wrong(reader, field, "a number from 0 to 2^64 - 1"))

@@ -1,10 +1,11 @@
-//! The messages of OTLP: JSON names, field numbers and kinds, from `opentelemetry-proto` 1.x.
+//! Schemas of the messages of OTLP: JSON names, field numbers and kinds, from `opentelemetry-proto`
+//! 1.x.
 //!
-//! Only what OTLP/JSON names: fields in lowerCamelCase. Others are unknown and passed over.
+//! Only the fields of OTLP/JSON, in lowerCamelCase. Others are unknown and skipped.
 
 use super::super::Signal;
 
-/// What a field holds.
+/// Type of a field's value.
 #[derive(Clone, Copy)]
 pub(super) enum FieldKind {
     String,
@@ -36,18 +37,18 @@ pub(super) struct FieldSchema {
     pub(super) is_list: bool,
 }
 
-/// A message: its fields.
+/// Message: its fields.
 pub(super) struct MessageSchema(&'static [FieldSchema]);
 
 impl MessageSchema {
-    /// The field with a JSON name.
+    /// Returns the field with a JSON name.
     #[inline]
     pub(super) fn field(&self, name: &str) -> Option<&'static FieldSchema> {
         self.0.iter().find(|field| field.name == name)
     }
 }
 
-/// The request message of a signal.
+/// Returns the request message of a signal.
 pub(super) fn request(signal: Signal) -> &'static MessageSchema {
     match signal {
         Signal::Traces => &TRACES,
@@ -56,7 +57,7 @@ pub(super) fn request(signal: Signal) -> &'static MessageSchema {
     }
 }
 
-/// The one field of a request message.
+/// Returns the name of the one field of a request message.
 pub(super) fn request_key(signal: Signal) -> &'static str {
     match signal {
         Signal::Traces => "resourceSpans",
@@ -224,7 +225,7 @@ static METRIC: MessageSchema = MessageSchema(&[
     list("metadata", 12, FieldKind::Message(&KEY_VALUE)),
 ]);
 
-/// `Gauge`, and `Sum` with its two further fields.
+/// Schema of `Gauge`, and of `Sum` with its two further fields.
 static NUMBERS: MessageSchema = MessageSchema(&[
     list("dataPoints", 1, FieldKind::Message(&NUMBER_POINT)),
     one("aggregationTemporality", 2, Enum),

@@ -1,4 +1,4 @@
-//! The transcoder against the types of `opentelemetry-proto`, and against bad input.
+//! Tests of the transcoder against the types of `opentelemetry-proto`, and against bad input.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -15,7 +15,7 @@ fn traces(text: &str) -> Result<ExportTraceServiceRequest, OtlpJsonError> {
     Ok(ExportTraceServiceRequest::decode(request).unwrap())
 }
 
-/// The one span of a request whose only span is `span`.
+/// Returns the one span of a request whose only span is `span`.
 fn span(span: &str) -> Result<Span, OtlpJsonError> {
     let text = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{span}]}}]}}]}}"#);
     let mut request = traces(&text)?;
@@ -150,7 +150,7 @@ fn what_the_specification_forbids_is_refused() {
     assert!(transcode(Signal::Traces, b"{\"a\": \"\xff\"}").is_err());
 }
 
-/// What becomes of a text where this stands before it: bytes, or the error.
+/// Returns the result of transcoding a text with a prefix before it: bytes, or the error.
 fn outcome(before: &str, text: &str, after: &str) -> String {
     let text = format!("{before}{text}{after}");
     let request = transcode(Signal::Metrics, text.as_bytes());
@@ -193,7 +193,7 @@ fn bytes_that_are_no_text_are_refused_where_they_stand() {
     }
 }
 
-/// An attribute nested so many levels deep.
+/// Returns an attribute nested this many levels deep.
 fn nested(levels: usize) -> String {
     let open = r#"{"arrayValue":{"values":["#;
     let value = format!("{}{{\"intValue\":1}}{}", open.repeat(levels), "]}}".repeat(levels));

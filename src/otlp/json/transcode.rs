@@ -1,9 +1,9 @@
-//! Walks the JSON of a request and writes its protobuf, without recursion and in one pass.
+//! Transcoding walk: JSON in, protobuf out, without recursion and in one pass.
 //!
-//! A nested message needs its length before its bytes. Near the top one byte is kept for it, and a
-//! message of 128 bytes or more, as most spans are, is moved to make room: a byte once for each
-//! level, so at most [`EXACT_DEPTH_MAX`] times. Deeper down moving could cost the square of the
-//! input, so there the length is written padded, which every decoder reads.
+//! A nested message needs its length before its bytes. Near the top one byte is reserved for it,
+//! and a message of 128 bytes or more, as most spans are, is moved to make room: a byte once for
+//! each level, so at most [`EXACT_DEPTH_MAX`] times. Deeper down moving could cost the square of
+//! the input, so there the length is written padded, which every decoder reads.
 
 use bytes::Bytes;
 
@@ -17,24 +17,24 @@ const EXACT_DEPTH_MAX: usize = 24;
 /// Bytes of a padded length: enough for 2^28 bytes.
 const PADDED_LENGTH_BYTES: usize = 4;
 
-/// Bytes that are free before an entry is written; longer texts make room for themselves.
+/// Bytes that are free before an entry is written; longer texts reserve their room themselves.
 const SPARE_BYTES: usize = 256;
 
-/// Bytes that are added at once, at least.
+/// Smallest growth of the output in bytes.
 const GROWTH_BYTES: usize = 1024;
 
-/// Most bytes that such a length can say.
+/// Largest padded length.
 const PADDED_LENGTH_MAX: usize = (1 << 28) - 1;
 
-/// What is open at a point of the text.
+/// Object or list that is open at a point of the text.
 enum JsonFrame {
-    /// An object that is a message; `length_at` is where its length goes.
+    /// An object that is a message; `length_at` is the place of its length.
     Message { message: &'static MessageSchema, length_at: Option<usize> },
     /// A list of a field's values.
     List(&'static FieldSchema),
-    /// An object below a field that is not known.
+    /// An object below an unknown field.
     UnknownObject,
-    /// A list below a field that is not known.
+    /// A list below an unknown field.
     UnknownList,
 }
 
@@ -69,15 +69,15 @@ struct Transcoder<'a, 'h> {
     reader: OtlpJsonReader<'a>,
     out: Vec<u8>,
     open: Vec<JsonFrame>,
-    /// Nothing of the innermost object or list has been read.
+    /// True before the first entry of the innermost object or list.
     is_first: bool,
-    /// Bytes that were granted.
+    /// Bytes of output that `hold` granted.
     held: usize,
     hold: &'h mut dyn FnMut(usize) -> bool,
 }
 
 impl Transcoder<'_, '_> {
-    /// Makes room for the next entry, a quarter at once, and has all room granted.
+    /// Reserves room for the next entry, a quarter at once, and has all room granted.
     fn make_room(&mut self) -> Result<(), OtlpJsonError> {
         if self.out.capacity() - self.out.len() < SPARE_BYTES {
             self.out.reserve_exact((self.out.len() / 4).max(GROWTH_BYTES));
@@ -135,7 +135,7 @@ impl Transcoder<'_, '_> {
         }
     }
 
-    /// An element of a list. A `null` keeps its place where it stands for a message.
+    /// Reads an element of a list. A `null` keeps its place if it stands for a message.
     fn element(&mut self, field: &'static FieldSchema) -> Result<(), OtlpJsonError> {
         if self.reader.peek() != Some(b'n') {
             return self.value(field);
@@ -208,7 +208,7 @@ impl Transcoder<'_, '_> {
         Ok(())
     }
 
-    /// Whether a message that opens or has just closed here has an exact length.
+    /// Returns true if a message that opens or has just closed here has an exact length.
     fn is_exact(&self) -> bool {
         self.open.len() <= EXACT_DEPTH_MAX
     }

@@ -1,19 +1,19 @@
 //! YAML scalars to typed values: the core schema of YAML 1.2.2, section 10.3.2.
 //!
 //! Integers beyond 64 bits stay exact. `yes`, `no`, `on` and `off` are text, as YAML 1.2 has it. A
-//! tag says what the text must be: where it is not, that is a mistake.
+//! tag states the type, and a text that is not of it is a mistake.
 
 use super::super::{NodeKind, SettingsError};
 use crate::value::{Number, Value};
 
-/// What tells the type of a scalar.
+/// Origin of the type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ScalarForm {
     /// Its text: it stood without quotes.
     Plain,
     /// Its quotes: it is text.
     Quoted,
-    /// A tag, whether quoted or not.
+    /// A tag, on a quoted text or another.
     Tagged(ScalarTag),
 }
 
@@ -35,12 +35,12 @@ pub(crate) enum ScalarTag {
 impl ScalarTag {
     const ALL: [Self; 5] = [Self::Str, Self::Null, Self::Bool, Self::Int, Self::Float];
 
-    /// The tag of that name, without its `!!`.
+    /// Returns the tag of a name without `!!`.
     pub(crate) fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tag| tag.name() == name)
     }
 
-    /// Its name, without `!!`.
+    /// Returns its name, without `!!`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Str => "str",
@@ -52,7 +52,7 @@ impl ScalarTag {
     }
 }
 
-/// Types a scalar. A mistake does not show the text, which may be a secret.
+/// Types a scalar. The error does not show the text, which may be a secret.
 pub(crate) fn typed(text: &str, form: ScalarForm) -> Result<NodeKind, SettingsError> {
     let tag = match form {
         ScalarForm::Plain => return plain(text),
@@ -122,7 +122,7 @@ fn decimal(text: &str) -> Option<Number> {
     is_float(unsigned).then(|| text.parse().ok().map(Number::Float)).flatten()
 }
 
-/// A number in hexadecimal or octal digits; `None` where there are others.
+/// Reads a number in hexadecimal or octal digits; `None` if there are other characters.
 fn radix(digits: &str, radix: u32) -> Result<Option<Number>, SettingsError> {
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix)) {
         return Ok(None);
@@ -134,7 +134,7 @@ fn radix(digits: &str, radix: u32) -> Result<Option<Number>, SettingsError> {
     }
 }
 
-/// `( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?`
+/// Returns true if the text matches `( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?`.
 fn is_float(text: &str) -> bool {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let whole = digits(text);

@@ -1,23 +1,23 @@
-//! Stand-ins for characters that YAML takes in quotes alone.
+//! Placeholders for characters that YAML allows only in quotes.
 //!
 //! Every JSON text is YAML, so a quoted scalar may hold DEL, C1 control characters, U+FFFE and
 //! U+FFFF (YAML 1.2.2, section 5.1, `nb-json`). The parser takes them nowhere. So each is replaced,
 //! before the parser sees it, by a private-use character that the text does not hold, and put back
-//! where it was quoted. One character stands for one: places stay as they are.
+//! where it was quoted. One character replaces one: places stay as they are.
 
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
 
-/// What stands for what in one text.
+/// Pairs of a character and its placeholder in one text.
 pub(super) struct StandIns(Vec<(char, char)>);
 
-/// The characters that stand in: two whole planes of private use.
+/// First placeholder: two whole planes of private use.
 const FIRST: char = '\u{f0000}';
 
 impl StandIns {
     /// Replaces the characters that the parser does not know; a text that holds every character of
-    /// private use keeps them, and the parser says so.
+    /// private use keeps them, and the parser reports it.
     pub(super) fn replace(text: &str) -> (Cow<'_, str>, Self) {
         let mut needed: Vec<char> = text.chars().filter(|char| is_quoted_only(*char)).collect();
         if needed.is_empty() {
@@ -32,7 +32,7 @@ impl StandIns {
         (Cow::Owned(replaced), pairs)
     }
 
-    /// Puts the real characters back.
+    /// Puts the replaced characters back.
     pub(super) fn restore<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.first_in(text) {
             Some(_) => text.chars().map(|char| self.real(char).unwrap_or(char)).collect(),
@@ -40,7 +40,7 @@ impl StandIns {
         }
     }
 
-    /// The first real character for which another stands in this text.
+    /// Returns the first character that a placeholder replaces in this text.
     pub(super) fn first_in(&self, text: &str) -> Option<char> {
         if self.0.is_empty() { None } else { text.chars().find_map(|char| self.real(char)) }
     }
@@ -54,7 +54,7 @@ impl StandIns {
     }
 }
 
-/// In `nb-json` and not in `c-printable`.
+/// Returns true for a character in `nb-json` and not in `c-printable`.
 fn is_quoted_only(char: char) -> bool {
     matches!(char, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
 }

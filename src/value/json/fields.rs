@@ -1,9 +1,8 @@
-//! The fields at the top of a JSON object, found without building the object.
+//! Top-level fields of a JSON object, found in one pass that builds no value.
 //!
-//! For long texts of which a few fields matter: this walks over the text once and builds no value.
-//! Only the first value of the text is read; what follows is not looked at. Strict as RFC 8259, and
-//! with the limits of the reader that Dokimos uses: [`DEPTH_MAX`] levels, numbers of
-//! [`NUMBER_BYTES_MAX`] characters.
+//! For long texts of which a few fields matter. Only the first value of the text is read; the rest
+//! is not looked at. Strict as RFC 8259, and with the limits of the reader that Dokimos uses:
+//! [`DEPTH_MAX`] levels, numbers of [`NUMBER_BYTES_MAX`] characters.
 
 use super::lexer::JsonLexer;
 use super::skip::{SkipLimits, skip_value};
@@ -14,12 +13,12 @@ const DEPTH_MAX: usize = 1000;
 /// Longest number; a text with a longer one is not JSON.
 const NUMBER_BYTES_MAX: usize = 1000;
 
-/// The limits of a field's value: the object around it is one level.
+/// Limits of a field's value: the object around it is one level.
 const VALUE_LIMITS: SkipLimits =
     SkipLimits { depth_max: DEPTH_MAX - 1, number_bytes_max: NUMBER_BYTES_MAX };
 
-/// Calls `field` with each key and the text of its value, in order; `None` where the text does not
-/// begin with a JSON object. Fields before a mistake were told.
+/// Calls `field` with each key and the text of its value, in order; `None` if the text does not
+/// begin with a JSON object. Fields before an error have been passed to `field`.
 pub fn walk<'a>(text: &'a str, mut field: impl FnMut(&str, &'a str)) -> Option<()> {
     let mut lexer = JsonLexer::new(text);
     lexer.white_space();

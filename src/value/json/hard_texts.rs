@@ -1,4 +1,4 @@
-//! Texts on which readers of JSON break or differ. Each reader's tests pin what it makes of them.
+//! Texts on which JSON readers break or differ. The tests of each reader pin its results.
 
 use std::fmt::Write;
 
@@ -137,7 +137,7 @@ const TEXTS: &[&str] = &[
     "// c\n1",
 ];
 
-/// The texts, and some that are too long to be written out.
+/// Returns the texts, and some that are too long to be written out.
 fn texts() -> impl Iterator<Item = String> {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
@@ -149,7 +149,7 @@ fn texts() -> impl Iterator<Item = String> {
     short.chain(long).chain(deep).chain(digits).chain(fractions)
 }
 
-/// What a reader makes of each text, alone and as the value of an object's entry, with
+/// Returns the result of a reader for each text, alone and as the value of an object's entry, with
 /// control characters escaped.
 pub(crate) fn table(read: impl Fn(&str) -> String) -> String {
     let mut out = String::new();

@@ -1,24 +1,24 @@
-//! The tokens of JSON (RFC 8259), for every reader of the project.
+//! JSON lexer (RFC 8259), shared by every reader of the project.
 //!
-//! A [`JsonLexer`] passes over a text once and gives its white space, strings, numbers and words;
-//! the reader that asks knows lists, objects, depth and what its dialect has beside the grammar.
-//! Strict, in constant stack, and linear in the text. A string without escapes is borrowed. A
-//! `\u` escape may name half of a surrogate pair, which no `str` can hold: what becomes of one is
-//! the reader's choice, by where the string goes ([`Unescape`]). Errors tell the byte.
+//! A [`JsonLexer`] passes over a text once and yields its white space, strings, numbers and words;
+//! the reader that calls it knows lists, objects, depth and extensions of the grammar. Strict, in
+//! constant stack, and linear in the text. A string without escapes is borrowed. A `\u` escape may
+//! name half of a surrogate pair, which no `str` can hold: each reader chooses its replacement, by
+//! where the string goes ([`Unescape`]). Errors name the byte.
 
 use std::borrow::Cow;
 
-/// Where a text breaks the grammar of JSON's tokens.
+/// Error of a token, with its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind}")]
 pub struct JsonLexError {
-    /// Where, in bytes from the start.
+    /// Place, in bytes from the start.
     pub at: usize,
-    /// What is wrong there.
+    /// Kind of the error.
     pub kind: JsonLexErrorKind,
 }
 
-/// What is wrong with a token.
+/// Kind of an error in a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JsonLexErrorKind {
     /// No string begins here.
@@ -33,31 +33,31 @@ pub enum JsonLexErrorKind {
     /// A backslash with a character that makes no escape.
     #[error("unknown escape in a string")]
     UnknownEscape,
-    /// One of the four digits of a `\u` escape is none.
+    /// One of the four digits of a `\u` escape is not a hexadecimal digit.
     #[error("expected four hexadecimal digits")]
     NotHexadecimal {
-        /// Where the first of the four belongs.
+        /// Place of the first of the four.
         digits_at: usize,
     },
-    /// No number, or one that lacks digits here.
+    /// No number, or digits are missing here.
     #[error("expected a value")]
     NoNumber,
-    /// This word does not stand here.
+    /// Another text than this word stands here.
     #[error("expected `{0}`")]
     NoWord(&'static str),
 }
 
-/// Takes the content of a string that has escapes.
+/// Output for the content of a string that has escapes.
 pub trait Unescape {
-    /// A part that stands for itself.
+    /// Appends text without escapes.
     fn push_plain(&mut self, text: &str);
 
-    /// The code point that an escape stands for: never above U+10FFFF, and a surrogate only where
-    /// its other half is missing.
+    /// Appends the code point of an escape: never above U+10FFFF, and a surrogate only if its other
+    /// half is missing.
     fn push_code_point(&mut self, code: u32);
 }
 
-/// A lone surrogate becomes U+FFFD: texts that were cut hold them, and one bad character should
+/// Replaces a lone surrogate by U+FFFD: texts that were cut hold them, and one bad character should
 /// not cost the rest.
 impl Unescape for String {
     fn push_plain(&mut self, text: &str) {
@@ -69,7 +69,7 @@ impl Unescape for String {
     }
 }
 
-/// Keeps nothing: the string is only checked.
+/// Output that discards the content: the string is only checked.
 struct Unkept;
 
 impl Unescape for Unkept {
@@ -78,56 +78,56 @@ impl Unescape for Unkept {
     fn push_code_point(&mut self, _: u32) {}
 }
 
-/// A number as it is written.
+/// Number as it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonNumber<'a> {
-    /// All of it.
+    /// Its whole text.
     pub text: &'a str,
-    /// Whether it has neither fraction nor exponent.
+    /// True if it has neither fraction nor exponent.
     pub is_integer: bool,
 }
 
-/// Bytes for which room is made behind the first plain part of a string that has escapes: most are
+/// Bytes reserved behind the first plain part of a string that has escapes: most such strings are
 /// JSON in JSON.
 const ESCAPED_GUESS: usize = 128;
 
-/// Reads tokens from a text.
+/// Lexer over a text.
 pub struct JsonLexer<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> JsonLexer<'a> {
-    /// Starts at the beginning.
+    /// Returns a lexer at the beginning of a text.
     pub fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
-    /// The byte at which the next token is looked for.
+    /// Returns the place of the next token, in bytes from the start.
     #[inline]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// What has been passed over since a byte that [`at`](Self::at) gave.
+    /// Returns the text from a place that [`at`](Self::at) returned to here.
     pub fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
-    /// The next byte, not consumed; `None` at the end.
+    /// Returns the next byte without consuming it; `None` at the end.
     #[inline]
     pub fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Passes over white space, and peeks.
+    /// Skips white space, and peeks.
     #[inline]
     pub fn peek_token(&mut self) -> Option<u8> {
         self.white_space();
         self.peek()
     }
 
-    /// Passes over white space: the four characters of the grammar.
+    /// Skips white space: the four characters of the grammar.
     #[inline]
     pub fn white_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
@@ -135,7 +135,7 @@ impl<'a> JsonLexer<'a> {
         }
     }
 
-    /// Whether that byte, one of ASCII, stands here; if so, it is consumed.
+    /// Consumes this ASCII byte if it stands here; returns true if it did.
     #[inline]
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -143,13 +143,13 @@ impl<'a> JsonLexer<'a> {
         found
     }
 
-    /// Consumes a byte of ASCII that has been peeked.
+    /// Consumes an ASCII byte that has been peeked.
     #[inline]
     pub fn bump(&mut self) {
         self.at += 1;
     }
 
-    /// Whether that text stands here; if so, it is consumed.
+    /// Consumes this text if it stands here; returns true if it did.
     pub fn take_text(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text.as_bytes());
         self.at += if found { text.len() } else { 0 };
@@ -165,12 +165,12 @@ impl<'a> JsonLexer<'a> {
     /// Consumes a number; after an error, all that looks like one.
     #[inline]
     pub fn number(&mut self) -> Result<JsonNumber<'a>, JsonLexError> {
-        // After an error the rest of what looks like a number is passed over all the same: readers
-        // that forgive go on behind it, and those that do not name the place that lacks a digit.
+        // After an error the rest of the number is consumed all the same: lenient readers go on
+        // behind it, and strict ones name the place where a digit is missing.
         let start = self.at;
         let mut lacks = None;
         self.take(b'-');
-        // A leading zero stands alone: what follows it is no part of the number.
+        // A leading zero stands alone: digits after it are no part of the number.
         if !self.take(b'0') && self.digits() == 0 {
             lacks = Some(self.at);
         }
@@ -202,13 +202,13 @@ impl<'a> JsonLexer<'a> {
         Ok(Cow::Owned(out))
     }
 
-    /// Consumes a string and forgets it.
+    /// Consumes a string and discards it.
     #[inline]
     pub fn skip_string(&mut self) -> Result<(), JsonLexError> {
         self.string_into(&mut Unkept).map(drop)
     }
 
-    /// Consumes a string. One without escapes comes back; what another says goes to `out`.
+    /// Consumes a string. One without escapes is returned; the content of another goes to `out`.
     #[inline]
     pub fn string_into(
         &mut self,
@@ -221,7 +221,7 @@ impl<'a> JsonLexer<'a> {
         self.escaped_string(plain, out).map(|()| None)
     }
 
-    /// Consumes the first plain part of a string, and its end where this is all of it.
+    /// Consumes the first plain part of a string, and its end if this is all of it.
     #[inline]
     fn begin_string(&mut self) -> Result<(&'a str, bool), JsonLexError> {
         if !self.take(b'"') {
@@ -231,7 +231,7 @@ impl<'a> JsonLexer<'a> {
         Ok((plain, self.take(b'"')))
     }
 
-    /// The rest of a string, from the end of its first plain part.
+    /// Consumes the rest of a string, from the end of its first plain part.
     fn escaped_string(&mut self, plain: &str, out: &mut impl Unescape) -> Result<(), JsonLexError> {
         out.push_plain(plain);
         loop {
@@ -248,7 +248,7 @@ impl<'a> JsonLexer<'a> {
         }
     }
 
-    /// Consumes what stands for itself in a string.
+    /// Consumes text without escapes in a string.
     #[inline]
     fn plain_text(&mut self) -> &'a str {
         let start = self.at;
@@ -279,7 +279,7 @@ impl<'a> JsonLexer<'a> {
         Ok(())
     }
 
-    /// From behind `\u`: one code point, of one escape or of the two of a surrogate pair.
+    /// Consumes from behind `\u` one code point, of one escape or of the two of a surrogate pair.
     fn unicode_escape(&mut self) -> Result<u32, JsonLexError> {
         let first = self.hexadecimal()?;
         let back = self.at;
@@ -322,10 +322,10 @@ impl<'a> JsonLexer<'a> {
     }
 }
 
-/// Bytes of a string that are looked at eight at a time before longer steps pay.
+/// Bytes of a string that are scanned eight at a time before wider steps pay.
 const SHORT: usize = 64;
 
-/// The bytes before the next quote, backslash or control character.
+/// Returns the number of bytes before the next quote, backslash or control character.
 ///
 /// Keys and words are short, and a search that must first be set up costs more than they do; an
 /// answer of a model is long, and there wide steps are several times as fast.
@@ -349,8 +349,8 @@ fn is_stop(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
-/// The highest bit of each byte that ends plain text. Those above the lowest such byte may be set
-/// for others, too, since a subtraction borrows from them.
+/// Returns the highest bit of each byte that ends plain text: eight bytes compared at once in a
+/// word. Only the lowest such bit is sure, since a subtraction borrows from the bytes above.
 #[inline]
 fn stops(word: u64) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

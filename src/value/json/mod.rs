@@ -1,4 +1,4 @@
-//! JSON: one lexer, and what reads and writes values with it.
+//! JSON: one lexer, and readers and a writer of values.
 //!
 //! RFC 8259, strict, with these limits: [`DEPTH_MAX`] levels; lone surrogates in `\u` escapes
 //! become U+FFFD. Numbers stay exact ([`Number`](super::Number)); one written with a fraction or an
@@ -7,7 +7,7 @@
 //! All readers of the project take their tokens from [`lexer`]: this one, Python's
 //! ([`python::json`](super::python::json)), the transcoder of OTLP/JSON
 //! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value, only check it
-//! ([`skip`]) or want some fields of an object ([`fields`]).
+//! ([`skip`]) or need some fields of an object ([`fields`]).
 
 pub mod fields;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reading JSON to values.
+//! JSON reader: text to values.
 
 use super::lexer::{JsonLexError, JsonLexer};
 use crate::value::{Map, Number, Value};
@@ -6,7 +6,7 @@ use crate::value::{Map, Number, Value};
 /// Deepest nesting that is read; deeper text is refused.
 pub const DEPTH_MAX: usize = 512;
 
-/// Why a text is not JSON.
+/// Error of a text that is not JSON.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JsonError {
     /// The text breaks the grammar at this byte.
@@ -33,14 +33,14 @@ pub fn parse(text: &str) -> Result<Value<'_>, JsonError> {
     }
 }
 
-/// Reads the JSON value at the start of a text and gives back the byte after it.
+/// Reads the JSON value at the start of a text, and returns it with the byte after it.
 pub fn parse_prefix(text: &str) -> Result<(Value<'_>, usize), JsonError> {
     let mut reader = JsonReader { lexer: JsonLexer::new(text) };
     let value = reader.document()?;
     Ok((value, reader.lexer.at()))
 }
 
-/// Entries of an object for which room is made at once.
+/// Entries reserved at once for an object.
 const ENTRIES_GUESS: usize = 4;
 
 struct JsonReader<'a> {

@@ -1,13 +1,13 @@
-//! JSON that is passed over, not built: to check it, or to find where a value ends.
+//! JSON values that are skipped, not built: to check them, or to find their ends.
 
 use smallvec::SmallVec;
 
 use super::lexer::JsonLexer;
 
-/// Brackets that are open at once without memory from the heap.
+/// Open brackets that need no memory from the heap.
 const OPEN_INLINE: usize = 64;
 
-/// What a value must keep to beside the grammar.
+/// Limits on a value beside the grammar.
 #[derive(Clone, Copy, Debug)]
 pub struct SkipLimits {
     /// Deepest nesting.
@@ -21,14 +21,13 @@ impl SkipLimits {
     pub const NONE: Self = Self { depth_max: usize::MAX, number_bytes_max: usize::MAX };
 }
 
-/// Consumes one value with the white space before it, and gives its text; `None` where it breaks
-/// the grammar or a limit. Constant stack at any depth.
+/// Consumes one value with the white space before it, and returns its text; `None` if it breaks the
+/// grammar or a limit. Constant stack at any depth.
 pub fn skip_value<'a>(lexer: &mut JsonLexer<'a>, limits: SkipLimits) -> Option<&'a str> {
     lexer.white_space();
     let start = lexer.at();
-    // A stack of its own and no recursion: a sender decides how deep its JSON is, and what the
-    // stack of a thread holds is not known here. One byte for each level, whether it is an
-    // object's.
+    // An explicit stack and no recursion: a sender decides how deep its JSON is, and the room on
+    // the thread's stack is not known here. One byte a level, true for an object.
     let mut open = SmallVec::<[bool; OPEN_INLINE]>::new();
     loop {
         match lexer.peek_token()? {
@@ -72,7 +71,7 @@ fn closing(is_object: bool) -> u8 {
     if is_object { b'}' } else { b']' }
 }
 
-/// A key and its colon.
+/// Consumes a key and its colon.
 fn skip_key(lexer: &mut JsonLexer<'_>) -> Option<()> {
     lexer.skip_string().ok()?;
     lexer.white_space();

@@ -1,4 +1,4 @@
-//! Writing JSON.
+//! JSON writer.
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use super::{PyError, PyValue};
 use crate::value::Number;
 
-/// Dicts up to this size are searched in place; larger ones through an index.
+/// Most entries of a dict that is scanned; larger ones are indexed.
 const SMALL: usize = 16;
 
 impl PartialEq<PyValue<'_>> for PyValue<'_> {
@@ -30,7 +30,7 @@ impl PartialEq<PyValue<'_>> for PyValue<'_> {
     }
 }
 
-/// A number with its imaginary part; real parts stay exact.
+/// Returns a number with its imaginary part; real parts stay exact.
 fn as_complex(value: &PyValue<'_>) -> Option<(Number, f64)> {
     match value {
         PyValue::Bool(value) => Some((Number::Int(i64::from(*value)), 0.0)),
@@ -62,7 +62,7 @@ fn same_entries(a: &[DictEntry<'_>], b: &[DictEntry<'_>]) -> bool {
     a.iter().all(|(key, value)| index.get(&key_of(key)).is_some_and(|found| *found == value))
 }
 
-/// Keeps one entry a key: the first place, the last value.
+/// Removes repeated keys: the first place and the last value stay.
 pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     if let Some(is_repeated) = repeats_text(&entries) {
         return Ok(if is_repeated { merge(entries)? } else { entries });
@@ -70,12 +70,12 @@ pub(super) fn unique_entries(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntr
     merge(entries)
 }
 
-/// The bytes of a key that is a text.
+/// Returns the bytes of a key that is a text.
 fn text<'e>(entry: &'e DictEntry<'_>) -> &'e [u8] {
     if let PyValue::Str(key) = &entry.0 { key.as_bytes() } else { &[] }
 }
 
-/// Whether a dict of texts has a repeated key; `None` for any other dict.
+/// Returns true if a dict of texts has a repeated key; `None` for any other dict.
 fn repeats_text(entries: &[DictEntry<'_>]) -> Option<bool> {
     let text_of = |entry: &DictEntry<'_>| matches!(entry.0, PyValue::Str(_));
     if !entries.iter().all(text_of) {
@@ -103,7 +103,7 @@ fn merge(entries: Vec<DictEntry<'_>>) -> Result<Vec<DictEntry<'_>>, PyError> {
     Ok(kept)
 }
 
-/// A form that is equal for equal values; `None` for what Python cannot hash.
+/// Returns an encoding that is equal for equal values; `None` for values that Python cannot hash.
 fn key_of(value: &PyValue<'_>) -> Option<Vec<u8>> {
     let mut key = Vec::new();
     write_key(value, &mut key).then_some(key)
@@ -138,7 +138,7 @@ fn write_key(value: &PyValue<'_>, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Decimal digits of a whole number, else the shortest form of the double.
+/// Returns the decimal digits of a whole number, else the shortest form of the double.
 fn number_key(number: &Number) -> String {
     match number {
         Number::Float(value)

@@ -1,4 +1,4 @@
-//! JSON as Python's `json.loads` reads it.
+//! Reader of JSON as Python's `json.loads` reads it.
 //!
 //! Wider than RFC 8259: `NaN`, `Infinity` and `-Infinity` are numbers, a lone surrogate in a `\u`
 //! escape is kept. Narrower: integers have at most 4,300 digits.
@@ -19,8 +19,8 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
     reader.end().map(|()| value)
 }
 
-/// Reads one JSON text for the entry of one key: `None` where the text is no object. All of the
-/// text is checked, but nothing else is built.
+/// Reads the value of one key of a JSON object: `None` if the text is no object. All of the text is
+/// checked, but nothing else is built.
 pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>, PyError> {
     let mut reader = PythonJsonReader { keep: false, ..PythonJsonReader::new(text) };
     reader.lexer.white_space();
@@ -32,13 +32,13 @@ pub fn entry<'a>(text: &'a str, key: &str) -> Result<Option<Option<PyValue<'a>>>
     reader.end().map(|()| found)
 }
 
-/// A list or object that has not closed yet.
+/// List or object that has not closed yet.
 enum OpenContainer<'a> {
     List(Vec<PyValue<'a>>),
     Dict(Vec<(PyValue<'a>, PyValue<'a>)>, PyStr<'a>),
 }
 
-/// A text that had escapes: lone surrogates are kept, as in every Python `str`.
+/// Content of a string with escapes: lone surrogates are kept, as in every Python `str`.
 #[derive(Default)]
 struct Encoded(Vec<u8>);
 
@@ -52,16 +52,16 @@ impl Unescape for Encoded {
     }
 }
 
-/// Python's readers tell no place.
+/// Converts an error of the lexer; Python's readers name no place.
 fn invalid(_: JsonLexError) -> PyError {
     PyError::Invalid
 }
 
 struct PythonJsonReader<'a> {
     lexer: JsonLexer<'a>,
-    /// Whether values are built, not only checked.
+    /// True if values are built, not only checked.
     keep: bool,
-    /// Objects that are open around what is read.
+    /// Open objects around the value that is read.
     depth: usize,
 }
 
@@ -70,12 +70,12 @@ impl<'a> PythonJsonReader<'a> {
         Self { lexer: JsonLexer::new(text), keep: true, depth: 0 }
     }
 
-    /// Only white space may follow.
+    /// Checks that only white space follows.
     fn end(&mut self) -> Result<(), PyError> {
         if self.lexer.peek_token().is_none() { Ok(()) } else { Err(PyError::Invalid) }
     }
 
-    /// The last entry of a key in the object that stands here.
+    /// Reads the object that stands here for the last entry of a key.
     fn entry(&mut self, wanted: &str) -> Result<Option<PyValue<'a>>, PyError> {
         self.lexer.bump();
         self.depth = 1;

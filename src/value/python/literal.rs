@@ -1,4 +1,4 @@
-//! Python literals, as `ast.literal_eval` reads them.
+//! Reader of Python literals, as `ast.literal_eval` reads them.
 //!
 //! Strings of all prefixes but `f`, bytes, numbers, `None`, `True`, `False`, `...`, tuples, lists,
 //! sets, dicts, `set()`, signs on numbers, and a real plus or minus an imaginary number. Names,
@@ -9,7 +9,7 @@ use super::strings::{self, StringContent};
 use super::{PyError, PyValue};
 use crate::value::Number;
 
-/// Deepest nesting of brackets that is read: CPython's own limit.
+/// Deepest nesting of brackets that is read: CPython's limit.
 pub const DEPTH_MAX: usize = 200;
 
 /// Reads one literal; only white space, line ends and comments may stand around it.
@@ -17,9 +17,9 @@ pub fn parse(text: &str) -> Result<PyValue<'_>, PyError> {
     read(text, false)
 }
 
-/// Reads one literal that is plain data. What has no form in JSON (sets, bytes, complex numbers,
-/// keys that are no texts), and what Python refuses, is given up where it stands: the rest of a
-/// long text is not read for nothing.
+/// Reads one literal that is plain data. It stops at the first part that has no form in JSON (sets,
+/// bytes, complex numbers, keys that are no texts) or that Python refuses: the rest of a long text
+/// is not read for nothing.
 pub(super) fn parse_plain(text: &str) -> Result<PyValue<'_>, PyError> {
     read(text, true)
 }
@@ -41,10 +41,10 @@ fn read(text: &str, is_plain: bool) -> Result<PyValue<'_>, PyError> {
     reader.document()
 }
 
-/// What kind of expression a value came from: signs and sums take only some.
+/// Kind of the expression behind a value: signs and sums take only some kinds.
 #[derive(Clone, Copy, PartialEq)]
 enum ExpressionKind {
-    /// A number as such.
+    /// A number without a sign.
     Constant,
     /// A number with a sign.
     Signed,
@@ -54,18 +54,18 @@ enum ExpressionKind {
 
 type Operand<'a> = (PyValue<'a>, ExpressionKind);
 
-/// A bracket that has not closed yet, or the whole text (`b' '`).
+/// Bracket that has not closed yet, or the whole text (`b' '`).
 struct OpenBracket<'a> {
     bracket: u8,
     items: Vec<PyValue<'a>>,
-    /// The first operand, kept apart while it may be a mere parenthesized one.
+    /// Kind of the first operand, which may turn out to be merely parenthesised.
     single: ExpressionKind,
     commas: usize,
     keys: Vec<PyValue<'a>>,
     is_dict: bool,
     sign: Option<u8>,
     left: Option<(PyValue<'a>, u8)>,
-    /// The fault that stood before the current operand.
+    /// Fault found before the current operand.
     earlier_fault: Option<PyError>,
 }
 
@@ -84,7 +84,7 @@ impl OpenBracket<'_> {
         }
     }
 
-    /// Whether an item, or the end, may come: nothing is half read.
+    /// Returns true if an item, or the end, may come: nothing is half read.
     fn is_between(&self) -> bool {
         self.sign.is_none() && self.left.is_none() && self.keys.len() == self.value_count()
     }
@@ -99,20 +99,20 @@ struct PythonLiteralReader<'a> {
     bytes: &'a [u8],
     at: usize,
     open: Vec<OpenBracket<'a>>,
-    /// What only evaluation finds, so that a syntax error further on comes first.
+    /// Fault that only evaluation finds; a syntax error further on goes before it.
     fault: Option<PyError>,
-    /// Only plain data is of use, so the first fault ends the reading.
+    /// True if only plain data is of use, so that the first fault ends the reading.
     is_plain: bool,
 }
 
 impl<'a> PythonLiteralReader<'a> {
-    /// Notes what only evaluation finds, or ends where that is enough.
+    /// Records a fault that only evaluation finds, or fails if only plain data is of use.
     fn found_fault(&mut self, fault: PyError) -> Result<(), PyError> {
         self.fault.get_or_insert(fault);
         if self.is_plain { Err(fault) } else { Ok(()) }
     }
 
-    /// A value that plain data has not.
+    /// Passes on a value that plain data does not have, or fails if only plain data is of use.
     fn only_python(&self, value: PyValue<'a>) -> Result<PyValue<'a>, PyError> {
         if self.is_plain { Err(PyError::Invalid) } else { Ok(value) }
     }
@@ -125,7 +125,7 @@ impl<'a> PythonLiteralReader<'a> {
         self.open.last_mut().ok_or(PyError::Invalid)
     }
 
-    /// Passes a line end (`\n`, `\r\n` or `\r`), if one stands here.
+    /// Consumes a line end (`\n`, `\r\n` or `\r`), if one stands here.
     fn line_end(&mut self) -> bool {
         let rest = &self.bytes[self.at..];
         let len = match rest {
@@ -137,7 +137,7 @@ impl<'a> PythonLiteralReader<'a> {
         len > 0
     }
 
-    /// Skips what may stand between two tokens; line ends only inside brackets.
+    /// Skips white space and comments between two tokens; line ends only inside brackets.
     fn skip(&mut self) -> Result<(), PyError> {
         loop {
             match self.peek() {
@@ -163,7 +163,7 @@ impl<'a> PythonLiteralReader<'a> {
         self.at += stop.unwrap_or(rest.len());
     }
 
-    /// Skips lines that hold nothing; what follows must not be indented.
+    /// Skips empty lines; the text after them must not be indented.
     fn blank_lines(&mut self) -> Result<(), PyError> {
         loop {
             let mut indented = false;
@@ -223,12 +223,12 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Whether the expression ends here: at the end of the text, or of its line.
+    /// Returns true if the expression ends here: at the end of the text, or of its line.
     fn at_end(&self) -> bool {
         self.open.len() == 1 && matches!(self.peek(), None | Some(b'\n' | b'\r'))
     }
 
-    /// The whole text's value, once only blank lines follow.
+    /// Returns the value of the whole text, once only blank lines follow.
     fn finish(&mut self) -> Result<PyValue<'a>, PyError> {
         self.line_end();
         self.blank_lines()?;
@@ -275,14 +275,14 @@ impl<'a> PythonLiteralReader<'a> {
         }
     }
 
-    /// Stands for an operation that Python reads but refuses before it looks into the operands.
+    /// Replaces an operation that Python reads but refuses before it looks into the operands.
     fn malformed(&mut self) -> Result<PyValue<'a>, PyError> {
         let earlier = self.frame()?.earlier_fault;
         self.fault = earlier.or(Some(PyError::Invalid));
         self.only_python(PyValue::None)
     }
 
-    /// Reads what follows an operand.
+    /// Reads the token after an operand.
     fn after(&mut self, (value, shape): Operand<'a>) -> Result<Next<'a>, PyError> {
         let token = self.peek();
         if self.at_end() {
@@ -457,7 +457,7 @@ enum Next<'a> {
     End,
 }
 
-/// A parenthesized operand, or a tuple.
+/// Returns a parenthesised operand, or a tuple.
 fn close_parenthesis(mut frame: OpenBracket<'_>) -> Operand<'_> {
     if frame.commas == 0
         && let Some(value) = frame.items.pop()

@@ -1,13 +1,13 @@
-//! Python's view of values: literals, its JSON reader, its equality and its printed forms.
+//! Values as Python sees them: literals, its JSON reader, its equality and its printed forms.
 //!
-//! Instrumentations of Python programs write arguments as the text of a literal
-//! (`{'a': True}`), and evaluators that follow a Python program must compare and print as Python
-//! does. Texts come in; [`PyValue`]s or plain [`Value`]s go out. Readers are linear in the text,
-//! keep no recursion of their own, and refuse what nests deeper than CPython reads:
-//! [`literal::DEPTH_MAX`] for literals, [`json::DEPTH_MAX`] for JSON.
+//! Instrumentations of Python programs write arguments as the text of a literal (`{'a': True}`),
+//! and evaluators that follow a Python program must compare and print as Python does. Texts come
+//! in; [`PyValue`]s or plain [`Value`]s go out. Readers are linear in the text, do not recurse, and
+//! refuse deeper nesting than CPython reads: [`literal::DEPTH_MAX`] for literals,
+//! [`json::DEPTH_MAX`] for JSON.
 //!
-//! The rules are those of CPython 3.11: its lexical reference, `ast.literal_eval`, `json.loads`
-//! and `repr`.
+//! The rules are those of CPython 3.11: its lexical reference, `ast.literal_eval`, `json.loads` and
+//! `repr`.
 
 mod equal;
 pub mod json;
@@ -24,7 +24,7 @@ pub use text::PyStr;
 
 use super::{Number, Value};
 
-/// A Python value, as literals and JSON texts can hold it.
+/// Python value, as literals and JSON texts can hold it.
 ///
 /// `==` is Python's: `1 == 1.0 == True`, a NaN equals nothing, a tuple never equals a list.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ pub enum PyValue<'a> {
     Ellipsis,
 }
 
-/// Why a text gives no value.
+/// Error of a text that has no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PyError {
     /// Python refuses the text as a `SyntaxError` or a `ValueError`.
@@ -69,7 +69,7 @@ pub enum PyError {
     /// An integer that Python reads but refuses to print or convert: more than 4,300 digits.
     #[error("integer too large to print")]
     TooLarge,
-    /// An attribute that no telemetry library writes: Python never sees such a one.
+    /// An attribute that no telemetry library writes: Python never sees one.
     #[error("malformed attribute value")]
     Malformed,
     /// A dict has a key that is no text where only texts may be: Pydantic's validation error.
@@ -87,24 +87,24 @@ pub fn parse_literal(text: &str) -> Option<Value<'_>> {
 }
 
 impl<'a> PyValue<'a> {
-    /// A text.
+    /// Returns a text.
     pub fn text(text: &'a str) -> Self {
         Self::Str(PyStr::from(text))
     }
 
-    /// The entry of a text key, if this is a dict that has one.
+    /// Returns the entry of a text key, if this is a dict that has one.
     pub fn get(&self, key: &str) -> Option<&PyValue<'a>> {
         self.get_text(&PyStr::from(key))
     }
 
-    /// The entry of a text key, if this is a dict that has one.
+    /// Returns the entry of a text key, if this is a dict that has one.
     pub fn get_text(&self, key: &PyStr<'_>) -> Option<&PyValue<'a>> {
         let Self::Dict(entries) = self else { return None };
         let is_key = |k: &PyValue<'_>| matches!(k, PyValue::Str(k) if k == key);
         entries.iter().find(|(k, _)| is_key(k)).map(|(_, value)| value)
     }
 
-    /// Python's truth: false for `None`, zero and everything empty.
+    /// Returns Python's truth: false for `None`, zero and everything empty.
     pub fn is_true(&self) -> bool {
         match self {
             Self::None => false,
@@ -119,7 +119,7 @@ impl<'a> PyValue<'a> {
         }
     }
 
-    /// Whether Python takes it as a dict key or a set member.
+    /// Returns true if Python takes it as a dict key or a set member.
     pub fn is_hashable(&self) -> bool {
         match self {
             Self::List(_) | Self::Set(_) | Self::Dict(_) => false,
@@ -128,7 +128,7 @@ impl<'a> PyValue<'a> {
         }
     }
 
-    /// The plain data it holds; `None` where a part has no JSON form.
+    /// Converts it to plain data; `None` if a part has no JSON form.
     pub fn into_value(self) -> Option<Value<'a>> {
         Some(match self {
             Self::None => Value::Null,
@@ -151,12 +151,12 @@ impl<'a> PyValue<'a> {
         })
     }
 
-    /// A dict of its entries: of a repeated key the first place and the last value count.
+    /// Builds a dict from entries: a repeated key has its first place and its last value.
     pub(crate) fn dict(entries: Vec<(PyValue<'a>, PyValue<'a>)>) -> Result<Self, PyError> {
         equal::unique_entries(entries).map(Self::Dict)
     }
 
-    /// A set of its members: of equal ones the first stays.
+    /// Builds a set from members: the first of equal ones stays.
     pub(crate) fn set(members: Vec<PyValue<'a>>) -> Result<Self, PyError> {
         let entries = members.into_iter().map(|member| (member, PyValue::None)).collect();
         let unique = equal::unique_entries(entries)?;
@@ -164,7 +164,7 @@ impl<'a> PyValue<'a> {
     }
 }
 
-/// Python's view of plain data: objects are dicts, lists are lists.
+/// Plain data as Python sees it: objects are dicts, lists are lists.
 impl<'a> From<Value<'a>> for PyValue<'a> {
     fn from(value: Value<'a>) -> Self {
         match value {

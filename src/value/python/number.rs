@@ -10,9 +10,9 @@ pub(super) const DIGITS_MAX: usize = 4300;
 pub(super) struct NumberLiteral {
     /// Its value; 0 if too large.
     pub(super) value: Number,
-    /// Whether a `j` follows.
+    /// True if a `j` follows.
     pub(super) imaginary: bool,
-    /// An integer that Python reads but cannot print.
+    /// True for an integer that Python reads but cannot print.
     pub(super) too_large: bool,
     /// Length in bytes.
     pub(super) len: usize,
@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<NumberLiteral, PyError> {
     Ok(NumberLiteral { value, imaginary, too_large: false, len })
 }
 
-/// Bits a digit of the radix that the letter after `0` names.
+/// Returns the bits of a digit in the radix that the letter after `0` names.
 fn radix_bits(letter: u8) -> Option<u32> {
     match letter {
         b'x' | b'X' => Some(4),
@@ -83,7 +83,7 @@ fn digits(bytes: &[u8], mut at: usize) -> Result<usize, PyError> {
     Ok(at)
 }
 
-/// No letter, digit or underscore may follow a number.
+/// Fails if a letter, digit or underscore follows a number.
 fn ends(bytes: &[u8], at: usize) -> Result<(), PyError> {
     match bytes.get(at) {
         Some(b) if b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80 => Err(PyError::Invalid),
@@ -113,7 +113,10 @@ fn read_radix(bytes: &[u8], bits: u32) -> Result<NumberLiteral, PyError> {
     Ok(NumberLiteral { value, imaginary: false, too_large, len: at })
 }
 
-/// Turns binary digits into a number; `None` past [`DIGITS_MAX`] decimal digits.
+/// Converts binary digits to a number; `None` past [`DIGITS_MAX`] decimal digits.
+///
+/// Limbs of nine decimal digits, at most 28 bits a step: a limb shifted by that fits in 64 bits.
+/// The number of limbs is checked at each step, so a literal of megabytes ends at the limit.
 fn from_digits(digits: &[u32], bits: u32) -> Option<Number> {
     const LIMB: u64 = 1_000_000_000;
     let zeros = digits.iter().take_while(|digit| **digit == 0).count();

@@ -1,9 +1,9 @@
-//! The characters that Python's `repr` escapes.
+//! Code points that Python's `repr` escapes.
 //!
 //! Generated from the Unicode 14.0 character database, as CPython 3.11 carries it: ranges of the
 //! categories Cc, Cf, Cs, Co, Cn, Zl, Zp and Zs beyond ASCII.
 
-/// Whether `repr` prints the code point as it is.
+/// Returns true if `repr` prints the code point as it is.
 pub(super) fn is_printable(code: u32) -> bool {
     if code < 0x80 {
         return (0x20..0x7f).contains(&code);

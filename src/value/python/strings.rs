@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use super::text::push_code_point;
 use super::{PyError, PyStr};
 
-/// One string literal and the byte after it.
+/// String literal and the byte after it.
 pub(super) struct StringLiteral<'a> {
     pub(super) content: StringContent<'a>,
     pub(super) end: usize,
 }
 
-/// What a string literal holds.
+/// Content of a string literal.
 pub(super) enum StringContent<'a> {
     Str(PyStr<'a>),
     Bytes(Cow<'a, [u8]>),
@@ -24,7 +24,7 @@ struct StringSyntax {
     triple: bool,
 }
 
-/// Reads the string literal at `at`: optional prefix, then a quote. `None` when none stands there.
+/// Reads the string literal at `at`: optional prefix, then a quote. `None` if none stands there.
 pub(super) fn read(text: &str, at: usize) -> Result<Option<StringLiteral<'_>>, PyError> {
     let bytes = text.as_bytes();
     let prefix = bytes[at..].iter().take(3).take_while(|b| b.is_ascii_alphabetic()).count();
@@ -55,7 +55,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<Option<StringLiteral<'_>>, P
     Ok(Some(StringLiteral { content, end }))
 }
 
-/// The closing quote, and whether the body between stands for itself.
+/// Returns the place of the closing quote, and true if the body before it has no escapes.
 fn find_end(bytes: &[u8], start: usize, form: &StringSyntax) -> Result<(usize, bool), PyError> {
     let mut at = start;
     let mut plain = true;
@@ -104,7 +104,7 @@ fn decode(body: &str, form: &StringSyntax) -> Result<Vec<u8>, PyError> {
     Ok(out)
 }
 
-/// Resolves the escape after the backslash before `at`; gives back the byte after it.
+/// Resolves the escape after the backslash before `at`; returns the byte after it.
 fn escape(body: &str, at: usize, form: &StringSyntax, out: &mut Vec<u8>) -> Result<usize, PyError> {
     let bytes = body.as_bytes();
     let Some(kind) = bytes.get(at).copied() else { return Err(PyError::Invalid) };

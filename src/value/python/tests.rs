@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::value::json::hard_texts;
 
-/// What CPython prints for the value of a text, or the kind of error it raises.
+/// Returns what CPython prints for the value of a text, or the kind of error it raises.
 fn shown(result: Result<PyValue<'_>, PyError>) -> String {
     result.map_or_else(|error| error.to_string(), |value| value.repr())
 }

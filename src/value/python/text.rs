@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A `str` in generalized UTF-8: as UTF-8, and each surrogate as the three bytes it would have.
+/// A `str` in generalized UTF-8: UTF-8, with each surrogate as the three bytes that it would have.
 ///
 /// Two are equal when their code points are; no normalization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,12 @@ impl<'a> From<Cow<'a, str>> for PyStr<'a> {
 }
 
 impl<'a> PyStr<'a> {
-    /// The encoded form.
+    /// Returns the encoded form.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Takes text that [`push_code_point`] wrote.
+    /// Wraps text that [`push_code_point`] wrote.
     pub(super) fn from_encoded(bytes: Vec<u8>) -> Self {
         Self(Cow::Owned(bytes))
     }
@@ -45,12 +45,12 @@ impl<'a> PyStr<'a> {
         self.0.to_mut().extend_from_slice(&other.0);
     }
 
-    /// The text, unless it holds a lone surrogate.
+    /// Returns the text, unless it holds a lone surrogate.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// The text with U+FFFD for each lone surrogate.
+    /// Returns the text with U+FFFD for each lone surrogate.
     pub fn into_text(self) -> Cow<'a, str> {
         match self.0 {
             Cow::Borrowed(bytes) => match std::str::from_utf8(bytes) {
@@ -63,7 +63,7 @@ impl<'a> PyStr<'a> {
         }
     }
 
-    /// The code points.
+    /// Returns the code points.
     pub fn code_points(&self) -> impl Iterator<Item = u32> {
         code_points(&self.0)
     }

@@ -1,4 +1,4 @@
-//! What is counted as held: each trace with all it takes, each resource once.
+//! Tests of memory accounting: each trace with all it takes, each resource once.
 
 use super::*;
 use crate::model::verdicts::VERDICTS_MAX;
@@ -6,7 +6,7 @@ use crate::model::{
     Evaluation, EvaluationId, EvaluatorInfo, GivenVerdicts, Level, Outcome, SpanId, Target,
 };
 
-/// A batch of one span with a resource of so many bytes.
+/// Returns a batch of one span with a resource.
 fn with_resource(trace: u8, resource: &Arc<Resource>) -> SpanBatch {
     SpanBatch { resources: vec![Arc::clone(resource)], ..batch(&[(trace, 1, TOOL)]) }
 }

@@ -1,10 +1,10 @@
-//! Traces of an earlier process, brought back.
+//! Tests of recovery: traces of an earlier process, brought back.
 
 use hashbrown::HashMap;
 
 use super::*;
 
-/// What a shard with some records says of trace 1 when its root has ended.
+/// Returns trace 1, due by its ended root, of a shard with some records.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
     let mut shard = shard(|_, _| {});
     let mut due = Vec::new();

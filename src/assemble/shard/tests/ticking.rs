@@ -1,4 +1,4 @@
-//! What is due at once, a few at a time.
+//! Tests of ticks: due traces, a few at a time.
 
 use super::*;
 

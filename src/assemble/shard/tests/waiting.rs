@@ -1,9 +1,9 @@
-//! `quiet_period: auto`.
+//! Tests of `quiet_period: auto`.
 
 use super::*;
 use crate::assemble::patience::{PEERS_MAX, SERVICES_MAX};
 
-/// A span as one process sends it.
+/// Returns a span as one process sends it.
 #[derive(Clone, Copy)]
 struct Sent {
     trace: u8,
@@ -50,7 +50,7 @@ fn auto() -> Shard {
     })
 }
 
-/// Arrivals in order, ticking in between; what was judged when.
+/// Adds arrivals in order, ticking in between; returns the judgements with their times.
 fn run(shard: &mut Shard, arrivals: &[(u64, &str, &[Sent])], until_ms: u64) -> Vec<(u64, Due)> {
     let mut out = Vec::new();
     let from_ms = arrivals.first().map_or(0, |(at, ..)| *at);
@@ -69,7 +69,7 @@ fn run(shard: &mut Shard, arrivals: &[(u64, &str, &[Sent])], until_ms: u64) -> V
     out
 }
 
-/// When the only trace is judged first, and whether in part.
+/// Returns when the only trace is judged first, and true if it is partial.
 fn first(shard: &mut Shard, arrivals: &[(u64, &str, &[Sent])]) -> (u64, bool) {
     let last_ms = arrivals.last().map_or(0, |(at, ..)| *at);
     let judged = run(shard, arrivals, last_ms + 40_000);
@@ -152,7 +152,7 @@ fn spans_of_others_that_followed_once_are_waited_for() {
             [(at, "shop", &here), (at + 3_000, "bank", &there)];
         waits.push(first(&mut shard, &arrivals));
     }
-    // What nothing announces is learnt from the first revision.
+    // Spans that nothing announces are learnt from the first revision.
     assert_eq!(waits, [(1_000, false), (4_000, false), (4_000, false)]);
 }
 
@@ -175,9 +175,9 @@ fn what_was_learnt_is_bounded() {
     assert!(shard.patience.sizes().1 > 0);
 }
 
-/// Two processes that export every 5 s, out of step: an agent and a tool that it calls. Gives the
-/// delays from the end of the root to the first verdict, and how many of these were on half the
-/// evidence without saying so.
+/// Runs two processes that export every 5 s, out of step: an agent and a tool that it calls.
+/// Returns the delays from the end of the root to the first verdict, and the number of verdicts on
+/// half the evidence that are not marked as partial.
 fn two_processes(is_announced: bool, runs: u8) -> (Vec<u64>, usize) {
     const EXPORT_MS: u64 = 5_000;
     let mut shard = auto();
@@ -223,15 +223,15 @@ fn two_processes_with_five_second_batches_are_judged_whole() {
     let most = delays[49];
     println!("announced: p50 {half} ms, p99 {most} ms from the end of the root");
     assert!(half <= 6_000 && most <= 12_000, "{delays:?}");
-    // Where nothing announces the other process, the first late arrival is learnt from.
+    // Without an announcement of the other process, the first late arrival is learnt from.
     let (delays, unmarked) = two_processes(false, 50);
     assert!(unmarked <= 1, "{unmarked}");
     println!("learnt: p50 {} ms, p99 {} ms from the end of the root", delays[25], delays[49]);
 }
 
 proptest! {
-    /// Whatever comes, a trace whose root has ended is judged within the longest wait after its
-    /// last record, never within a second of it, and judged on all that came.
+    /// Checks for any arrivals: a trace whose root has ended is judged within the longest wait
+    /// after its last record, never within a second of it, and judged on all that came.
     #[test]
     fn no_trace_waits_longer_than_the_longest(
         steps in prop::collection::vec(
