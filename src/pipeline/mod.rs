@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A request is refused, extracted and handed to the shards on the task that received it; a large
-//! one is extracted beside the network's threads. Each shard is one task. The bytes of requests
+//! one is extracted on a blocking thread. Each shard has a thread of its own. The bytes of requests
 //! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
 //! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
 
