@@ -109,7 +109,7 @@ impl Collector {
         let judges = self.lanes.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
         let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
-        // The last that can fail.
+        // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);
         *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
