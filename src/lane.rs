@@ -1,8 +1,8 @@
-//! What all lanes beside the shards share: a task that gives a core, which decides without a clock,
-//! its time and its requests, and threads for what takes long.
+//! Driver shared by the lanes of `judge` and `external`: a task that supplies time and results to a
+//! core without a clock, and threads for blocking work.
 //!
-//! A lane runs on the threads of the network, so its task only ever does what is short. What takes
-//! the longer the larger a trace is (secrets found and replaced, a record laid out) runs [`Aside`].
+//! The task runs on the runtime of the network, so it only does what is short. Work that grows with
+//! the size of a trace (finding and replacing secrets, rendering a record) runs on [`Aside`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,50 +16,50 @@ use tokio_util::sync::CancellationToken;
 
 use crate::panics::Panicked;
 
-/// Messages that are taken in at once.
+/// Messages taken from the channel in one batch.
 const TAKEN_MAX: usize = 256;
-/// The longest sleep without an event.
+/// Longest sleep without an event.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// What a lane does when it is told something.
+/// Event handlers of a lane.
 pub(crate) trait LaneWork: Send + 'static {
-    /// What it is told from outside.
+    /// Message from outside.
     type Message: Send + 'static;
-    /// What a request of it came to.
+    /// Result of work under way.
     type Ended: Send + 'static;
 
-    /// Does all that is to be done now, and what goes with it on the disk.
+    /// Performs all actions due now, file writes included.
     fn step(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Takes a message in; false where no more comes.
+    /// Takes in a message; returns false if it is the last.
     fn take_in(&mut self, message: Self::Message) -> bool;
 
-    /// What came of a request.
+    /// Takes in the result of work under way.
     fn ended(&mut self, ended: Self::Ended);
 
-    /// How long nothing is to be done unless something happens.
+    /// Returns the time until the next action that is due without an event.
     fn sleep(&self) -> Option<Duration>;
 
-    /// Whether nothing waits and nothing is under way.
+    /// Returns true if nothing waits and nothing is under way.
     fn is_empty(&self) -> bool;
 
-    /// What is under way. Each of it catches its own panics.
+    /// Returns the tasks under way. Each of them catches its panics.
     fn under_way(&mut self) -> &mut JoinSet<Self::Ended>;
 
-    /// There is no more time: lets go of all that waits. What is under way is dropped after it.
+    /// Ends all that waits, for lack of time. Tasks under way are aborted after it.
     fn abandon(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// The task of a lane that runs.
+/// Running task of a lane.
 pub(crate) struct LaneRun {
-    /// Whose lane it is, for the log.
+    /// Owner of the lane, for the log.
     of: &'static str,
     hurry: CancellationToken,
     join: JoinHandle<()>,
 }
 
 impl LaneRun {
-    /// Runs a lane on the current runtime.
+    /// Spawns a lane on the current runtime.
     pub(crate) fn spawn<W: LaneWork>(
         of: &'static str,
         work: W,
@@ -70,13 +70,12 @@ impl LaneRun {
         Self { of, hurry, join }
     }
 
-    /// Ends it at once, without waiting for that.
+    /// Tells the task to end at once, without waiting for it.
     pub(crate) fn cancel(self) {
         self.hurry.cancel();
     }
 
-    /// Waits until nothing is left of what it was told to close with, at most until there is no
-    /// more time.
+    /// Waits until the closed lane is empty; ends it at `no_more_time`.
     pub(crate) async fn finish(mut self, no_more_time: impl Future<Output = ()>) {
         let ended = tokio::select! {
             biased;
@@ -92,7 +91,7 @@ impl LaneRun {
     }
 }
 
-/// Works until it is told to close and nothing is left, or to hurry.
+/// Runs until the lane is closed and empty, or told to hurry.
 async fn run<W: LaneWork>(
     mut work: W,
     mut messages: mpsc::UnboundedReceiver<W::Message>,
@@ -127,27 +126,27 @@ async fn run<W: LaneWork>(
     work.under_way().shutdown().await;
 }
 
-/// Runs what takes long on threads beside those of the network, as many at a time as there are
+/// Pool for blocking work beside the threads of the network: as many jobs at a time as there are
 /// cores. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Aside(Arc<Semaphore>);
 
 impl Aside {
-    /// Nothing runs yet.
+    /// Creates an idle pool.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))))
     }
 
-    /// Runs some work to its end, once there is a thread for it. What began goes on where nobody
-    /// waits for it any more.
+    /// Runs a job to its end, once a thread is free. A job that began goes on even if its caller
+    /// stops waiting.
     ///
     /// # Errors
-    /// It panicked; the message went to the hook of the process.
+    /// The job panicked; the message went to the panic hook.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
-        // The semaphore is never closed.
+        // Never an error: the semaphore is never closed.
         let place = Arc::clone(&self.0).acquire_owned().await;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();

@@ -1,4 +1,4 @@
-//! A trajectory as one JSON object: what `inspect` prints.
+//! JSON form of a trajectory, as `inspect` prints it.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use crate::model::{Content, ToolCall, Trajectory, Usage};
 use crate::otlp::AnyValue;
 use crate::value::{Map, Value};
 
-/// The object of a trajectory, with failures told by the built-in table.
+/// Converts a trajectory to an object; failures are judged by the built-in table.
 pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
     let failures = FailureJudge::new(&FailureSettings::default());
     judged_row(trajectory, failures.as_ref().ok())
 }
 
-/// The object of a trajectory; what is not recorded is `null`, what could not be read stands as it
-/// is under `_raw`.
+/// Converts a trajectory to an object. Fields that are not recorded are `null`; values that could
+/// not be parsed stand raw under `_raw`.
 pub(super) fn judged_row<'a>(
     trajectory: &'a Trajectory<'_>,
     failures: Option<&FailureJudge>,
@@ -54,7 +54,7 @@ pub(super) fn judged_row<'a>(
     ])
 }
 
-/// What the telemetry does not say: `null` is a value too.
+/// Lists the fields that are not recorded, which tells them from a recorded `null`.
 fn not_recorded<'a>(trajectory: &Trajectory<'_>) -> Value<'a> {
     missing([
         ("session_id", trajectory.session_id.is_none()),
@@ -74,7 +74,7 @@ fn missing<'a, const N: usize>(fields: [(&'static str, bool); N]) -> Value<'a> {
     Value::List(missing.map(|(name, _)| Value::from(name)).collect())
 }
 
-/// A call; with the number of its group where it was made together with others.
+/// Converts a call; with the number of its group if it was one of several parallel calls.
 fn call<'a>(
     call: &'a ToolCall<'_>,
     group: &[ToolCall<'_>],
@@ -116,7 +116,7 @@ fn call<'a>(
     Value::Map(map)
 }
 
-/// Content as `inspect` shows it.
+/// Converts content; `null` if it is not recorded.
 fn content<'a>(content: &'a Content<'_>) -> Value<'a> {
     match content {
         Content::NotRecorded | Content::Redacted => Value::Null,

@@ -1,4 +1,4 @@
-//! `spanscore evaluators`: what there is to judge with.
+//! `spanscore evaluators`: lists the kinds of evaluators and their settings.
 
 use clap::Args;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// A kind by its name, or by one that it has elsewhere.
+/// Finds a kind by its name, or by its name in another system.
 fn find(word: &str) -> Result<&'static Kind, CommandError> {
     let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
     kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
@@ -49,7 +49,7 @@ fn list() -> String {
     table.trim_fmt()
 }
 
-/// Everything about one kind.
+/// Describes one kind: settings, shared settings, example.
 fn describe(kind: &Kind) -> String {
     let mut out = format!("{}\n\n  {}\n", kind.name, kind.about);
     if !kind.also_known_as.is_empty() {
@@ -69,10 +69,10 @@ fn describe(kind: &Kind) -> String {
     out
 }
 
-/// Deepest settings that are shown.
+/// Deepest level of settings shown.
 const LEVELS_MAX: usize = 4;
 
-/// Prints the properties of a schema, those of nested objects below them.
+/// Prints the properties of a schema, with those of nested objects below them.
 fn settings(schema: &Value, root: &Value, level: usize, out: &mut String) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     let indent = "  ".repeat(level);
@@ -95,7 +95,8 @@ fn settings(schema: &Value, root: &Value, level: usize, out: &mut String) {
     }
 }
 
-/// `null`, empty lists and empty objects say no more than that a setting may be left out.
+/// Returns true for `null`, empty lists and objects: as defaults they only say that a setting is
+/// optional.
 fn is_plain_absence(default: &Value) -> bool {
     match default {
         Value::Null => true,
@@ -105,7 +106,7 @@ fn is_plain_absence(default: &Value) -> bool {
     }
 }
 
-/// What a schema refers to; of a choice with `null` the other.
+/// Follows the reference of a schema; of a choice with `null` it returns the other one.
 fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return reference.strip_prefix('#').and_then(|at| root.pointer(at)).unwrap_or(schema);
@@ -122,7 +123,7 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     }
 }
 
-/// The schema whose properties are worth showing: that of the items or values of a collection.
+/// Returns the schema with the properties to show: of a collection that of its items or values.
 fn item_of<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let inner = schema.get("items").or_else(|| schema.get("additionalProperties"));
     match inner {
@@ -163,7 +164,7 @@ fn type_of(property: &Value, root: &Value) -> String {
     }
 }
 
-/// The words of a setting that takes one of several.
+/// Returns the words of a setting that is an enumeration.
 fn words_of(schema: &Value) -> Option<Vec<String>> {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         return words.iter().map(|word| Some(word.as_str()?.to_owned())).collect();

@@ -1,28 +1,28 @@
-//! How the program ends.
+//! Exit codes of the program.
 
 use std::process::ExitCode;
 
-/// The exit codes, for scripts and CI. 64 and 78 are those of `sysexits.h`.
+/// Exit codes for scripts and CI. 64 and 78 are those of `sysexits.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// Everything went well; for `score` and `run`, the gate is open.
+    /// Success; for `score` and `run`, the gate is open.
     Success,
-    /// Something failed at run time: a file, a socket, a collector that refused, a recorded trace
-    /// that a limit cut short.
+    /// Failure at run time: a file, a socket, a collector that refused, a recorded trace that a
+    /// limit cut short.
     Failure,
-    /// `score`, `run`: the gate is shut: `--fail-on`, `--min-pass-rate` or `--baseline`.
+    /// `score`, `run`: the gate is shut by `--fail-on`, `--min-pass-rate` or `--baseline`.
     Gate,
-    /// `serve`: it ended in order, and what it had taken was not all judged and delivered.
+    /// `serve`: an orderly shutdown that lost accepted data before it was judged and delivered.
     Lost,
-    /// The command line is wrong.
+    /// Mistake in the command line.
     Usage,
-    /// The config is wrong.
+    /// Mistake in the config.
     Config,
-    /// `run`: that of the command, where it is not 0.
+    /// `run`: exit code of the command, if it is not 0.
     Command(u8),
 }
 
-/// What `--help` says of them.
+/// Text of `--help` about exit codes.
 pub(super) const HELP: &str = "\
 Exit codes:
   0   success

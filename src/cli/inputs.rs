@@ -1,17 +1,17 @@
-//! The files that arguments name: folders are walked, patterns expanded.
+//! Files named by arguments: folders are walked, patterns expanded.
 
 use std::path::{Path, PathBuf};
 
 use super::CommandError;
 
-/// Files that one command reads.
+/// Limit of files for one command.
 const FILES_MAX: usize = 1_000_000;
 
-/// Endings of files that are taken from a folder, before `.gz` and `.zst`.
+/// Extensions of files taken from a folder, before `.gz` and `.zst`.
 const ENDINGS: [&str; 8] = ["json", "jsonl", "ndjson", "pb", "bin", "binpb", "otlp", "proto"];
 
-/// Expands what the arguments name, in their order; what a folder or pattern gives is sorted by
-/// name. A path without a file stays, so that reading it tells.
+/// Expands arguments in their order; files of a folder or pattern are sorted by name. A path
+/// without a file stays, so that reading it reports the error.
 pub(super) fn expand(args: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     let mut files = Vec::new();
     for path in args {
@@ -51,7 +51,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), CommandError> {
     for entry in entries {
         let path = entry.path();
         let kind = entry.file_type().map_err(failed)?;
-        // A link to a folder may lead back here.
+        // Links to folders are not followed: they may form a cycle.
         if kind.is_dir() {
             walk(&path, files)?;
         } else if path.is_file() && is_recording(&path) {

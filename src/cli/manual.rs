@@ -26,7 +26,7 @@ pub(super) fn run(args: &ManualArgs) -> Result<Exit, CommandError> {
             write(folder, "spanscore", command.clone())?;
             for own in command.get_subcommands().filter(|own| !own.is_hide_set()) {
                 let name = format!("spanscore-{}", own.get_name());
-                // The page is of the command as it is called.
+                // A page shows a command with its full name, `spanscore score`.
                 let shown: &'static str = String::leak(name.clone());
                 write(folder, &name, own.clone().name(shown).bin_name(shown))?;
             }

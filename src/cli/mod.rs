@@ -1,7 +1,7 @@
-//! The command line: arguments in, text and an exit code out.
+//! Command line: arguments in, text and an exit code out.
 //!
-//! Each command is a module with its arguments and a `run`. What a command does beside reading
-//! arguments and printing lives in the stages and in [`pipeline`](crate::pipeline).
+//! Each command is a module with its arguments and a `run`. Work other than reading arguments and
+//! printing lives in the stages and in [`pipeline`](crate::pipeline).
 
 mod calibrate;
 pub mod call_rows;
@@ -36,7 +36,7 @@ pub use exit_code::Exit;
 use crate::config::{self, ConfigError};
 use crate::visible;
 
-/// What `--version` says: the version, then how it was built.
+/// Text of `--version`: the version, then the build.
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",
@@ -90,7 +90,7 @@ enum Command {
     Manual(manual::ManualArgs),
 }
 
-/// Why a command ended early.
+/// Reason for the early end of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// The arguments do not fit together.
@@ -99,15 +99,15 @@ pub(crate) enum CommandError {
     /// The config is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Something failed at run time.
+    /// A failure at run time.
     #[error(transparent)]
     Runtime(#[from] anyhow::Error),
-    /// Whoever read standard output has gone.
+    /// The reader of standard output is gone.
     #[error("the reader of the output has gone")]
     ReaderGone,
 }
 
-/// Runs the program with its arguments, the program's own name first.
+/// Runs the program with its arguments, of which the first is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(report_panic));
     let cli = match Cli::try_parse_from(args) {
@@ -147,9 +147,9 @@ fn schema() -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Prints what clap has to say: help and version are no errors.
+/// Prints help, version or a usage error of clap; the first two are no errors.
 fn usage(error: &clap::Error) -> Exit {
-    // A broken pipe while help is printed changes nothing.
+    // A broken pipe while help is printed is no failure.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
@@ -157,8 +157,8 @@ fn usage(error: &clap::Error) -> Exit {
     }
 }
 
-/// Prints a panic as the standard library does, but what a stranger wrote in its message never
-/// reaches the terminal as it is: a text that was cut at a wrong place stands in it whole.
+/// Prints a panic like the standard library, with foreign text in its message escaped: a panic
+/// about a bad slice quotes the whole text.
 fn report_panic(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     output::note(format_args!("thread '{}' {info}", thread.name().unwrap_or("<unnamed>")));

@@ -1,4 +1,4 @@
-//! Recorded requests put together, for the commands that read files.
+//! Reading of recorded requests, for the commands that show files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,44 +21,45 @@ pub(super) fn resolver(plan: &ResolvedConfig, facts: &Facts) -> Result<Resolver,
     resolver_of(plan.config.dialects.clone(), facts)
 }
 
-/// Compiles dialects of a config for the given facts.
+/// Compiles the dialects of a config, and the built-in ones, for the given facts.
 pub(super) fn resolver_of(own: Vec<Dialect>, facts: &Facts) -> Result<Resolver, CommandError> {
     let dialects = Dialect::with_builtin(own);
     let table = Table::compile(dialects, facts).map_err(anyhow::Error::new)?;
     Ok(Resolver::new(Arc::new(table)))
 }
 
-/// The facts that the evaluators of a plan read.
+/// Returns the facts that the evaluators of a plan read.
 pub(super) fn facts(plan: &ResolvedConfig) -> Facts {
     facts_of(&plan.evaluators)
 }
 
-/// The facts that these evaluators read.
+/// Returns the facts that these evaluators read.
 pub(super) fn facts_of(evaluators: &[Configured]) -> Facts {
     evaluators.iter().fold(Facts::default(), |facts, e| facts.union(&e.facts()))
 }
 
-/// Now, Unix nanoseconds.
+/// Returns the current time, Unix nanoseconds.
 pub(super) fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The evaluators of a plan, giving all that they can tell.
+/// Builds the evaluators of a plan, with explanations and details.
 pub(super) fn judge(evaluators: Vec<Configured>) -> Evaluators {
     Evaluators::new(evaluators, Want::ALL)
 }
 
-/// Reads every file. What cannot be read is told on standard error, with file and line, and does
-/// not lose the rest, and so is what a limit keeps out of a trace; true when anything was.
+/// Reads every file into a replay. Unreadable parts, and records beyond a limit of a trace, are
+/// reported on standard error with file and line, and the rest is read; returns true if there were
+/// any.
 ///
 /// # Errors
-/// The files hold more than `limits.memory_mib` allows to be kept.
+/// The files hold more than `limits.memory_mib`.
 pub(super) fn read(replay: &mut Replay<'_>, files: &[PathBuf]) -> Result<bool, CommandError> {
     read_with(replay, files, |_, _| {})
 }
 
-/// The same; `visit` sees each request that could be read.
+/// Reads every file as [`read`] does; `visit` sees each readable request.
 pub(super) fn read_with(
     replay: &mut Replay<'_>,
     files: &[PathBuf],
@@ -93,7 +94,7 @@ pub(super) fn read_with(
     Ok(note_cut_traces(replay.cut_traces()) || is_broken)
 }
 
-/// The files hold more than may be kept at once.
+/// Builds the error for files beyond `limits.memory_mib`.
 fn too_much(place: &str) -> CommandError {
     CommandError::Runtime(anyhow::anyhow!(
         "up to {} the files hold more than `limits.memory_mib` lets this command keep at once: \
@@ -103,10 +104,10 @@ fn too_much(place: &str) -> CommandError {
     ))
 }
 
-/// Most traces that are named one by one.
+/// Limit of traces named one by one.
 const NAMED_TRACES_MAX: usize = 20;
 
-/// Names the traces that a limit cut short, and counts them; false when there is none.
+/// Reports the traces that a limit cut short; returns false if there is none.
 pub(super) fn note_cut_traces(traces: impl Iterator<Item = CutTrace>) -> bool {
     let mut count = 0;
     for cut in traces {

@@ -1,4 +1,4 @@
-//! The options that name a config, and the built-in one.
+//! Config options of the command line, and the built-in config.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use clap::Args;
 use super::CommandError;
 use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 
-/// Which config to use.
+/// Config files and settings of the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct ConfigArgs {
     /// Config file in YAML or JSON; may be given more than once: maps are merged, later files win.
@@ -20,7 +20,7 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The same of this file, if there is one.
+    /// Returns the same options with this file in place of theirs, if there is one.
     pub(super) fn or_file(&self, file: Option<&Path>) -> Self {
         let config = file.map_or_else(|| self.config.clone(), |file| vec![file.to_owned()]);
         Self { config, set: self.set.clone() }
@@ -31,7 +31,7 @@ impl ConfigArgs {
         Ok(self.read()?)
     }
 
-    /// Reads the config; what is wrong is wrong with the config.
+    /// Reads the config; keeps its error type, for reloads.
     pub(super) fn read(&self) -> Result<Loaded, ConfigError> {
         let mut parts: Vec<ConfigPart> =
             self.config.iter().cloned().map(ConfigPart::File).collect();
@@ -44,26 +44,26 @@ impl ConfigArgs {
         Ok(ResolvedConfig::new(&self.load()?)?)
     }
 
-    /// The files that it is written in.
+    /// Returns the config files.
     pub(super) fn files(&self) -> &[PathBuf] {
         &self.config
     }
 
-    /// Where a file that the config names may stand: in the working directory, or beside one of its
-    /// own files.
+    /// Returns the existing files of a name in the config: beside its files, and in the working
+    /// directory.
     pub(super) fn beside(&self, name: &str) -> Vec<PathBuf> {
         let folders = self.config.iter().filter_map(|file| file.parent());
         let all = folders.map(|folder| folder.join(name)).chain([PathBuf::from(name)]);
         all.filter(|path| path.is_file()).collect()
     }
 
-    /// Of these files alone.
+    /// Creates options with these files alone.
     #[cfg(test)]
     pub(super) fn of_files(config: Vec<PathBuf>) -> Self {
         Self { config, set: Vec::new() }
     }
 
-    /// Where the config comes from, for people.
+    /// Names the source of the config, for people.
     pub(super) fn name(&self) -> String {
         let files: Vec<_> = self.config.iter().map(|path| path.display().to_string()).collect();
         if files.is_empty() { "built-in config".to_owned() } else { files.join(", ") }

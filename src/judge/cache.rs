@@ -1,4 +1,5 @@
-//! Answers that were given before: the same question to the same model costs nothing twice.
+//! Answer cache: the same question to the same model is paid once. First in, first out, within
+//! [`ANSWERS_BYTES_MAX`].
 
 use hashbrown::HashMap;
 use sha2::{Digest, Sha256};
@@ -8,15 +9,15 @@ use super::settings::JudgeSettings;
 use super::wire::JudgeQuestion;
 use crate::evaluate::inquiry::PROMPT_VERSION;
 
-/// Bytes of all answers that are kept.
+/// Limit of the cache, bytes of texts and entries.
 pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
-/// What an answer takes beside its text.
+/// Bytes that an entry takes beside its text.
 const ENTRY_BYTES: usize = 96;
 
-/// What a question is known by: model, parameters, prompt and the place among the samples.
+/// Digest of a question: model, parameters, prompt and sample number.
 pub(crate) type QuestionKey = [u8; 16];
 
-/// The key of a question; `sample` tells votes apart.
+/// Hashes a question; `sample` tells votes apart.
 pub(in crate::judge) fn key_of(
     judge: &JudgeSettings,
     question: &JudgeQuestion,
@@ -35,7 +36,7 @@ pub(in crate::judge) fn key_of(
     half
 }
 
-/// Answers by their questions, the oldest of them forgotten first.
+/// Answers by question, evicted oldest first.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct AnswerCache {
     answers: HashMap<QuestionKey, String>,
@@ -44,12 +45,12 @@ pub(in crate::judge) struct AnswerCache {
 }
 
 impl AnswerCache {
-    /// An answer that is still known.
+    /// Returns the cached answer to a question.
     pub(in crate::judge) fn get(&self, key: &QuestionKey) -> Option<&str> {
         self.answers.get(key).map(String::as_str)
     }
 
-    /// Keeps an answer.
+    /// Adds an answer, unless it takes more than a sixteenth of the cache.
     pub(in crate::judge) fn keep(&mut self, key: QuestionKey, text: String) {
         let bytes = text.len() + ENTRY_BYTES;
         if bytes > ANSWERS_BYTES_MAX / 16 || self.answers.contains_key(&key) {

@@ -1,4 +1,4 @@
-//! What is known of one request to a judge, for whoever watches.
+//! Record of one finished request to a judge, for observers such as our own traces.
 
 use std::sync::Arc;
 
@@ -6,42 +6,42 @@ use super::settings::JudgeApi;
 use crate::model::{EvaluationId, SpanId, TraceId};
 use crate::settings::Address;
 
-/// Told of each request that has ended. Must not wait.
+/// Callback for each finished request. Must not block.
 pub type CallWatch = Arc<dyn Fn(JudgeCall) + Send + Sync>;
 
-/// One request to a judge that has ended. Nothing of what was asked or said.
+/// One finished request to a judge, without prompt or reply.
 #[derive(Clone, Debug)]
 pub struct JudgeCall {
-    /// The judge, as the config names it.
+    /// Name of the judge in the config.
     pub judge: String,
-    /// The protocol.
+    /// Protocol.
     pub api: JudgeApi,
-    /// Where it was asked, as the config says; `None` is the provider's own address.
+    /// Base URL from the config; `None` is the provider's default.
     pub base_url: Option<Address>,
-    /// The model.
+    /// Model.
     pub model: String,
-    /// Tokens of the answer at most.
+    /// Limit of the answer, tokens.
     pub max_tokens: u32,
-    /// Who asked.
+    /// Evaluator that asked.
     pub evaluator: String,
-    /// For which evaluation.
+    /// Evaluation that it asked for.
     pub evaluation: EvaluationId,
-    /// The trace that is judged.
+    /// Judged trace.
     pub trace_id: TraceId,
-    /// Its span that is judged.
+    /// Judged span of that trace.
     pub span_id: SpanId,
-    /// When it began, Unix nanoseconds.
+    /// Start, Unix nanoseconds.
     pub start_ns: u64,
-    /// When it ended.
+    /// End, Unix nanoseconds.
     pub end_ns: u64,
-    /// `replied`, or the `error.type` of what went wrong.
+    /// `replied`, or the `error.type` of the fault.
     pub outcome: &'static str,
-    /// Tokens of the request, cached ones among them.
+    /// Tokens of the request, cached ones included.
     pub input_tokens: u64,
-    /// Tokens that the provider still had.
+    /// Tokens of the request that came from the provider's prompt cache.
     pub cached_tokens: u64,
     /// Tokens of the answer.
     pub output_tokens: u64,
-    /// What it cost, US dollars; 0 where prices are not known.
+    /// Cost, US dollars; 0 without a known price.
     pub cost_usd: f64,
 }

@@ -1,4 +1,4 @@
-//! Sends one request to one judge and gives back what came, or reads what was recorded.
+//! HTTP client of one judge: sends a request and reads the reply, or replays a recorded one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,60 +17,60 @@ use crate::client::{self, Withheld};
 use crate::settings::Secret;
 use crate::tls::ClientTls;
 
-/// Most bytes of an answer that are read.
+/// Limit of an answer's body, bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Where replies are recorded, or read from.
+/// Recording or replay of replies, with its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyRecording {
-    /// Every reply is written to this folder.
+    /// Writes each reply to this folder.
     Record(PathBuf),
-    /// Replies come from this folder alone; nobody is asked.
+    /// Reads replies from this folder; no judge is asked.
     Replay(PathBuf),
 }
 
-/// Why judges cannot be asked at all.
+/// Start-up errors: no judge can be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeStartError {
-    /// The key is not there.
+    /// The environment variable with the key is not set.
     #[error(
         "judge `{judge}`: the environment variable {variable}, which `api_key_env` names, is not \
          set"
     )]
     NoKey {
-        /// The judge.
+        /// Name of the judge.
         judge: String,
-        /// The variable.
+        /// Name of the variable.
         variable: String,
     },
-    /// The client cannot be made.
+    /// The HTTP client cannot be built.
     #[error("failed to set up the client of judge `{judge}`: {error}")]
     Client {
-        /// The judge.
+        /// Name of the judge.
         judge: String,
-        /// What is wrong.
+        /// Cause.
         error: String,
     },
-    /// A process remembers each judge that it has asked.
+    /// More judges over the life of the process than it keeps: each one ever asked is remembered.
     #[error("the process has asked {count} judges: a restart forgets those that are no more")]
     TooMany {
-        /// How many.
+        /// Limit.
         count: usize,
     },
-    /// The system has no random numbers to give.
+    /// The system gave no random bytes.
     #[error("failed to mark records: the system gave no random numbers")]
     NoRandomness,
-    /// The folder of recorded replies cannot be made.
+    /// The folder for recordings cannot be created.
     #[error("failed to create {path}: {error}")]
     Folder {
-        /// The folder.
+        /// Folder.
         path: String,
-        /// What the system says.
+        /// Cause.
         error: std::io::Error,
     },
 }
 
-/// The client of one judge.
+/// Client of one judge, with its key and its recording.
 #[derive(Clone)]
 pub(super) struct JudgeClient {
     settings: Arc<JudgeSettings>,
@@ -80,7 +80,7 @@ pub(super) struct JudgeClient {
     recording: Option<ReplyRecording>,
 }
 
-/// A reply as it is recorded.
+/// File format of a recorded reply, JSON.
 #[derive(Serialize, Deserialize)]
 struct RecordedReply {
     model: String,
@@ -125,7 +125,7 @@ impl JudgeClient {
         Ok(Self { settings: Arc::new(settings.clone()), key, http, withheld, recording })
     }
 
-    /// Asks once.
+    /// Sends one request, or reads the recorded reply; no retries.
     pub(super) async fn ask(
         &self,
         key: QuestionKey,
@@ -169,7 +169,8 @@ impl JudgeClient {
         Ok(answer)
     }
 
-    /// What is cut by its length is asked for again: it is no use to record.
+    /// Writes a reply to the recording. One cut by a length limit is skipped: the question is asked
+    /// again with more room.
     async fn record(&self, file: &std::path::Path, reply: &Reply) {
         if matches!(reply.finish, Finish::Length | Finish::Overflow) {
             return;
@@ -197,7 +198,7 @@ fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
     folder.join(format!("{digits}.json"))
 }
 
-/// Writes a file anew that only its owner may read: replies quote what was judged.
+/// Writes a file with mode 0600: replies quote what was judged.
 async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = tokio::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(file).await;
@@ -219,7 +220,7 @@ async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
     Ok(Reply { text: recorded.text, finish, usage })
 }
 
-/// The wait that an answer asks for.
+/// Reads the wait from `retry-after-ms` (below 1e9 ms), else from `retry-after`.
 fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Duration> {
     let milliseconds = milliseconds.and_then(|value| value.trim().parse::<f64>().ok());
     let milliseconds = milliseconds.filter(|value| (0.0..1e9).contains(value));
@@ -229,7 +230,7 @@ fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Du
     })
 }
 
-/// What a failure of the connection means; the address, which may hold a key, is not told.
+/// Maps a transport error to a fault. Strips the URL, which may hold a key.
 fn broken(error: reqwest::Error) -> Fault {
     let is_unsent = error.is_connect() || error.is_builder();
     let is_late = error.is_timeout();

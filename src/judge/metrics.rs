@@ -1,4 +1,4 @@
-//! What judges do, in numbers. Names and units are in `docs/operations.md`.
+//! Metrics of judges. Names and units are in `docs/operations.md`.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::wire::TokenUsage;
 use crate::evaluate::inquiry::RedactionGaps;
 use crate::model::{Evaluation, Outcome, Reason, WaitingRoom};
 
-/// What tokens were: new, known to the provider, or of an answer.
+/// Values of the label `type`: new input, input from the provider's prompt cache, output.
 const TOKEN_TYPES: [&str; 3] = ["input", "cached", "output"];
 
-/// Upper bounds of waits, seconds: `settle` and what a budget or a rate adds to it.
+/// Upper bounds of the wait histogram, seconds: `settle`, and delays by budgets and rates.
 const WAIT_BOUNDS: [f64; 10] = [0.01, 0.1, 1.0, 5.0, 11.0, 20.0, 60.0, 120.0, 300.0, 600.0];
-/// Upper bounds of the durations of requests, seconds.
+/// Upper bounds of the request duration histogram, seconds.
 const DURATION_BOUNDS: [f64; 9] = [0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0];
 
-/// The instruments, before it is known which judges there are.
+/// Factory of the instruments, before the judges are known.
 pub(super) struct JudgeMetrics {
     meter: Meter,
 }
@@ -30,7 +30,7 @@ impl JudgeMetrics {
         Self { meter: meter.clone() }
     }
 
-    /// For commands, which show no metrics.
+    /// Returns metrics that nobody reads, for commands.
     pub(super) fn none() -> Self {
         Self { meter: SdkMeterProvider::default().meter("spanscore") }
     }
@@ -106,7 +106,7 @@ impl JudgeMetrics {
         histogram.with_boundaries(bounds.to_vec()).build()
     }
 
-    /// Shows what waits, whenever it is looked at.
+    /// Registers gauges for the inquiries that wait and their bytes.
     fn watch_load(&self, load: &Arc<WaitingRoom>) {
         let gauge = |name: &'static str, about: &'static str, unit: &'static str, which| {
             let load = Arc::clone(load);
@@ -126,7 +126,7 @@ impl JudgeMetrics {
     }
 }
 
-/// What the lane counts.
+/// Instruments of the lane.
 pub(super) struct LaneMetrics {
     requests: Counter<u64>,
     tokens: Counter<u64>,
@@ -139,13 +139,13 @@ pub(super) struct LaneMetrics {
     agreement: Histogram<f64>,
     wait: Histogram<f64>,
     duration: Histogram<f64>,
-    /// The judges by their place on the lane; more come with other configs.
+    /// Names of judges by index on the lane; reloads append.
     names: RwLock<Vec<String>>,
 }
 
 impl LaneMetrics {
-    /// Shows each evaluator and its judge with nothing, so that an alert need not wait for a first
-    /// time.
+    /// Adds zero to the series of each evaluator and its judge, so that an alert sees the first
+    /// increment.
     pub(super) fn begin(&self, asking: &[(String, String)]) {
         for (evaluator, judge) in asking {
             let Some(judge) = self.place(judge) else { continue };
@@ -168,7 +168,7 @@ impl LaneMetrics {
         }
     }
 
-    /// One more judge, behind all others.
+    /// Appends a judge.
     pub(super) fn add(&self, name: String) {
         self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
     }
@@ -177,7 +177,7 @@ impl LaneMetrics {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of the judge that a name means today.
+    /// Returns the index of the newest judge of a name.
     pub(super) fn place(&self, judge: &str) -> Option<usize> {
         self.names().iter().rposition(|name| name == judge)
     }
@@ -206,12 +206,12 @@ impl LaneMetrics {
         self.cost.add(cost_nano as f64 / 1e9, &of);
     }
 
-    /// How long a request took, whatever came of it.
+    /// Records the duration of a request, whatever its outcome.
     pub(super) fn took(&self, judge: usize, took: Duration) {
         self.duration.record(took.as_secs_f64(), &[self.judge(judge)]);
     }
 
-    /// What an inquiry came to, with the judge that was asked last, or would have been.
+    /// Counts the outcome of an inquiry, under the judge that was asked last, or would have been.
     pub(super) fn emitted(&self, judge: Option<usize>, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let name = &first.evaluator.name;
@@ -229,7 +229,7 @@ impl LaneMetrics {
         }
     }
 
-    /// What redaction could not do as it should.
+    /// Counts gaps of redaction: secrets not followed, texts withheld.
     fn gaps(&self, of: &[KeyValue; 2], gaps: RedactionGaps) {
         self.unfollowed.add(gaps.unfollowed, of);
         for (reason, count) in gaps.withheld.by_reason() {

@@ -6,13 +6,14 @@
 //!              └── another sample, a repair, another judge ◄──┴─► evaluations
 //! ```
 //!
-//! [`lane`] holds what waits and decides, without a clock, what is asked next; `gate` says whether
-//! a judge may be asked now; `wire` speaks the protocols; `client` sends. What is asked and what is
-//! made of an answer is the affair of [`evaluate`](crate::evaluate::inquiry).
+//! [`lane`] schedules: it holds the inquiries that wait and decides, without a clock, which request
+//! is next. `gate` admits a request or says why not: circuit breaker, concurrency, rates, budget.
+//! `wire` speaks the protocols; `client` sends. Prompts and the reading of replies belong to
+//! [`evaluate`](crate::evaluate::inquiry).
 //!
-//! **Invariants:** money is set aside before a request and settled after it; every inquiry comes
-//! out once, as an evaluation, replaced by a later one, or left to the next process; an answer is
-//! logged before anybody hears of it.
+//! **Invariants:** money is reserved before a request and settled after it; every inquiry comes out
+//! once, as an evaluation, replaced by a later one, or left to the next process; an answer is
+//! logged before any consumer sees it.
 
 mod cache;
 mod call;

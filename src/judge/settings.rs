@@ -11,7 +11,7 @@ use crate::model::WaitingRoom;
 use crate::settings::{Address, HumanDuration, Node, SettingsError, above_zero, nearest};
 use crate::tls::TlsSettings;
 
-/// Judges of one config at most.
+/// Limit of judges in one config.
 const JUDGES_MAX: usize = 100;
 
 /// A model that evaluators may ask.
@@ -20,14 +20,14 @@ const JUDGES_MAX: usize = 100;
 pub struct JudgeSettings {
     /// The protocol that it speaks. `openai` is spoken by most: Ollama, vLLM, llama.cpp, gateways.
     pub api: JudgeApi,
-    /// Where it is, with the path before the protocol's own, such as `http://localhost:11434/v1`;
-    /// the provider's own address without it.
+    /// Base URL, with the path before the protocol's own, such as `http://localhost:11434/v1`; the
+    /// provider's default without it.
     #[serde(default)]
     pub base_url: Option<Address>,
     /// Environment variable that holds the key. Without it no key is sent.
     #[serde(default)]
     pub api_key_env: Option<String>,
-    /// Whether a key or a record may be sent unencrypted to another machine. Default `false`.
+    /// Allows keys and records to be sent unencrypted to another machine. Default `false`.
     #[serde(default)]
     pub insecure: bool,
     /// The model's name there.
@@ -43,25 +43,25 @@ pub struct JudgeSettings {
     /// take twice as many. Default 2048.
     #[serde(default = "default_max_tokens", deserialize_with = "above_zero")]
     pub max_tokens: u32,
-    /// How much a reasoning model thinks, in its own words, such as `low`.
+    /// Effort of a reasoning model, in its own words, such as `low`.
     #[serde(default)]
     pub reasoning_effort: Option<String>,
-    /// How long one request may take. Default 60s.
+    /// Time limit of one request. Default 60s.
     #[serde(default = "default_timeout", deserialize_with = "above_zero")]
     pub timeout: HumanDuration,
-    /// How the form of the answer is asked for. Default `auto`: the strictest that it takes.
+    /// Mode of structured output. Default `auto`: the strictest that the judge takes.
     #[serde(default)]
     pub structured_output: StructuredOutput,
     /// Tokens that fit into it, request and answer together. Default 128000.
     #[serde(default = "default_context", deserialize_with = "above_zero")]
     pub context_tokens: u32,
-    /// What it costs, in US dollars per million tokens. Needed by a budget in money.
+    /// Price, in US dollars per million tokens. Needed by a budget in money.
     #[serde(default)]
     pub price: Option<JudgePrice>,
-    /// How much may be asked at once.
+    /// Limits of concurrency and rate.
     #[serde(default)]
     pub limits: JudgeLimits,
-    /// What may be spent.
+    /// Budget in money and tokens.
     #[serde(default)]
     pub budget: JudgeBudget,
     /// Another judge that is asked while this one cannot be, and where it does not answer.
@@ -75,14 +75,14 @@ pub struct JudgeSettings {
     pub azure: Option<AzureSettings>,
 }
 
-/// How patient the asking of judges is, and how much may wait for them.
+/// Waiting times and limits of inquiries to judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgingSettings {
-    /// How long after a trace is complete nobody is asked about it: a late span would make it be
-    /// asked, and paid, twice. Default 10s.
+    /// Wait after a trace is complete before a judge is asked about it: a late span would make it
+    /// be asked, and paid, twice. Default 10s.
     pub settle: HumanDuration,
-    /// How long after that there may be an answer. Default 5m.
+    /// Time for an answer after that. Default 5m.
     #[serde(deserialize_with = "above_zero")]
     pub deadline: HumanDuration,
     /// Inquiries that may wait. Default 10000.
@@ -91,25 +91,25 @@ pub struct JudgingSettings {
     /// Mebibytes that they may hold. Default 64.
     #[serde(deserialize_with = "above_zero")]
     pub waiting_mib: u32,
-    /// Which inquiries without an answer are kept in `data_dir` for `spanscore rejudge`. Default
+    /// Inquiries without an answer that are kept in `data_dir` for `spanscore rejudge`. Default
     /// `failed`.
     pub dead_letter: DeadLetterChoice,
 }
 
 impl JudgingSettings {
-    /// Room for as much as may wait.
+    /// Creates a waiting room within `waiting_max` and `waiting_mib`.
     pub fn room(&self) -> Arc<WaitingRoom> {
         let (count_max, bytes_max) = self.room_max();
         WaitingRoom::new(count_max, bytes_max)
     }
 
-    /// How many may wait, and their bytes.
+    /// Returns the limits of the waiting room: inquiries and bytes.
     pub fn room_max(&self) -> (usize, usize) {
         (self.waiting_max as usize, (self.waiting_mib as usize) << 20)
     }
 }
 
-/// Which inquiries without an answer are kept.
+/// Inquiries without an answer that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadLetterChoice {
@@ -150,7 +150,7 @@ pub enum JudgeApi {
 }
 
 impl JudgeApi {
-    /// The provider's name in the GenAI conventions.
+    /// Returns the provider's name in the GenAI conventions.
     pub fn provider(self) -> &'static str {
         match self {
             Self::OpenAi | Self::OpenAiResponses => "openai",
@@ -159,7 +159,7 @@ impl JudgeApi {
     }
 }
 
-/// How the form of an answer is asked for.
+/// Mode of structured output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
@@ -192,7 +192,7 @@ pub struct JudgePrice {
     pub output: f64,
 }
 
-/// How much may be asked of a judge at once.
+/// Limits of concurrency and rate of one judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeLimits {
@@ -213,7 +213,7 @@ impl Default for JudgeLimits {
     }
 }
 
-/// What may be spent on a judge. What is left out is not limited.
+/// Budget of a judge. Quantities left out are not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeBudget {
@@ -227,11 +227,11 @@ pub struct JudgeBudget {
     pub tokens_per_hour: Option<u64>,
     /// Tokens in any 24 hours.
     pub tokens_per_day: Option<u64>,
-    /// Whether the budget of an hour is spread over it, or spent as fast as there is need.
+    /// Pace of spending: the budget of an hour spread over it, or spent on demand.
     pub pace: BudgetPace,
 }
 
-/// How fast a budget may be spent.
+/// Pace of spending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPace {
@@ -265,7 +265,7 @@ fn default_context() -> u32 {
 }
 
 impl JudgeSettings {
-    /// Where it is, without a slash at the end.
+    /// Returns the base URL without a slash at its end, the provider's default if none is set.
     pub fn base_url(&self) -> &str {
         let own = match self.api {
             JudgeApi::OpenAi | JudgeApi::OpenAiResponses => "https://api.openai.com/v1",
@@ -274,7 +274,8 @@ impl JudgeSettings {
         self.base_url.as_ref().map_or(own, Address::reveal).trim_end_matches('/')
     }
 
-    /// Model and parameters: what of a judge its answers depend on, as identities name it.
+    /// Returns model and parameters: the part of a judge that its answers, and so identities,
+    /// depend on.
     pub fn identity(&self) -> String {
         let Self { model, temperature, seed, max_tokens, reasoning_effort, .. } = self;
         let seed = seed.map_or_else(String::new, |seed| seed.to_string());
@@ -283,7 +284,7 @@ impl JudgeSettings {
     }
 }
 
-/// What is wrong with the judges of a config, beyond what each setting says of itself.
+/// Checks the judges of a config against each other; single settings are checked as they are read.
 pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Vec<SettingsError> {
     let mut errors = Vec::new();
     if judges.len() > JUDGES_MAX {
@@ -317,7 +318,7 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
     errors
 }
 
-/// The error for a judge that no entry of `judges:` has.
+/// Builds the error for a judge that `judges:` does not define.
 pub fn unknown_judge(
     key: &str,
     name: &str,

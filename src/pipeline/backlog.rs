@@ -1,24 +1,24 @@
-//! What is acknowledged and not judged yet, so that an end in haste can say what it lost.
+//! Counts of acknowledged data that is not judged yet, for the report of a hasty shutdown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was acknowledged and never judged.
+/// Acknowledged data that was never judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unjudged {
-    /// Spans and log events that still waited for their shard.
+    /// Spans and log events still queued for their shard.
     pub records: u64,
-    /// Traces that were open, those of no agent among them.
+    /// Open traces, those without agent spans included.
     pub traces: u64,
-    /// Sessions that were open; their traces were judged.
+    /// Open sessions; their traces were judged.
     pub sessions: u64,
 }
 
-/// What the stages between receivers and exporters hold now.
+/// Live counts of the data between receivers and exporters.
 pub(super) struct Backlog {
     records: AtomicU64,
-    /// Those of them that are spans.
+    /// Spans among the records.
     spans: AtomicU64,
-    /// By shard.
+    /// Traces by shard.
     traces: Vec<AtomicU64>,
     sessions: AtomicU64,
 }
@@ -34,7 +34,7 @@ impl Backlog {
         }
     }
 
-    /// So many records are on their way to a shard.
+    /// Adds records on their way to a shard.
     pub(super) fn queue(&self, records: usize, is_spans: bool) {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
         if is_spans {
@@ -42,7 +42,7 @@ impl Backlog {
         }
     }
 
-    /// So many records have arrived, or have not been taken after all.
+    /// Removes records that a shard has taken, or that were not handed over after all.
     pub(super) fn unqueue(&self, records: usize, is_spans: bool) {
         self.records.fetch_sub(records as u64, Ordering::Relaxed);
         if is_spans {
@@ -50,19 +50,19 @@ impl Backlog {
         }
     }
 
-    /// Spans on their way to a shard.
+    /// Returns the spans on their way to a shard.
     pub(super) fn queued_spans(&self) -> u64 {
         self.spans.load(Ordering::Relaxed)
     }
 
-    /// A shard holds so many traces that are not judged.
+    /// Sets the number of traces that a shard has not judged.
     pub(super) fn set_traces(&self, shard: usize, traces: usize) {
         if let Some(held) = self.traces.get(shard) {
             held.store(traces as u64, Ordering::Relaxed);
         }
     }
 
-    /// So many sessions are not judged.
+    /// Sets the number of sessions that are not judged.
     pub(super) fn set_sessions(&self, sessions: usize) {
         self.sessions.store(sessions as u64, Ordering::Relaxed);
     }

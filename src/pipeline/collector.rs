@@ -1,9 +1,9 @@
-//! The whole collector: every stage started in order, and stopped in order.
+//! Collector: starts every stage in order, and stops them in order.
 //!
 //! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
-//! tell senders to come again, shards judge what is open, judges answer what they were asked,
-//! exporters deliver what they hold, ports close; all within `shutdown_timeout`, of which exporters
-//! get what is left, at least a quarter.
+//! refuse retryably, shards judge open traces, judges answer open inquiries, exporters drain their
+//! queues, ports close; all within `shutdown_timeout`, of which exporters get the rest, at least a
+//! quarter.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -42,40 +42,40 @@ use crate::receive::{self, FileReceiver, Receivers};
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 use crate::tls::{Reread, Rereader};
 
-/// How long connections may take to close once there is nothing left to wait for.
+/// Time for connections to close once nothing is left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
 
-/// What a collector is built from: a checked config.
+/// Settings of a collector: a checked config.
 pub struct CollectorSettings {
-    /// Where data enters.
+    /// Receivers.
     pub receivers: ReceiversSettings,
-    /// How instrumentations write tool calls.
+    /// Dialects: the conventions by which instrumentations record tool calls.
     pub dialects: Vec<Dialect>,
-    /// When traces are complete.
+    /// Completion of traces.
     pub traces: TracesSettings,
-    /// When sessions are complete.
+    /// Completion of sessions.
     pub sessions: SessionsSettings,
-    /// How much is kept.
+    /// Limits of retained data.
     pub limits: LimitsSettings,
-    /// How much each place may hold.
+    /// Memory limit of each stage.
     pub memory: MemoryLimits,
     /// Models that evaluators may ask.
     pub judges: BTreeMap<String, JudgeSettings>,
-    /// How patiently.
+    /// Waiting times and limits of inquiries.
     pub judging: JudgingSettings,
-    /// How traces are scored.
+    /// Evaluators.
     pub evaluators: Vec<Configured>,
-    /// Where scores leave.
+    /// Exporters of scores.
     pub exporters: Vec<ExporterSettings>,
-    /// Where requests are passed on.
+    /// Forwards of requests to other backends.
     pub forward: Vec<ForwardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
-    /// Where requests are kept until they are done with, if anywhere.
+    /// Write-ahead log of requests; `None` without `data_dir`.
     pub log: Option<LogFolder>,
-    /// How long a shutdown may take in all.
+    /// Time limit of a shutdown as a whole.
     pub shutdown_timeout: Duration,
-    /// Shards; one per core when `None`.
+    /// Number of shards; one per core when `None`.
     pub shard_count: Option<usize>,
 }
 
@@ -108,23 +108,23 @@ impl From<ResolvedConfig> for CollectorSettings {
     }
 }
 
-/// Where requests are kept until they are done with.
+/// Folder and limits of the write-ahead log.
 #[derive(Clone, Debug)]
 pub struct LogFolder {
-    /// The folder of all that is kept.
+    /// Folder of all persistent state.
     pub data_dir: PathBuf,
-    /// How much, and when it counts as kept.
+    /// Size, and the durability at which a record counts as written.
     pub limits: LogLimits,
 }
 
-/// The log and what needs it, all of it or nothing.
+/// Opened log with its dependents: all of them, or none.
 #[derive(Default)]
 struct OpenedLog {
     journal: Option<Arc<Journal>>,
     past: Option<Past>,
-    /// For the exporters.
+    /// Persistence of exporters' queues.
     kept: Option<Persistence>,
-    /// For the forwards.
+    /// Log access of forwards.
     forward: Option<ForwardLog>,
 }
 
@@ -144,44 +144,44 @@ impl OpenedLog {
     }
 }
 
-/// Bytes in whole mebibytes, at least one.
+/// Converts bytes to whole mebibytes, at least one.
 fn mib(bytes: usize) -> u32 {
     u32::try_from(bytes >> 20).unwrap_or(u32::MAX).max(1)
 }
 
-/// Why a collector cannot start.
+/// Start-up errors of a collector, by the part that fails.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectorStartError {
-    /// The endpoints for metrics and health.
+    /// Endpoints for metrics and health.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// The dialects cannot be compiled.
+    /// Dialects that do not compile.
     #[error("cannot compile the dialects: {0}")]
     Dialects(#[from] TableError),
-    /// An exporter.
+    /// Exporter.
     #[error(transparent)]
     Exporter(#[from] emit::ExporterStartError),
-    /// A forward.
+    /// Forward.
     #[error(transparent)]
     Forward(#[from] ForwardStartError),
-    /// The threads of the shards.
+    /// Thread of a shard.
     #[error("cannot start a thread for each shard: {0}")]
     Threads(std::io::Error),
-    /// The judges.
+    /// Judge.
     #[error(transparent)]
     Judges(#[from] JudgeStartError),
-    /// An evaluator outside of this process.
+    /// Evaluator outside of this process.
     #[error(transparent)]
     ExternalEvaluators(#[from] ExternalStartError),
-    /// The log.
+    /// Write-ahead log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
-    /// A receiver.
+    /// Receiver.
     #[error(transparent)]
     Receiver(#[from] receive::ReceiverStartError),
 }
 
-/// Where a running collector can be reached.
+/// Bound addresses of a running collector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// OTLP/gRPC.
@@ -194,7 +194,7 @@ pub struct Addresses {
     pub health: Option<SocketAddr>,
 }
 
-/// A running collector.
+/// Running collector.
 pub struct Collector {
     telemetry: Telemetry,
     pub(super) exporters: Arc<Exporters>,
@@ -214,7 +214,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts every stage on the current runtime; nothing is left running on an error.
+    /// Starts every stage on the current runtime; on an error nothing is left running.
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
@@ -286,7 +286,7 @@ impl Collector {
         })
     }
 
-    /// Where it can be reached.
+    /// Returns the bound addresses.
     pub fn addresses(&self) -> Addresses {
         Addresses {
             grpc: self.receivers.grpc_address(),
@@ -296,12 +296,12 @@ impl Collector {
         }
     }
 
-    /// All metrics in the Prometheus text form.
+    /// Returns all metrics in the Prometheus text format.
     pub fn exposition(&self) -> String {
         self.telemetry.exposition()
     }
 
-    /// Stops in order; returns what was lost on the way. Once `hurry` is cancelled it waits for
+    /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
     pub async fn shutdown(mut self, hurry: &CancellationToken) -> Lost {
         let all = *self.shutdown_timeout.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -310,7 +310,7 @@ impl Collector {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
         };
         let left = || deadline.saturating_duration_since(Instant::now());
-        // Exporters get the last quarter, whatever came before.
+        // Exporters get the last quarter, however long earlier steps take.
         let part = |most: Duration| most.min(left().saturating_sub(all / 4));
         let lost_before = self.exporters.lost();
         let unforwarded_before = self.forwards.lost();
@@ -326,10 +326,10 @@ impl Collector {
             restoring.abort();
         }
         let backlog = self.pipeline.backlog();
-        // While somebody may still send, a shard that was not told to end does not.
+        // Keeps the shards' channels open: without it a shard that got no `Drain` would end, too.
         let _intake = self.pipeline.intake();
         tokio::select! {
-            // In a hurry the shards are not even told.
+            // Biased: if `hurry` is cancelled already, the shards are not told to drain.
             biased;
             () = no_more_time(part(all / 2)) => {
                 tracing::warn!("open traces could not all be judged in time");
@@ -351,7 +351,7 @@ impl Collector {
             }
             None => false,
         };
-        // In this order: what a shard judges in between counts twice rather than not at all.
+        // In this order: a trace judged in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
         let lost = Lost {
             unsent: since(&lost_before, self.exporters.lost()),
@@ -369,12 +369,12 @@ impl Collector {
     }
 }
 
-/// The cores that there are, one where that is not known.
+/// Returns the number of cores, one if it is unknown.
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What each exporter has lost since an earlier look; those that lost nothing are left out.
+/// Returns the losses of each exporter since an earlier count, without those that lost nothing.
 fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
     let pairs = now.into_iter().zip(before);
     let lost = pairs.map(|(now, before)| Unsent {
@@ -384,7 +384,7 @@ fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
     lost.filter(|unsent| unsent.evaluations > 0).collect()
 }
 
-/// The same of each forward.
+/// Returns the losses of each forward since an earlier count, without those that lost nothing.
 fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unforwarded> {
     let pairs = now.into_iter().zip(before);
     let lost = pairs
@@ -392,13 +392,13 @@ fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unfor
     lost.filter(|unforwarded| unforwarded.items > 0).collect()
 }
 
-/// Hands evaluations to exporters.
+/// Builds the outlet that offers evaluations to exporters.
 fn outlet_of(exporters: &Arc<Exporters>) -> Outlet {
     let exporters = Arc::clone(exporters);
     Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
 }
 
-/// Reads again what was read from files, until the guard is dropped.
+/// Starts the task that re-reads certificates and tokens, until the guard is dropped.
 fn reread<'a>(
     files: impl Iterator<Item = &'a Arc<dyn Reread>>,
     meter: &Meter,
@@ -410,7 +410,7 @@ fn reread<'a>(
     (rereader, stop.drop_guard())
 }
 
-/// How long a forward of chosen traces has to hold them.
+/// Returns the longest times for which a tail-sampling forward holds a trace, and remembers it.
 pub(super) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
     let CollectorSettings { traces, judging, evaluators, .. } = settings;
     let asks = evaluators.iter().any(|configured| configured.asks);

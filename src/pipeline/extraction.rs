@@ -1,8 +1,9 @@
-//! Requests to records: small ones where they arrive, large ones beside the network's threads.
+//! Extraction of records from requests: small ones on the receiving task, large ones on blocking
+//! threads.
 //!
-//! A body of 20 MB takes tens of milliseconds to read, in which a thread of the network would serve
-//! nobody else. So large bodies are read on threads for work that blocks, as many at once as there
-//! are cores; others of them wait, in order, until their request's deadline.
+//! A body of 20 MB takes tens of milliseconds to read, in which a network thread would serve nobody
+//! else. So large bodies go to blocking threads, as many at once as there are shards; further ones
+//! wait, in order, until the deadline of their request.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -18,20 +19,20 @@ use crate::model::SpanBatch;
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 
-/// Bodies up to this size are read in place: they take less than a millisecond, and it costs more
-/// to hand them to another thread than to make others wait that long. SDKs send no larger ones.
+/// Largest body read in place: that takes less than a millisecond, and a change of threads would
+/// cost more than the delay to others. SDKs send no larger ones.
 const IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
-/// Records by shard, and the table that they were extracted with.
+/// Records by shard, with the table that extracted them.
 pub(super) type TableBatches = (Vec<SpanBatch>, Arc<Table>);
 
-/// Why a request was not read.
+/// Reason for an unread request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnreadRequest {
-    /// It is no such request.
+    /// The body is no such request.
     #[error("{0}")]
     Broken(#[from] Broken),
-    /// Too many large ones are read, and its deadline has passed.
+    /// The deadline passed behind other large requests.
     #[error("too many large requests are read")]
     Crowded,
     /// The process ends.
@@ -39,16 +40,16 @@ pub(super) enum UnreadRequest {
     Ending,
 }
 
-/// Extracts the records of requests.
+/// Extractor shared by all receivers.
 pub(super) struct Extraction {
     parts: Arc<ExtractionParts>,
-    /// Large bodies that may be read at once.
+    /// Permits for large bodies read at once.
     large: Arc<Semaphore>,
 }
 
 struct ExtractionParts {
     table: RwLock<Arc<Table>>,
-    /// Resources seen before, one cache for each request under way at once.
+    /// Caches of known resources, one for each request under way.
     caches: Mutex<Vec<ExtractionCache>>,
     pool: Arc<BatchPool>,
     shard_count: usize,
@@ -62,29 +63,29 @@ impl Extraction {
         Self { parts: Arc::new(parts), large: Arc::new(Semaphore::new(shard_count.max(1))) }
     }
 
-    /// The table of today.
+    /// Returns the current table.
     #[cfg(test)]
     pub(super) fn table(&self) -> Arc<Table> {
         self.parts.table()
     }
 
-    /// Extracts with another table from now on.
+    /// Replaces the table; later requests use it.
     pub(super) fn set_table(&self, table: Arc<Table>) {
         *self.parts.table.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
-    /// Empty batches, to be filled again.
+    /// Returns the pool of empty batches.
     pub(super) fn pool(&self) -> &BatchPool {
         &self.parts.pool
     }
 
-    /// Forgets what is only remembered to be quick.
+    /// Frees all caches.
     pub(super) fn rest(&self) {
         self.parts.caches().clear();
         self.parts.pool.clear();
     }
 
-    /// The records of a request, by shard. `waits` is called where a large one has to wait.
+    /// Extracts the records of a request, by shard. Calls `waits` if a large one has to wait.
     pub(super) async fn read(
         &self,
         signal: Signal,
@@ -106,13 +107,14 @@ impl Extraction {
         let parts = Arc::clone(&self.parts);
         let request = request.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            // Given back when it is read, though nobody may wait for it any more.
+            // Held until the read ends, even if the request was dropped meanwhile: it bounds the
+            // work, not the waiting.
             let _turn = turn;
             parts.read(signal, &request)
         });
         match reading.await.map_err(JoinError::try_into_panic) {
             Ok(read) => Ok(read?),
-            // It goes on in whose request it is, as that of a small one does.
+            // Resumed on the request's task, where a panic over a small request strikes, too.
             Err(Ok(panic)) => resume_unwind(panic),
             Err(Err(_)) => Err(UnreadRequest::Ending),
         }
@@ -153,7 +155,7 @@ mod tests {
         Extraction::new(Arc::new(table), Arc::default(), 1)
     }
 
-    /// A request that holds nothing but an unknown field of so many bytes.
+    /// Builds a request with nothing but an unknown field of this size.
     fn request(bytes: usize) -> Bytes {
         let mut request = vec![0x7a];
         prost::encoding::encode_varint(bytes as u64, &mut request);

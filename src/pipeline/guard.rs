@@ -1,27 +1,26 @@
-//! An owner of traces or sessions that lives through a panic of its own steps.
+//! Panic recovery for the owners of traces and sessions.
 
 use crate::panics::caught;
 
-/// Something that assembles, takes one step after the other, and can begin anew.
+/// State machine that survives panics of its steps by starting anew.
 pub(super) trait Guarded {
-    /// What is complete and waits to be evaluated.
+    /// Complete unit that waits for evaluation.
     type Due;
 
-    /// Counts a panic and says in the log what follows from it; `again` if it struck while the rest
-    /// was evaluated.
+    /// Counts and logs a panic; `again` if it struck during the recovery from one.
     fn panicked(&self, again: bool);
 
-    /// Evaluates as it stands all that is open; of `due`, what was not evaluated yet.
+    /// Evaluates all open units as they stand, and those of `due` that were not evaluated yet.
     fn evaluate_rest(&mut self, now_ms: u64, due: &mut Vec<Self::Due>);
 
-    /// Forgets all that is open.
+    /// Replaces the state by an empty one.
     fn start_anew(&mut self, now_ms: u64);
 
-    /// Tells how much is open now, for what an end in haste would lose.
+    /// Reports the number of open units, which a hasty shutdown would lose.
     fn report_open(&mut self);
 
-    /// Takes one step. After a panic the state may not add up any more: what is open is evaluated
-    /// as it stands, and the rest begins anew.
+    /// Takes one step. After a panic the state may be inconsistent: open units are evaluated as
+    /// they stand, and the state starts anew.
     fn guarded(
         &mut self,
         now_ms: u64,

@@ -1,7 +1,15 @@
-//! From a request's bytes to the log and the shards' queues.
+//! Intake of requests: admission, extraction, log, hand-over to the shards' queues.
 //!
-//! While what an earlier process left is brought back, requests are kept in the log alone: they are
-//! read from there when it is their turn.
+//! ```text
+//! start ── empty log, or none ──► live
+//!   │                               ▲
+//!   └─► restoring ── resume ────────┘
+//!           └────── fault ──► lost: refuses
+//! ```
+//!
+//! While an earlier process is restored, requests are only logged and acknowledged; the restore
+//! reads them from the log in their turn. So shards see one order, that of the log, and a request
+//! that arrives early cannot overtake the spans of its trace from before the restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,40 +37,40 @@ use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
 use crate::otlp::{RawBody, Signal};
 use crate::receive::{Accepted, Intake, Received, Refused, Sender};
 
-/// Refuses, extracts, and hands to the shards.
+/// Entry point for receivers.
 pub struct PipelineIntake {
     extraction: Extraction,
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
-    /// The bytes of all that waits for the shards.
+    /// Byte-bounded queue in front of the shards.
     queue: Arc<RequestQueue>,
     is_closed: AtomicBool,
-    /// A request came since the last look.
+    /// True if a request came since the last call of `rest`.
     is_used: AtomicBool,
     metrics: Arc<PipelineMetrics>,
     backlog: Arc<Backlog>,
-    /// Keeps requests before they are acknowledged, where there is a log.
+    /// Log that holds requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
-    /// Nothing is to be brought back, or all is.
+    /// True if nothing is to be restored, or all is.
     is_live: AtomicBool,
-    /// Bringing back what is in the log met a fault: nobody reads what is kept there.
+    /// True after a fault of the restore: requests in the log would be read by nobody.
     is_lost: AtomicBool,
-    /// Held to read by each request that comes before that, and to write by whoever ends it.
+    /// Read-locked by each request that comes during the restore, write-locked to end it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
-    /// Whose requests those from the log are: they keep their order.
+    /// Sender of restored requests: a single one, so that the fair queues keep their order.
     restorer: Arc<Sender>,
 }
 
-/// Longest that a request waits for the disk.
+/// Longest wait of a request for the log.
 const LOG_WAIT: Duration = Duration::from_secs(5);
-/// How long a request that is brought back waits for room before it says so in the counters.
+/// Wait of a restored request for room before it is counted as refused and tried again.
 const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
-/// Where the records of a request come from.
+/// Origin of a request.
 enum RequestOrigin<'a> {
-    /// A sender, who waits for an answer.
+    /// Sender that waits for an answer.
     Sender(&'a Received),
-    /// The log, where they came at a time on the clock of the shards.
+    /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64 },
 }
 
@@ -96,29 +104,29 @@ impl PipelineIntake {
         }
     }
 
-    /// Keeps each request in a log, and hands none to the shards before [`resume`](Self::resume).
+    /// Logs each request, and hands none to the shards before [`resume`](Self::resume).
     pub(super) fn with_journal(mut self, journal: Arc<Journal>) -> Self {
         self.journal = Some(journal);
         self.is_live = AtomicBool::new(false);
         self
     }
 
-    /// Passes on what it accepts.
+    /// Offers accepted requests to the forwards.
     pub(super) fn forwarding(self, forwards: &Arc<Forwards>) -> Self {
         Self { forwards: Arc::clone(forwards), ..self }
     }
 
-    /// Refuses from now on, and sends each shard a last word.
+    /// Refuses from now on, and sends each shard a last message.
     pub(super) async fn close(&self, last: ShardMessage) {
         self.is_closed.store(true, Ordering::Release);
         for (shard, _) in &self.shards {
-            // A shard that is gone has nothing to be told.
+            // Fails only if the shard has ended.
             let _ = shard.send(last.clone()).await;
         }
     }
 
-    /// Forgets what is only remembered to be quick, if no request came since the last look: a
-    /// little that is kept may hold up much that is free around it.
+    /// Frees caches if no request came since the last call: small live allocations may pin large
+    /// free spans of memory.
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
             self.extraction.rest();
@@ -126,8 +134,8 @@ impl PipelineIntake {
         }
     }
 
-    /// Waits for room for a request; refuses when there is none in time. A small request takes as
-    /// much as its place in the queue of a shard: there are no more places than fit.
+    /// Waits for room for a request; refuses at the deadline. The least charge is the queue's limit
+    /// divided by the places of a shard's channel, so that bytes run out before places do.
     async fn room_for(
         &self,
         bytes: usize,
@@ -150,19 +158,19 @@ impl PipelineIntake {
         Refused::NotKept { retry_after: RETRY_AFTER, why }
     }
 
-    /// Tells the shards to read and judge in another way, then extracts for that. What was
-    /// extracted in between comes to them behind the message, and they know it by its table.
+    /// Sends a config update to the shards, then extracts with its table. Requests extracted in
+    /// between arrive behind the message, and carry the old table.
     pub(super) async fn reform(&self, reform: Arc<Reform>) {
         for (shard, _) in &self.shards {
-            // A shard that is gone has nothing to be told.
+            // Fails only if the shard has ended.
             let _ = shard.send(ShardMessage::Reform(Arc::clone(&reform))).await;
         }
         self.extraction.set_table(Arc::clone(reform.setup.table()));
     }
 
-    /// Hands each shard its batch, or none of them any, where one takes no more: a request that is
-    /// refused comes again, here or elsewhere. The room is given back when the last shard is done
-    /// with it.
+    /// Hands each shard its batch, or no shard any: a refused request comes again, here or
+    /// elsewhere, and must not be judged in part. The room is returned when the last shard has
+    /// taken its batch.
     async fn hand_over(
         &self,
         (batches, table): TableBatches,
@@ -182,7 +190,8 @@ impl PipelineIntake {
             let waits = || self.metrics.waited("shard");
             let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
-            // A shard that gave a place does not end before it is used or given back.
+            // Places are taken at all shards before anything is sent, which makes it all or none. A
+            // shard does not end while a place in its channel is reserved.
             let place = match timeout_at(deadline, shard.reserve()).await {
                 Ok(place) => place.map_err(|_| Refused::ShuttingDown)?,
                 Err(_) => return Err(self.overloaded("shard_full")),
@@ -210,7 +219,7 @@ impl PipelineIntake {
         Ok(claim)
     }
 
-    /// Lets the forwards pass a request on.
+    /// Offers a request to the forwards.
     fn pass_on(
         &self,
         signal: Signal,
@@ -225,11 +234,11 @@ impl PipelineIntake {
         }
     }
 
-    /// Keeps a request in the log, if there is one; claims its place.
+    /// Logs a request, if there is a log; returns a claim on its position.
     async fn keep(&self, received: &Received) -> Result<Option<Claim>, Refused> {
         let Some(journal) = &self.journal else { return Ok(None) };
         let keeping = tokio::time::timeout(LOG_WAIT, journal.keep(received));
-        // It may be kept all the same, and come twice: that is no harm.
+        // It may be written all the same, and come twice: shards drop duplicate spans.
         let kept = keeping.await.unwrap_or(Err(AppendError::Behind));
         kept.map(Some).map_err(|error| match error {
             AppendError::Full => self.not_kept("log_full", "the log is full"),
@@ -241,8 +250,8 @@ impl PipelineIntake {
         })
     }
 
-    /// Waits for its turn while an earlier process is brought back; `None` once it is. Refuses at
-    /// the deadline: the last step is short, unless the shards are held up.
+    /// Waits for a place in the order while a restore runs; `None` if there is none. Refuses at the
+    /// deadline: the exclusive last step is short, unless shards are held up.
     async fn restoring(
         &self,
         deadline: Instant,
@@ -256,11 +265,11 @@ impl PipelineIntake {
         }
         let restoring = timeout_at(deadline, self.gate.read()).await;
         let restoring = restoring.map_err(|_| self.overloaded("restoring"))?;
-        // Who held the gate to write may have ended it.
+        // The writer that held the gate may have ended the restore.
         Ok((!self.is_live.load(Ordering::Acquire)).then_some(restoring))
     }
 
-    /// Tells each shard what earlier processes said of its traces.
+    /// Sends each shard the earlier verdicts on its traces.
     pub(super) async fn begin_restoring(&self, priors: Priors) {
         let count = self.shards.len();
         let mut parts: Vec<Priors> = self.shards.iter().map(|_| Priors::default()).collect();
@@ -270,16 +279,16 @@ impl PipelineIntake {
             }
         }
         for ((shard, _), priors) in self.shards.iter().zip(parts) {
-            // A shard that is gone has nothing to be told.
+            // Fails only if the shard has ended.
             let _ = shard.send(ShardMessage::Restore { priors: Arc::new(priors) }).await;
         }
     }
 
-    /// Hands a request that is in the log to the shards, as soon as they have room; one that an
-    /// earlier process kept (`is_old`) also to the forwards, which know what they passed on.
+    /// Hands a logged request to the shards as soon as they have room; one of an earlier process
+    /// (`is_old`) also to the forwards, which know what they have passed on.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The request cannot be read.
     pub(super) async fn restore(
         &self,
         kept: &Received,
@@ -302,7 +311,7 @@ impl PipelineIntake {
                 }
                 Err(Refused::Overloaded { .. } | Refused::NotKept { .. }) => {}
                 Err(Refused::Malformed(error)) => return Err(error),
-                // It stays in the log.
+                // The record stays in the log for the next process.
                 Err(Refused::ShuttingDown) => return Ok(()),
             }
         }
@@ -320,17 +329,17 @@ impl PipelineIntake {
         Ok(extracted)
     }
 
-    /// Lets no request come between, until [`resume`](Self::resume).
+    /// Blocks new requests until [`resume`](Self::resume).
     pub(super) async fn hold_requests(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
     }
 
-    /// Refuses from now on: what is kept would not be read.
+    /// Refuses from now on: logged requests would not be read.
     pub(super) fn give_up_restoring(&self) {
         self.is_lost.store(true, Ordering::Release);
     }
 
-    /// Lets requests pass to the shards, whose clocks stand there from now on.
+    /// Ends the restore: sets the shards' clocks and lets requests pass.
     pub(super) async fn resume(&self, now_ms: u64, gate: OwnedRwLockWriteGuard<()>) {
         for (shard, _) in &self.shards {
             let _ = shard.send(ShardMessage::Resume { now_ms }).await;
@@ -339,13 +348,13 @@ impl PipelineIntake {
         drop(gate);
     }
 
-    /// Hands requests to the shards as they come: nothing is to be brought back any more.
+    /// Hands requests to the shards as they come.
     pub(super) fn go_live(&self) {
         self.forwards.replayed();
         self.is_live.store(true, Ordering::Release);
     }
 
-    /// The records of a request, by shard.
+    /// Extracts the records of a request, by shard.
     async fn read(
         &self,
         signal: Signal,

@@ -1,7 +1,6 @@
-//! Lets go of what is only held to be quick, once nothing has come for a while.
+//! Idle trimmer: frees caches after a while without requests.
 //!
-//! What it frees goes back to the system some seconds later: the allocator (jemalloc) has a thread
-//! of its own for that.
+//! The memory goes back to the system some seconds later, by jemalloc's background thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::PipelineIntake;
 
-/// After so long without a request, what is remembered to be quick is forgotten.
+/// Time without a request after which caches are freed.
 const REST: Duration = Duration::from_secs(5);
 
-/// Looks until dropped.
+/// Guard of the task, which ends when this is dropped.
 pub(super) struct Keeper(CancellationToken);
 
 impl Keeper {

@@ -1,4 +1,4 @@
-//! What a shutdown lost, in numbers and in one line.
+//! Shutdown report: losses in numbers and in one line.
 
 use std::fmt;
 
@@ -6,46 +6,45 @@ use super::backlog::Unjudged;
 use crate::emit::Unsent;
 use crate::emit::forward::Unforwarded;
 
-/// What was lost from the beginning of a shutdown to its end.
+/// Losses of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Evaluations that were not delivered, by exporter; those that lost none are not named.
+    /// Undelivered evaluations by exporter, without exporters that lost none.
     pub unsent: Vec<Unsent>,
-    /// What was accepted and not passed on, by forward; those that lost nothing are not named.
+    /// Accepted items that were not forwarded, by forward, without those that lost none.
     pub unforwarded: Vec<Unforwarded>,
-    /// What was never judged.
+    /// Acknowledged data that was never judged.
     pub unjudged: Unjudged,
-    /// What the next process goes on with; it is not lost.
+    /// Work that the next process continues; not lost.
     pub kept: KeptWork,
 }
 
-/// What is kept for the next process.
+/// Work in the log for the next process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptWork {
-    /// Evaluations that were not delivered, by exporter.
+    /// Undelivered evaluations by exporter.
     pub unsent: Vec<Unsent>,
-    /// What was not passed on, by forward.
+    /// Items that were not forwarded, by forward.
     pub unforwarded: Vec<Unforwarded>,
-    /// What was not judged.
+    /// Data that was not judged.
     pub unjudged: Unjudged,
 }
 
 impl Lost {
-    /// Whether all that was acknowledged has been judged, delivered and passed on.
+    /// Returns true if all acknowledged data was judged, delivered and forwarded.
     pub fn is_nothing(&self) -> bool {
         let Self { unsent, unforwarded, unjudged, kept: _ } = self;
         unsent.is_empty() && unforwarded.is_empty() && *unjudged == Unjudged::default()
     }
 
-    /// Evaluations that were not delivered, over all exporters.
+    /// Sums the undelivered evaluations of all exporters.
     pub fn evaluations(&self) -> u64 {
         self.unsent.iter().map(|unsent| unsent.evaluations).sum()
     }
 }
 
 impl Lost {
-    /// With what was left at the end: the next process goes on with it where it is kept, else it
-    /// is lost like the rest.
+    /// Adds the remaining work: as kept if it is in the log, else as lost.
     pub(super) fn with(mut self, left: KeptWork, is_kept: bool) -> Self {
         if is_kept {
             return Self { kept: left, ..self };
@@ -66,7 +65,7 @@ impl Lost {
         self
     }
 
-    /// What the next process goes on with, for people; `None` where there is nothing.
+    /// Formats the kept work for people; `None` if there is none.
     pub fn kept(&self) -> Option<String> {
         let KeptWork { unsent, unforwarded, unjudged } = self.kept.clone();
         let kept = Self { unsent, unforwarded, unjudged, kept: KeptWork::default() };
@@ -74,7 +73,7 @@ impl Lost {
     }
 }
 
-/// Such as `3 evaluations not delivered (file 1, otlp 2), 1 trace not judged`.
+/// Formats like `3 evaluations not delivered (file 1, otlp 2), 1 trace not judged`.
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unjudged { records, traces, sessions } = self.unjudged;

@@ -1,12 +1,12 @@
-//! The one place that knows all stages: builds them, joins them with bounded queues, and orders the
-//! shutdown.
+//! Pipeline: the one place that knows all stages. Builds them, joins them with bounded queues, and
+//! orders the shutdown.
 //!
 //! ```text
 //! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
 //! ```
 //!
 //! A request is refused, extracted and handed to the shards on the task that received it; a large
-//! one is extracted beside the network's threads. Each shard is one task. The bytes of requests
+//! one is extracted on a blocking thread. Each shard has a thread of its own. The bytes of requests
 //! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
 //! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
 
@@ -62,33 +62,33 @@ use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker}
 use threads::Threads;
 use worker::{Costly, JudgingPace, ShardClock, ShardMessage, Worker};
 
-/// How long a sender waits for room before it is told to come again.
+/// Longest wait of a sender for room before it is refused.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
-/// When a refused sender should come again: above 2 s some SDKs give up at once.
+/// Retry hint to a refused sender: above 2 s some SDKs give up at once.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Requests that may wait for one shard, whatever their size.
+/// Limit of requests that wait for one shard, whatever their size.
 const QUEUED_REQUESTS_MAX: usize = 4096;
 
-/// Takes evaluations, with the receipt to hold until they have arrived; must not block.
+/// Consumer of evaluations, with the receipt to hold until they are delivered; must not block.
 pub type Outlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
 
-/// What the pipeline is built from.
+/// Settings of the pipeline.
 pub struct PipelineSettings {
-    /// When traces are complete.
+    /// Completion of traces.
     pub traces: TracesSettings,
-    /// When sessions are complete.
+    /// Completion of sessions.
     pub sessions: SessionsSettings,
-    /// How much is kept.
+    /// Limits of retained data.
     pub limits: LimitsSettings,
-    /// How much each place may hold.
+    /// Memory quota of each stage.
     pub memory: Memory,
-    /// Shards, each on a thread of its own; one per core.
+    /// Number of shards, each with a thread; one per core.
     pub shard_count: usize,
-    /// Where requests are passed on; told what was judged.
+    /// Forwards of requests, which receive verdict notices.
     pub forwards: Arc<Forwards>,
 }
 
-/// The running stages between receivers and exporters.
+/// Running stages between receivers and exporters.
 pub struct Pipeline {
     intake: Arc<PipelineIntake>,
     threads: Threads,
@@ -98,10 +98,10 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts one worker per shard, each on a thread of its own.
+    /// Starts one worker per shard, each on its own thread.
     ///
     /// # Errors
-    /// What the system says where it has no thread to give.
+    /// The system has no thread to give.
     pub fn start(
         settings: &PipelineSettings,
         resolver: Arc<Resolver>,
@@ -117,7 +117,7 @@ impl Pipeline {
         Self::start_linked(settings, (resolver, evaluators), outlet, meter, links)
     }
 
-    /// The same, with what the pipeline works with beside its stages.
+    /// Starts the workers with log, lanes and metrics.
     fn start_linked(
         settings: &PipelineSettings,
         (resolver, evaluators): (Arc<Resolver>, Arc<Evaluators>),
@@ -129,7 +129,7 @@ impl Pipeline {
         let memory = &settings.memory;
         let pool = Arc::default();
         let backlog = Arc::new(Backlog::new(shard_count));
-        // The owner of sessions stands behind the shards.
+        // The last one is that of the session worker.
         let heartbeats = Arc::new(Heartbeats::new(shard_count + 1));
         show_silence(meter, &heartbeats);
         let shared = WorkerParts {
@@ -146,7 +146,7 @@ impl Pipeline {
             lanes: &lanes,
         };
         let mut threads = Threads::default();
-        // Where nobody judges sessions it has nothing to do, until a reload says otherwise.
+        // Runs even if no evaluator judges sessions: a reload may bring one.
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
         threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
         let fields = settings.sessions.key;
@@ -174,7 +174,7 @@ impl Pipeline {
         Ok(Self { intake, threads, backlog, heartbeats, metrics })
     }
 
-    /// Brings back what an earlier process left, beside the receivers; `None` where it left none.
+    /// Starts the restore of an earlier process, beside the receivers; `None` if it left nothing.
     fn restore(
         &self,
         journal: &Arc<Journal>,
@@ -194,36 +194,36 @@ impl Pipeline {
         }))
     }
 
-    /// Where receivers hand their requests.
+    /// Returns the entry point for receivers.
     pub fn intake(&self) -> Arc<PipelineIntake> {
         Arc::clone(&self.intake)
     }
 
-    /// Signs of life of all that judges.
+    /// Returns the heartbeats of shards and sessions.
     fn heartbeats(&self) -> Arc<Heartbeats> {
         Arc::clone(&self.heartbeats)
     }
 
-    /// What it was given and has not judged; counts on while it stops.
+    /// Returns the counts of data that is not judged; they go on during a shutdown.
     fn backlog(&self) -> Arc<Backlog> {
         Arc::clone(&self.backlog)
     }
 
-    /// Reads and judges in another way from now on, open traces too.
+    /// Applies a config update, to open traces too.
     async fn reform(&self, reform: Reform) {
         self.metrics.begin(&reform.setup.evaluators);
         self.intake.reform(Arc::new(reform)).await;
     }
 
-    /// Takes no more, judges what is open with reason `shutdown`, and ends once that is with the
-    /// outlet.
+    /// Closes the intake, judges open traces with reason `shutdown`, and ends once their
+    /// evaluations are with the outlet.
     pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
         self.threads.join().await;
     }
 }
 
-/// What shards and the owner of sessions are made from.
+/// Shared parts of shards and of the session worker.
 struct WorkerParts<'a> {
     settings: &'a PipelineSettings,
     shard_count: usize,
@@ -238,12 +238,12 @@ struct WorkerParts<'a> {
     lanes: &'a Lanes,
 }
 
-/// What the pipeline works with beside its stages.
+/// Parts of the pipeline other than its stages.
 struct PipelineLinks {
     metrics: Arc<PipelineMetrics>,
-    /// Keeps requests before they are acknowledged.
+    /// Log that holds requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
-    /// Where what is asked of others goes.
+    /// Lanes to judges and external evaluators.
     lanes: Lanes,
 }
 
@@ -310,7 +310,8 @@ impl WorkerParts<'_> {
     }
 }
 
-/// What makes an empty shard at a time in milliseconds; `is_watched`: it tells of running traces.
+/// Returns a factory of empty shards for a time in milliseconds; with `is_watched` they report
+/// running traces.
 fn empty_shard(
     held: HeldSettings,
     shard_count: usize,
@@ -327,7 +328,7 @@ fn empty_shard(
     }
 }
 
-/// Shows how long the shard that has been silent longest has not moved, whenever metrics are read.
+/// Registers a gauge for the longest time without a heartbeat.
 fn show_silence(meter: &Meter, heartbeats: &Arc<Heartbeats>) {
     let heartbeats = Arc::clone(heartbeats);
     meter

@@ -1,24 +1,26 @@
-//! Batches that have done their work, to be filled again: their memory is at its size, and most of
-//! it is still in the processor's cache.
+//! Pool of empty batches: their memory has grown to size, and most of it is still in the
+//! processor's cache.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{SpanBatch, SpanRecord, TraceRun};
 
-/// Most batches that wait to be filled again.
+/// Limit of pooled batches.
 const BATCHES_MAX: usize = 32;
-/// Most bytes of facts in a batch that is kept.
+/// Limit of a pooled batch's arena, bytes.
 const ARENA_BYTES_MAX: usize = 1 << 20;
-/// Most bytes of all that are kept.
+/// Limit of the pool, bytes.
 const POOL_BYTES_MAX: usize = 4 << 20;
-/// Most records in a batch that is kept.
+/// Limit of a pooled batch, records.
 const SPANS_MAX: usize = 8192;
-/// A batch may have so many times the room of the bytes that are extracted into it, or this much: a
-/// batch counts with its room, so a small request in the batch of a large one would count as that.
+/// Largest capacity of a batch for a request: this many times its bytes, or [`ROOM_BYTES_MIN`].
+///
+/// Queues charge a batch by its capacity. A request of two kilobytes in a batch that had held 400
+/// was charged, and waited, as a large one.
 const ROOM_TIMES: usize = 4;
 const ROOM_BYTES_MIN: usize = 8 << 10;
 
-/// Empty batches.
+/// Pool of empty batches, oldest first.
 #[derive(Default)]
 pub(super) struct BatchPool(Mutex<KeptBatches>);
 
@@ -29,19 +31,19 @@ struct KeptBatches {
 }
 
 impl BatchPool {
-    /// An empty batch for what is extracted of so many bytes.
+    /// Takes an empty batch for the extraction of this many bytes.
     pub(super) fn take(&self, bytes: usize) -> SpanBatch {
         let most = bytes.saturating_mul(ROOM_TIMES).max(ROOM_BYTES_MIN);
         let mut kept = self.kept();
-        // The last one is most likely still in the processor's cache.
+        // Newest first: it is most likely still in the processor's cache.
         let fitting = kept.batches.iter().rposition(|batch| room_bytes(batch) <= most);
         let batch = fitting.map(|at| kept.batches.remove(at)).unwrap_or_default();
         kept.bytes -= room_bytes(&batch);
         batch
     }
 
-    /// Keeps a batch that is not needed any more, unless it is too large; where there are enough,
-    /// in place of the oldest: of another size than what comes now, they may fit nothing.
+    /// Returns a batch to the pool, unless it is too large. A full pool evicts its oldest: those
+    /// may be of a size that fits no current request.
     pub(super) fn give_back(&self, mut batch: SpanBatch) {
         if batch.arena.capacity() > ARENA_BYTES_MAX || batch.spans.capacity() > SPANS_MAX {
             return;
@@ -60,7 +62,7 @@ impl BatchPool {
         kept.batches.push(batch);
     }
 
-    /// Keeps none any longer.
+    /// Empties the pool.
     pub(super) fn clear(&self) {
         *self.kept() = KeptBatches::default();
     }
@@ -70,7 +72,7 @@ impl BatchPool {
     }
 }
 
-/// Bytes that an empty batch has room for.
+/// Returns the capacity of a batch, bytes.
 fn room_bytes(batch: &SpanBatch) -> usize {
     batch.arena.capacity()
         + batch.spans.capacity() * size_of::<SpanRecord>()
@@ -99,7 +101,7 @@ mod tests {
         }
         let room = |bytes| pool.take(bytes).arena.capacity();
         assert_eq!([300, 300, 300, 150_000].map(room), [4_000, 1_000, 0, 400_000]);
-        // Those of large ones make room for what comes now.
+        // Batches of large requests are evicted for one that was returned later.
         (0..4).for_each(|_| {
             pool.give_back(SpanBatch { arena: Vec::with_capacity(1 << 20), ..SpanBatch::default() })
         });

@@ -1,24 +1,23 @@
-//! Memory for reading traces: what a trace becomes while it is judged is larger than what is kept
-//! of it, by a factor that its sender chooses.
+//! Memory quota for judging: a trace grows while it is read, by a factor that its sender chooses.
 //!
-//! A large trace takes from `limits.judging_mib` before it is read, and waits for those of other
-//! shards where they have it. A small one takes so little that nobody counts it.
+//! A large trace takes from `limits.judging_mib` before it is read, and waits while other shards
+//! hold it. Small ones are not counted.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Share, TraceSpans};
 
-/// Facts of a trace up to which nothing is taken.
+/// Size of a trace's facts up to which nothing is taken, bytes.
 const SMALL_BYTES: usize = 128 << 10;
-/// Bytes for each byte of the facts: copies of texts, and what evaluators make of them.
+/// Bytes taken for each byte of facts: copies of texts, and the work of evaluators.
 const BYTES_PER_BYTE: usize = 6;
-/// Bytes for each value of a list, a map or a printed object.
+/// Bytes taken for each value of a list, a map or a printed object.
 const BYTES_PER_VALUE: usize = 64;
-/// How often a trace that waits for others looks again.
+/// Polling interval while other shards hold the quota.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The memory that reading some traces takes, until dropped.
+/// Quota for reading some traces, returned on drop.
 pub(super) struct ReadingMemory(Option<(Arc<Share>, usize)>);
 
 impl Drop for ReadingMemory {
@@ -29,8 +28,8 @@ impl Drop for ReadingMemory {
     }
 }
 
-/// Takes memory for reading some traces together; `None` where they alone may take more than there
-/// is. Holds up this thread, while others have it; `waits` is called while it does.
+/// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
+/// Blocks this thread while others hold it, and calls `waits` meanwhile.
 pub(super) fn reserve<'a>(
     share: &Arc<Share>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
@@ -50,7 +49,7 @@ pub(super) fn reserve<'a>(
     Some(ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
-/// Bytes that reading a trace takes, at most.
+/// Estimates the bytes for reading a trace, from above.
 fn reading_bytes(trace: &TraceSpans) -> usize {
     let signs = trace.signs();
     let values = signs.values + signs.fields;

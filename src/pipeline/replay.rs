@@ -1,6 +1,6 @@
-//! Reads recorded requests with the same stages, without a clock: traces may be spread over several
-//! files, and all are complete when the input ends. All of it is in memory; what judges is
-//! [`batch`](super::batch).
+//! In-memory replay of recorded requests by the same stages, without a clock: traces may be spread
+//! over several files, and all are complete at the end of the input. For commands that show traces;
+//! [`batch`](super::batch) judges them in bounded memory.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::model::{
 use crate::otlp::Signal;
 use crate::otlp::request::Broken;
 
-/// Gathers recorded requests, then shows what they hold.
+/// Recorded requests, assembled to traces.
 pub struct Replay<'r> {
     resolver: &'r Resolver,
     shard: Shard,
-    /// What the limits of one trace made due before the end.
+    /// Traces that a limit completed before the end.
     evicted: Vec<Due>,
     cache: ExtractionCache,
     session_key: SessionKeyFields,
@@ -33,9 +33,9 @@ pub struct Replay<'r> {
 }
 
 impl<'r> Replay<'r> {
-    /// Starts empty. The limits of one trace hold here too: [`cut_traces`](Self::cut_traces) tells
-    /// of those that grew beyond them. All traces of the input are kept, up to
-    /// `limits.memory_mib`: [`is_full`](Self::is_full) tells when there is no more room.
+    /// Creates an empty replay. The limits of one trace hold; [`cut_traces`](Self::cut_traces)
+    /// names the traces beyond them. All traces of the input are held, up to `limits.memory_mib`:
+    /// [`is_full`](Self::is_full).
     pub fn new(
         resolver: &'r Resolver,
         limits: LimitsSettings,
@@ -58,7 +58,7 @@ impl<'r> Replay<'r> {
         }
     }
 
-    /// Adds one request; says what of it was taken.
+    /// Adds one request; returns the counts of its records.
     pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, Broken> {
         let mut batches = [SpanBatch::default()];
         let table = self.resolver.table();
@@ -68,18 +68,19 @@ impl<'r> Replay<'r> {
         Ok(extracted)
     }
 
-    /// Whether what was kept takes all the memory that there is for it.
+    /// Returns true if the traces exceed `limits.memory_mib`.
     pub fn is_full(&self) -> bool {
         self.shard.bytes() > self.bytes_max
     }
 
-    /// Traces that grew beyond a limit of one trace: they are shown with what was kept.
+    /// Returns the traces that grew beyond a limit of one trace: they are shown as far as they were
+    /// kept.
     pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
         self.shard.cut_traces()
     }
 
     fn sessions(&self, due: &[Due]) -> Vec<DueSession> {
-        // All traces of the input are kept, so all sessions are.
+        // The traces are in memory anyway, so sessions have no limits of their own.
         let settings = SessionsSettings {
             open_sessions_max: u32::MAX,
             traces_per_session_max: u32::MAX,
@@ -99,12 +100,13 @@ impl<'r> Replay<'r> {
         due_sessions
     }
 
-    /// Tells how every trace was read, those without anything of an agent too.
+    /// Visits the explanation of every trace, those without agent spans included.
     pub fn explain(&self, mut visit: impl FnMut(&TraceExplanation)) {
         self.shard.traces().for_each(|trace| visit(&self.resolver.explain(trace)));
     }
 
-    /// The spans that some dialect takes: of tools, agents or models, or surely none of these.
+    /// Returns the spans that some dialect knows: of tools, agents or models, or certainly none of
+    /// these.
     pub fn known_spans(&self) -> HashSet<(TraceId, SpanId)> {
         let of = |trace: &TraceSpans| {
             let ids: Vec<_> = self.resolver.known_spans(trace).collect();
@@ -114,19 +116,19 @@ impl<'r> Replay<'r> {
         self.shard.traces().flat_map(of).collect()
     }
 
-    /// Traces that were put together, those without anything of an agent too.
+    /// Returns the number of traces, those without agent spans included.
     pub fn trace_count(&self) -> usize {
         self.shard.traces().count()
     }
 
-    /// Shows every trajectory in the order of their first spans. The traces of one session tell of
-    /// each other's calls, as far as the input holds them.
+    /// Visits every trajectory, in the order of first spans. Traces of one session correct each
+    /// other, as far as the input holds them.
     pub fn for_each(&mut self, visit: impl FnMut(&Trajectory<'_>)) {
         let due = self.due();
         self.trajectories(&due).iter().for_each(visit);
     }
 
-    /// Shows every session: its calls as one trajectory, and the traces they come from.
+    /// Visits every session: its calls as one trajectory, with the ids of its traces.
     pub fn for_each_session(&mut self, mut visit: impl FnMut(&Trajectory<'_>, &[TraceId])) {
         let due = self.due();
         for session in self.sessions(&due) {
@@ -140,7 +142,7 @@ impl<'r> Replay<'r> {
     fn due(&mut self) -> Vec<Due> {
         let mut due = std::mem::take(&mut self.evicted);
         self.shard.drain(Completion::EndOfInput, 0, &mut due);
-        // Nothing was forgotten, so handles are in the order of first spans.
+        // Nothing was evicted, so handles are in the order of first spans.
         due.sort_by_key(|due| due.handle);
         due
     }
@@ -157,7 +159,7 @@ impl<'r> Replay<'r> {
     }
 }
 
-/// Corrects the trajectories of each session by what they know of each other; their order stays.
+/// Corrects the trajectories of each session by their knowledge of each other's calls, in place.
 pub(super) fn reconcile_sessions(
     trajectories: &mut [&mut Trajectory<'_>],
     session_key: SessionKeyFields,

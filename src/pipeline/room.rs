@@ -1,8 +1,8 @@
-//! Room for the requests that wait for their shards.
+//! Byte-bounded request queue in front of the shards, with fair waiting.
 //!
-//! A request takes as much of the queue as its records do, and gives it back when the last of its
-//! shards is done with it. Nobody may have nearly all of it: neither one connection, whose flood
-//! would keep others out, nor one shard that is held up. Who finds none waits in the order of
+//! A request takes as much of the queue as its records do, and returns it when the last of its
+//! shards has taken them. Nobody may hold nearly all of it: neither a connection, whose flood would
+//! keep others out, nor a shard that is held up. Requests that find no room wait in the order of
 //! [`Waiters`].
 
 use std::sync::Arc;
@@ -15,23 +15,29 @@ use super::backlog::Backlog;
 use crate::model::Share;
 use crate::receive::{AskedRoom, Sender, Waiters};
 
-/// A shard that is held up may have so many times what is left of the queue.
+/// Limit of a shard that is held up, as a multiple of the queue's free bytes.
 const SHARD_TIMES: usize = 4;
 
-/// A large request leaves this part of the queue to small ones.
+/// Part of the queue that a large request leaves free for small ones: a tenth.
+///
+/// A quarter of the request itself left ninety kilobytes under a flood of new connections, of which
+/// a sender of twenty small requests a second needed more while one trace was judged.
 const LEFT_PART: usize = 10;
 
-/// A sender that has no more than this part of what is left of the queue waits for no shard: by its
-/// requests alone none could get nearly all of it, and some dozens of them would leave a twentieth.
+/// Part of the free bytes up to which a sender waits for no shard: a half. Such senders alone
+/// cannot fill a shard: some dozens of them would leave a twentieth of the queue.
+///
+/// An eighth was too little: a sender of twenty small requests a second waited for a shard that two
+/// or three expensive traces held up.
 const LITTLE_PART: usize = 2;
 
-/// The queue of all shards, by bytes.
+/// Queue of all shards, by bytes.
 pub(super) struct RequestQueue {
     share: Arc<Share>,
     waiters: Waiters,
 }
 
-/// The room that a request takes.
+/// Bytes held by a request, returned on drop.
 pub(super) struct QueueRoom {
     queue: Arc<RequestQueue>,
     sender: Arc<Sender>,
@@ -39,19 +45,20 @@ pub(super) struct QueueRoom {
 }
 
 impl RequestQueue {
-    /// Of this share.
+    /// Creates a queue within a quota.
     pub(super) fn new(share: Arc<Share>) -> Arc<Self> {
         Arc::new(Self { share, waiters: Waiters::default() })
     }
 
-    /// The bytes that it holds and may hold.
+    /// Returns the quota of the queue.
     pub(super) fn share(&self) -> &Arc<Share> {
         &self.share
     }
 
-    /// Takes room, after waiting for it if there is none; `None` at the deadline, and where enough
-    /// of this sender waits. `waits` is called once where it has to wait. No request takes more
-    /// than a sender may have, however large it is: some is left for others.
+    /// Takes room for a request, waiting in line if there is none; `None` at the deadline, and if
+    /// too many requests of this sender wait already. Calls `waits` once if it has to wait. A
+    /// request is charged at most the limit of one sender, however large it is, so that room is
+    /// left for others.
     pub(super) async fn take(
         self: &Arc<Self>,
         sender: &Arc<Sender>,
@@ -73,9 +80,9 @@ impl RequestQueue {
 }
 
 impl RequestQueue {
-    /// Takes room if there is some and as much is left behind it, or a tenth of the queue: whoever
-    /// has nothing may take all there is of a share, and a flood that opens a connection for each
-    /// request has nothing each time.
+    /// Takes room if as much stays free behind it, or a tenth of the queue. The limit per sender is
+    /// not enough: it lets a sender without requests take all that is free, and in a flood that
+    /// opens a connection for each request every sender is such a one.
     fn try_take(&self, sender: &Sender, bytes: usize) -> bool {
         if !self.share.try_take_for(sender.queued(), bytes) {
             return false;
@@ -89,12 +96,12 @@ impl RequestQueue {
 }
 
 impl QueueRoom {
-    /// Who has it, as a number that nobody else is while it is held.
+    /// Returns the identity of the sender, unique while this is held.
     pub(super) fn holder(&self) -> usize {
         Arc::as_ptr(&self.sender).addr()
     }
 
-    /// Makes it as large as what it is for, which is there already.
+    /// Grows to the size of the extracted batches, without waiting: they are in memory already.
     pub(super) fn grow(&mut self, bytes: usize) {
         let more = bytes.saturating_sub(self.bytes);
         self.queue.share.take(more);
@@ -110,10 +117,10 @@ impl Drop for QueueRoom {
     }
 }
 
-/// What one shard has in the queue.
+/// Account of one shard in the queue.
 pub(super) struct ShardQueue {
     room: Arc<HeldAtShard>,
-    /// There is no other shard to leave room for.
+    /// True if there is no other shard to leave room for.
     is_only: bool,
 }
 
@@ -123,20 +130,20 @@ struct HeldAtShard {
     waiters: Waiters,
 }
 
-/// The part of a request that is for one shard.
+/// Bytes of a request at one shard, returned on drop.
 pub(super) struct ShardRoom {
     room: Arc<HeldAtShard>,
     bytes: usize,
 }
 
 impl ShardQueue {
-    /// Of one of so many shards.
+    /// Creates the account of one of `shard_count` shards.
     pub(super) fn new(shard_count: usize) -> Self {
         Self { room: Arc::default(), is_only: shard_count == 1 }
     }
 
-    /// Takes room at a shard for what has room in the queue; `None` at the deadline. A shard that
-    /// has nothing takes whatever comes.
+    /// Takes room at a shard for a request that has room in the queue; `None` at the deadline. An
+    /// idle shard takes a request of any size.
     pub(super) async fn take(
         &self,
         request: &QueueRoom,
@@ -168,7 +175,7 @@ impl ShardQueue {
 }
 
 impl ShardRoom {
-    /// How much it is.
+    /// Returns the bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -181,7 +188,7 @@ impl Drop for ShardRoom {
     }
 }
 
-/// Shows how full the queue of requests is whenever metrics are read.
+/// Registers gauges for the size and capacity of the queue, and for its spans.
 pub(super) fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
     let held = Arc::clone(queue);
     let capacity = queue.limit() as u64;
@@ -216,7 +223,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// Takes room on a task of its own.
+    /// Takes room on its own task.
     fn ask(
         queue: &Arc<RequestQueue>,
         sender: &Arc<Sender>,
@@ -292,7 +299,7 @@ mod tests {
         for shard in &shards {
             assert!(shard.take(&room, 50, Instant::now(), || {}).await.is_some());
         }
-        // Its next one makes it one that has more than little.
+        // Its next request takes it past the half.
         let more = Arc::new(queue.take(&quiet, 400, Instant::now(), || {}).await.unwrap());
         assert!(shards[0].take(&more, 400, Instant::now(), || {}).await.is_none());
     }

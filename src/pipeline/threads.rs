@@ -1,7 +1,7 @@
-//! Threads of their own for whatever judges.
+//! Dedicated threads for judging.
 //!
-//! Judging takes as long as it takes. On the runtime of the network it would hold up receivers,
-//! probes and exporters with it; beside it, the system shares the cores out between them.
+//! Judging may take long. On the runtime of the network it would hold up receivers, probes and
+//! exporters; on its own threads the system's scheduler divides the cores between them.
 
 use std::future::Future;
 use std::io;
@@ -9,15 +9,15 @@ use std::io;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
-/// The threads of one pipeline.
+/// Threads of one pipeline, by name, with the signals of their ends.
 #[derive(Default)]
 pub(super) struct Threads(Vec<(String, oneshot::Receiver<()>)>);
 
 impl Threads {
-    /// Runs some work to its end on a thread of that name, with a clock but no network.
+    /// Runs a future to its end on a thread of this name, with a clock but no network.
     ///
     /// # Errors
-    /// What the system says where it has no thread or timer to give.
+    /// The system has no thread or timer to give.
     pub(super) fn spawn(
         &mut self,
         name: String,
@@ -27,14 +27,14 @@ impl Threads {
         let (ended, end) = oneshot::channel();
         std::thread::Builder::new().name(name.clone()).spawn(move || {
             runtime.block_on(work);
-            // Nobody waits any more where the pipeline was dropped.
+            // Fails only if the pipeline was dropped.
             let _ = ended.send(());
         })?;
         self.0.push((name, end));
         Ok(())
     }
 
-    /// Waits until all have ended.
+    /// Waits for the end of all threads.
     pub(super) async fn join(self) {
         for (name, end) in self.0 {
             let ended: Result<(), RecvError> = end.await;
@@ -66,7 +66,7 @@ mod tests {
             done.store(true, Ordering::Release);
         };
         threads.spawn("busy".into(), busy).expect("a thread");
-        // This runtime has one thread, which is here.
+        // The runtime of this test has one thread: this one.
         tokio::task::yield_now().await;
         go_on.store(true, Ordering::Release);
         threads.join().await;

@@ -1,27 +1,27 @@
-//! How far two raters agree beyond chance: Cohen's kappa, with a bootstrap interval.
+//! Inter-rater agreement beyond chance: Cohen's kappa, with a bootstrap interval.
 
 use std::collections::BTreeMap;
 
-/// Times that the data are drawn again.
+/// Number of bootstrap draws.
 const DRAWS: usize = 1_000;
-/// The part of them below and above the interval.
+/// Share of draws below the interval, and above it.
 const TAIL: f64 = 0.025;
 
-/// A label beside what the judge said.
+/// Label, and the judge's answer.
 pub(super) type RatedPair = (&'static str, &'static str);
 
-/// How often the raters agree, and how much of that is no chance.
+/// Agreement of two raters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Agreement {
-    /// Share of equal answers.
+    /// Share of equal answers, 0 to 1.
     pub(super) accuracy: f64,
-    /// `(po - pe) / (1 - pe)`; 1 where both always say the same one thing.
+    /// Cohen's kappa, `(po - pe) / (1 - pe)`; 1 if both always give one and the same answer.
     pub(super) kappa: f64,
-    /// Answers.
+    /// Number of answers.
     pub(super) count: usize,
 }
 
-/// The agreement of some answers; `None` of none.
+/// Computes the agreement of some answers; `None` without any.
 pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
     let mut same = 0.0;
     let mut count = 0.0;
@@ -42,8 +42,8 @@ pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Optio
     Some(Agreement { accuracy, kappa, count: count as usize })
 }
 
-/// The interval that holds kappa in 95 of 100 draws: whole runs are drawn, since the answers of one
-/// run depend on each other. The draws are the same each time.
+/// Computes the 95 % bootstrap interval of kappa. Whole runs are drawn, since the answers of one
+/// run depend on each other. The generator is seeded with a constant: results repeat.
 pub(super) fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |most: usize| {
@@ -72,7 +72,7 @@ mod tests {
         counts.into_iter().flat_map(|(pair, count)| std::iter::repeat_n(pair, count)).collect()
     }
 
-    /// The example of the textbooks: 20 and 15 of 50 alike.
+    /// Textbook example: 20 and 15 of 50 alike.
     #[test]
     fn kappa_is_what_the_formula_says() {
         let all = pairs([
@@ -89,7 +89,7 @@ mod tests {
         assert!((0.05..0.3).contains(&low) && (0.5..0.75).contains(&high), "{low} {high}");
     }
 
-    /// Labels, half of them yes, beside a judge that errs with this probability.
+    /// Builds labels, half of them yes, beside a judge that errs with this probability.
     fn rated(count: usize, errs: f64, state: &mut u64) -> Vec<Vec<RatedPair>> {
         let mut chance = || {
             *state ^= *state << 13;
@@ -104,7 +104,7 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    /// With labels half yes, half no, chance is right in one half: kappa is `1 - 2 p`.
+    /// Half the labels are yes, so chance is right in one half: kappa is `1 - 2 p`.
     #[test]
     fn a_noisy_judge_has_the_kappa_of_its_errors() {
         let mut state = 0x1234_5678_9abc_def1;
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// Of forty experiments with a true kappa of 0.6, some 38 have it in their interval.
+    /// Forty experiments with a true kappa of 0.6: some 38 have it in their interval.
     #[test]
     fn an_interval_holds_the_true_kappa_about_as_often_as_it_says() {
         let mut state = 0x0dd0_5678_9abc_def1;

@@ -1,4 +1,4 @@
-//! `spanscore calibrate`: how far a judge can be trusted, against labelled runs.
+//! `spanscore calibrate`: measures a judge against labelled runs.
 
 mod agreement;
 mod runs;
@@ -58,7 +58,7 @@ pub(super) struct CalibrateArgs {
     kappa_min: f64,
     #[command(flatten)]
     replies: RepliesArgs,
-    /// How the result is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -101,8 +101,8 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     Ok(if is_good && result.failed == 0 { Exit::Success } else { Exit::Failure })
 }
 
-/// The kind whose lines are read, all without one, and with which settings: those of the config
-/// where an evaluator is named, with those of the command line over them.
+/// Returns the kind to measure, all without one, and its settings: those of a named evaluator of
+/// the config, overridden by the command line.
 fn measured(
     args: &CalibrateArgs,
     loaded: &Loaded,
@@ -143,14 +143,14 @@ fn unknown_evaluator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Co
     CommandError::Usage(format!("--evaluator: the config has no `{name}` ({help})"))
 }
 
-/// One run with its label and what the judge made of it.
+/// One run with its label, its evaluation and the answers side by side.
 struct ComparedRun {
     run: crate::evaluate::judged::labelled::LabelledRun,
     evaluation: Evaluation,
     pairs: Vec<RatedPair>,
 }
 
-/// What comes of all.
+/// Result of a calibration.
 struct Calibration {
     all: Option<Agreement>,
     interval: Option<(f64, f64)>,
@@ -160,7 +160,7 @@ struct Calibration {
     requests: usize,
     cost_usd: f64,
     confusion: BTreeMap<RatedPair, usize>,
-    /// By kind, then by tag.
+    /// Agreement by kind, then by tag.
     parts: Vec<(String, Agreement)>,
 }
 
@@ -254,7 +254,7 @@ impl Calibration {
     }
 }
 
-/// The agreement by kind, and by tag.
+/// Computes the agreement by kind and by tag.
 fn parts(compared: &[ComparedRun]) -> Vec<(String, Agreement)> {
     let mut kinds: BTreeMap<&str, Vec<RatedPair>> = BTreeMap::new();
     let mut tags: BTreeMap<&str, Vec<RatedPair>> = BTreeMap::new();

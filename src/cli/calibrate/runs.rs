@@ -1,4 +1,4 @@
-//! Labelled runs to inquiries, and answers back to what was labelled.
+//! Conversion of labelled runs to inquiries, and of answers back to labels.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::model::{
 use crate::settings::Node;
 use crate::value::{Map, Value};
 
-/// Most lines of one file.
+/// Limit of lines in one file.
 const LINES_MAX: usize = 100_000;
 
-/// The answers that a statement may get.
+/// Answers that a statement can get.
 pub(super) const ANSWERS: [&str; 4] = ["yes", "no", "unclear", "not_applicable"];
 
-/// What is asked, each with the place of its run.
+/// Inquiries, each with the index of its run.
 type PlacedInquiries = Vec<(usize, AskedInquiry)>;
 
-/// One labelled run, and what is known of it without a judge.
+/// Labelled run, ready to be judged.
 pub(super) struct PreparedRun {
     pub(super) run: LabelledRun,
-    /// The evaluation, where code alone gives it.
+    /// Evaluation of a run that needs no judge.
     pub(super) known: Option<Evaluation>,
 }
 
-/// The evaluator that is measured.
+/// Evaluator that is measured.
 pub(super) struct Measured {
-    /// Its settings, with those of the command line.
+    /// Settings, overridden by the command line.
     pub(super) settings: Map<'static>,
-    /// Lowest score that passes; that of its kind without it.
+    /// Lowest score that passes; without it that of the kind.
     pub(super) threshold: Option<f64>,
 }
 
-/// Reads the lines of a file, with their numbers.
+/// Reads the runs of a file, with their line numbers.
 pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| anyhow::anyhow!("failed to read {}: {error}", path.display()))?;
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandErro
     read.collect()
 }
 
-/// What is asked about the runs, each with the place of its run.
+/// Builds the inquiries about the runs, each with the index of its run.
 pub(super) fn prepare(
     runs: Vec<(usize, LabelledRun)>,
     measured: &Measured,
@@ -156,7 +156,7 @@ fn open(info: EvaluatorInfo, trajectory: &Trajectory<'_>) -> Evaluation {
     }
 }
 
-/// The verdict of an evaluation in the words of labels.
+/// Returns the verdict of an evaluation in the words of labels.
 pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     match (&evaluation.outcome, evaluation.label()) {
         (Outcome::Scored(_), Some(Label::Pass)) => "pass",
@@ -166,8 +166,8 @@ pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     }
 }
 
-/// Labels beside answers, statement by statement; none where the judge failed. What has no score
-/// has no answers but `unclear`.
+/// Pairs labels with answers, statement by statement; none if the judge failed. Without a score all
+/// answers are `unclear`.
 pub(super) fn rated(run: &LabelledRun, evaluation: &Evaluation) -> Vec<RatedPair> {
     let labels = run.items.iter().map(|answer| answer.as_str());
     match &evaluation.outcome {

@@ -1,4 +1,4 @@
-//! `spanscore inspect`: shows what was extracted from recorded traces.
+//! `spanscore inspect`: shows the content extracted from recorded traces.
 
 mod suggest;
 
@@ -36,7 +36,7 @@ pub(super) struct InspectArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// For each span: which dialects matched, which won, which source gave each field, what was
@@ -95,7 +95,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit, CommandError> {
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
 }
 
-/// A session's row: that of a trajectory, with all its traces.
+/// Converts a session to an object: that of a trajectory, with the ids of its traces.
 fn session_row<'a>(
     session: &'a Trajectory<'_>,
     trace_ids: &[TraceId],
@@ -111,7 +111,7 @@ fn session_row<'a>(
     }
 }
 
-/// Prints one trajectory, given in its JSON form.
+/// Prints one trajectory from its JSON form.
 fn print(trajectory: &Value<'_>, format: Format) -> Result<(), CommandError> {
     match format {
         Format::Jsonl => output::record(trajectory),
@@ -119,7 +119,7 @@ fn print(trajectory: &Value<'_>, format: Format) -> Result<(), CommandError> {
     }
 }
 
-/// Longest text of a cell, characters before escapes.
+/// Longest text of a cell, in characters before escaping.
 const CELL_CHARS_MAX: usize = 200;
 
 fn table(trajectory: &Value<'_>) -> String {
@@ -160,7 +160,7 @@ fn table(trajectory: &Value<'_>) -> String {
     out
 }
 
-/// Whether a call failed, with the reason.
+/// Formats the column `failed`: `-` if unknown, else `yes` or `no` with the reason.
 fn failed(call: &Value<'_>) -> String {
     let reason = call.get("failed_reason").and_then(Value::as_str);
     match (call.get("failed").and_then(Value::as_bool), reason) {

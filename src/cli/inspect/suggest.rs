@@ -1,4 +1,4 @@
-//! `spanscore inspect --suggest`: a dialect for spans that none takes.
+//! `spanscore inspect --suggest`: dialects for spans that no dialect knows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
 use crate::settings::yaml;
 
-/// Prints what the spans of some files suggest, ready for a config.
+/// Prints suggested dialects for the spans of some files, ready for a config.
 pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, CommandError> {
     let resolver = recorded::resolver(plan, &Facts::all())?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     let mut samples = SpanSamples::default();
     let is_broken = recorded::read_with(&mut replay, files, |signal, body| {
-        // What is broken is told by the replay.
+        // The replay reports broken requests.
         let _ = match signal {
             Signal::Traces => samples.add(body),
             Signal::Logs => samples.add_logs(body),
@@ -61,7 +61,8 @@ fn written(suggestions: &[DialectSuggestion]) -> String {
     text
 }
 
-/// What the suggested dialects find in the same files; nothing where they cannot be read twice.
+/// Counts the calls that the suggested dialects find in the same files; `None` if these cannot be
+/// read twice.
 fn tried(
     plan: &ResolvedConfig,
     text: &str,

@@ -1,9 +1,9 @@
-//! Which calls of two runs are the same ones: the most that both make in one order, where calls
-//! that were made together have no order among them.
+//! Alignment of the calls of two runs: the largest set of pairs that keeps the order of both, in
+//! which parallel calls have no order among them.
 //!
-//! The groups of one run are laid against those of the other along a path that turns back on
-//! neither, and what two groups that meet have in common is paired. The longest common subsequence
-//! is what remains where every call stands by itself.
+//! Dynamic programme over groups of parallel calls. A path leads through both runs without going
+//! back in either; where two groups meet, calls of the same name are paired. Where every group is
+//! one call, the result is a longest common subsequence.
 
 use std::ops::Range;
 
@@ -13,38 +13,40 @@ use smallvec::SmallVec;
 use super::golden::GoldenCall;
 use crate::value::Value;
 
-/// Calls of two groups up to which those are paired whose arguments are the most alike.
+/// Largest group, in calls, whose pairs are chosen by the likeness of arguments; in larger ones the
+/// first of a name is taken.
 const COMPARED_MAX: usize = 64;
 
-/// How the path came to a place.
+/// Last step of the path to a cell.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum MeetingStep {
-    /// To the next group of both.
+    /// Next group of both runs.
     #[default]
     Both,
-    /// To the next group of the first, while that of the second goes on.
+    /// Next group of the first run, same group of the second.
     First,
-    /// To the next group of the second.
+    /// Next group of the second run, same group of the first.
     Second,
 }
 
-/// The names in a group that found no partner so far.
+/// Unpaired names of a group.
 type Left = SmallVec<[u32; 4]>;
 
-/// The best path to a place: what it paired, and what is left of the two groups there.
+/// Cell of the dynamic programme: pairs on the best path to it, and unpaired names of its two
+/// groups.
 #[derive(Clone, Default)]
 struct MeetingGroups {
     pairs: u32,
     left: [Left; 2],
 }
 
-/// A run as groups of names.
+/// Run as groups of numbered names.
 struct GroupedRun {
     groups: Vec<Range<usize>>,
     names: Vec<u32>,
 }
 
-/// Pairs of places, in an order that both runs keep; with the numbers of their groups.
+/// Aligns two runs; returns pairs of indexes, sorted by the groups of both.
 pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
     let mut known = HashMap::new();
     let first = GroupedRun::new(a, &mut known);
@@ -60,7 +62,7 @@ pub(super) fn align(a: &[GoldenCall], b: &[GoldenCall]) -> Vec<(usize, usize)> {
         let is_small = ours.len().max(theirs.len()) <= COMPARED_MAX;
         for call in ours {
             let same = (0..theirs.len()).filter(|at| b[theirs[*at]].name == a[call].name);
-            // Of calls that are equally alike the first.
+            // Reversed, as `max_by_key` returns the last of equals: the first call wins.
             let alike = |at: &usize| {
                 let arguments = (&a[call].arguments, &b[theirs[*at]].arguments);
                 if is_small { likeness(arguments.0.as_ref(), arguments.1.as_ref()) } else { 0 }
@@ -96,7 +98,7 @@ impl GroupedRun {
     }
 }
 
-/// The groups that meet on the path that pairs the most, from the start.
+/// Returns the meeting groups on the path with the most pairs, from the start.
 fn path(a: &GroupedRun, b: &GroupedRun) -> Vec<(usize, usize)> {
     let width = b.groups.len();
     let mut steps = vec![MeetingStep::Both; a.groups.len() * width];
@@ -147,12 +149,12 @@ fn walk_back(steps: &[MeetingStep], height: usize, width: usize) -> Vec<(usize, 
 }
 
 impl MeetingGroups {
-    /// Whether going on from here with `fresh` calls may pair more than the best so far.
+    /// Returns true if a step from here with `fresh` calls may pair more than the best so far.
     fn can_beat(&self, best: &Self, fresh: usize, side: usize) -> bool {
         self.pairs as usize + self.left[side].len().min(fresh) > best.pairs as usize
     }
 
-    /// Pairs what both groups have left of the same name.
+    /// Pairs unpaired calls of the same name in both groups.
     fn met(mut self) -> Self {
         let [ours, theirs] = &mut self.left;
         let mut pairs = 0;
@@ -169,7 +171,7 @@ impl MeetingGroups {
     }
 }
 
-/// How much two arguments have in common: the values that are equal, at any depth.
+/// Counts the equal values of two arguments, at any depth.
 fn likeness(a: Option<&Value<'_>>, b: Option<&Value<'_>>) -> usize {
     match (a, b) {
         (Some(Value::Map(a)), Some(Value::Map(b))) => {
@@ -186,7 +188,7 @@ fn likeness(a: Option<&Value<'_>>, b: Option<&Value<'_>>) -> usize {
 mod tests {
     use super::*;
 
-    /// Runs as words, a group of calls in one word; the pairs as the names with both places.
+    /// Aligns runs given as words, one word for each group; compares the names of the pairs.
     fn check(a: &str, b: &str, expected: &str) {
         let run = |text: &str| -> Vec<GoldenCall> {
             let groups = text.split(' ').filter(|it| !it.is_empty()).enumerate();

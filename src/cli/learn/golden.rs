@@ -1,35 +1,34 @@
-//! What good runs have in common: the calls that all of them make in one order (those that were
-//! made together in any), the parts of the arguments that do not vary, how often each tool is
-//! called.
+//! Golden case: calls that all good runs make in one order (parallel ones in any), the arguments
+//! that do not vary, and the counts of each tool.
 
 use std::collections::BTreeMap;
 
 use super::alignment::align;
 use crate::value::{Map, Value};
 
-/// One call of a run: its name, and its arguments where they are recorded.
+/// Call of a run: its name, and its arguments if they are recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GoldenCall {
     pub(super) name: String,
     pub(super) arguments: Option<Value<'static>>,
-    /// Those that were made together have one number; numbers ascend.
+    /// Number of its group of parallel calls, ascending.
     pub(super) group: usize,
 }
 
-/// What the runs of one case have in common.
+/// Common part of the runs of one case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GoldenCase {
-    /// Calls that every run makes in this order, with the arguments that they share.
+    /// Calls of every run in this order, with their common arguments.
     calls: Vec<GoldenCall>,
     /// Fewest and most calls of each tool in a run.
     counts: BTreeMap<String, (usize, usize)>,
-    /// Runs that it was learned from.
+    /// Number of runs.
     pub(super) runs: usize,
-    /// The runs call the same tools in the same order.
+    /// True if the runs call the same tools in the same order.
     pub(super) is_one_order: bool,
 }
 
-/// Calls of a run that are compared; longer ones are cut, since the comparison is quadratic.
+/// Limit of compared calls in a run; longer ones are cut, as the alignment is quadratic.
 pub(super) const CALLS_MAX: usize = 2000;
 
 impl GoldenCase {
@@ -59,7 +58,7 @@ impl GoldenCase {
         let calls = common.into_iter().map(|(known, new)| {
             let known = &self.calls[known];
             let new = &run[new];
-            // Of calls that one run makes together and another one after the other the order holds.
+            // Calls that are parallel in one run only keep the order of the other.
             let own = (known.group, new.group);
             group += usize::from(groups.replace(own).is_some_and(|last| last != own));
             let arguments = shared(known.arguments.as_ref(), new.arguments.as_ref());
@@ -68,7 +67,7 @@ impl GoldenCase {
         self.calls = calls.collect();
     }
 
-    /// The row of a dataset: criteria for `tool_trajectory` and for `tool_call_count`.
+    /// Returns the dataset row: criteria for `tool_trajectory` and for `tool_call_count`.
     pub(super) fn row(&self, case: &str) -> Value<'static> {
         let calls = self.calls.iter().map(|call| {
             let mut entry = Map::new();
@@ -96,12 +95,12 @@ impl GoldenCase {
     }
 }
 
-/// What both have, in the objects inside too: what varies is left out, and so left open.
+/// Returns the common part of two arguments; `None` unless it is a map with entries.
 fn shared(a: Option<&Value<'static>>, b: Option<&Value<'static>>) -> Option<Value<'static>> {
     common_value(a?, b?).filter(|value| matches!(value, Value::Map(map) if !map.is_empty()))
 }
 
-/// The part of two values that `argument_matcher: {mode: nested_subset}` finds in both.
+/// Returns the part of two values that `argument_matcher: {mode: nested_subset}` finds in both.
 fn common_value(a: &Value<'static>, b: &Value<'static>) -> Option<Value<'static>> {
     match (a, b) {
         (Value::Map(a), Value::Map(b)) => {
@@ -110,7 +109,7 @@ fn common_value(a: &Value<'static>, b: &Value<'static>) -> Option<Value<'static>
             });
             Some(Value::Map(Map::from_entries(both.collect())))
         }
-        // A list cannot be expected without one of its items.
+        // All or nothing: a matcher compares lists item by item.
         (Value::List(a), Value::List(b)) if a.len() == b.len() => {
             let items = a.iter().zip(b).map(|(a, b)| common_value(a, b));
             items.collect::<Option<_>>().map(Value::List)

@@ -1,4 +1,4 @@
-//! `spanscore learn`: expectations from good runs.
+//! `spanscore learn`: derives expectations from good runs.
 
 mod alignment;
 mod golden;
@@ -40,7 +40,7 @@ pub(super) struct LearnArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// What names the case of a trace: a CEL expression, as `expect.key` in the config
+    /// Names the case of a trace: a CEL expression, as `expect.key` in the config
     #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
     key: String,
     /// Writes the dataset to a file instead of standard output
@@ -91,7 +91,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
 }
 
-/// The calls of a run that evaluators see.
+/// Returns the calls of a run that evaluators see.
 fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
     let seen: Vec<_> = trajectory.tool_calls.iter().filter(|call| !call.is_output).collect();
     let mut group = 0;

@@ -1,4 +1,4 @@
-//! What the tools and resources answer: JSON within its bounds, or what is wrong with the question.
+//! Answers of tools and resources: bounded JSON, or an error for the assistant.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
 use crate::evaluate::KINDS;
 use crate::model::TraceId;
 
-/// Evaluations that stand beside a trajectory.
+/// Limit of evaluations beside a trajectory.
 const BESIDE_MAX: usize = 50;
 
-/// An answer, or what the assistant is told instead.
+/// Answer, or an error for the assistant.
 pub(super) type McpAnswer = Result<Value, String>;
 
-/// The answer of `list_evaluators`.
+/// Answers `list_evaluators`.
 pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> McpAnswer {
     let is_meant = |name: &str| args.kind.as_deref().is_none_or(|kind| kind == name);
     let configured = store.evaluators.iter();
@@ -40,7 +40,7 @@ pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> McpAnsw
     Ok(fitted(&answer, TEXT_BYTES.0, ANSWER_BYTES_MAX))
 }
 
-/// The answer of `query_evaluations`.
+/// Answers `query_evaluations`.
 pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
     let trace_id = args.trace_id.as_deref().map(known_id).transpose()?;
     let start = start_of(args.cursor.as_deref())?;
@@ -99,7 +99,7 @@ fn verdict_of(word: OutcomeWord) -> StoredVerdict {
     }
 }
 
-/// The answer of `get_trajectory`.
+/// Answers `get_trajectory`.
 pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
     let start = start_of(args.cursor.as_deref())?;
     let trace = trace_of(store, &args.trace_id)?;
@@ -119,7 +119,7 @@ pub(super) fn trajectory(store: &RunStore, args: &TrajectoryArgs) -> McpAnswer {
     Ok(answer)
 }
 
-/// The evaluations of a trace, in short.
+/// Summarises the evaluations of a trace.
 fn beside(store: &RunStore, trace_id: TraceId) -> Value {
     let of_trace = store.evaluations.iter().filter(|it| it.target.trace_id == trace_id);
     let row = |it: &StoredEvaluation| {
@@ -136,14 +136,14 @@ fn beside(store: &RunStore, trace_id: TraceId) -> Value {
     fitted(&rows, TEXT_BYTES.1, ANSWER_BYTES_MAX / 4)
 }
 
-/// The text of a trace's resource.
+/// Returns the text of a trace's resource.
 pub(super) fn trace_resource(store: &RunStore, trace_id: &str) -> Result<String, String> {
     let trace = trace_of(store, trace_id)?;
     let whole = store.trajectory(trace).map_err(|error| unread(&error))?;
     Ok(fitted(&whole, RESOURCE_BYTES_MAX, RESOURCE_BYTES_MAX).to_string())
 }
 
-/// The text of the evaluators' resource.
+/// Returns the text of the evaluators' resource.
 pub(super) fn evaluators_resource(store: &RunStore) -> String {
     let all = json!({"evaluators": store.evaluators});
     fitted(&all, RESOURCE_BYTES_MAX, RESOURCE_BYTES_MAX).to_string()
@@ -156,10 +156,10 @@ fn trace_of<'s>(store: &'s RunStore, id: &str) -> Result<&'s StoredTrace, String
         .ok_or_else(|| format!("no trace {id} with an agent, a model or a tool is in the files"))
 }
 
-/// Reads the id of a trace.
+/// Parses the id of a trace, which must be known.
 ///
 /// # Errors
-/// What is wrong with it, for the assistant.
+/// Text for the assistant.
 pub(super) fn known_id(text: &str) -> Result<TraceId, String> {
     TraceId::from_hex(text)
         .ok_or_else(|| format!("{text:?} is no trace id: that has 32 hexadecimal digits"))

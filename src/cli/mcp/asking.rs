@@ -1,4 +1,4 @@
-//! `evaluate`: judges asked about what waits for them.
+//! Tool `evaluate`: asks judges about evaluations that wait for them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,12 +13,12 @@ use crate::emit::{ContentFilter, ShownContent};
 use crate::evaluate::AskedTarget;
 use crate::model::{Evaluation, TraceId};
 
-/// Inquiries of one call; what is left is said.
+/// Limit of inquiries in one call; the answer counts the rest.
 const ASKED_MAX: usize = 100;
-/// Bytes of each text of an evaluation.
+/// Limit of each text of an evaluation, bytes.
 const TEXT_BYTES: usize = 500;
 
-/// Asks judges, one call after the other, within budgets that hold for the whole process.
+/// Judges, asked by one call at a time, within budgets over the life of the process.
 pub(super) struct JudgeAsking {
     judges: CommandJudges,
     turn: Mutex<()>,
@@ -29,7 +29,7 @@ impl JudgeAsking {
         Self { judges, turn: Mutex::new(()) }
     }
 
-    /// Asks about the traces, and gives their evaluations; blocks until the judges have answered.
+    /// Asks about the traces and returns their evaluations; blocks until the judges have answered.
     pub(super) fn evaluate(
         &self,
         store: &Mutex<RunStore>,
@@ -82,7 +82,8 @@ fn is_meant(it: &StoredEvaluation, ids: &[TraceId], args: &EvaluateArgs) -> bool
     is_named && ids.contains(&it.target.trace_id)
 }
 
-/// Takes out what waits: the places of the evaluations, what is asked, and how much is left.
+/// Takes waiting inquiries; returns the indexes of their evaluations, the inquiries, and the number
+/// beyond the limit.
 fn take_waiting(
     store: &mut RunStore,
     ids: &[TraceId],
@@ -105,7 +106,7 @@ fn take_waiting(
     (places, asked, left)
 }
 
-/// Puts what was answered in the place of what waited; evaluations of single calls come last.
+/// Replaces waiting evaluations by answers; evaluations of single calls are appended.
 fn keep(
     store: &mut RunStore,
     places: Vec<usize>,

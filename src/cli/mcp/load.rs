@@ -1,4 +1,4 @@
-//! Reads and judges the files: trajectories as `inspect` shows them, evaluations as `score` does.
+//! Loading of the files: trajectories as `inspect` shows them, evaluations as `score` makes them.
 
 use std::path::PathBuf;
 
@@ -18,27 +18,27 @@ use crate::pipeline::replay::Replay;
 use crate::value::{Map, Value};
 use crate::visible;
 
-/// Tools that are counted by name.
+/// Limit of tools counted by name.
 const TOOLS_MAX: usize = 10_000;
-/// Bytes of inquiries that wait for `evaluate`.
+/// Limit of inquiries that wait for `evaluate`, bytes.
 const INQUIRIES_BYTES_MAX: usize = 256 << 20;
-/// What of a trajectory may be content.
+/// Content fields of a trajectory, which a content setting can withhold.
 const CONTENT: [&str; 4] = ["user_input", "final_output", "attributes", "resource"];
-/// What of a call may be.
+/// Content fields of a call.
 const CALL_CONTENT: [&str; 4] = ["arguments", "result", "error", "failed_reason"];
-/// What of a definition may be.
+/// Content fields of a tool definition.
 const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
 
-/// What is read, and how it is shown.
+/// Config, files and content setting of a load.
 pub(super) struct LoadPlan {
     pub(super) plan: ResolvedConfig,
     pub(super) files: Vec<PathBuf>,
     pub(super) shown: ShownContent,
-    /// Whether judges may be asked later.
+    /// True if judges may be asked later.
     pub(super) keeps_inquiries: bool,
 }
 
-/// Reads all; what cannot be read is told on standard error.
+/// Reads and judges all files; reports unreadable parts on standard error.
 pub(super) fn load(load: LoadPlan) -> anyhow::Result<RunStore> {
     let LoadPlan { plan, files, shown, keeps_inquiries } = load;
     let mut store = RunStore::new();
@@ -117,7 +117,7 @@ fn keep_trajectory(
     store.add_trace(trace_id, name, trajectory.tool_calls.len(), &shown.to_string())
 }
 
-/// A trajectory as it may be shown.
+/// Removes or redacts the content of a trajectory, as the setting says.
 fn shown_row(
     row: Value<'_>,
     trace: TraceId,
@@ -174,7 +174,7 @@ fn evaluator_row(configured: &Configured) -> Json {
     })
 }
 
-/// Evaluations on their way to the store.
+/// State of loading evaluations into the store.
 struct Gathering<'a> {
     shown: ShownContent,
     filter: &'a ContentFilter,
@@ -195,7 +195,7 @@ impl Gathering<'_> {
     ) -> anyhow::Result<()> {
         let progress = BatchProgress::default();
         let mut batch = Batch::new(settings);
-        // What cannot be read was told when the trajectories were.
+        // Unreadable parts were reported when the trajectories were read.
         batch.read(files, &progress, &mut |_| {})?;
         let mut kept = Ok(());
         let counts = batch.judge(&progress, &mut |group| {

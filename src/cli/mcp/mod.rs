@@ -1,8 +1,8 @@
-//! `spanscore mcp`: recorded traces and their scores for assistants, over the Model Context
+//! `spanscore mcp`: serves recorded traces and their scores to assistants, over the Model Context
 //! Protocol.
 //!
-//! [`load`] reads and judges the files into a [`store`]; [`server`] speaks the protocol and hands
-//! each call to [`answers`]; [`asking`] asks judges, where that is allowed. [`trim`] bounds every
+//! [`load`] reads and judges the files into a [`store`]; [`server`] speaks the protocol and passes
+//! each call to [`answers`]; [`asking`] asks judges, if that is allowed. [`trim`] bounds every
 //! answer.
 
 mod answers;
@@ -28,7 +28,7 @@ use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs};
 use crate::emit::ShownContent;
 
-/// Longest message of a client, in bytes; a longer one is refused.
+/// Limit of a client's message, bytes; a longer one is refused.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Serves recorded traces and their scores to an assistant, over the Model Context Protocol
@@ -48,7 +48,7 @@ pub(super) struct McpArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// How much of arguments, results and other content the assistant sees: none, redacted, full
+    /// Arguments, results and other content that the assistant sees: none, redacted, full
     #[arg(
         long,
         value_name = "WORD",
@@ -84,7 +84,7 @@ pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// Serves until the client leaves.
+/// Serves until the client disconnects.
 async fn serve(server: TraceServer) -> anyhow::Result<()> {
     server.begin_loading();
     let (read, write) = stdio_pipes();
@@ -95,7 +95,7 @@ async fn serve(server: TraceServer) -> anyhow::Result<()> {
             service.waiting().await?;
             Ok(())
         }
-        // A client that leaves before it has said anything wants nothing.
+        // A client that disconnects before its handshake is no failure.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(anyhow::anyhow!("failed to begin with the client: {error}")),
     }

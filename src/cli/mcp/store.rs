@@ -1,4 +1,4 @@
-//! Traces and evaluations that were read, by where they stand.
+//! Store of loaded traces and evaluations: an index in memory, their JSON in a spool.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
 use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use crate::value::{Value as OwnValue, json};
 
-/// Deepest values that are read.
+/// Deepest level of values read.
 const DEPTH_MAX: usize = 96;
 
-/// What became of an evaluation, in a word of the answers.
+/// Verdict of an evaluation, as answers name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(super) enum StoredVerdict {
     Pass,
     Fail,
     NotEvaluable,
     Failed,
-    /// It waits for a judge, who is asked by `evaluate` alone.
+    /// Waiting for a judge, which only `evaluate` asks.
     NotAsked,
 }
 
@@ -46,22 +46,22 @@ impl StoredVerdict {
     }
 }
 
-/// An evaluation: what it is found by, and where its record stands.
+/// Index entry of an evaluation: keys of queries, and the position of its record.
 pub(super) struct StoredEvaluation {
     pub(super) evaluator: Arc<EvaluatorInfo>,
     pub(super) target: Arc<Target>,
     pub(super) span_id: SpanId,
     pub(super) verdict: StoredVerdict,
     pub(super) score: Option<f64>,
-    /// The reason or type of what is no score.
+    /// Reason or error type of an evaluation without a score.
     pub(super) reason: Option<&'static str>,
     pub(super) cost_usd: f64,
     place: SpoolPlace,
-    /// What would be asked.
+    /// Inquiry to a judge, until it is asked.
     pub(super) inquiry: Option<Box<AskedTarget>>,
 }
 
-/// A trace: what it is called, and where its trajectory stands.
+/// Index entry of a trace: its name, and the position of its trajectory.
 pub(super) struct StoredTrace {
     pub(super) trace_id: TraceId,
     pub(super) name: Box<str>,
@@ -69,19 +69,19 @@ pub(super) struct StoredTrace {
     place: SpoolPlace,
 }
 
-/// All that was read.
+/// Index and spool of all loaded data.
 pub(super) struct RunStore {
     spool: Spool,
     pub(super) evaluations: Vec<StoredEvaluation>,
     pub(super) traces: Vec<StoredTrace>,
     by_id: HashMap<TraceId, usize>,
-    /// Calls, and those that failed, by tool.
+    /// Calls and failed calls, by tool.
     pub(super) tools: HashMap<String, (u64, u64)>,
-    /// The configured evaluators, in the order of the config.
+    /// Configured evaluators, in the order of the config.
     pub(super) evaluators: Vec<Value>,
-    /// What was not judged, a line each.
+    /// Reports of traces and evaluators without a judgement, one line each.
     pub(super) silence: Vec<String>,
-    /// Not everything could be read, or a trace is over a limit.
+    /// True if a part could not be read, or a trace is over a limit.
     pub(super) is_broken: bool,
 }
 
@@ -99,7 +99,7 @@ impl RunStore {
         }
     }
 
-    /// Keeps a trajectory, given as JSON.
+    /// Adds a trajectory as JSON.
     pub(super) fn add_trace(
         &mut self,
         trace_id: TraceId,
@@ -113,7 +113,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// Keeps an evaluation as it may be shown; gives what it is found by.
+    /// Writes the record of an evaluation; returns its index entry.
     pub(super) fn stored(
         &mut self,
         evaluation: &Evaluation,
@@ -145,28 +145,28 @@ impl RunStore {
         })
     }
 
-    /// Ends a piece of writing: what was added can be read.
+    /// Flushes the spool, so that added entries can be read.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.spool.finish()
     }
 
-    /// The trace of an id.
+    /// Returns the trace of an id.
     pub(super) fn trace(&self, id: TraceId) -> Option<&StoredTrace> {
         self.by_id.get(&id).and_then(|at| self.traces.get(*at))
     }
 
-    /// The trajectory of a trace.
+    /// Reads the trajectory of a trace.
     ///
     /// # Errors
-    /// Where the temporary file cannot be read.
+    /// The temporary file cannot be read.
     pub(super) fn trajectory(&self, trace: &StoredTrace) -> anyhow::Result<Value> {
         self.read(trace.place)
     }
 
-    /// The record of an evaluation.
+    /// Reads the record of an evaluation.
     ///
     /// # Errors
-    /// Where the temporary file cannot be read.
+    /// The temporary file cannot be read.
     pub(super) fn record(&self, evaluation: &StoredEvaluation) -> anyhow::Result<Value> {
         let mut record = self.read(evaluation.place)?;
         if evaluation.verdict == StoredVerdict::NotAsked
@@ -186,13 +186,13 @@ impl RunStore {
         if let Ok(value) = serde_json::from_slice(&bytes) {
             return Ok(value);
         }
-        // It lies deeper than that reader goes.
+        // Deeper than the recursion limit of serde_json.
         let value = shallow(&json::parse(std::str::from_utf8(&bytes)?)?, DEPTH_MAX);
         Ok(serde_json::from_str(&value.to_string())?)
     }
 }
 
-/// A value without what lies too deep.
+/// Copies a value down to a depth.
 fn shallow(value: &OwnValue<'_>, depth: usize) -> OwnValue<'static> {
     let Some(below) = depth.checked_sub(1) else {
         return OwnValue::from("[deeper values left out]");

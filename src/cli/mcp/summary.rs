@@ -1,4 +1,4 @@
-//! Counts over all evaluations.
+//! Answer of `summarize`: counts over all evaluations.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::store::{RunStore, StoredEvaluation, StoredVerdict};
 use super::tools::GroupWord;
 
-/// Rows of counts, reasons and tools in one answer; those with the most come first.
+/// Limit of rows of counts, reasons and tools in one answer; the largest come first.
 const ROWS_MAX: usize = 50;
 
-/// How many evaluations came out how.
+/// Counts of evaluations by verdict.
 #[derive(Default)]
 struct VerdictCounts {
     by_verdict: BTreeMap<StoredVerdict, u64>,
@@ -49,7 +49,7 @@ impl VerdictCounts {
     }
 }
 
-/// The answer of `summarize`.
+/// Answers `summarize`.
 pub(super) fn summary(store: &RunStore, group_by: GroupWord) -> Value {
     let mut all = VerdictCounts::default();
     let mut groups: BTreeMap<(&str, &str), VerdictCounts> = BTreeMap::new();

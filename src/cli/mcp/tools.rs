@@ -1,4 +1,4 @@
-//! The tools: their names, what they take, and what is said of them to an assistant.
+//! Tools of the server: names, arguments, and descriptions for the assistant.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Evaluations of one answer, unless asked otherwise, and at most.
+/// Evaluations in one answer: default and limit.
 pub(super) const EVALUATIONS: (usize, usize) = (20, 100);
-/// Calls of one answer, unless asked otherwise, and at most.
+/// Calls in one answer: default and limit.
 pub(super) const CALLS: (usize, usize) = (50, 200);
-/// Bytes of each text, unless asked otherwise, at least and at most.
+/// Bytes of each text: default, least and most.
 pub(super) const TEXT_BYTES: (usize, usize, usize) = (2_000, 100, 20_000);
-/// Traces of one call of `evaluate`.
+/// Limit of traces in one call of `evaluate`.
 pub(super) const TRACES_MAX: usize = 20;
 
-/// What `list_evaluators` takes.
+/// Arguments of `list_evaluators`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListEvaluatorsArgs {
@@ -25,7 +25,7 @@ pub(super) struct ListEvaluatorsArgs {
     pub(super) kind: Option<String>,
 }
 
-/// What `query_evaluations` takes.
+/// Arguments of `query_evaluations`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct QueryArgs {
@@ -47,9 +47,9 @@ pub(super) struct QueryArgs {
     pub(super) score_below: Option<f64>,
     /// The lowest scores first, instead of the order of the input
     pub(super) lowest_first: bool,
-    /// How many at most: 20, up to 100
+    /// Evaluations at most: 20, up to 100
     pub(super) limit: Option<usize>,
-    /// Where to go on: `next_cursor` of the answer before
+    /// Place to go on from: `next_cursor` of the answer before
     pub(super) cursor: Option<String>,
     /// Bytes of each text that are shown: 2000, from 100 to 20000
     pub(super) text_bytes: Option<usize>,
@@ -71,7 +71,7 @@ pub(super) enum OutcomeWord {
     NotAsked,
 }
 
-/// What `get_trajectory` takes.
+/// Arguments of `get_trajectory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrajectoryArgs {
@@ -80,7 +80,7 @@ pub(super) struct TrajectoryArgs {
     /// Tool calls at most: 50, up to 200
     #[serde(default)]
     pub(super) limit: Option<usize>,
-    /// Where to go on in the tool calls: `next_cursor` of the answer before
+    /// Place to go on from in the tool calls: `next_cursor` of the answer before
     #[serde(default)]
     pub(super) cursor: Option<String>,
     /// Bytes of each text that are shown: 2000, from 100 to 20000
@@ -88,15 +88,15 @@ pub(super) struct TrajectoryArgs {
     pub(super) text_bytes: Option<usize>,
 }
 
-/// What `summarize` takes.
+/// Arguments of `summarize`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SummarizeArgs {
-    /// What the counts are for
+    /// Grouping of the counts
     pub(super) group_by: GroupWord,
 }
 
-/// What counts are for.
+/// Grouping of counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum GroupWord {
@@ -111,7 +111,7 @@ pub(super) enum GroupWord {
     Session,
 }
 
-/// What `evaluate` takes.
+/// Arguments of `evaluate`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct EvaluateArgs {
@@ -121,7 +121,7 @@ pub(super) struct EvaluateArgs {
     pub(super) evaluator: Option<String>,
 }
 
-/// The tools that there are.
+/// Returns the tools; `evaluate` only if it is allowed.
 pub(super) fn tools(may_evaluate: bool) -> Vec<Tool> {
     let mut tools = vec![
         read_only::<SummarizeArgs>(
@@ -174,19 +174,19 @@ fn schema_of<T: JsonSchema>() -> JsonObject {
     }
 }
 
-/// Reads what a tool was given.
+/// Deserialises the arguments of a tool.
 ///
 /// # Errors
-/// What is wrong with it, for the assistant.
+/// Text for the assistant.
 pub(super) fn read<T: DeserializeOwned>(given: Option<JsonObject>) -> Result<T, String> {
     let given = Value::Object(given.unwrap_or_default());
     serde_json::from_value(given).map_err(|error| format!("the arguments are wrong: {error}"))
 }
 
-/// Reads a cursor.
+/// Parses a cursor.
 ///
 /// # Errors
-/// What is wrong with it, for the assistant.
+/// Text for the assistant.
 pub(super) fn start_of(cursor: Option<&str>) -> Result<usize, String> {
     let Some(cursor) = cursor else { return Ok(0) };
     cursor.parse().map_err(|_| {

@@ -1,25 +1,25 @@
-//! Values made small enough to be read by an assistant.
+//! Trimming of values to a size that an assistant can read.
 
 use serde_json::{Map, Value};
 
-/// Bytes of one answer, at most; twice that where a client also wants it as text.
+/// Limit of one answer, bytes; twice that if a client also wants it as text.
 pub(super) const ANSWER_BYTES_MAX: usize = 48 << 10;
-/// Bytes of one resource, at most.
+/// Limit of one resource, bytes.
 pub(super) const RESOURCE_BYTES_MAX: usize = 1 << 20;
-/// Deepest values that are shown.
+/// Deepest level of values shown.
 const DEPTH_MAX: usize = 48;
-/// Elements of one list or map at first, before a value that is too large is cut further.
+/// First limit of elements in a list or map, halved while a value is too large.
 const ITEMS_MAX: usize = 200;
-/// Shortest that a text is cut to.
+/// Shortest limit of texts.
 const TEXT_BYTES_MIN: usize = 32;
 
-/// Bytes of a value as compact JSON.
+/// Returns the bytes of a value as compact JSON.
 pub(super) fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// A value of at most so many bytes: long texts keep their head, long lists and maps their first
-/// elements, and what is left out is said in its place.
+/// Trims a value to `bytes_max`: long texts keep their head, long lists and maps their first
+/// elements, and a note stands in place of the rest.
 pub(super) fn fitted(value: &Value, mut text_bytes: usize, bytes_max: usize) -> Value {
     let mut items = ITEMS_MAX;
     loop {
@@ -36,7 +36,7 @@ pub(super) fn fitted(value: &Value, mut text_bytes: usize, bytes_max: usize) -> 
     }
 }
 
-/// How much of each part is kept.
+/// Limits of one round of trimming.
 #[derive(Clone, Copy)]
 struct TrimRoom {
     text_bytes: usize,
@@ -67,8 +67,7 @@ fn trimmed(value: &Value, room: TrimRoom, depth: usize) -> Value {
     }
 }
 
-/// The head of a text, and how much is left out.
-/// A text of at most so many bytes, and what it is longer by.
+/// Cuts a text at a character boundary, with a note of the bytes left out.
 pub(super) fn head(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -77,13 +76,13 @@ pub(super) fn head(text: &str, bytes: usize) -> String {
     format!("{}[{} bytes more]", &text[..end], text.len() - end)
 }
 
-/// One page of a list: where the next begins, if there is one.
+/// One page of a list, with the index of the next if there is one.
 pub(super) struct TrimmedPage {
     pub(super) items: Vec<Value>,
     pub(super) next: Option<usize>,
 }
 
-/// Takes elements from a place on until there are enough, or no room is left; at least one.
+/// Takes elements from `start` on within both limits; at least one.
 pub(super) fn page<T>(
     items: impl Iterator<Item = T>,
     start: usize,

@@ -1,4 +1,4 @@
-//! What of recorded traces is asked again, and what comes of it.
+//! Selection of evaluations without an answer, and their second inquiry.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::evaluate::{AskedInquiry, AskedTarget};
 use crate::model::Evaluation;
 use crate::pipeline::batch::JudgedGroup;
 
-/// What came of all letters.
+/// Result over all letters.
 #[derive(Default)]
 pub(super) struct Rejudged {
-    /// What was answered.
+    /// Answered evaluations.
     pub(super) evaluations: Vec<Evaluation>,
-    /// The ids in the letters of those.
+    /// Evaluation ids of their letters.
     pub(super) answered: HashSet<String>,
-    /// Letters that have no answer again.
+    /// Letters that remain without an answer.
     pub(super) unanswered: usize,
-    /// Letters that nothing in the files belongs to.
+    /// Letters without a matching trace in the files.
     pub(super) missing: usize,
 }
 
-/// Takes what was judged, and asks about what has a letter.
+/// Consumer of judged groups, which asks again about those with a letter.
 pub(super) struct Rejudging {
     letters: BTreeMap<LetterKey, UnansweredLetter>,
     judges: CommandJudges,
@@ -45,20 +45,20 @@ impl Rejudging {
         Self { letters, judges, waiting, waiting_bytes: 0, done, failure: None }
     }
 
-    /// Takes what was said of a trace or session; false where no more can be taken.
+    /// Takes the evaluations of a trace or session; returns false to stop.
     pub(super) fn take(&mut self, group: JudgedGroup) -> bool {
         let taken = self.take_group(group);
         self.failure = taken.err();
         self.failure.is_none()
     }
 
-    /// Why no more could be taken.
+    /// Returns the error that stopped it, if there is one.
     pub(super) fn failure(&mut self) -> Result<(), CommandError> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
     fn take_group(&mut self, group: JudgedGroup) -> Result<(), CommandError> {
-        // What code alone knows needs no judge.
+        // These need no judge on the evidence of today.
         for mut evaluation in group.evaluations {
             if let Some(letter) = self.letter_of(&evaluation) {
                 (evaluation.revision, evaluation.revises) = place_of(letter, &evaluation);
@@ -66,7 +66,7 @@ impl Rejudging {
                 self.keep(letter, vec![evaluation])?;
             }
         }
-        // Letters are of judges alone.
+        // Letters are written for judges only, not for external evaluators.
         for mut asked in AskedTarget::by_lane(group.asked).0 {
             let Some(letter) = self.letter_of(&asked.evaluation) else { continue };
             let (revision, revises) = place_of(letter, &asked.evaluation);
@@ -109,7 +109,7 @@ impl Rejudging {
         Ok(())
     }
 
-    /// Asks about what still waits.
+    /// Asks the remaining inquiries.
     pub(super) fn finish(mut self) -> Result<Rejudged, CommandError> {
         self.ask()?;
         self.done.missing = self.letters.len();
@@ -117,8 +117,8 @@ impl Rejudging {
     }
 }
 
-/// Revision and what it revises: the letter's own where the evidence is the same, else the letter's
-/// evaluation is revised.
+/// Returns the revision, and the evaluation that it revises: those of the letter if the evidence is
+/// the same, else a revision of the letter's evaluation.
 fn place_of(
     letter: UnansweredLetter,
     evaluation: &Evaluation,

@@ -1,4 +1,4 @@
-//! What judges did not answer, as it was written down: by the collector, or by `score`.
+//! Dead letters: records of evaluations without an answer, from the collector or from `score`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -10,15 +10,15 @@ use hashbrown::HashSet;
 use crate::model::{EvaluationId, GivenVerdict, Reason, TraceId};
 use crate::value::{Value, json};
 
-/// Letters that are read; more are left for another time.
+/// Limit of letters; further ones are left for another run.
 const LETTERS_MAX: usize = 1_000_000;
-/// Longest line that is read, in bytes: a record with all of its content.
+/// Longest line, in bytes: a record with all of its content.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Who was to judge which trace.
+/// Evaluator and trace of a letter.
 pub(super) type LetterKey = (String, TraceId);
 
-/// One evaluation that lacks an answer.
+/// Evaluation without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnansweredLetter {
     pub(super) id: EvaluationId,
@@ -27,8 +27,8 @@ pub(super) struct UnansweredLetter {
     pub(super) revises: Option<EvaluationId>,
 }
 
-/// Reads letters; of several about the same trace by the same evaluator the last counts, and none
-/// where the last has an answer.
+/// Reads letters. Of several for one trace and evaluator the last counts; if that one has an
+/// answer, there is no letter.
 pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<BTreeMap<LetterKey, UnansweredLetter>> {
     let mut letters = BTreeMap::new();
     for path in files {
@@ -43,7 +43,7 @@ pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<BTreeMap<LetterKey, Unan
                 break;
             }
             let text = std::str::from_utf8(&line).unwrap_or_default().trim();
-            // The last line may have been cut by the end of the process that wrote it.
+            // The writing process may have been killed within its last line.
             if text.is_empty() || !line.ends_with(b"\n") && json::parse(text).is_err() {
                 continue;
             }
@@ -61,11 +61,11 @@ pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<BTreeMap<LetterKey, Unan
     Ok(letters)
 }
 
-/// What a line says.
+/// Content of a line.
 enum LetterLine {
-    /// Whether that evaluator still lacks an answer about that trace.
+    /// State of an evaluation; `None` if it has an answer.
     About(LetterKey, Option<UnansweredLetter>),
-    /// A call's own evaluation comes with that of its trace.
+    /// Evaluation of a call, which comes with that of its trace.
     OfCall,
 }
 
@@ -96,7 +96,7 @@ fn read_line(line: &str) -> Option<LetterLine> {
     Some(LetterLine::About(key, letter))
 }
 
-/// The ids in a file of those that were answered; none where there is no such file.
+/// Reads the ids of answered letters; none if there is no file.
 pub(super) fn read_answered(path: &Path) -> anyhow::Result<HashSet<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
@@ -107,7 +107,7 @@ pub(super) fn read_answered(path: &Path) -> anyhow::Result<HashSet<String>> {
     }
 }
 
-/// Writes them, in the place of what was there.
+/// Replaces the file of answered letters atomically.
 pub(super) fn write_answered(path: &Path, ids: &[String]) -> anyhow::Result<()> {
     let failed = || format!("failed to write {}", path.display());
     let beside = path.with_extension("tmp");

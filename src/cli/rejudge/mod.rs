@@ -1,4 +1,4 @@
-//! `spanscore rejudge`: asks judges again about what has no answer.
+//! `spanscore rejudge`: asks judges again about evaluations without an answer.
 
 mod asking;
 mod letters;
@@ -17,9 +17,9 @@ use crate::pipeline::UNANSWERED_FILE;
 use crate::pipeline::batch::{Batch, BatchPlan, BatchProgress};
 use crate::visible;
 
-/// The file of what was answered, beside that of the letters.
+/// File of answered letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";
-/// Files of letters that were set aside.
+/// Number of rotated files of letters.
 const BACKUPS_MAX: u32 = 4;
 
 /// Asks judges again about what they did not answer
@@ -111,13 +111,13 @@ pub(super) fn run(args: &RejudgeArgs) -> Result<Exit, CommandError> {
     Ok(told(&rejudged, is_broken))
 }
 
-/// The file of letters, with those that were set aside before it, oldest first.
+/// Returns the files of letters, rotated ones first, oldest first.
 fn kept_files(path: &std::path::Path) -> Vec<PathBuf> {
     let aside = (1..=BACKUPS_MAX).rev().map(|n| PathBuf::from(format!("{}.{n}", path.display())));
     aside.chain([path.to_owned()]).filter(|path| path.exists()).collect()
 }
 
-/// Reads and judges; true where not everything could be read.
+/// Reads and judges the files; returns true if a part could not be read.
 fn judge_files(
     settings: BatchPlan<'_>,
     files: &[PathBuf],
@@ -137,7 +137,7 @@ fn judge_files(
     Ok(is_broken)
 }
 
-/// Hands evaluations to exporters, and waits until they have them.
+/// Delivers evaluations to exporters, and waits until they have arrived.
 fn export(
     settings: &[crate::emit::settings::ExporterSettings],
     memory: &Memory,
@@ -174,7 +174,7 @@ fn export(
     Ok(())
 }
 
-/// Says what came of it.
+/// Reports the result; returns the exit code.
 fn told(rejudged: &Rejudged, is_broken: bool) -> Exit {
     let Rejudged { answered, unanswered, missing, .. } = rejudged;
     output::note(format_args!(

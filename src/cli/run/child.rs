@@ -1,4 +1,4 @@
-//! The command: started, told what we are told, waited for.
+//! Child process of `run`: started, waited for, with our signals passed on.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
@@ -11,13 +11,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::variables::Change;
 use crate::cli::Exit;
 
-/// What shells say of a command that is not there, and of one that cannot be started.
+/// Exit codes of shells for a command that is not found, and for one that cannot be started.
 const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
-/// What shells add to the number of the signal that ended a command.
+/// Offset of shells' exit codes for a command ended by a signal.
 const SIGNALLED: i32 = 128;
 
-/// A command that could not be started.
+/// Failure to start a command, with the exit code for it.
 pub(super) struct NotStarted {
     pub(super) exit: Exit,
     pub(super) error: std::io::Error,
@@ -42,7 +42,7 @@ pub(super) fn start(command: &[OsString], changes: &[Change]) -> Result<Child, N
     })
 }
 
-/// The signals that are passed on.
+/// Signals that are passed on.
 pub(super) struct PassedSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -87,19 +87,19 @@ impl PassedSignals {
 }
 
 fn pass(child: &Child, number: Number) {
-    // What is typed at a terminal reaches all of its foreground processes, the command too.
+    // Ctrl-C and Ctrl-\ at a terminal reach the command anyway: it is in the foreground group.
     let is_typed = matches!(number, Number::INT | Number::QUIT) && std::io::stdin().is_terminal();
     if is_typed {
         return;
     }
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(id) = id {
-        // It may have ended at this moment, which the wait tells.
+        // Fails if the command has just ended, which `wait` reports.
         let _ = kill_process(id, number);
     }
 }
 
-/// How the program ends for a command that ended so; `None` where it went well.
+/// Converts the status of the command to our exit; `None` on success.
 pub(super) fn failure(status: ExitStatus) -> Option<Exit> {
     use std::os::unix::process::ExitStatusExt;
     if status.success() {

@@ -54,7 +54,7 @@ pub(super) struct RunArgs {
     /// Shows on standard error what is found in each request, as it comes: `inspect --explain`
     #[arg(long)]
     explain: bool,
-    /// How long to wait for more after the command has ended and nothing came, seconds
+    /// Waits until nothing more has come for this long after the command has ended, seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     wait: f64,
     /// The command and its arguments
@@ -62,7 +62,7 @@ pub(super) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// Longest wait for more, seconds.
+/// Longest such wait, seconds.
 const WAIT_MAX: f64 = 3600.0;
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -104,19 +104,19 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CommandError> {
     Ok(failure.unwrap_or(verdict))
 }
 
-/// Beside the command's own output and the scores.
+/// Prints an explanation to standard error, beside the command's output and the scores.
 fn told(explanation: &TraceExplanation) {
     output::note(explanation);
 }
 
-/// What to look for where a command sent nothing.
+/// Advice for a command that sent nothing.
 const NOTHING_CAME: &str = "\
 spanscore: the command sent no telemetry. Does it set up OpenTelemetry with an OTLP exporter, and
 does it flush before it ends? For Python: `pip install opentelemetry-distro
 opentelemetry-exporter-otlp` and an instrumentation, then `spanscore run -- opentelemetry-instrument
 python agent.py`. An exporter whose address stands in the code needs OTEL_EXPORTER_OTLP_ENDPOINT.";
 
-/// How a command ended, and what it sent.
+/// End of a command, with the counts of its requests.
 struct CommandEnd {
     failure: Option<Exit>,
     counts: RecordingCounts,

@@ -1,4 +1,4 @@
-//! `spanscore record`: keeps what agents send, for later.
+//! `spanscore record`: records the requests of agents to a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(in crate::cli) struct RecordArgs {
 
 pub(in crate::cli) fn run(args: &RecordArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
-    // A reader of the output that has gone ends nothing: the recording goes on.
+    // The recording goes on without a reader of the output.
     let show = |explanation: &TraceExplanation| drop(output::line(explanation));
     let watch = if args.explain { Some(explaining(&plan, show)?) } else { None };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -82,7 +82,7 @@ async fn record(
     Ok(())
 }
 
-/// Shows what each request holds, by itself: its traces may go on in the next.
+/// Returns an observer that explains each request by itself; its traces may go on in the next.
 pub(super) fn explaining(
     plan: &ResolvedConfig,
     show: fn(&TraceExplanation),

@@ -1,4 +1,4 @@
-//! Receivers that only record: both protocols on loopback, the requests into a file.
+//! Recorder: receivers for both protocols that write requests to a file.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,23 +13,24 @@ use crate::receive::file::recording::{Recording, RecordingCounts, RecordingWatch
 use crate::receive::settings::ReceiversSettings;
 use crate::telemetry::Telemetry;
 
-/// Longest wait for requests that are under way when it stops.
+/// Longest wait for requests under way when it stops.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Longest wait for connections to close.
 const CLOSE_TIME: Duration = Duration::from_millis(200);
-/// How often it looks whether anything came.
+/// Polling interval for new requests.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Running receivers and the file that they fill.
+/// Running receivers and their file.
 pub(in crate::cli) struct Recorder {
     receivers: Receivers,
     recording: Arc<Recording>,
-    /// Counts what nobody reads: it must live as long as the receivers.
+    /// Metrics of the receivers, read by nobody; must live as long as they do.
     _telemetry: Telemetry,
 }
 
 impl Recorder {
-    /// Listens where the settings say; without settings on one free port, for both protocols.
+    /// Listens on the addresses of the settings; without settings on one free port, for both
+    /// protocols.
     pub(in crate::cli) async fn start(
         path: &Path,
         settings: Option<&ReceiversSettings>,
@@ -49,17 +50,17 @@ impl Recorder {
         Ok(Self { receivers, recording, _telemetry: telemetry })
     }
 
-    /// Where OTLP/gRPC listens, if it does.
+    /// Returns the address of OTLP/gRPC, if it is served.
     pub(in crate::cli) fn grpc(&self) -> Option<SocketAddr> {
         self.receivers.grpc_address()
     }
 
-    /// Where OTLP/HTTP listens, if it does.
+    /// Returns the address of OTLP/HTTP, if it is served.
     pub(in crate::cli) fn http(&self) -> Option<SocketAddr> {
         self.receivers.http_address()
     }
 
-    /// Waits until nothing has come for this long, from now on.
+    /// Waits until nothing has come for this long, counted from now.
     pub(in crate::cli) async fn quiet(&self, wait: Duration) {
         let mut since = Instant::now();
         while since.elapsed() < wait {
@@ -68,7 +69,7 @@ impl Recorder {
         }
     }
 
-    /// Takes no more, and closes the file.
+    /// Stops the receivers and closes the file.
     pub(in crate::cli) async fn stop(self) -> anyhow::Result<RecordingCounts> {
         self.receivers.settle(tokio::time::sleep(SETTLE_TIME)).await;
         self.receivers.drain(CLOSE_TIME).await;

@@ -1,46 +1,46 @@
-//! The variables that point an agent's instrumentation at a collector.
+//! Environment variables that point an agent's instrumentation at a collector.
 //!
 //! Names and values are those of the OpenTelemetry specification ("SDK Environment Variables",
-//! "Protocol Exporter"). What says where telemetry goes is replaced; how it is made stays as the
-//! user has set it.
+//! "Protocol Exporter"). Destinations of telemetry are replaced; settings of its content stay as
+//! the user has set them.
 
 use std::net::SocketAddr;
 
-/// A change of one variable: a new value, or none.
+/// Change of one variable: a new value, or its removal.
 pub(super) type Change = (&'static str, Option<String>);
 
-/// Endpoints of one signal, which would win over the common one.
+/// Endpoints of single signals, which would override the common one.
 const SIGNAL_ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 ];
 
-/// Endpoints of instrumentations that read a name of their own first; an own setting stays.
+/// Endpoints that some instrumentations read first; set unless the user has set them.
 const OTHER_ENDPOINTS: [&str; 2] = ["PHOENIX_COLLECTOR_ENDPOINT", "TRACELOOP_BASE_URL"];
 
-/// Variables that get a value where the user has set none.
+/// Defaults of variables that the user has not set.
 const DEFAULTS: [(&str, &str); 6] = [
     ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
-    // Events of the GenAI conventions carry what was said.
+    // Events of the GenAI conventions carry messages.
     ("OTEL_LOGS_EXPORTER", "otlp"),
-    // No evaluator reads them.
+    // No evaluator reads metrics.
     ("OTEL_METRICS_EXPORTER", "none"),
-    // A command that is killed loses little.
+    // A killed command loses the spans of half a second, not of five.
     ("OTEL_BSP_SCHEDULE_DELAY", "500"),
-    // Arguments and results: what is recorded stays on this machine.
+    // Arguments and results: the recording stays on this machine.
     ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
     ("OTEL_SERVICE_NAME", "agent"),
 ];
 
-/// What to change for a command, given the variables that it would have.
+/// Returns the changes for a command, given its variables so far.
 pub(super) fn changes(address: SocketAddr, get: impl Fn(&str) -> Option<String>) -> Vec<Change> {
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     let endpoint = format!("http://{address}");
     let mut changes: Vec<Change> = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", Some(endpoint.clone()))];
     let stray = SIGNAL_ENDPOINTS.iter().filter(|name| get(name).is_some());
     changes.extend(stray.map(|name| (*name, None)));
-    // Both protocols are at one address, which does not speak TLS.
+    // One address serves both protocols, without TLS.
     if get("OTEL_EXPORTER_OTLP_INSECURE").is_some_and(|value| is_not(&value, "true")) {
         changes.push(("OTEL_EXPORTER_OTLP_INSECURE", Some("true".to_owned())));
     }
@@ -69,7 +69,7 @@ fn is_not(value: &str, word: &str) -> bool {
     !value.trim().eq_ignore_ascii_case(word)
 }
 
-/// The exporters of traces with OTLP among them; `None` where it is.
+/// Adds OTLP to the exporters of traces; `None` if it is among them.
 fn exporters(own: Option<&str>) -> Option<String> {
     let Some(own) = own else { return Some("otlp".to_owned()) };
     let mut all: Vec<&str> = own.split(',').map(str::trim).collect();

@@ -1,9 +1,9 @@
-//! An earlier run's scores beside those of this one.
+//! Comparison of a run's scores with those of an earlier run.
 //!
 //! Scores are paired by evaluator and case; a trace's case holds for all its evaluators, whichever
-//! of their datasets names it. Where no case is named by trace, for the same recording judged
-//! again; what has no partner on the other side is left out and counted. Where nothing
-//! pairs, the two runs are compared as samples.
+//! dataset names it. Without a case they are paired by trace, for the same recording judged again.
+//! Scores without a partner are left out and counted. If nothing pairs, the runs are compared as
+//! samples.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::rows::{RowVerdict, ScoreRow};
 use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 use crate::value::Value;
 
-/// Subjects that are named one by one.
+/// Limit of subjects named one by one.
 pub(super) const NAMED_MAX: usize = 10;
 
-/// What one run says of one subject: all scores of an evaluator for a case.
+/// Scores of one evaluator for one subject, a case or a trace.
 #[derive(Clone, Debug, Default)]
 struct SubjectScores {
     scores: Vec<f64>,
@@ -38,25 +38,25 @@ impl SubjectScores {
     }
 }
 
-/// The scores of one run: by evaluator, then by subject.
+/// Scores of one run, by evaluator and subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunScores {
     by_evaluator: BTreeMap<String, BTreeMap<String, SubjectScores>>,
-    /// Rows of one trace, which stand together: the last may name the case of all.
+    /// Rows of the current trace, held back as the last one may name the case of all.
     waiting: Vec<ScoreRow>,
 }
 
 impl RunScores {
-    /// Adds a row; those of one trace come one after the other.
+    /// Adds a row; rows of one trace must be adjacent.
     pub(super) fn add(&mut self, row: ScoreRow) {
         if self.waiting.last().is_some_and(|last| last.trace_id != row.trace_id) {
             self.finish();
         }
-        // What it came from is not compared.
+        // Only scores are compared: explanations and details would fill memory.
         self.waiting.push(ScoreRow { details: Value::Null, words: String::new(), ..row });
     }
 
-    /// Ends the adding.
+    /// Adds the rows held back: call it after the last one.
     pub(super) fn finish(&mut self) {
         let case = self.waiting.iter().find_map(|row| row.case.clone());
         for mut row in self.waiting.drain(..) {
@@ -67,26 +67,26 @@ impl RunScores {
     }
 }
 
-/// What became of one evaluator's scores.
+/// Comparison of one evaluator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ComparedEvaluator {
     pub(super) name: String,
-    /// Mean of the baseline's scores that were compared.
+    /// Mean of the compared scores of the baseline.
     pub(super) old: f64,
-    /// Of this run's.
+    /// Mean of the compared scores of this run.
     pub(super) new: f64,
     pub(super) difference: MeanDifference,
     pub(super) evidence: ScoreEvidence,
-    /// Pairs; `None` where the two runs were compared as samples.
+    /// Number of pairs; `None` if the runs were compared as samples.
     pub(super) pairs: Option<usize>,
-    /// Subjects of one run alone.
+    /// Subjects with scores in one run only.
     pub(super) unpaired: usize,
-    /// Subjects that all passed and now do not.
+    /// Subjects that passed in the baseline and fail in this run.
     pub(super) broken: Vec<String>,
 }
 
 impl ComparedEvaluator {
-    /// `-0.250 (95 %: -0.410 to -0.090)`.
+    /// Formats the difference, like `-0.250 (95 %: -0.410 to -0.090)`.
     pub(super) fn change(&self) -> String {
         let mean = self.difference.mean;
         match self.difference.interval {
@@ -95,7 +95,7 @@ impl ComparedEvaluator {
         }
     }
 
-    /// How scores were compared, and how many.
+    /// Formats the kind of comparison and its counts.
     pub(super) fn basis(&self) -> String {
         let unpaired = match self.unpaired {
             0 => String::new(),
@@ -107,7 +107,7 @@ impl ComparedEvaluator {
         }
     }
 
-    /// The whole in a line.
+    /// Formats the comparison as one line.
     pub(super) fn sentence(&self) -> String {
         let few = match (self.evidence, self.difference.interval) {
             (ScoreEvidence::None, None) => format!(" (fewer than {PAIRS_MIN} scores show nothing)"),
@@ -130,7 +130,7 @@ impl ComparedEvaluator {
     }
 }
 
-/// The first few, then how many more.
+/// Lists the first few names, then the number of others.
 pub(super) fn listed(all: &[String]) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let named: Vec<_> = all.iter().take(NAMED_MAX).map(|name| format!("`{name}`")).collect();
@@ -138,7 +138,7 @@ pub(super) fn listed(all: &[String]) -> String {
     named.join(", ") + &tail
 }
 
-/// Compares every evaluator that both runs have scores of.
+/// Compares every evaluator with scores in both runs.
 pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator> {
     let both = old.by_evaluator.iter();
     let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));

@@ -1,4 +1,4 @@
-//! What a gate is told, and whether it shuts.
+//! Gate of a CI run: decides from counts, comparison and silence.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use super::statistics::ScoreEvidence;
 use super::tally::{Tallies, percent};
 use crate::cli::CommandError;
 
-/// How scores are printed, and what shuts the gate: options of `score` and `run`.
+/// Options of `score` and `run` for the report and the gate.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct GateArgs {
-    /// How scores are printed
+    /// Format of the scores
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: ReportFormat,
     /// Writes the scores to a file instead of standard output
@@ -28,7 +28,8 @@ pub(in crate::cli) struct GateArgs {
     /// Whole trace ids in the table
     #[arg(long)]
     pub(super) full_ids: bool,
-    /// What shuts the gate [default: fail,failed,nothing; failed,nothing with --min-pass-rate or
+    /// Outcomes that shut the gate [default: fail,failed,nothing; failed,nothing with
+    /// --min-pass-rate or
     /// --baseline]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME")]
     fail_on: Vec<FailOn>,
@@ -42,7 +43,7 @@ pub(in crate::cli) struct GateArgs {
     baseline: Option<PathBuf>,
 }
 
-/// How `score` and `run` print.
+/// Report format of `score` and `run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(super) enum ReportFormat {
     /// For people, a row for each score
@@ -60,7 +61,7 @@ pub(super) enum ReportFormat {
     Summary,
 }
 
-/// What shuts the gate.
+/// Outcome that shuts the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(super) enum FailOn {
@@ -86,7 +87,7 @@ pub(super) enum FailOn {
     Never,
 }
 
-/// The least share that must pass, of one evaluator or of each.
+/// Least pass rate, of one evaluator or of each.
 #[derive(Clone, Debug, PartialEq)]
 struct PassRate {
     evaluator: Option<String>,
@@ -113,27 +114,27 @@ impl FromStr for PassRate {
     }
 }
 
-/// A gate that is ready: what it needs was read.
+/// Gate with its baseline loaded.
 pub(in crate::cli) struct ScoreGate {
     pub(super) args: GateArgs,
     baseline: Option<RunScores>,
 }
 
-/// What a gate says.
+/// Decision of the gate.
 #[derive(Debug, Default)]
 pub(super) struct GateVerdict {
-    /// Why it is shut; empty where it is open.
+    /// Reasons for which it is shut; empty if it is open.
     pub(super) reasons: Vec<String>,
-    /// This run beside the baseline.
+    /// Comparison with the baseline, by evaluator.
     pub(super) compared: Vec<ComparedEvaluator>,
-    /// There is a baseline.
+    /// True if there is a baseline.
     pub(super) has_baseline: bool,
-    /// A share that must pass was given.
+    /// True if a least pass rate was given.
     pub(super) has_rates: bool,
 }
 
 impl GateArgs {
-    /// Reads the baseline, so that a mistake is told before the work.
+    /// Loads the baseline, so that a mistake is reported before the work.
     pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
             let mut scores = RunScores::default();
@@ -156,7 +157,7 @@ impl GateArgs {
 }
 
 impl ScoreGate {
-    /// Names of evaluators that a share is asked of and that there are not.
+    /// Checks that the evaluators of `--min-pass-rate` exist.
     pub(super) fn check(&self, names: &[&str]) -> Result<(), CommandError> {
         let asked = self.args.min_pass_rate.iter().filter_map(|rate| rate.evaluator.as_deref());
         let mut unknown = asked.filter(|name| !names.contains(name));
@@ -169,7 +170,7 @@ impl ScoreGate {
         }
     }
 
-    /// Whether scores of this run are compared.
+    /// Returns true if this run is compared with a baseline.
     pub(super) fn compares(&self) -> bool {
         self.baseline.is_some()
     }
@@ -218,7 +219,7 @@ impl ScoreGate {
     }
 }
 
-/// The words for what has happened; `None` where it has not.
+/// Describes an outcome that occurred; `None` if it did not.
 fn happened(what: FailOn, tallies: &Tallies, silence: &Silence) -> Option<String> {
     let all = tallies.all;
     let count = |count: usize, words: &str| (count > 0).then(|| format!("{count} {words}"));

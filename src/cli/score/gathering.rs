@@ -1,4 +1,4 @@
-//! Evaluations on their way to the rows; what waits for judges is asked before it grows large.
+//! Collection of evaluations into rows; inquiries to judges are asked in batches of bounded size.
 
 use std::io;
 
@@ -11,17 +11,17 @@ use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
 use crate::pipeline::batch::{BatchError, JudgedGroup};
 
-/// What was said of some traces, as the thread that judged them leaves it.
+/// Scores of some traces, prepared on the thread that judged them.
 pub(super) struct PreparedScores {
     places: io::Result<Vec<RowPlace>>,
     heard: Heard,
     tallies: Tallies,
-    /// Those of which judges are to be asked.
+    /// Groups with inquiries to judges.
     waiting: Vec<JudgedGroup>,
 }
 
 impl PreparedScores {
-    /// Writes the records and counts, but of those that wait for judges.
+    /// Writes and counts all groups without inquiries.
     pub(super) fn new(spool: &RowSpool, groups: Vec<JudgedGroup>) -> Self {
         let (said, waiting): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| group.asked.is_empty());
@@ -36,7 +36,7 @@ impl PreparedScores {
     }
 }
 
-/// What has come so far.
+/// Rows, counts and waiting inquiries so far.
 pub(super) struct ScoreGathering<'s> {
     pub(super) places: Vec<RowPlace>,
     pub(super) heard: Heard,
@@ -62,7 +62,7 @@ impl<'s> ScoreGathering<'s> {
         }
     }
 
-    /// Takes what was said of some traces; false where no more can be taken.
+    /// Takes prepared scores; returns false to stop.
     pub(super) fn take(&mut self, prepared: PreparedScores) -> bool {
         let mut taken = self.keep(prepared.places, prepared.heard, &prepared.tallies);
         for group in prepared.waiting {
@@ -76,7 +76,7 @@ impl<'s> ScoreGathering<'s> {
         self.failure.is_none()
     }
 
-    /// Asks about what still waits.
+    /// Asks the remaining inquiries.
     pub(super) fn finish(&mut self) -> Result<(), CommandError> {
         match self.failure.take() {
             Some(failure) => Err(failure),

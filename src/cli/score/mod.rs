@@ -64,7 +64,7 @@ pub(super) struct ScoreArgs {
     replies: RepliesArgs,
 }
 
-/// How `inspect` prints.
+/// Output format of `inspect` and `calibrate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(super) enum Format {
     /// For people
@@ -80,7 +80,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
     judge(plan, &files, &args.gate.prepare()?, &args.replies)
 }
 
-/// Judges files and prints the scores; the exit code is that of the gate.
+/// Judges files and prints the scores; returns the exit code of the gate.
 pub(super) fn judge(
     plan: ResolvedConfig,
     files: &[PathBuf],
@@ -128,7 +128,7 @@ pub(super) fn judge(
     report(gate, &rows, &silence, &tallies, is_broken)
 }
 
-/// Prints the scores; the exit code is that of the gate.
+/// Prints the scores; returns the exit code of the gate.
 fn report(
     gate: &ScoreGate,
     rows: &ScoreRows,
@@ -148,7 +148,7 @@ fn report(
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
     Report { rows, tallies, silence, verdict: &verdict, is_broken }.print(&gate.args)?;
-    // That nothing was judged says little where not everything could be read.
+    // After a failure to read, an empty result is no verdict of the gate.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure
     } else if is_shut {

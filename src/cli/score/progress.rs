@@ -1,4 +1,4 @@
-//! How far a long run is: one line on standard error, where that is a terminal.
+//! Progress line of a long run, on standard error if that is a terminal.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 use crate::cli::output;
 use crate::pipeline::batch::BatchProgress;
 
-/// Short work shows nothing.
+/// Time before the first line: short runs show none.
 const FIRST: Duration = Duration::from_secs(1);
-/// From one state of the line to the next.
+/// Interval between lines.
 const EVERY: Duration = Duration::from_millis(200);
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
 
-/// Shows progress.
+/// Progress display.
 pub(super) struct Progress {
-    /// Bytes of all files; 0 where one has no size.
+    /// Bytes of all files; 0 if one has no size.
     total: u64,
     start: Instant,
 }
 
 impl Progress {
-    /// Does the work, and shows how far it is.
+    /// Runs `work`, and shows its progress meanwhile.
     pub(super) fn show<T>(
         files: &[PathBuf],
         progress: &BatchProgress,

@@ -1,5 +1,4 @@
-//! Judges, and evaluators outside of this process, asked by a command: judges within budgets that
-//! hold for all of it.
+//! Judges and external evaluators of a command; judges within budgets that hold for all of it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +12,10 @@ use crate::external;
 use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use crate::model::Evaluation;
 
-/// Bytes of inquiries that are held before judges are asked.
+/// Limit of inquiries held before judges are asked, bytes.
 pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
 
-/// Where replies of judges are kept.
+/// Options for recording and replay of judges' replies.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct RepliesArgs {
     /// Writes every reply of a judge to this folder, to be replayed
@@ -35,17 +34,16 @@ impl RepliesArgs {
     }
 }
 
-/// The judges of a command. They may be asked more than once: what was spent is known from one time
-/// to the next.
+/// Judges of a command. They may be asked more than once: spending carries over.
 pub(in crate::cli) struct CommandJudges {
     judges: BTreeMap<String, JudgeSettings>,
     recording: Option<ReplyRecording>,
-    /// Made when they are first asked; holds what was spent.
+    /// Folder of the spending file, created at the first inquiry.
     folder: std::sync::OnceLock<TempDir>,
 }
 
 impl CommandJudges {
-    /// Asks nobody yet.
+    /// Creates the judges without asking any.
     pub(in crate::cli) fn new(
         judges: BTreeMap<String, JudgeSettings>,
         replies: &RepliesArgs,
@@ -53,10 +51,10 @@ impl CommandJudges {
         Self { judges, recording: replies.recording(), folder: std::sync::OnceLock::new() }
     }
 
-    /// Asks about all of these; the evaluations of each, in order. Blocks.
+    /// Asks judges; returns the evaluations of each inquiry, in order. Blocks.
     ///
     /// # Errors
-    /// Why judges cannot be asked at all.
+    /// No judge can be asked.
     pub(in crate::cli) fn ask(
         &self,
         asked: Vec<AskedInquiry>,
@@ -75,10 +73,11 @@ impl CommandJudges {
         Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
     }
 
-    /// Asks about all of these, each whom it is for; the evaluations of each, in order. Blocks.
+    /// Asks judges and external evaluators; returns the evaluations of each inquiry, in order.
+    /// Blocks.
     ///
     /// # Errors
-    /// Why judges cannot be asked at all.
+    /// No judge can be asked.
     pub(in crate::cli) fn ask_all(
         &self,
         asked: Vec<AskedTarget>,

@@ -1,4 +1,4 @@
-//! Evaluations as rows: what the report formats and a baseline read of a record.
+//! Rows of evaluations: the parts of a record that report formats and a baseline read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -13,7 +13,7 @@ use crate::pipeline::batch::BatchOrder;
 use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use crate::value::{Value, json};
 
-/// One evaluation, as its record tells it.
+/// One evaluation, read from its record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ScoreRow {
     pub(super) trace_id: String,
@@ -27,12 +27,12 @@ pub(super) struct ScoreRow {
     pub(super) score: Option<f64>,
     pub(super) label: Option<String>,
     pub(super) threshold: f64,
-    /// The explanation; of what was not scored the reason or the error before it.
+    /// Explanation; without a score behind the reason or the error.
     pub(super) words: String,
     pub(super) details: Value<'static>,
 }
 
-/// What became of an evaluation, for counts.
+/// Verdict of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RowVerdict {
     Pass,
@@ -52,7 +52,7 @@ impl RowVerdict {
         own.has_any(wanted)
     }
 
-    /// The word in tables.
+    /// Returns the word in tables.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -64,7 +64,7 @@ impl RowVerdict {
 }
 
 impl ScoreRow {
-    /// Reads a record; `None` where it is none.
+    /// Parses a record; `None` if the line is none.
     pub(super) fn read(line: &str) -> Option<Self> {
         let record = json::parse(line).ok()?;
         let text = |key: &str| record.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -94,7 +94,7 @@ impl ScoreRow {
         })
     }
 
-    /// What became of it.
+    /// Returns the verdict.
     pub(super) fn verdict(&self) -> RowVerdict {
         match (self.outcome.as_str(), self.label.as_deref()) {
             ("scored", Some("pass")) => RowVerdict::Pass,
@@ -104,12 +104,12 @@ impl ScoreRow {
         }
     }
 
-    /// The score with three digits, or `-`.
+    /// Formats the score with three digits, or as `-`.
     pub(super) fn value(&self) -> String {
         self.score.map_or_else(|| "-".to_owned(), |score| shown_share(score, 3))
     }
 
-    /// What it was about, for people: the case, else the trace; with the span of a single call.
+    /// Formats the subject for people: the case, else the trace; with the span of a single call.
     pub(super) fn subject(&self) -> String {
         let subject = self.case.as_ref().unwrap_or(&self.trace_id);
         match &self.span_id {
@@ -119,10 +119,10 @@ impl ScoreRow {
     }
 }
 
-/// Bytes of records that are written and read at once.
+/// Size of a block of records that are written and read at once, bytes.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Verdicts, a bit each: what is looked for, or what there is among the records of a trace.
+/// Bit set of verdicts: those searched for, or those among the records of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct VerdictSet(u8);
 
@@ -148,7 +148,7 @@ impl VerdictSet {
     }
 }
 
-/// The records of one trace or session.
+/// Position of the records of one trace or session, with their verdicts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowPlace {
     order: BatchOrder,
@@ -156,7 +156,7 @@ pub(super) struct RowPlace {
     verdicts: VerdictSet,
 }
 
-/// Where records are written, by any thread; in memory while they are few.
+/// Spool of records, written by any thread; in memory while it is small.
 pub(super) struct RowSpool(Mutex<Spool>);
 
 impl RowSpool {
@@ -191,7 +191,7 @@ impl RowSpool {
         Ok(places)
     }
 
-    /// Writes a text, and puts its places where it came to stand.
+    /// Writes a block, and turns positions within it into positions in the spool.
     fn push(&self, text: &mut String, places: &mut [RowPlace]) -> io::Result<()> {
         let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let start = spool.push(text.as_bytes())?.offset;
@@ -200,24 +200,24 @@ impl RowSpool {
         Ok(())
     }
 
-    /// Ends the writing: all rows, in their order.
+    /// Ends the writing; returns all rows in their order.
     pub(super) fn finish(self, mut places: Vec<RowPlace>) -> io::Result<ScoreRows> {
         let mut spool = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         spool.finish()?;
-        // One trace may be judged twice: in the order in which that was done.
+        // Stable: records of a trace that was judged twice keep the order of judging.
         places.sort_by_key(|row| row.order);
         Ok(ScoreRows { spool, places })
     }
 }
 
-/// All rows.
+/// All rows, in their order.
 pub(super) struct ScoreRows {
     spool: Spool,
     places: Vec<RowPlace>,
 }
 
 impl ScoreRows {
-    /// Shows the lines of all records, those of one trace or session together.
+    /// Visits the lines of all records, those of one trace or session together.
     pub(super) fn lines(
         &self,
         mut visit: impl FnMut(&str) -> anyhow::Result<()>,
@@ -225,7 +225,7 @@ impl ScoreRows {
         self.blocks(VerdictSet::ALL, |_, text| visit(text))
     }
 
-    /// Shows what stands next to each other at once, where any of it is wanted.
+    /// Visits adjacent records in blocks, and reads only blocks with a wanted verdict.
     fn blocks(
         &self,
         wanted: VerdictSet,
@@ -253,7 +253,7 @@ impl ScoreRows {
         Ok(())
     }
 
-    /// Shows all rows.
+    /// Visits all rows.
     pub(super) fn for_each(
         &self,
         mut visit: impl FnMut(ScoreRow) -> anyhow::Result<()>,
@@ -261,7 +261,7 @@ impl ScoreRows {
         self.lines(|lines| lines.lines().filter_map(ScoreRow::read).try_for_each(&mut visit))
     }
 
-    /// Shows the rows with such a verdict.
+    /// Visits the rows with such a verdict.
     pub(super) fn of_verdict(
         &self,
         wanted: VerdictSet,
@@ -279,7 +279,7 @@ impl ScoreRows {
         })
     }
 
-    /// Shows the rows of one evaluator. Those of others are passed over unread.
+    /// Visits the rows of one evaluator; lines of others are skipped unparsed.
     pub(super) fn of_evaluator(
         &self,
         name: &str,
@@ -295,10 +295,10 @@ impl ScoreRows {
     }
 }
 
-/// Longest line of a baseline, in bytes: one record, whose details may be long.
+/// Longest line of a baseline, in bytes: one record, with long details.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Shows the rows of a file that `--format jsonl` wrote, one after the other.
+/// Visits the rows of a file written by `--format jsonl`.
 pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> anyhow::Result<()> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;

@@ -1,4 +1,5 @@
-//! What was not judged, and why: silence is an answer that nobody understands.
+//! Report of traces, evaluators and cases without a judgement, with reasons: silence would look
+//! like success.
 
 use std::sync::Arc;
 
@@ -8,18 +9,18 @@ use crate::evaluate::engine::run::{Against, Configured, Evaluators};
 use crate::model::{Evaluation, Level, Outcome, Reason, TraceId};
 use crate::pipeline::batch::BatchCounts;
 
-/// Cases of a dataset, and traces, that are named one by one.
+/// Limit of cases and traces named one by one.
 const NAMED_MAX: usize = 5;
 
-/// What is remembered of evaluations to tell what was not judged.
+/// Evaluators and cases that were heard of, collected from evaluations.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Heard {
-    /// Evaluators that gave an answer.
+    /// Evaluators with an answer.
     names: HashSet<String>,
-    /// Where what each expectation's evaluations share is held: cases with the same criteria are
-    /// told apart by that.
+    /// Addresses of the `EvaluatorInfo` of evaluations, one for each case: cases with the same
+    /// criteria differ in nothing else.
     asked: HashSet<usize>,
-    /// Traces of which nothing is expected, by evaluator: how many, and the first.
+    /// Traces without an expectation, by evaluator: their number, and the first few.
     unexpected: HashMap<String, (usize, Vec<TraceId>)>,
 }
 
@@ -41,7 +42,7 @@ impl Heard {
 }
 
 impl Heard {
-    /// Adds what was heard elsewhere.
+    /// Adds the collection of another thread.
     pub(in crate::cli) fn merge(&mut self, other: Self) {
         self.names.extend(other.names);
         self.asked.extend(other.asked);
@@ -61,23 +62,23 @@ fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
     format!("{count} {noun} of which {name} expects nothing: {}{tail}", ids.join(", "))
 }
 
-/// What was not judged.
+/// Report of missing judgements.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Silence {
-    /// Evaluators that gave no answer, each with the reason.
+    /// Evaluators without an answer, each with the reason.
     pub evaluators: Vec<String>,
     /// Datasets with cases that no trace named.
     pub cases: Vec<String>,
     /// Evaluators with traces that no case of their dataset is about.
     pub unexpected: Vec<String>,
-    /// Traces that hold no agent.
+    /// Traces without an agent.
     pub traces: Vec<String>,
-    /// There is no trace at all, which says why no evaluator gave an answer.
+    /// True if there is no trace at all, which explains evaluators without an answer.
     pub is_without_traces: bool,
 }
 
 impl Silence {
-    /// Finds what was not judged.
+    /// Finds missing judgements.
     pub(in crate::cli) fn of(evaluators: &Evaluators, heard: &Heard, counts: &BatchCounts) -> Self {
         let is_without_traces = counts.judged_traces == 0 && counts.without_agent.is_empty();
         let mut silence = Self { is_without_traces, ..Self::default() };
@@ -99,7 +100,7 @@ impl Silence {
         silence
     }
 
-    /// All of it, a line each.
+    /// Formats the report, one line each.
     pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
         let evaluators = if self.is_without_traces { &[][..] } else { &self.evaluators };
         let all = evaluators.iter().chain(&self.cases).chain(&self.unexpected);
@@ -108,7 +109,7 @@ impl Silence {
     }
 }
 
-/// Why an evaluator gave no answer at all.
+/// Explains the silence of an evaluator.
 fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
     let of = match traces {
         0 => return "no trace holds an agent".to_owned(),
@@ -137,7 +138,7 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
     }
 }
 
-/// The cases of an evaluator's dataset that no trace named.
+/// Lists the cases of an evaluator's dataset that no trace named.
 fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
     let cases = || expectations.cases();
@@ -166,7 +167,7 @@ fn without_agent(traces: &[TraceId]) -> String {
     )
 }
 
-/// The first few, then how many more.
+/// Lists the first few, then the number of others.
 fn listed(all: impl ExactSizeIterator<Item = String>) -> String {
     let more = all.len().saturating_sub(NAMED_MAX);
     let mut text = all.take(NAMED_MAX).collect::<Vec<_>>().join(", ");

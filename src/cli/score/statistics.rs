@@ -1,37 +1,37 @@
-//! Whether scores got worse: a mean difference with its 95 % interval.
+//! Mean difference of two runs' scores, with its 95 % interval.
 //!
-//! Student's interval of paired differences, or Welch's of two samples where nothing pairs them.
-//! Below [`PAIRS_MIN`] there is no evidence whatever the numbers: with four pairs that all fell
-//! chance alone gives that once in sixteen times.
+//! Student's interval of paired differences, or Welch's of two samples if nothing pairs them. Below
+//! [`PAIRS_MIN`] there is no evidence whatever the numbers: four pairs all fall by chance once in
+//! sixteen times.
 
-/// Fewest pairs, or scores on each side, that can be evidence: 2^-5 is the first below one in
+/// Fewest pairs, or scores on each side, that can be evidence: 2^-5 is the first power below one in
 /// twenty.
 pub(super) const PAIRS_MIN: usize = 5;
 
-/// A mean difference and the interval that holds it in 95 of 100 cases.
+/// Mean difference and the interval that holds it in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MeanDifference {
-    /// New less old.
+    /// New minus old.
     pub(super) mean: f64,
-    /// The interval; `None` where there are too few scores for one.
+    /// Interval; `None` with too few scores.
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// What a difference shows.
+/// Evidence of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScoreEvidence {
-    /// It got worse.
+    /// The scores got worse.
     Worse,
-    /// It got better.
+    /// The scores got better.
     Better,
-    /// Nothing: the interval holds 0, or there are too few scores.
+    /// None: the interval holds 0, or there are too few scores.
     None,
-    /// Every pair has the scores that it had.
+    /// Every pair has equal scores.
     Same,
 }
 
 impl ScoreEvidence {
-    /// The words for it.
+    /// Returns the word in reports.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -43,7 +43,7 @@ impl ScoreEvidence {
 }
 
 impl MeanDifference {
-    /// Of pairs, new less old each.
+    /// Computes the mean of paired differences, each new minus old.
     pub(super) fn paired(differences: &[f64]) -> Self {
         let count = differences.len();
         let (mean, variance) = moments(differences);
@@ -54,7 +54,7 @@ impl MeanDifference {
         Self { mean, interval }
     }
 
-    /// Of two samples.
+    /// Computes the difference of two samples' means.
     pub(super) fn unpaired(old: &[f64], new: &[f64]) -> Self {
         let (old_mean, old_variance) = moments(old);
         let (new_mean, new_variance) = moments(new);
@@ -65,7 +65,7 @@ impl MeanDifference {
         let interval = enough.then(|| {
             let n = old.len() as f64 - 1.0;
             let m = new.len() as f64 - 1.0;
-            // Welch and Satterthwaite; without any spread the freedom does not matter.
+            // Welch-Satterthwaite. Without any spread the interval is a point, at any freedom.
             let spread = a * a / n + b * b / m;
             let freedom = if spread > 0.0 { (a + b) * (a + b) / spread } else { n + m };
             let half = student(freedom) * (a + b).sqrt();
@@ -74,7 +74,7 @@ impl MeanDifference {
         Self { mean, interval }
     }
 
-    /// What it shows.
+    /// Returns the evidence.
     pub(super) fn evidence(&self) -> ScoreEvidence {
         match self.interval {
             Some((_, high)) if high < 0.0 => ScoreEvidence::Worse,
@@ -84,7 +84,7 @@ impl MeanDifference {
     }
 }
 
-/// Mean and unbiased variance.
+/// Returns mean and unbiased variance.
 fn moments(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (0.0, 0.0);
@@ -94,7 +94,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, squares / (values.len() as f64 - 1.0).max(1.0))
 }
 
-/// Student's t for 95 %, two sides, by degrees of freedom 1 to 30 (any table has them).
+/// Student's t for 95 %, two-sided, by degrees of freedom 1 to 30 (from any table).
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -102,11 +102,11 @@ const STUDENT: [f64; 30] = [
 ];
 
 fn student(freedom: f64) -> f64 {
-    // Down to the next entry, which is wider: never more evidence than there is.
+    // Rounded down to an entry, which is wider: it never overstates the evidence.
     let place = freedom.floor().max(1.0) as usize;
     match STUDENT.get(place - 1) {
         Some(value) => *value,
-        // From 30 on within 0.001 of the normal distribution's 1.960 plus its first correction.
+        // Above 30 the normal distribution's 1.960 with two corrections, exact to 0.001.
         None => 1.96 + 2.372 / freedom + 2.8 / (freedom * freedom),
     }
 }

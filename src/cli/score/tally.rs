@@ -1,18 +1,18 @@
-//! Counts of evaluations, all together and by evaluator.
+//! Counts of evaluations, over all and by evaluator.
 //!
-//! They come in the order in which threads end their work, so nothing here depends on an order.
+//! They arrive in the order in which threads end their work, so nothing here depends on an order.
 
 use crate::model::{Evaluation, GivenVerdict, Outcome};
 
-/// Parts of 1 in which scores are added up: a sum of whole numbers is the same in any order.
+/// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
 const PARTS: f64 = (1_u64 << 60) as f64;
 
-/// What of one evaluation is counted.
+/// Counted part of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tallied {
     pub(super) verdict: GivenVerdict,
     pub(super) score: Option<f64>,
-    /// Of a trace that certainly lacked something.
+    /// True if its trace certainly lacked something.
     pub(super) is_partial: bool,
 }
 
@@ -27,14 +27,14 @@ impl Tallied {
     }
 }
 
-/// How many evaluations came out how.
+/// Counts of evaluations by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct OutcomeTally {
     pub(super) pass: usize,
     pub(super) fail: usize,
     pub(super) not_evaluable: usize,
     pub(super) failed: usize,
-    /// Of all, those of traces that certainly lacked something.
+    /// Evaluations of any outcome whose trace certainly lacked something.
     pub(super) partial: usize,
     /// Sum of the scores, in [`PARTS`].
     sum: i128,
@@ -70,12 +70,12 @@ impl OutcomeTally {
         self.pass + self.fail
     }
 
-    /// Mean of the scores, where there is any.
+    /// Returns the mean score, if there is any.
     pub(super) fn mean(self) -> Option<f64> {
         (self.scored() > 0).then(|| self.sum as f64 / PARTS / self.scored() as f64)
     }
 
-    /// Passes among all that was scored or broke, where there is any.
+    /// Returns the share of passes among scored and failed evaluations, if there is any.
     pub(super) fn pass_rate(self) -> Option<f64> {
         let all = self.scored() + self.failed;
         (all > 0).then(|| self.pass as f64 / all as f64)
@@ -101,7 +101,7 @@ impl OutcomeTally {
     }
 }
 
-/// Counts of all evaluations, and by evaluator in the order of the config.
+/// Counts over all evaluations, and by evaluator in the order of the config.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tallies {
     pub(super) all: OutcomeTally,
@@ -109,7 +109,7 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// Starts with evaluators that have said nothing yet.
+    /// Starts with empty counts of these evaluators.
     pub(super) fn new(names: impl Iterator<Item = String>) -> Self {
         let by_evaluator = names.map(|name| (name, OutcomeTally::default())).collect();
         Self { all: OutcomeTally::default(), by_evaluator }
@@ -121,7 +121,7 @@ impl Tallies {
         self.merge_one(evaluator, tally);
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another thread.
     pub(super) fn merge(&mut self, other: &Self) {
         other.by_evaluator.iter().for_each(|(name, tally)| self.merge_one(name, *tally));
     }
@@ -135,12 +135,12 @@ impl Tallies {
     }
 }
 
-/// A share as a percentage with one digit, or `-`.
+/// Formats a share as a percentage with one digit, or as `-`.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// A mean with three digits, or `-`.
+/// Formats a mean with three digits, or as `-`.
 pub(super) fn mean_text(mean: Option<f64>) -> String {
     mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.3}"))
 }

@@ -1,8 +1,8 @@
-//! Requests on their way: encoded as asked, sent, and sent again where that may help.
+//! Destination of `send`: encodes requests, sends them, retries where that may help.
 //!
-//! A refusal that OTLP calls retryable is tried again up to [`TRIES_MAX`] times, after the delay
-//! that the collector names or one that doubles. An exporter tries for minutes; whoever waits at a
-//! terminal wants to hear soon, above all when nobody is there.
+//! A refusal that OTLP calls retryable is tried up to [`TRIES_MAX`] times, after the delay that the
+//! collector names, or a back-off that doubles. Exporters retry for minutes; a person at a terminal
+//! wants to know soon, above all when nobody listens.
 
 use std::time::Duration;
 
@@ -14,35 +14,35 @@ use crate::client::{Client, Protocol, SendError, Taken};
 use crate::otlp::Signal;
 use crate::otlp::typed::TypedRequest;
 
-/// How often a request is sent at most.
+/// Tries of one request.
 const TRIES_MAX: u32 = 5;
-/// The longest pause before another try.
+/// Longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// What became of what was sent.
+/// Counts of sent data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sent {
     /// Requests.
     pub(super) requests: u64,
-    /// Spans, log records and data points of metrics: the units in which a collector counts what
-    /// it rejects.
+    /// Spans, log records and data points of metrics: the units in which a collector counts
+    /// rejections.
     pub(super) items: u64,
-    /// Those that the collector did not take.
+    /// Items that the collector rejected.
     pub(super) rejected: u64,
-    /// What the collector said of them.
+    /// Message of the collector about them.
     pub(super) message: String,
 }
 
 impl Sent {
-    /// Adds up.
+    /// Adds the counts of another request.
     pub(super) fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.items += other.items;
-        // A number that the collector chose.
+        // Saturating: the collector chose this number.
         self.rejected = self.rejected.saturating_add(other.rejected);
     }
 
-    /// `2 requests with 11 items, 1 rejected`.
+    /// Formats like `2 requests with 11 items, 1 rejected`.
     pub(super) fn sentence(&self) -> String {
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         let rejected = match self.rejected {
@@ -59,14 +59,14 @@ impl Sent {
     }
 }
 
-/// A collector that is sent to.
+/// Client of a collector.
 pub(super) struct Destination {
     client: Client,
     json: bool,
 }
 
 impl Destination {
-    /// Connects, or gets ready to.
+    /// Connects, or prepares to.
     pub(super) async fn new(args: &SendArgs) -> anyhow::Result<Self> {
         let settings = args.client().map_err(|error| anyhow!("{error}"))?;
         let client = Client::connect(&settings)
@@ -76,7 +76,7 @@ impl Destination {
         Ok(Self { client, json: settings.protocol == Protocol::HttpJson })
     }
 
-    /// Sends one request, more than once if need be.
+    /// Sends one request, with retries.
     pub(super) async fn send(&self, signal: Signal, body: Bytes) -> anyhow::Result<Sent> {
         let message = TypedRequest::new(signal, &body).context("the request is not OTLP")?;
         let encoded = if self.json { message.json()? } else { body.to_vec() };

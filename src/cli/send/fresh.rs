@@ -1,4 +1,4 @@
-//! Recorded requests as if they happened now: new ids, times moved.
+//! Rewriting of recorded requests as if they happened now: new ids, shifted times.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,15 +12,15 @@ use sha2::{Digest, Sha256};
 
 use crate::otlp::Signal;
 
-/// Rewrites the ids and times of a recording. One id always becomes the same other id.
+/// Rewriter of ids and times. Equal ids stay equal.
 pub(super) struct Fresh {
     seed: u64,
-    /// What is added to every time, nanoseconds.
+    /// Offset added to every time, nanoseconds.
     shift_ns: i128,
 }
 
 impl Fresh {
-    /// Chooses new ids, and moves the latest end of a span to now.
+    /// Seeds new ids, and shifts times so that the last span ends now.
     pub(super) fn new<'a>(requests: impl Iterator<Item = &'a (Signal, Bytes)>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let latest = requests.filter_map(|(signal, body)| latest_ns(*signal, body)).max();
@@ -65,7 +65,7 @@ impl Fresh {
         }
     }
 
-    /// An id of the same length; an absent id stays absent.
+    /// Replaces an id by its keyed hash of the same length; an absent id stays absent.
     fn id(&self, id: &mut [u8]) {
         if id.iter().all(|byte| *byte == 0) {
             return;

@@ -21,8 +21,8 @@ use crate::receive::file::{FileError, read_requests};
 use crate::settings::{Address, Secret, SettingsError};
 use crate::visible;
 
-/// The recorded run that `--sample` sends: an agent that refunds an order, with a failed and a
-/// repeated tool call.
+/// Recorded run for `--sample`: an agent that refunds an order, with a failed and a repeated tool
+/// call.
 const SAMPLE: &str = include_str!("../../../examples/traces/refund_agent.json");
 
 /// Sends recorded traces to a collector
@@ -43,7 +43,7 @@ pub(super) struct SendArgs {
     /// Sends a sample run of an agent
     #[arg(long)]
     sample: bool,
-    /// Where to: for HTTP the base URL, to which /v1/traces is added
+    /// Address of the collector: for HTTP the base URL, to which /v1/traces is added
     #[arg(
         long,
         value_name = "URL",
@@ -52,7 +52,7 @@ pub(super) struct SendArgs {
         default_value = "http://127.0.0.1:4318"
     )]
     endpoint: Address,
-    /// How; without it gRPC to port 4317 and HTTP with protobuf to any other
+    /// Protocol; without it gRPC to port 4317 and HTTP with protobuf to any other
     #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
     protocol: Option<Protocol>,
     /// Compression of requests
@@ -83,7 +83,7 @@ pub(super) struct SendArgs {
     timeout: u16,
 }
 
-/// A header of requests.
+/// Header of requests.
 #[derive(Clone, Debug)]
 struct Header {
     name: String,
@@ -91,14 +91,15 @@ struct Header {
 }
 
 impl From<String> for Header {
-    /// Never a mistake: that would be shown with the header. One without a name is told later.
+    /// Parses a header. Never an error, as clap would print the header with it; one without a name
+    /// is reported later.
     fn from(text: String) -> Self {
         let (name, value) = text.split_once('=').unwrap_or(("", &text));
         Self { name: name.trim().to_lowercase(), value: Secret(value.trim().to_owned()) }
     }
 }
 
-/// The least time from one request to the next.
+/// Shortest time between two requests.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Rate(Duration);
 
@@ -121,7 +122,7 @@ impl FromStr for Rate {
 }
 
 impl SendArgs {
-    /// What a client of the collector needs to know.
+    /// Builds the settings of the client.
     fn client(&self) -> Result<ClientSettings, SettingsError> {
         if self.headers.iter().any(|header| header.name.is_empty()) {
             return Err(SettingsError::new("a header has no name: write --header name=value"));
@@ -142,8 +143,8 @@ impl SendArgs {
         self.protocol.unwrap_or(if grpc_port { Protocol::Grpc } else { Protocol::HttpProtobuf })
     }
 
-    /// The requests in order, read as they are sent. Only fresh ids need all of them at once, to
-    /// know which span ended last.
+    /// Returns the requests in order, read as they are sent. Only fresh ids need all of them at
+    /// once, to know which span ended last.
     fn requests(&self) -> Result<Box<dyn Iterator<Item = ReadRequest> + '_>, CommandError> {
         let sample = if self.sample { Some(Ok((Signal::Traces, sample()?))) } else { None };
         let read = sample.into_iter().chain(self.files.iter().flat_map(|path| read_requests(path)));
@@ -159,10 +160,10 @@ impl SendArgs {
     }
 }
 
-/// A request, or why it cannot be read.
+/// Request, or the error of reading it.
 type ReadRequest = Result<(Signal, Bytes), FileError>;
 
-/// The sample run as an encoded request.
+/// Returns the sample run as an encoded request.
 fn sample() -> Result<Bytes, CommandError> {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use prost::Message;
@@ -188,7 +189,7 @@ pub(super) fn run(args: &SendArgs) -> Result<Exit, CommandError> {
     Ok(if whole { Exit::Success } else { Exit::Failure })
 }
 
-/// Says what a refused connection lacks.
+/// Adds a hint to the error of a refused connection.
 fn explain_refusal(error: CommandError) -> CommandError {
     match error {
         CommandError::Runtime(error) if format!("{error:#}").contains("Connection refused") => {
@@ -201,7 +202,7 @@ fn explain_refusal(error: CommandError) -> CommandError {
     }
 }
 
-/// Sends everything; says what was sent, and how many requests could not be read.
+/// Sends everything; returns the counts, and the number of unreadable requests.
 async fn send(args: &SendArgs) -> Result<(Sent, usize), CommandError> {
     let destination = Destination::new(args).await?;
     let mut total = Sent::default();

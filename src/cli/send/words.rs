@@ -1,5 +1,4 @@
-//! The words for protocols and compressions on the command line: those of OTLP's environment
-//! variables.
+//! Command-line words for protocols and compressions: those of OTLP's environment variables.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;

@@ -54,12 +54,12 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let lost = runtime.block_on(serve(plan, reloads));
-    // Whatever still runs after the orderly end is not waited for.
+    // Blocking work that outlives the orderly shutdown is not waited for.
     runtime.shutdown_background();
     Ok(tell_of_end(&lost?, is_json))
 }
 
-/// Says what a shutdown left and lost, as a line for people or as log lines.
+/// Reports the kept and lost work of a shutdown, as lines for people or as log records.
 fn tell_of_end(lost: &Lost, is_json: bool) -> Exit {
     match lost.kept() {
         Some(kept) if is_json => tracing::info!(kept, "kept in the log for the next start"),
@@ -96,7 +96,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, Comma
         metrics = metrics.map(tracing::field::display),
         "started"
     );
-    // Beside lines that a program reads, a greeting for people would be a broken line.
+    // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
         for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
             output::note(line);
@@ -126,7 +126,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, Comma
     }
 }
 
-/// SIGTERM and SIGINT, which stop it.
+/// SIGTERM and SIGINT, which stop the collector.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -140,7 +140,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for a signal to stop.
+    /// Waits for one of them.
     async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -149,7 +149,7 @@ impl StopSignals {
     }
 }
 
-/// Which ports speak TLS.
+/// Ports with TLS.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Secure {
     grpc: bool,
@@ -170,12 +170,12 @@ impl Secure {
     }
 }
 
-/// The address of a port with its scheme.
+/// Formats the address of a port with its scheme.
 fn url(at: SocketAddr, is_secure: bool) -> String {
     format!("{}://{at}", if is_secure { "https" } else { "http" })
 }
 
-/// Where the collector listens and shows its scores, once it does.
+/// Addresses of a running collector, for the greeting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ready {
     /// OTLP/gRPC.
@@ -184,14 +184,14 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// The names of the exporters, as in the config.
+    /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
-    /// Which of the ports speak TLS.
+    /// Ports with TLS.
     pub(crate) secure: Secure,
 }
 
 impl Ready {
-    /// The three lines that say where to point an agent, where scores show, and how to try it.
+    /// Formats the greeting: the address for agents, the places of scores, a command to try it.
     pub(crate) fn lines(&self) -> [String; 3] {
         let http = self.http.map(|at| url(at, self.secure.http));
         let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
@@ -202,7 +202,7 @@ impl Ready {
             (None, Some(grpc)) => format!("{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
-        // What Prometheus scrapes is named by its address.
+        // A scraped exporter is listed by its URL.
         let scraped = |name: &&String| self.metrics.is_some() && name.starts_with("prometheus");
         let exporters = self.exporters.iter().filter(|name| !scraped(name));
         let mut shown: Vec<String> = exporters.cloned().collect();

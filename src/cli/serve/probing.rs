@@ -1,4 +1,4 @@
-//! External evaluators asked, before a config is used, whether they take their settings.
+//! Probe of external evaluators before a config is used: do they accept their settings?
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::config::{ConfigError, Loaded, ResolvedConfig};
 use crate::external::{ExternalProbe, ProbeAnswer, probe};
 
-/// How long an evaluator may take to answer.
+/// Time limit of an answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// An evaluator that could not be asked, and why.
+/// Evaluator that could not be asked, with the reason.
 pub(in crate::cli) struct Unasked {
     pub(in crate::cli) evaluator: String,
     pub(in crate::cli) why: String,
 }
 
-/// Asks the external evaluators of a config; gives those that could not be asked.
+/// Asks the external evaluators of a config; returns those that could not be asked.
 ///
 /// # Errors
-/// What they do not take, at its place in the config.
+/// Settings that an evaluator refuses, at their place in the config.
 pub(in crate::cli) async fn check_external(
     loaded: &Loaded,
     plan: &ResolvedConfig,

@@ -1,4 +1,4 @@
-//! The config read again while the collector runs.
+//! Config reloads while the collector runs: on SIGHUP, or when a watched file changes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::config::{ConfigError, Loaded, ResolvedConfig, needs_restart, texts};
 use crate::pipeline::{Collector, ReloadOutcome};
 use crate::settings::Node;
 
-/// How often the files of the config are looked at.
+/// Polling interval of watched files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The config that is in use, and how it is read again.
+/// Config in use, with the options to read it again.
 pub(super) struct Reloads {
     args: ConfigArgs,
     loaded: Loaded,
     watch: Option<FileWatch>,
 }
 
-/// The files of a config, as they were when last looked at.
+/// Fingerprint of the config's files at the last poll.
 struct FileWatch {
     hasher: RandomState,
     seen: u64,
@@ -29,7 +29,7 @@ struct FileWatch {
 }
 
 impl Reloads {
-    /// Of a config that is in use; `watch`: it is read again when a file of it changes.
+    /// Creates the state for a config in use; with `watch` its files are polled.
     pub(super) fn new(args: ConfigArgs, loaded: Loaded, watch: bool) -> Self {
         let hasher = RandomState::new();
         let seen = fingerprint(&hasher, &args, &loaded.node);
@@ -37,12 +37,12 @@ impl Reloads {
         Self { args, loaded, watch }
     }
 
-    /// The config that is in use.
+    /// Returns the config in use.
     pub(super) fn loaded(&self) -> &Loaded {
         &self.loaded
     }
 
-    /// Waits until a file of the config has changed; for ever where nobody watches.
+    /// Waits until a file of the config has changed; forever without `--watch`.
     pub(super) async fn changed(&mut self) {
         let Some(watch) = &mut self.watch else { return std::future::pending().await };
         let looks = watch.looks.get_or_insert_with(|| {
@@ -60,8 +60,8 @@ impl Reloads {
         }
     }
 
-    /// Reads the config again, and lets the collector take it. What is wrong with it is reported,
-    /// and the one before goes on.
+    /// Reads the config again and applies it. Mistakes are logged, and the config before stays in
+    /// use.
     pub(super) async fn reload(&mut self, collector: &Collector) {
         let args = self.args.clone();
         let reading = move || -> Result<(Loaded, ResolvedConfig), ConfigError> {
@@ -69,7 +69,7 @@ impl Reloads {
             let plan = ResolvedConfig::new(&loaded)?;
             Ok((loaded, plan))
         };
-        // Reading and checking takes its time, and a panic in it is no reason to end.
+        // A blocking thread, as it takes long; it also keeps a panic from ending the collector.
         let (loaded, plan) = match tokio::task::spawn_blocking(reading).await {
             Ok(Ok(read)) => read,
             Ok(Err(error)) => return refuse(collector, &error),
@@ -96,10 +96,10 @@ impl Reloads {
         }
     }
 
-    /// Remembers what is in use now; what needs a restart stays as it was at the start.
+    /// Stores the config in use; parts that need a restart stay as they were at the start.
     fn keep(&mut self, loaded: Loaded) {
         if let Some(watch) = &mut self.watch {
-            // It may name other files.
+            // The new config may name other files.
             watch.seen = fingerprint(&watch.hasher, &self.args, &loaded.node);
         }
         let started = std::mem::take(&mut self.loaded.node);
@@ -107,8 +107,8 @@ impl Reloads {
     }
 }
 
-/// A config with the parts of another that change while the process runs; the difference to a third
-/// is then what a restart would change.
+/// Returns a config with the reloadable parts of another. Its difference to a third is then what a
+/// restart would change.
 fn with_live(started: Node, now: &Node) -> Node {
     let mut config = started;
     for part in ["evaluators", "dialects", "exporters", "failures"] {
@@ -117,7 +117,7 @@ fn with_live(started: Node, now: &Node) -> Node {
     config
 }
 
-/// A hash of all files of a config: those that it is written in, and those that it names.
+/// Hashes all files of a config: its own, and those that it names.
 fn fingerprint(hasher: &RandomState, args: &ConfigArgs, node: &Node) -> u64 {
     let named = node.get("evaluators").map(texts).unwrap_or_default();
     let named = named.iter().flat_map(|name| args.beside(name));
@@ -126,7 +126,7 @@ fn fingerprint(hasher: &RandomState, args: &ConfigArgs, node: &Node) -> u64 {
     hasher.hash_one(contents)
 }
 
-/// Says what is wrong with a config that is not taken.
+/// Logs the mistakes of a refused config.
 fn refuse(collector: &Collector, error: &ConfigError) {
     collector.count_reload(ReloadOutcome::Refused);
     for problem in &error.problems {

@@ -1,33 +1,39 @@
-//! What may be spent in an hour and in a day: reserved before a request, settled after it.
+//! Spending budget of a judge over rolling windows of an hour and a day: cost is reserved before a
+//! request and settled after it.
 //!
-//! Windows roll: what was spent is kept by the minute, and counts for an hour and for a day after
-//! the end of its minute. So what is spent in any hour never exceeds the budget by more than what
-//! was under way and cost more than was reserved.
+//! Spending is summed by the minute, and counts for an hour and for a day after the end of its
+//! minute. So the spending of any hour exceeds its budget at most by requests under way that cost
+//! more than was reserved for them.
+//!
+//! With an even pace a token bucket stands before the windows: an hour's budget is its rate, five
+//! minutes' worth its size. Without it a burst spends the hour in its first minutes, and traces of
+//! the rest of the hour are not evaluated at all.
 
 use std::collections::VecDeque;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MINUTES: u64 = 60;
 const DAY_MINUTES: u64 = 24 * HOUR_MINUTES;
-/// Even spending may run ahead by this part of an hour's budget.
+/// Size of the pace bucket, as a fraction of the hour's budget: a twelfth, five minutes' worth.
 const AHEAD_PARTS: u64 = 12;
 
-/// One thing that is limited: money in nano-dollars, or tokens.
+/// Meter of one limited quantity: money in nano-dollars, or tokens.
 #[derive(Clone, Debug, Default)]
 pub(in crate::judge) struct SpendMeter {
     per_hour: Option<u64>,
     per_day: Option<u64>,
     is_even: bool,
-    /// Minutes since 1970 with what was spent in them, in order, none older than a day.
+    /// Spending by minute since 1970, ascending, none older than a day.
     spent: VecDeque<(u64, u64)>,
     reserved: u64,
-    /// What even spending has ready, and since when.
+    /// Level of the pace bucket, and the time of its last refill. Negative after a request that
+    /// cost more than its reservation.
     ready: f64,
     ready_ms: Option<u64>,
 }
 
 impl SpendMeter {
-    /// Nothing spent yet.
+    /// Creates a meter with nothing spent; `None` is no limit.
     pub(in crate::judge) fn new(
         per_hour: Option<u64>,
         per_day: Option<u64>,
@@ -36,7 +42,7 @@ impl SpendMeter {
         Self { per_hour, per_day, is_even, ..Self::default() }
     }
 
-    /// The same with the limits of another one: what was spent and reserved counts on.
+    /// Takes over the limits of `other`; spending and reservations stay.
     pub(in crate::judge) fn change(&mut self, other: Self) {
         let is_paced_alike = (self.per_hour, self.is_even) == (other.per_hour, other.is_even);
         (self.per_hour, self.per_day, self.is_even) =
@@ -46,7 +52,7 @@ impl SpendMeter {
         }
     }
 
-    /// Goes on from what an earlier process spent.
+    /// Continues with the spending of an earlier process.
     pub(in crate::judge) fn restore(&mut self, spent: Vec<(u64, u64)>) {
         self.spent = spent.into();
         self.spent.make_contiguous().sort_unstable();
@@ -54,12 +60,12 @@ impl SpendMeter {
         self.spent.drain(..over);
     }
 
-    /// What was spent, by the minute.
+    /// Returns the spending by minute since 1970.
     pub(in crate::judge) fn spent(&self) -> Vec<(u64, u64)> {
         self.spent.iter().copied().collect()
     }
 
-    /// What was spent in the last hour, and in the last day.
+    /// Sums the spending of the last hour and of the last day.
     pub(in crate::judge) fn sums(&self, now_ms: u64) -> (u64, u64) {
         let minute = now_ms / MINUTE_MS;
         let within = |minutes: u64| {
@@ -69,7 +75,7 @@ impl SpendMeter {
         (within(HOUR_MINUTES), within(DAY_MINUTES))
     }
 
-    /// Whether so much may be spent now.
+    /// Returns true if `some` fits into both windows, reservations included, and into the pace.
     pub(in crate::judge) fn has_room(&mut self, now_ms: u64, some: u64) -> bool {
         self.refill(now_ms, some);
         let (hour, day) = self.sums(now_ms);
@@ -80,13 +86,13 @@ impl SpendMeter {
         fits(hour, self.per_hour) && fits(day, self.per_day) && is_paced
     }
 
-    /// Sets so much aside.
+    /// Reserves `some`.
     pub(in crate::judge) fn reserve(&mut self, some: u64) {
         self.reserved = self.reserved.saturating_add(some);
         self.ready -= some as f64;
     }
 
-    /// Gives back what was set aside and counts what was spent.
+    /// Releases a reservation and books the actual spending.
     pub(in crate::judge) fn settle(&mut self, now_ms: u64, reserved: u64, spent: u64) {
         self.reserved = self.reserved.saturating_sub(reserved);
         self.ready += reserved as f64 - spent as f64;
@@ -106,7 +112,10 @@ impl SpendMeter {
         self.per_hour.filter(|_| self.is_even)
     }
 
-    /// Even spending runs ahead by some minutes' worth, and at least by one request.
+    /// Refills the pace bucket for the time since the last call.
+    ///
+    /// It always has room for one request: one larger than five minutes' worth would never pass
+    /// else.
     fn refill(&mut self, now_ms: u64, some: u64) {
         let Some(hour) = self.pace() else { return };
         let most = (hour / AHEAD_PARTS).max(some.min(hour)) as f64;
@@ -128,7 +137,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is asked, and whenever: in no hour is more spent than there may be.
+        /// Random requests at random times: no hour or day spends more than its budget.
         #[test]
         fn no_hour_costs_more_than_its_budget(
             steps in prop::collection::vec((0..200_000u64, 1..400u64, 0..=100u64), 1..400),

@@ -1,22 +1,35 @@
-//! When a judge is not asked for a while: after faults in a row, after many of them, or where its
-//! key or its money is the matter.
+//! Circuit breaker of a judge: opens after faults in a row, after many among the last answers, or
+//! when its key is refused or its money is gone.
+//!
+//! ```text
+//! closed ── 5 faults in a row, or half of the last 20 answers within 60 s ──► open
+//!    ▲                                                                         │ 30 s, doubled
+//!    │                                                                         ▼ up to 10 min
+//!    └── reply ◄──────────────── probe: one request at a time ────────────► fault: open again
+//! ```
+//!
+//! Two rules open it, as each misses what the other sees: a dead judge is known after five
+//! requests, one that fails every other time never fails five times in a row. While a probe is
+//! under way the circuit reads as open, so that a judge that recovers is not met by the whole
+//! backlog.
 
 use std::collections::VecDeque;
 
-/// Faults in a row that open it.
+/// Consecutive faults that open the circuit.
 const ROW: u32 = 5;
-/// Answers that are looked at together; half of them faults open it.
+/// Size of the sliding window, answers; half of them faults open the circuit.
 const LAST: usize = 20;
-/// How old they may be.
+/// Age limit of an answer in the window.
 const LAST_MS: u64 = 60_000;
-/// The first wait; each further one is twice as long.
+/// First back-off; doubles with each failed probe.
 const WAIT_MS: u64 = 30_000;
-/// The longest.
+/// Longest back-off.
 const WAIT_MAX_MS: u64 = 600_000;
-/// The wait where a person has to do something.
+/// Wait after a refused key or an exhausted quota, which only a person can mend. Does not grow: it
+/// bounds the delay after the mending.
 const LOCKED_MS: u64 = 300_000;
 
-/// Whether a judge may be asked.
+/// State of the circuit breaker of one judge.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JudgeCircuit {
     row: u32,
@@ -27,18 +40,18 @@ pub(super) struct JudgeCircuit {
     is_locked: bool,
 }
 
-/// What a circuit says.
+/// State of the circuit at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JudgeCircuitState {
-    /// Ask.
+    /// Requests pass.
     Closed,
-    /// Ask once, to see.
+    /// Half-open: one request may pass, as a probe.
     Probe,
-    /// Not before this time, if it is known: a probe may be under way.
+    /// No request passes.
     Open {
-        /// When.
+        /// Time of the next probe, Unix milliseconds; `None` while a probe is under way.
         until_ms: Option<u64>,
-        /// A person has to do something.
+        /// True after a refused key or an exhausted quota: a person has to act.
         is_locked: bool,
     },
 }
@@ -54,12 +67,12 @@ impl JudgeCircuit {
         }
     }
 
-    /// A request is under way; one at a time while it is open.
+    /// Notes that a request was sent; it is the probe if the circuit is not closed.
     pub(super) fn begin(&mut self) {
         self.is_probing = self.open_until_ms.is_some();
     }
 
-    /// A request got an answer.
+    /// Notes a reply; that of a probe closes the circuit.
     pub(super) fn succeeded(&mut self, now_ms: u64) {
         self.note(now_ms, false);
         self.row = 0;
@@ -68,23 +81,24 @@ impl JudgeCircuit {
         }
     }
 
-    /// A request met a fault of the judge.
+    /// Notes a fault of the judge; that of a probe opens the circuit for twice as long.
     pub(super) fn failed(&mut self, now_ms: u64) {
         self.note(now_ms, true);
         self.row += 1;
         let faults = self.last.iter().filter(|(_, is_fault)| *is_fault).count();
         let is_many = self.last.len() == LAST && faults * 2 >= LAST;
+        // While it is open, faults of earlier requests arrive: they tell nothing new.
         if self.is_probing || (self.open_until_ms.is_none() && (self.row >= ROW || is_many)) {
             self.open(now_ms, WAIT_MS, false);
         }
     }
 
-    /// A request ended in a way that says nothing of the judge's health.
+    /// Notes an end that says nothing about the judge's health: another probe may be sent.
     pub(super) fn ended(&mut self) {
         self.is_probing = false;
     }
 
-    /// The key is wrong, or there is no money.
+    /// Opens the circuit for five minutes: the key is refused, or the quota is exhausted.
     pub(super) fn locked(&mut self, now_ms: u64) {
         self.open(now_ms, LOCKED_MS, true);
     }

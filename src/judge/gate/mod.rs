@@ -1,5 +1,7 @@
-//! Whether a judge may be asked now: circuit, requests under way, rates and budget, in this order.
+//! Admission of requests to a judge: circuit breaker, concurrency, rates and budget, in this order.
 //! Pure: `(state, question, now) -> answer`.
+//!
+//! The budget is asked last, as it ends an inquiry, where the others mostly make it wait.
 
 mod budget;
 mod circuit;
@@ -14,63 +16,63 @@ use rate::{Concurrency, RateBucket};
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
 use super::wire::{Fault, TokenUsage};
 
-/// Nano-dollars in a dollar.
+/// Nano-dollars per dollar.
 const NANO: f64 = 1e9;
 
-/// What was set aside for a request.
+/// Tokens and nano-dollars reserved for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::judge) struct Reservation {
     tokens: u64,
     nano: u64,
 }
 
-/// Why a judge is not asked now.
+/// Reason why a request is not admitted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum GateBlock {
-    /// It was not well, or is locked.
+    /// Circuit breaker.
     Circuit {
-        /// When to come again, if that is known.
+        /// Time of the next probe, Unix milliseconds, if known.
         until_ms: Option<u64>,
-        /// Only a person can help.
+        /// True if only a person can help: key or quota.
         is_locked: bool,
     },
-    /// As many requests are under way as may be: come again when one has ended.
+    /// Concurrency limit: retry when a request has ended.
     Busy,
-    /// A rate: come again then.
+    /// Rate limit, ours or one that the judge demanded.
     Rate {
-        /// When.
+        /// Earliest time of a retry, Unix milliseconds.
         until_ms: u64,
     },
-    /// The budget: nothing is gained by waiting here.
+    /// Budget: no use in waiting here.
     Budget,
 }
 
-/// What became of a request, for the gate.
+/// Outcome of a request, for the gate.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::judge) enum Ended<'a> {
-    /// A reply, with what it took.
+    /// Reply, with its usage.
     Replied(TokenUsage),
-    /// A fault.
+    /// Fault.
     Fault(&'a Fault),
 }
 
-/// The state of one judge.
+/// Admission state of one judge.
 #[derive(Clone, Debug)]
 pub(in crate::judge) struct JudgeGate {
     circuit: JudgeCircuit,
     concurrency: Concurrency,
     requests: RateBucket,
     tokens: RateBucket,
-    /// Told to wait until then.
+    /// End of the pause that a 429 asked for, Unix milliseconds.
     paused_until_ms: u64,
-    /// In nano-dollars.
+    /// Budget in money, nano-dollars.
     pub(in crate::judge) money: SpendMeter,
     pub(in crate::judge) spent_tokens: SpendMeter,
     price: Option<JudgePrice>,
 }
 
 impl JudgeGate {
-    /// Nothing asked yet.
+    /// Creates a gate with nothing spent and nothing under way.
     pub(in crate::judge) fn new(judge: &JudgeSettings) -> Self {
         let limits = judge.limits;
         let budget = judge.budget;
@@ -90,8 +92,8 @@ impl JudgeGate {
         }
     }
 
-    /// Follows other settings of the same judge from now on: what was spent and is under way counts
-    /// on, and it is asked again where it was not well.
+    /// Takes over new settings of the same judge. Spending and requests under way carry over; the
+    /// circuit starts closed, as the change may be the repair.
     pub(in crate::judge) fn change(&mut self, judge: &JudgeSettings) {
         let new = Self::new(judge);
         self.circuit = new.circuit;
@@ -103,7 +105,7 @@ impl JudgeGate {
         self.spent_tokens.change(new.spent_tokens);
     }
 
-    /// What so much usage costs, nano-dollars; 0 without a price.
+    /// Returns the cost of a usage, nano-dollars; 0 without a price.
     pub(in crate::judge) fn cost(&self, usage: TokenUsage) -> u64 {
         let Some(price) = self.price else { return 0 };
         let cached = usage.cached.min(usage.input);
@@ -114,16 +116,15 @@ impl JudgeGate {
         (whole * 1_000.0).ceil() as u64
     }
 
-    /// Whether it can be asked at all, whatever is asked.
+    /// Returns true unless the circuit is open.
     pub(in crate::judge) fn is_open(&self, now_ms: u64) -> bool {
         matches!(self.circuit.state(now_ms), JudgeCircuitState::Closed | JudgeCircuitState::Probe)
     }
 
-    /// Asks for leave to send a request of so many tokens, with an answer of at most so many; sets
-    /// aside what it may cost.
+    /// Admits a request and reserves its worst case: `estimate` tokens in and out.
     ///
     /// # Errors
-    /// Why not now.
+    /// The limit that is in the way.
     pub(in crate::judge) fn begin(
         &mut self,
         now_ms: u64,
@@ -155,7 +156,7 @@ impl JudgeGate {
         Ok(reservation)
     }
 
-    /// A request has ended; what it cost, nano-dollars.
+    /// Settles a finished request; returns its cost, nano-dollars.
     pub(in crate::judge) fn end(
         &mut self,
         now_ms: u64,
@@ -164,7 +165,7 @@ impl JudgeGate {
     ) -> u64 {
         let (tokens, nano) = match ended {
             Ended::Replied(usage) if usage.total() > 0 => (usage.total(), self.cost(usage)),
-            // A reply that does not say is taken to have cost what was set aside.
+            // Without a count the worst case is booked: a budget errs on the safe side.
             Ended::Replied(_) => (reservation.tokens, reservation.nano),
             Ended::Fault(fault) if fault.may_cost() => (reservation.tokens, reservation.nano),
             Ended::Fault(_) => (0, 0),

@@ -1,16 +1,18 @@
-//! How fast a judge may be asked: two buckets that fill evenly, and requests under way at once.
+//! Rate limits of a judge: token buckets for requests and tokens, and an adaptive concurrency limit
+//! (additive increase, multiplicative decrease).
 
-/// A bucket holds what comes in so many milliseconds.
+/// Burst of a bucket: the inflow of this time, milliseconds.
 const BURST_MS: u64 = 10_000;
 const MINUTE_MS: u64 = 60_000;
-/// Good answers in a row after which one more request may be under way.
+/// Replies without a 429 after which one more request may be under way.
 const GOOD_RUN: u32 = 20;
 
-/// A bucket that fills evenly.
+/// Token bucket.
 #[derive(Clone, Debug)]
 pub(super) struct RateBucket {
     per_minute: u64,
-    /// In thousandths of a minute's part: level times [`MINUTE_MS`].
+    /// Level times [`MINUTE_MS`], so that a millisecond's inflow is a whole number. Negative after
+    /// a request larger than the bucket.
     level: i64,
     at_ms: Option<u64>,
 }
@@ -20,7 +22,7 @@ impl RateBucket {
         Self { per_minute: u64::from(per_minute), level: 0, at_ms: None }
     }
 
-    /// Fills so fast from now on, and holds as much of what it had as it has room for.
+    /// Changes the rate; the level is cut to the new capacity.
     pub(super) fn change(&mut self, per_minute: u32) {
         self.per_minute = u64::from(per_minute);
         self.level = self.level.min(self.capacity());
@@ -31,7 +33,7 @@ impl RateBucket {
         i64::try_from(burst.max(MINUTE_MS)).unwrap_or(i64::MAX)
     }
 
-    /// When so much may be taken: a time that has come, or that will.
+    /// Returns the earliest time at which `some` may be taken: `now_ms`, or later.
     pub(super) fn free_at(&mut self, now_ms: u64, some: u64) -> u64 {
         let capacity = self.capacity();
         let since = self.at_ms.replace(now_ms);
@@ -40,7 +42,8 @@ impl RateBucket {
             self.level.saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX))
         });
         self.level = filled.min(capacity);
-        // What is more than the bucket holds is let through once it is full, and paid off after.
+        // A request larger than the bucket would never pass: it needs a full bucket, and leaves a
+        // debt that is filled first.
         let need = i64::try_from(some.saturating_mul(MINUTE_MS)).unwrap_or(i64::MAX).min(capacity);
         let lacks = need.saturating_sub(self.level);
         match u64::try_from(lacks) {
@@ -49,20 +52,20 @@ impl RateBucket {
         }
     }
 
-    /// Takes so much.
+    /// Takes `some`.
     pub(super) fn take(&mut self, some: u64) {
         let some = i64::try_from(some.saturating_mul(MINUTE_MS)).unwrap_or(i64::MAX);
         self.level = self.level.saturating_sub(some);
     }
 
-    /// Gives back what was taken and not needed.
+    /// Returns `some` that was taken and not used.
     pub(super) fn give_back(&mut self, some: u64) {
         let some = i64::try_from(some.saturating_mul(MINUTE_MS)).unwrap_or(i64::MAX);
         self.level = self.level.saturating_add(some).min(self.capacity());
     }
 }
 
-/// Requests under way: halved when the judge says that it is too much, grown slowly after.
+/// Concurrency limit: halved by a 429, raised by one after [`GOOD_RUN`] replies.
 #[derive(Clone, Debug)]
 pub(super) struct Concurrency {
     most: u32,
@@ -76,7 +79,7 @@ impl Concurrency {
         Self { most, now: most, under_way: 0, good: 0 }
     }
 
-    /// Lets so many be under way from now on, whatever the judge said of the number before.
+    /// Changes the maximum, and forgets what the judge's 429s made of the old one.
     pub(super) fn change(&mut self, most: u32) {
         if self.most != most {
             (self.most, self.now, self.good) = (most, most, 0);
@@ -91,7 +94,7 @@ impl Concurrency {
         self.under_way += 1;
     }
 
-    /// One has ended; `is_good` is `None` where that says nothing of the load.
+    /// Notes the end of a request; `is_good` is `None` if it says nothing about the load.
     pub(super) fn end(&mut self, is_good: Option<bool>) {
         self.under_way = self.under_way.saturating_sub(1);
         match is_good {

@@ -1,4 +1,4 @@
-//! What follows from what a judge answered, or did not.
+//! Handling of replies and faults: settlement, retry, adaptation of the request, fallback.
 
 use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion, evaluator_of};
 use super::ending::not_asked;
@@ -9,13 +9,13 @@ use crate::model::{Outcome, Reason};
 
 /// Tries of one question.
 const ATTEMPTS: u32 = 3;
-/// Times that a question is put otherwise because the judge did not take it.
+/// Limit of adaptations of one question to parameters and shapes that the judge refused.
 const ADAPTATIONS_MAX: u32 = 12;
-/// How far bytes per token may move.
+/// Range of the learnt bytes per token.
 const BYTES_PER_TOKEN_RANGE: (f64, f64) = (2.0, 5.0);
 
 impl LaneCore {
-    /// What came of a request.
+    /// Takes in the answer or the fault of a request.
     pub(in crate::judge) fn answered(
         &mut self,
         now_ms: u64,
@@ -33,7 +33,7 @@ impl LaneCore {
         }
     }
 
-    /// The requests that are under way, by their inquiries, and for how many milliseconds each.
+    /// Returns the requests under way, as inquiry and age in milliseconds, by inquiry.
     pub(in crate::judge) fn under_way(&self, now_ms: u64) -> Vec<(u64, u64)> {
         let asked = self.tasks.iter().filter(|(_, task)| task.under_way.is_some());
         let mut asked: Vec<_> =
@@ -42,12 +42,13 @@ impl LaneCore {
         asked
     }
 
-    /// A request is given up while it is under way: it counts as paid.
+    /// Gives up a request under way; it counts as paid.
     pub(in crate::judge) fn cut_off(&mut self, now_ms: u64, id: u64) {
         self.settle(now_ms, id, Err(&Fault::CutOff));
     }
 
-    /// Ends the account of a request; gives the judge, and the shape in which it was asked.
+    /// Settles a request at its gate and counts it; returns its judge and the shape that it asked
+    /// for.
     fn settle(
         &mut self,
         now_ms: u64,
@@ -95,7 +96,7 @@ impl LaneCore {
                 }
                 true
             }
-            // Others that were under way may have found out before.
+            // Of requests under way in one mode only the first steps down: each would skip one.
             Fault::RefusedShape(_) => state.quirks.current() != shape || state.quirks.step_down(),
             Fault::Overflow => {
                 task.dialog.overflowed();
@@ -129,7 +130,7 @@ impl LaneCore {
         self.stop_task(id, outcome);
     }
 
-    /// Has another judge asked, where one is named and this one cannot be.
+    /// Moves an inquiry to the judge's `fallback`, if that one exists and its circuit is not open.
     pub(super) fn move_to_fallback(&mut self, now_ms: u64, id: u64, judge: usize) -> bool {
         let fallback = self.judges[judge].fallback.as_ref();
         let other = fallback.and_then(|name| self.find(name));
@@ -145,7 +146,8 @@ impl LaneCore {
     }
 }
 
-/// Corrects what a token is taken to be by what the judge counted.
+/// Corrects the estimate of bytes per token by the judge's count: a moving average, 0.1 for the
+/// newest.
 fn learn_tokens(state: &mut JudgeState, question: &JudgeQuestion, reply: &Reply) {
     if reply.usage.input == 0 {
         return;

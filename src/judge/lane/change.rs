@@ -1,24 +1,24 @@
-//! Other judges while inquiries wait.
+//! Reload of judges while inquiries wait.
 //!
-//! A judge that is to give the same answers by another way (an address, a key, limits, a budget) is
-//! changed where it stands: what waits for it goes that way. One that is to give others (a model,
-//! its parameters) stands beside the one before, which answers what was asked of it: an evaluation
-//! says which judge it was made by before anybody is asked. So does one that the config has no
-//! more.
+//! A judge that gives the same answers by another way (address, key, limits, budget) is changed in
+//! place, and its backlog goes the new way. One that gives other answers (model, parameters) is
+//! added beside the old one, which answers the inquiries that it has: an evaluation names its judge
+//! before that judge is asked. A judge that the config has no more stays for the same reason.
 
 use super::core::{JudgeState, LaneCore};
 use crate::judge::settings::JudgeSettings;
 
-/// Where the settings of a judge belong.
+/// Index for the settings of a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum JudgePlace {
-    /// In the place of those that it had.
+    /// Replaces the settings at this index.
     Same(usize),
-    /// Behind all others.
+    /// Appends.
     New,
 }
 
-/// Where the settings of a judge belong, among all that there are by name.
+/// Finds the index for the settings of a judge: that of the newest of its name, if answers stay the
+/// same.
 pub(in crate::judge) fn place_of<'j>(
     known: impl DoubleEndedIterator<Item = (&'j str, &'j JudgeSettings)> + ExactSizeIterator,
     name: &str,
@@ -31,13 +31,14 @@ pub(in crate::judge) fn place_of<'j>(
     }
 }
 
-/// Whether two give the same answers.
+/// Returns true if two judges give the same answers: protocol, model and parameters.
 fn is_alike(one: &JudgeSettings, other: &JudgeSettings) -> bool {
     one.api == other.api && one.identity() == other.identity()
 }
 
 impl LaneCore {
-    /// Asks a judge so from now on; its place.
+    /// Changes or appends a judge; returns its index. One that is appended continues the spending
+    /// of its predecessor.
     pub(in crate::judge) fn change(&mut self, name: &str, settings: JudgeSettings) -> usize {
         let known = self.names.iter().map(String::as_str).zip(&self.judges);
         match place_of(known, name, &settings) {

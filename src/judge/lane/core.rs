@@ -1,6 +1,6 @@
-//! The lane without its task: what waits for which judge, and what is to be sent now.
+//! Scheduler of the lane: which inquiry waits for which judge, and which request is sent now.
 //!
-//! Pure: `(state, event, now) -> actions`; times are unix milliseconds. An inquiry waits until it
+//! Pure: `(state, event, now) -> actions`; times are Unix milliseconds. An inquiry waits until it
 //! has settled, then for its judge's gate; it goes through its dialog, and comes out as
 //! evaluations. Every inquiry that goes in comes out once, or is superseded, or is left to the next
 //! process.
@@ -20,92 +20,92 @@ use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{JudgeQuestion, Quirks, Reply, Shape, TokenUsage};
 use crate::model::{Evaluation, Outcome, Reason, Receipt, SpanId, WaitingPlace};
 
-/// What bytes per token are taken to be before a judge has told.
+/// Assumed bytes per token, before a judge has reported its count.
 const BYTES_PER_TOKEN: f64 = 3.5;
 
-/// Inquiries that are rendered at the same time for one judge; the others of it wait.
+/// Limit of inquiries rendered at once for one judge; its others wait.
 const RENDERED_AT_ONCE: u32 = 4;
 
-/// How patient a lane is.
+/// Waiting times of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) struct LaneLimits {
-    /// How long an inquiry waits for a revision of its target.
+    /// Wait for a revision of the target, milliseconds.
     pub(in crate::judge) settle_ms: u64,
-    /// How long after that there may be an answer.
+    /// Time for an answer after that, milliseconds.
     pub(in crate::judge) deadline_ms: u64,
-    /// Whether it waits for a judge that is not well, or gives up at once.
+    /// True if an inquiry waits for an open circuit, false if it is given up at once.
     pub(in crate::judge) waits_for_circuit: bool,
 }
 
-/// What is to be done outside.
+/// Instruction to the driver of the core.
 #[derive(Debug)]
 pub(in crate::judge) enum LaneAction {
-    /// Render an inquiry, which takes the longer the more it shows, and tell what came of it.
+    /// Render an inquiry and report the prompt; takes long for large records.
     Render {
-        /// The inquiry.
+        /// Inquiry.
         id: u64,
-        /// The judge that it is rendered for, by its place.
+        /// Index of the judge that it is rendered for.
         judge: usize,
-        /// What is rendered.
+        /// Inquiry that renders itself.
         inquiry: Arc<dyn Inquiry>,
-        /// Within which room.
+        /// Limits of the prompt.
         room: PromptRoom,
     },
-    /// Ask a judge, and tell what came of it.
+    /// Ask a judge and report the answer.
     Send {
-        /// The inquiry.
+        /// Inquiry.
         id: u64,
-        /// The judge, by its place.
+        /// Index of the judge.
         judge: usize,
-        /// What the question is known by.
+        /// Digest of the question.
         key: QuestionKey,
-        /// How it is put.
+        /// Parameters and shapes that the judge refuses.
         quirks: Quirks,
-        /// The question.
+        /// Question.
         question: Box<JudgeQuestion>,
     },
-    /// Hand these out.
+    /// Pass on evaluations.
     Emit {
-        /// The evaluations of one inquiry.
+        /// Evaluations of one inquiry.
         evaluations: Vec<Evaluation>,
-        /// Held until they have arrived.
+        /// Receipt, held until they are delivered.
         receipt: Option<Receipt>,
-        /// The judge that was asked last, or would have been.
+        /// Index of the judge that was asked last, or would have been.
         judge: Option<usize>,
     },
-    /// Count a request that has ended.
+    /// Count a finished request.
     Asked {
-        /// The judge.
+        /// Index of the judge.
         judge: usize,
-        /// Who asked, by its name.
+        /// Name of the evaluator that asked.
         evaluator: String,
-        /// What became of it.
+        /// `replied`, or an `error.type`.
         outcome: &'static str,
-        /// What it took.
+        /// Usage.
         usage: TokenUsage,
-        /// What it cost, nano-dollars.
+        /// Cost, nano-dollars.
         cost_nano: u64,
     },
-    /// Count something else.
+    /// Count another event.
     Count(LaneCount),
 }
 
-/// What is counted beside requests.
+/// Counted events other than requests. Fields begin with judge and evaluator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum LaneCount {
-    /// An answer was known: the judge, and who asked.
+    /// The cache held the answer.
     CacheHit(usize, String),
-    /// How long an inquiry waited for its first request: the judge, who asks, milliseconds.
+    /// Wait of an inquiry until its first request, milliseconds.
     Waited(usize, String, u64),
-    /// Redaction could not do all in a record: the judge, who asks, what.
+    /// Redaction of a record left gaps.
     Gaps(usize, String, RedactionGaps),
-    /// A revision took the place of an inquiry that waited.
+    /// A revision replaced an inquiry that waited.
     Replaced,
-    /// An answer came for what had been revised meanwhile: paid, and not told.
+    /// An answer came for an inquiry that was revised meanwhile: paid, and dropped.
     Superseded,
-    /// Left to the next process.
+    /// An inquiry is left to the next process.
     Left,
-    /// A parameter is left out from now on.
+    /// A judge refused a parameter, which is left out from now on.
     Refused(usize, &'static str),
 }
 
@@ -115,9 +115,9 @@ pub(super) struct JudgeState {
     pub(super) quirks: Quirks,
     pub(super) bytes_per_token: f64,
     pub(super) ready: VecDeque<u64>,
-    /// Inquiries that are being rendered for it.
+    /// Inquiries being rendered for it.
     pub(super) rendering: u32,
-    /// When its gate may open, and what keeps it closed.
+    /// Earliest time at which its gate may open, and the limit that keeps it closed.
     pub(super) wake_ms: Option<u64>,
     pub(super) blocked: Option<Reason>,
 }
@@ -131,11 +131,11 @@ pub(super) struct LaneTask {
     pub(super) attempts: u32,
     pub(super) adaptations: u32,
     pub(super) under_way: Option<(Reservation, Shape)>,
-    /// When the last request was sent.
+    /// Time of the last request, Unix milliseconds.
     pub(super) asked_ms: u64,
     pub(super) is_superseded: bool,
     pub(super) arrived_ms: u64,
-    /// Nothing was sent for it yet.
+    /// True until its first request.
     pub(super) is_new: bool,
     pub(super) timer_ms: u64,
     pub(super) deadline_ms: u64,
@@ -150,11 +150,11 @@ pub(super) struct OpenQuestion {
     pub(super) estimate: TokenUsage,
 }
 
-/// What waits for judges.
+/// Inquiries with their judges and timers.
 #[derive(Debug)]
 pub(in crate::judge) struct LaneCore {
     pub(super) limits: LaneLimits,
-    /// What the marks of all records are made with.
+    /// Secret for the marks that frame records in prompts.
     pub(super) mark_key: MarkKey,
     pub(super) names: Vec<String>,
     pub(super) judges: Vec<JudgeSettings>,
@@ -184,7 +184,7 @@ impl JudgeState {
 }
 
 impl LaneCore {
-    /// Nothing waits.
+    /// Creates a lane without inquiries.
     pub(in crate::judge) fn new(
         judges: Vec<(String, JudgeSettings)>,
         limits: LaneLimits,
@@ -208,39 +208,39 @@ impl LaneCore {
         }
     }
 
-    /// The gates with the names of their judges, for what must survive the process.
+    /// Returns the gates by judge name, for state that survives the process.
     pub(in crate::judge) fn gates(&mut self) -> impl Iterator<Item = (&str, &mut JudgeGate)> {
         let gates = self.states.iter_mut().map(|state| &mut state.gate);
         self.names.iter().map(String::as_str).zip(gates)
     }
 
-    /// An answer that an earlier process was given.
+    /// Caches an answer from an earlier process.
     pub(in crate::judge) fn remember(&mut self, key: QuestionKey, text: String) {
         self.cache.keep(key, text);
     }
 
-    /// Who asks, for which evaluation, and what is judged, of a request that is under way.
+    /// Returns the evaluation that a request under way is for.
     pub(super) fn asking(&self, id: u64) -> Option<&Evaluation> {
         let task = self.tasks.get(&id).filter(|task| task.under_way.is_some())?;
         Some(&task.asked.evaluation)
     }
 
-    /// What is to be done because of what was told, without looking at the time.
+    /// Takes the actions due to events so far, without looking at the time.
     pub(super) fn take_actions(&mut self) -> Vec<LaneAction> {
         std::mem::take(&mut self.actions)
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Returns true if no inquiry waits and no request is under way.
     pub(in crate::judge) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// The judge that a name means today.
+    /// Returns the index of the newest judge of a name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.names.iter().rposition(|known| known == name)
     }
 
-    /// Takes in an inquiry.
+    /// Takes in an inquiry; it starts to settle.
     pub(in crate::judge) fn arrive(
         &mut self,
         now_ms: u64,
@@ -287,8 +287,9 @@ impl LaneCore {
         self.tasks.insert(id, task);
     }
 
-    /// What an inquiry about the same target was to say, nobody will hear: it is replaced while it
-    /// waits, and superseded while a judge is asked.
+    /// Replaces an older inquiry about the same target: removed while it waits, superseded while a
+    /// request for it is under way. The new one inherits the revision that the old one was to
+    /// correct.
     fn replace(&mut self, asked: &mut AskedInquiry) {
         let Some(id) = self.by_subject.remove(&asked.subject) else { return };
         let Some(older) = self.tasks.get_mut(&id) else { return };
@@ -313,7 +314,7 @@ impl LaneCore {
         Some(task)
     }
 
-    /// What is to be done now.
+    /// Advances all inquiries to `now_ms`; returns the actions due.
     pub(in crate::judge) fn poll(&mut self, now_ms: u64) -> Vec<LaneAction> {
         self.expire(now_ms);
         while let Some((at_ms, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now_ms) {
@@ -322,7 +323,7 @@ impl LaneCore {
                 self.states[task.dialog.judge].ready.push_back(id);
             }
         }
-        // Who is moved to another judge may be asked for at once.
+        // A fallback with a lower index has had its turn when an inquiry moves to it.
         for _ in 0..2 {
             (0..self.states.len()).for_each(|judge| self.ask_ready(now_ms, judge));
         }
@@ -337,7 +338,7 @@ impl LaneCore {
             self.deadlines.first().copied().filter(|(at, _)| *at <= now_ms)
         {
             self.deadlines.remove(&(at_ms, id));
-            // What is under way ends by the time of its request.
+            // A request under way is paid and has its own time limit: its reply still counts.
             let idle = self.tasks.get(&id).filter(|task| task.under_way.is_none());
             if let Some(judge) = idle.map(|task| task.dialog.judge) {
                 let reason = self.states[judge].blocked.unwrap_or(Reason::Deadline);
@@ -385,11 +386,12 @@ impl LaneCore {
         let state = &mut self.states[judge];
         (state.wake_ms, state.blocked) = (until_ms, Some(reason));
         state.ready.push_front(id);
-        // Those whose time is over have gone.
+        // Nothing pops the ids of expired inquiries while the gate stays closed.
         state.ready.retain(|id| self.tasks.contains_key(id));
     }
 
-    /// Brings an inquiry to its next request, or to its end; says what is in its way.
+    /// Advances an inquiry to its next request, or to its end; returns the limit that is in its
+    /// way.
     fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
         let end = loop {
             let task = self.tasks.get_mut(&id)?;
@@ -455,7 +457,7 @@ impl LaneCore {
         None
     }
 
-    /// What an inquiry was rendered to for a judge, or why it could not be.
+    /// Takes in the prompt of an inquiry, or the reason why it has none.
     pub(in crate::judge) fn rendered(
         &mut self,
         id: u64,
@@ -463,7 +465,7 @@ impl LaneCore {
         prompt: Result<JudgePrompt, Outcome>,
     ) {
         self.states[judge].rendering -= 1;
-        // It may have been replaced meanwhile, or its time may have run out.
+        // Gone if it was replaced or expired meanwhile.
         if let Some(task) = self.tasks.get_mut(&id) {
             if let Ok(JudgePrompt { gaps, .. }) = &prompt
                 && *gaps != RedactionGaps::default()
@@ -476,7 +478,7 @@ impl LaneCore {
         }
     }
 
-    /// When to look again, without any event before.
+    /// Returns the time of the next poll if no event comes before it.
     pub(in crate::judge) fn next_wake_ms(&self) -> Option<u64> {
         let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|(at, _)| *at);
         let gates = self.states.iter().filter(|state| !state.ready.is_empty());
@@ -485,7 +487,7 @@ impl LaneCore {
     }
 }
 
-/// Who asks.
+/// Returns the name of the evaluator that asks.
 pub(super) fn evaluator_of(task: &LaneTask) -> String {
     task.asked.evaluation.evaluator.name.clone()
 }

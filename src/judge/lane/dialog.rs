@@ -1,10 +1,13 @@
-//! What is asked for one inquiry, question after question, until it has come to a conclusion.
+//! Dialog of one inquiry: sampling with majority vote, recheck of suspected injections, escalation.
 //!
 //! ```text
 //! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
 //!    the other suspects one, too: again without it
 //!    each: question ─► reply ─► read; not readable: one repair
 //! ```
+//!
+//! Sampling is sequential: after `samples_min` votes it goes on, up to `samples_max`, only while
+//! the conclusion is unsure or an injection is suspected. A clear case is paid once.
 
 use crate::evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
@@ -14,71 +17,71 @@ use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
 use crate::model::{JudgeUse, Outcome, Reason};
 
-/// Randomness of an answer that is one of several.
+/// Temperature of votes. At a temperature of 0 each vote would repeat the first.
 const VOTE_TEMPERATURE: f64 = 0.7;
-/// A cut answer is asked for again with so many times the tokens.
+/// Factor of `max_tokens` for the second try of an answer that was cut.
 const LONGER: u32 = 4;
-/// Tokens that instructions and statements may take beside the record.
+/// Tokens reserved for instructions and statements beside the record.
 const OVERHEAD_TOKENS: u32 = 2_000;
-/// Below so many tokens an estimate says too little to find a cut by it.
+/// Smallest estimate by which a silent cut is detected: smaller ones are too coarse.
 const ESTIMATE_TOKENS_MIN: u64 = 512;
 
-/// What is to be done next.
+/// Next step of a dialog.
 #[derive(Debug)]
 pub(super) enum DialogStep {
-    /// Have the inquiry rendered for this room.
+    /// Render the inquiry within these limits.
     Render(PromptRoom),
-    /// Ask this.
+    /// Ask a question.
     Ask {
-        /// The judge, by its place.
+        /// Index of the judge.
         judge: usize,
-        /// The question.
+        /// Question.
         question: Box<JudgeQuestion>,
-        /// Its place among the votes.
+        /// Sample number, so that votes do not share a cache entry.
         sample: u32,
     },
-    /// It is done.
+    /// End the inquiry.
     Done(Box<DialogEnd>),
 }
 
-/// What a dialog came to.
+/// Result of a dialog.
 #[derive(Debug)]
 pub(super) enum DialogEnd {
-    /// A conclusion.
+    /// Conclusion from the votes.
     Concluded(Conclusion),
-    /// None.
+    /// No conclusion.
     GivenUp(Outcome),
 }
 
 #[derive(Debug, PartialEq)]
 enum Phase {
     Sampling,
-    /// Asked again with strings withheld, after this answer.
+    /// Asked again with strings withheld, after these answers.
     Rechecking(JudgeAnswers),
     Escalated,
 }
 
-/// One inquiry on its way through its questions.
+/// State of one inquiry between its questions.
 #[derive(Debug)]
 pub(super) struct Dialog {
     plan: JudgePlan,
-    /// Judges that were asked first, and could not tell.
+    /// Judges asked before, which failed.
     given_up: Vec<usize>,
-    /// The judge that is asked now, and the one for the last word.
+    /// Judge that is asked now, and the one that decides unsure cases.
     pub(super) judge: usize,
     escalate_to: Option<usize>,
     room: PromptRoom,
     prompt: Option<JudgePrompt>,
-    /// Of a vote in several windows, the answers to those before.
+    /// Answers to earlier windows of a vote that has several.
     part: Option<JudgeAnswers>,
-    /// What was left out of what was shown, bytes.
+    /// Bytes cut from the rendered record.
     cut_bytes: u64,
-    /// Our own detectors found an injection in what was shown.
+    /// True if our detectors found an injection in the rendered record.
     injection_found: bool,
     phase: Phase,
     is_escalated: bool,
     votes: Vec<JudgeAnswers>,
-    /// Answers that were read, whatever became of them.
+    /// Readable answers of the current judge, votes that were discarded included.
     answers: u32,
     remark: Option<String>,
     is_longer: bool,
@@ -88,7 +91,7 @@ pub(super) struct Dialog {
 }
 
 impl Dialog {
-    /// Nothing asked yet. `bytes_per_token` is what is known of the judge.
+    /// Starts a dialog. `bytes_per_token` is the current estimate for the judge.
     pub(super) fn new(
         plan: JudgePlan,
         judge: usize,
@@ -127,7 +130,7 @@ impl Dialog {
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next step.
     pub(super) fn next(&mut self, judges: &[JudgeSettings]) -> DialogStep {
         match (self.end.take(), &self.prompt, judges.get(self.judge)) {
             (None, None, Some(_)) => DialogStep::Render(self.room.clone()),
@@ -146,7 +149,7 @@ impl Dialog {
         }
     }
 
-    /// Takes what the inquiry was rendered to, or why it could not be.
+    /// Takes in the prompt, or the reason why there is none.
     pub(super) fn rendered(&mut self, prompt: Result<JudgePrompt, Outcome>) {
         match prompt {
             Ok(prompt) => {
@@ -172,7 +175,7 @@ impl Dialog {
         }
     }
 
-    /// Tokens that a question takes, as far as that can be said before.
+    /// Estimates the tokens of a question; the output is its limit.
     pub(super) fn estimate(&self, question: &JudgeQuestion) -> TokenUsage {
         let remark = question.remark.as_ref().map_or(0, String::len);
         let bytes = question.prompt.system.len() + question.prompt.user.len() + remark;
@@ -180,7 +183,7 @@ impl Dialog {
         TokenUsage { input, cached: 0, output: u64::from(question.max_tokens) }
     }
 
-    /// Takes a reply; whether it could be read.
+    /// Takes in a reply; returns true if it was readable.
     pub(super) fn replied(
         &mut self,
         inquiry: &dyn Inquiry,
@@ -235,8 +238,7 @@ impl Dialog {
         }
     }
 
-    /// The answers to all windows, once the last of them is answered; before that the next one is
-    /// to be asked.
+    /// Joins the answers to windows; returns them after the last window, before it `None`.
     fn whole(&mut self, answers: JudgeAnswers) -> Option<JudgeAnswers> {
         let windows = self.prompt.as_ref().map_or(1, |prompt| prompt.windows);
         let whole = match self.part.take() {
@@ -250,7 +252,7 @@ impl Dialog {
         if windows <= 1 {
             return Some(whole);
         }
-        // The next window, or the first one of another vote.
+        // The prompt is of one window: the next one, or the first of another vote, is rendered.
         self.prompt = None;
         if self.room.window + 1 < windows {
             self.room.window += 1;
@@ -278,7 +280,8 @@ impl Dialog {
         self.end = Some(DialogEnd::GivenUp(outcome));
     }
 
-    /// No further answer can be had: what is there decides, where it is enough.
+    /// Ends the dialog without another answer: by the votes so far if they reach `samples_min`,
+    /// else with `outcome`.
     pub(super) fn stop(&mut self, inquiry: &dyn Inquiry, outcome: Outcome) {
         let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
         self.end = Some(match (&self.phase, enough) {
@@ -287,7 +290,7 @@ impl Dialog {
         });
     }
 
-    /// The request did not fit: with half of the record it may.
+    /// Handles a request that did not fit: asks again with half of the record, once.
     pub(super) fn overflowed(&mut self) {
         if std::mem::replace(&mut self.is_halved, true) {
             let explanation = "the record does not fit into the judge".to_owned();
@@ -336,8 +339,9 @@ impl Dialog {
         self.end = Some(DialogEnd::Concluded(conclusion));
     }
 
-    /// Asks again without what seems an injection: the strings that our detectors found, else the
-    /// lines that a judge which suspects one cites. Where neither is left, it is not believed.
+    /// Asks again without the suspected injection: without the strings that our detectors found, or
+    /// without the lines cited by a judge that suspects one. If neither is left to withhold, its
+    /// answer is not believed.
     fn recheck(&mut self, inquiry: &dyn Inquiry) {
         if self.injection_found && !self.room.withholds_injections {
             self.room.withholds_injections = true;
@@ -352,7 +356,7 @@ impl Dialog {
         (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
     }
 
-    /// What the votes rest on that suspect an injection.
+    /// Returns the lines cited by votes that suspect an injection, sorted.
     fn cited(&self) -> Vec<u64> {
         let suspecting = self.votes.iter().filter(|vote| vote.injection_suspected);
         let items = suspecting.flat_map(|vote| &vote.items);
@@ -363,7 +367,7 @@ impl Dialog {
         cited
     }
 
-    /// Concludes without a score: the judge says itself that it may have been swayed.
+    /// Concludes without a score, as the judge itself says that it may have been swayed.
     fn disbelieve(&mut self, inquiry: &dyn Inquiry) {
         let mut conclusion = inquiry.conclude(&self.room, &self.votes);
         let calls = conclusion.calls.iter_mut().map(|(_, _, outcome)| outcome);
@@ -379,7 +383,7 @@ impl Dialog {
         self.end = Some(DialogEnd::Concluded(conclusion));
     }
 
-    /// The first answer, with what the votes have no majority for as unclear.
+    /// Returns the first vote, with items that lack a majority set to unclear.
     fn majority(&self) -> JudgeAnswers {
         let mut first = self.votes.first().cloned().unwrap_or_default();
         for (at, item) in first.items.iter_mut().enumerate() {
@@ -392,20 +396,20 @@ impl Dialog {
         first
     }
 
-    /// Whether nothing was answered yet, so that another process may ask in its place.
+    /// Returns true if nothing was answered yet, so that another process can take over for free.
     pub(super) fn is_untouched(&self) -> bool {
         self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
     }
 
-    /// Whether a judge may be asked in the place of the one that is asked now: none is twice, and
-    /// what was answered does not suffice.
+    /// Returns true if another judge may take over: it was not given up before, and the votes do
+    /// not suffice.
     pub(super) fn may_move_to(&self, other: usize) -> bool {
         let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
         self.phase == Phase::Sampling && !enough && !self.given_up.contains(&other)
     }
 
-    /// Has another judge asked from now on. Votes of two judges are not counted together: what the
-    /// first one said, be it to some windows of the record, is asked again.
+    /// Moves to another judge. Votes of two models are not counted together, so earlier answers are
+    /// dropped, those to some windows of the record, too.
     pub(super) fn move_to(&mut self, other: usize, settings: &JudgeSettings) {
         self.given_up.push(std::mem::replace(&mut self.judge, other));
         self.votes.clear();
@@ -419,7 +423,7 @@ impl Dialog {
         }
     }
 
-    /// How the judge came to it; `None` before anything was answered.
+    /// Returns the judge's part in the evaluation; `None` if nothing was answered or paid.
     pub(super) fn used(&self, judges: &[JudgeSettings], end: &DialogEnd) -> Option<JudgeUse> {
         let model = judges.get(self.judge)?.model.clone();
         if self.answers == 0 && self.cost_nano == 0 {
@@ -443,22 +447,23 @@ impl Dialog {
     }
 }
 
-/// Tokens of a record that a judge has room for, as far as the plan allows them.
+/// Returns the tokens for the record: the plan's limit, or less if the judge's context is smaller.
 fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
     let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
     let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
     plan.evidence_tokens.min(fits)
 }
 
-/// Tokens that an answer to many statements may take: up to twice `max_tokens`, where record and
-/// answer fit into the judge.
+/// Returns the tokens for an answer to many statements: up to twice `max_tokens`, within the
+/// judge's context.
 fn answer_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
     let taken = evidence_tokens(plan, settings).saturating_add(OVERHEAD_TOKENS);
     let least = settings.max_tokens;
     settings.context_tokens.saturating_sub(taken).clamp(least, least.saturating_mul(2))
 }
 
-/// What of an answer survives when what seems an injection is withheld; all else is unclear.
+/// Keeps the answers that are the same with the suspected injection withheld; others become
+/// unclear.
 fn surviving(first: &JudgeAnswers, again: JudgeAnswers) -> JudgeAnswers {
     let items = again.items.into_iter().enumerate().map(|(at, item)| {
         let before = first.items.get(at).map(|item| item.answer);

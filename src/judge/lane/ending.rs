@@ -1,11 +1,11 @@
-//! How inquiries leave the lane.
+//! Completion, supersession and shutdown of inquiries.
 
 use super::core::{LaneAction, LaneCore, LaneCount};
 use super::dialog::{DialogEnd, DialogStep};
 use crate::model::{Outcome, Reason};
 
 impl LaneCore {
-    /// Ends an inquiry with what it has, or with this.
+    /// Ends an inquiry by its votes, or with `outcome` if they do not suffice.
     pub(super) fn stop_task(&mut self, id: u64, outcome: Outcome) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.dialog.stop(&*task.asked.inquiry, outcome);
@@ -25,7 +25,8 @@ impl LaneCore {
         self.actions.push(LaneAction::Emit { evaluations, receipt: task.receipt, judge });
     }
 
-    /// No more comes. `leaves`: the next process asks what is not under way.
+    /// Closes the lane. With `leaves`, inquiries without a request under way are left to the next
+    /// process; otherwise they stop settling and are asked now.
     pub(in crate::judge) fn close(&mut self, now_ms: u64, leaves: bool) {
         self.is_leaving = leaves;
         let waiting: Vec<u64> = self.timers.iter().map(|(_, id)| *id).collect();
@@ -42,7 +43,7 @@ impl LaneCore {
         ready.into_iter().filter(|_| leaves).for_each(|id| self.leave(id));
     }
 
-    /// There is no more time: what is left is left, or told as not evaluable.
+    /// Ends all inquiries at once: left to the next process, or not evaluable.
     pub(in crate::judge) fn abandon(&mut self) -> Vec<LaneAction> {
         let mut ids: Vec<u64> = self.tasks.keys().copied().collect();
         ids.sort_unstable();
@@ -65,7 +66,7 @@ impl LaneCore {
     }
 }
 
-/// The outcome of an inquiry that was never answered.
+/// Builds the outcome of an inquiry without an answer.
 pub(super) fn not_asked(reason: Reason) -> Outcome {
     let explanation = match reason {
         Reason::QueueFull => "too many inquiries wait for judges",

@@ -1,7 +1,7 @@
-//! The lane beside the shards: what waits for judges, and the task that asks them.
+//! Lane of inquiries to judges, beside the shards: public handle, start, reload and shutdown.
 //!
-//! [`core`] decides, without a clock and without I/O; the task here gives it time, sends what it
-//! says, and hands out what comes of it.
+//! [`core`] schedules, without a clock and without I/O. The task drives it: it supplies the time,
+//! performs its actions and reports what comes of them.
 
 mod answering;
 mod change;
@@ -38,20 +38,20 @@ use crate::lane::LaneRun;
 use crate::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use crate::settings::HumanDuration;
 
-/// Takes the evaluations of one inquiry, with the receipt to hold until they have arrived.
+/// Consumer of the evaluations of one inquiry, with the receipt to hold until they are delivered.
 pub type LaneOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
 
-/// Keeps an answer of a judge before anybody hears of it.
+/// Log of answers, written before an answer is used.
 pub trait AnswerLog: Send + Sync {
-    /// Keeps it; ends once it is kept, or cannot be.
+    /// Logs an answer; ends once it is durable, or cannot be.
     fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// A lane over recorded traces: nothing is revised, and nobody waits for a judge that is not well.
+/// Limits for recorded traces: no revisions to wait for, and no waiting for an open circuit.
 const RECORDED: LaneLimits =
     LaneLimits { settle_ms: 0, deadline_ms: u64::MAX, waits_for_circuit: false };
 
-/// What the lane is told.
+/// Message to the lane.
 enum LaneMessage {
     Ask(Box<AskedInquiry>, Option<Receipt>, WaitingPlace),
     Remember(QuestionKey, String),
@@ -59,7 +59,7 @@ enum LaneMessage {
     Close { leaves: bool },
 }
 
-/// Where inquiries are handed in. Cheap to clone.
+/// Sender of inquiries to the lane. Cheap to clone.
 #[derive(Clone)]
 pub struct LaneHandle {
     sender: mpsc::UnboundedSender<LaneMessage>,
@@ -69,7 +69,7 @@ pub struct LaneHandle {
 }
 
 impl LaneHandle {
-    /// Hands inquiries in; never waits. Of what finds no room, it is told at once.
+    /// Sends inquiries; never waits. Those that find no room come out at once, as not evaluable.
     pub fn ask(&self, asked: Vec<AskedInquiry>, receipt: Option<&Receipt>) {
         for asked in asked {
             let Some(place) = self.load.enter(asked.bytes()) else {
@@ -91,55 +91,55 @@ impl LaneHandle {
         }
     }
 
-    /// Tells of an answer that an earlier process was given.
+    /// Caches an answer from an earlier process.
     pub fn remember(&self, key: [u8; 16], text: String) {
-        // A lane that has ended needs none.
+        // Fails only after the lane has ended, which needs no answers.
         let _ = self.sender.send(LaneMessage::Remember(key, text));
     }
 }
 
-/// What a lane is made of.
+/// Parts of a lane.
 pub struct LaneSettings<'a> {
-    /// The judges by name.
+    /// Judges by name.
     pub judges: &'a BTreeMap<String, JudgeSettings>,
-    /// The evaluators that are known to ask, each with its judge.
+    /// Evaluators known to ask, each with its judge.
     pub asking: Vec<(String, String)>,
-    /// Where replies are recorded, or read from.
+    /// Recording or replay of replies.
     pub recording: Option<ReplyRecording>,
-    /// Where it is kept what was spent.
+    /// File that carries spending over a restart.
     pub spent_file: Option<PathBuf>,
-    /// Where answers are kept until they are delivered.
+    /// Log of answers until they are delivered.
     pub log: Option<Arc<dyn AnswerLog>>,
-    /// Who is told of each request.
+    /// Observer of finished requests.
     pub watch: Option<CallWatch>,
 }
 
-/// Judges of another config, not in use. Dropped, it changes nothing.
+/// Prepared reload of judges, with their clients. Dropping it changes nothing.
 pub struct JudgesChange {
     judges: Vec<(String, JudgeSettings, JudgeClient)>,
-    /// The evaluators that ask from then on, each with its judge.
+    /// Evaluators that ask after the reload, each with its judge.
     asking: Vec<(String, String)>,
     limits: LaneLimits,
 }
 
-/// Judges that one process asks at most, those that it has asked before among them.
+/// Limit of judges over the life of a process, replaced ones included.
 const KNOWN_MAX: usize = 1_000;
 
-/// The running lane.
+/// Running lane.
 pub struct JudgeLane {
-    /// All that there are, in the order of the lane.
+    /// All judges by index on the lane, replaced ones included.
     known: Mutex<Vec<(String, JudgeSettings)>>,
     handle: LaneHandle,
-    /// Whether what is not asked at the end is left to the next process.
+    /// True if inquiries without an answer at shutdown are left to the next process.
     leaves: bool,
     task: LaneRun,
 }
 
 impl JudgeLane {
-    /// Starts on the current runtime.
+    /// Starts the lane on the current runtime.
     ///
     /// # Errors
-    /// A key that is not there, or a client that cannot be made.
+    /// A key that is not set, or a client that cannot be built.
     pub fn start(
         settings: LaneSettings<'_>,
         judging: &JudgingSettings,
@@ -184,15 +184,15 @@ impl JudgeLane {
         Ok(Self { known: Mutex::new(own), handle, leaves, task })
     }
 
-    /// Where inquiries are handed in.
+    /// Returns a sender of inquiries.
     pub fn handle(&self) -> LaneHandle {
         self.handle.clone()
     }
 
-    /// Makes clients for judges that are new or changed, without asking anybody.
+    /// Builds clients for new and changed judges, without sending anything.
     ///
     /// # Errors
-    /// A key that is not there, a client that cannot be made, or too many judges over time.
+    /// A key that is not set, a client that cannot be built, or too many judges over time.
     pub fn prepare(
         &self,
         judges: &BTreeMap<String, JudgeSettings>,
@@ -214,7 +214,7 @@ impl JudgeLane {
         Ok(change)
     }
 
-    /// Uses what was prepared. Judges that the config has no more answer what they were asked.
+    /// Applies a prepared reload. Judges that the config has no more finish their inquiries.
     pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
         let (count_max, bytes_max) = judging.room_max();
         self.handle.load.resize(count_max, bytes_max);
@@ -227,7 +227,7 @@ impl JudgeLane {
             }
         }
         drop(known);
-        // A lane that has ended needs none.
+        // Fails only after the lane has ended, which needs no judges.
         let _ = self.handle.sender.send(LaneMessage::Change(change));
     }
 
@@ -235,11 +235,11 @@ impl JudgeLane {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes no more. What is under way is waited for until there is no more time; what is not
-    /// asked then is left to the next process where there is a log, else it is not evaluable.
+    /// Closes the lane and waits for requests under way until `no_more_time`. Inquiries without an
+    /// answer then are left to the next process if there is a log, else they are not evaluable.
     pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
         let Self { handle, leaves, task, .. } = self;
-        // A lane that has ended needs none.
+        // Fails only after the lane has ended by itself.
         let _ = handle.sender.send(LaneMessage::Close { leaves });
         task.finish(no_more_time).await;
     }
@@ -254,7 +254,7 @@ fn limits_of(judging: &JudgingSettings) -> LaneLimits {
     }
 }
 
-/// What nobody can guess, for as long as the process lives.
+/// Draws the secret for marks: random, and new in each process.
 fn mark_key() -> Result<MarkKey, JudgeStartError> {
     let mut bytes = [0; 32];
     let random = rustls::crypto::ring::default_provider().secure_random;
@@ -262,7 +262,7 @@ fn mark_key() -> Result<MarkKey, JudgeStartError> {
     Ok(MarkKey(bytes))
 }
 
-/// Asks about all of these, and gives the evaluations of each, in order.
+/// Asks about all inquiries; returns their evaluations in the same order.
 ///
 /// # Errors
 /// As [`JudgeLane::start`].
@@ -277,7 +277,7 @@ pub async fn ask_all(
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(evaluations);
     });
     let metrics = JudgeMetrics::none();
-    // Whoever hands over holds all of it anyway.
+    // The caller holds all inquiries in memory anyway.
     let unlimited = WaitingRoom::new(usize::MAX, usize::MAX);
     let lane = JudgeLane::start_with(settings, outlet, RECORDED, unlimited, metrics)?;
     lane.handle().ask(asked, None);

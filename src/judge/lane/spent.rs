@@ -1,4 +1,4 @@
-//! What judges cost, in a file: a budget of an hour or a day holds over a restart.
+//! Spending file: a budget of an hour or a day holds across restarts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::core::LaneCore;
 
-/// What was spent on one judge, by the minute since 1970.
+/// Spending on one judge, by minute since 1970.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct SpentOnJudge {
     nano_usd: Vec<(u64, u64)>,
     tokens: Vec<(u64, u64)>,
 }
 
-/// Reads what an earlier process spent; a file that cannot be read is told and passed over.
+/// Restores the spending of an earlier process; an unreadable file is logged and ignored.
 pub(super) fn restore(file: &Path, core: &mut LaneCore) {
     let read = match std::fs::read(file) {
         Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
@@ -38,7 +38,7 @@ pub(super) fn restore(file: &Path, core: &mut LaneCore) {
     }
 }
 
-/// Writes it: beside the old file first, then in its place.
+/// Writes the file atomically: a new one beside it, renamed over it.
 pub(super) async fn keep(file: &Path, core: &mut LaneCore) -> io::Result<()> {
     let of = |(name, gate): (&str, &mut crate::judge::gate::JudgeGate)| {
         let spent =

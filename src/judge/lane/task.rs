@@ -1,4 +1,4 @@
-//! The task of the lane: time and the network for what the core decides.
+//! Driver of the lane: clock, threads and network for the decisions of the core.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::lane::{Aside, LaneWork};
 use crate::model::Outcome;
 use crate::panics::caught_future;
 
-/// How often it is kept what was spent.
+/// Shortest time between two writes of the spending file.
 const KEEP_SPENT: Duration = Duration::from_secs(1);
 
-/// Unix milliseconds that go on evenly, whatever becomes of the machine's clock.
+/// Monotonic clock in Unix milliseconds: later steps of the system clock do not show.
 #[derive(Clone, Copy)]
 struct EvenClock {
     start: Instant,
@@ -42,7 +42,7 @@ impl EvenClock {
     }
 }
 
-/// A request that has ended.
+/// Finished request.
 pub(super) struct EndedRequest {
     id: u64,
     judge: usize,
@@ -50,15 +50,15 @@ pub(super) struct EndedRequest {
     answer: Result<Reply, Fault>,
 }
 
-/// What was under way, and has ended.
+/// Result of work under way.
 pub(super) enum JudgeLaneEnd {
-    /// An inquiry was rendered for a judge.
+    /// Prompt of an inquiry for the judge of this index.
     Rendered(u64, usize, Result<JudgePrompt, Outcome>),
-    /// A judge was asked.
+    /// Answer or fault of a request.
     Asked(EndedRequest),
 }
 
-/// What the lane works with beside its judges.
+/// Inputs and outputs of the lane other than judges.
 pub(super) struct LaneSurroundings {
     pub(super) outlet: LaneOutlet,
     pub(super) metrics: Arc<LaneMetrics>,
@@ -67,7 +67,7 @@ pub(super) struct LaneSurroundings {
     pub(super) watch: Option<CallWatch>,
 }
 
-/// The lane with all it needs to run.
+/// Core of the lane with its clients, clock and work under way.
 pub(super) struct LaneRunner {
     core: LaneCore,
     clients: Vec<JudgeClient>,
@@ -100,7 +100,7 @@ impl LaneRunner {
         }
     }
 
-    /// Asks other judges from now on; what is under way ends as it began.
+    /// Applies a reload; requests under way end with the old settings.
     fn change(&mut self, change: JudgesChange) {
         self.core.limits = change.limits;
         for (name, settings, client) in change.judges {
@@ -121,7 +121,8 @@ impl LaneRunner {
         self.request_ended(id, took, |core| core.answered(now_ms, id, answer));
     }
 
-    /// Does what follows from the end of a request, and tells who watches.
+    /// Runs `end` on the core for a finished request, reports it to the observer and performs the
+    /// actions due.
     fn request_ended(&mut self, id: u64, took: Duration, end: impl FnOnce(&mut LaneCore)) {
         let evaluation = self.core.asking(id).map(|it| (it.id, it.target.trace_id, it.span_id));
         end(&mut self.core);
@@ -178,7 +179,7 @@ impl LaneRunner {
             let asking = async {
                 let reply = client.ask(key, &quirks, &question).await?;
                 if let Some(log) = log {
-                    // Whoever asks again after a crash finds it there.
+                    // Logged before it is used: after a crash it is not paid again.
                     log.keep(key, reply.text.clone()).await;
                 }
                 Ok(reply)

@@ -1,4 +1,4 @@
-//! What a request was, for whoever watches the lane.
+//! Records of finished requests for the observer of the lane.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,8 +7,8 @@ use crate::judge::call::JudgeCall;
 use crate::model::{EvaluationId, SpanId, TraceId};
 
 impl LaneCore {
-    /// The request that an action tells the end of, which came just now; for that evaluation, of
-    /// that span.
+    /// Builds the record of a request that has just ended, from its `Asked` action; `None` for
+    /// other actions.
     pub(super) fn call_of(
         &self,
         action: &LaneAction,

@@ -1,4 +1,4 @@
-//! Anthropic's messages. <https://docs.anthropic.com/en/api/messages>
+//! Wire format of Anthropic's messages. <https://docs.anthropic.com/en/api/messages>
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::judge::settings::JudgeSettings;
 
-/// Shorter texts are not cached there: 1,024 tokens.
+/// Shortest text that the provider caches, 1,024 tokens, at 3.5 bytes each.
 const CACHED_BYTES_MIN: usize = 3_584;
 
 pub(super) fn url(judge: &JudgeSettings) -> String {
@@ -46,7 +46,8 @@ pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuest
     body
 }
 
-/// The record stands in a part of its own, which other questions about the same run share.
+/// Builds the user content. The record is a part with a cache mark: other questions about the same
+/// run share it.
 fn content(quirks: &Quirks, question: &JudgeQuestion) -> Value {
     let text = user_text(question);
     let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
@@ -59,7 +60,7 @@ fn content(quirks: &Quirks, question: &JudgeQuestion) -> Value {
     }
 }
 
-/// Where the record ends: behind the line that says so.
+/// Returns the end of the record, behind its closing line.
 fn record_end(text: &str) -> Option<usize> {
     let at = text.find("\nend ")? + 1;
     text[at..].find('\n').map(|line| at + line + 1)
@@ -84,7 +85,7 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
             _ => {}
         }
     }
-    // Of the request, what was read from the cache and written to it is counted beside the rest.
+    // `input_tokens` excludes tokens read from the cache and written to it.
     let cached = count(body, "/usage/cache_read_input_tokens");
     let written = count(body, "/usage/cache_creation_input_tokens");
     let usage = TokenUsage {

@@ -1,8 +1,8 @@
-//! Why a request gave no answer, and what follows from that.
+//! Faults of requests to judges, and their classification: retry, adapt, lock or reject.
 //!
 //! Providers agree on statuses and differ in their words: OpenAI's error codes
 //! (<https://platform.openai.com/docs/guides/error-codes>), Anthropic's
-//! (<https://docs.anthropic.com/en/api/errors>), and what local servers write.
+//! (<https://docs.anthropic.com/en/api/errors>), and those of local servers.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::quirks::{PARAMETERS, Quirks, SHAPE_WORDS};
 use crate::client;
 
-/// Longest wait that a judge may ask for; a longer one counts as this.
+/// Longest wait that a judge may demand; longer ones are cut to this.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// Codes and types that mean that there is no money.
+/// Codes and types for an exhausted quota.
 const MONEY: [&str; 3] = ["insufficient_quota", "credit_balance_exhausted", "billing_error"];
-/// Words by which servers say that a request does not fit into the model.
+/// Phrases for a request that exceeds the model's context.
 const OVERFLOW: [&str; 7] = [
     "context_length_exceeded",
     "maximum context length",
@@ -26,63 +26,63 @@ const OVERFLOW: [&str; 7] = [
     "request_too_large",
 ];
 
-/// An answer as it came.
+/// HTTP answer, reduced to the parts that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::judge) struct HttpAnswer {
-    /// The status.
+    /// Status code.
     pub(in crate::judge) status: u16,
-    /// How long to wait at least, if it says so.
+    /// Wait from `retry-after`, if there is one.
     pub(in crate::judge) after: Option<Duration>,
-    /// What `x-should-retry` says.
+    /// Value of `x-should-retry`.
     pub(in crate::judge) should_retry: Option<bool>,
-    /// The body.
+    /// Body, with echoes of our key removed.
     pub(in crate::judge) body: Vec<u8>,
 }
 
-/// Why there is no reply.
+/// Reason for a missing reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::judge) enum Fault {
-    /// No connection was made: nothing was sent, nothing is to be paid.
+    /// No connection: nothing was sent, nothing is to be paid.
     Unreachable(String),
-    /// It was sent, and the connection broke or the time ran out: it may have to be paid.
+    /// The connection broke or timed out after sending: the request may have to be paid.
     Broken(String),
-    /// The judge says that it is too much now.
+    /// Status 429.
     TooMany {
-        /// The wait that it asks for.
+        /// Wait that it demands.
         after: Option<Duration>,
     },
-    /// It failed, and may not fail again.
+    /// Transient failure of the judge.
     Unwell {
-        /// The status.
+        /// Status code.
         status: u16,
-        /// The wait that it asks for.
+        /// Wait that it demands.
         after: Option<Duration>,
     },
-    /// It answered with what is no answer.
+    /// Success without a readable message.
     Unreadable(String),
-    /// It does not take a parameter.
+    /// A parameter is refused.
     RefusedParameter(&'static str),
-    /// It does not take the way in which the form of the answer is asked for.
+    /// The structured-output mode is refused.
     RefusedShape(String),
-    /// The request does not fit into it.
+    /// The request exceeds the model's context.
     Overflow,
-    /// The key is wrong, or there is no money: `error.type` and what it says.
+    /// The key is refused or the quota exhausted: `error.type` and message.
     Locked(&'static str, String),
-    /// It will never be answered.
+    /// Permanent refusal of the request.
     Rejected {
-        /// The status.
+        /// Status code.
         status: u16,
-        /// What it says.
+        /// Message.
         text: String,
     },
-    /// Replies are replayed, and this one was not recorded.
+    /// The replayed folder holds no reply to this question.
     NotRecorded,
-    /// The process ends before it has answered.
+    /// The process ends before the answer.
     CutOff,
 }
 
 impl Fault {
-    /// Whether another try may help.
+    /// Returns true if another try may succeed.
     pub(in crate::judge) fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -94,17 +94,17 @@ impl Fault {
         )
     }
 
-    /// Whether it says that the judge is not well, for the circuit.
+    /// Returns true for faults that count against the circuit breaker.
     pub(in crate::judge) fn is_sickness(&self) -> bool {
         self.is_retryable() && !matches!(self, Self::TooMany { .. })
     }
 
-    /// Whether the request may have to be paid though nothing says how much.
+    /// Returns true if the request may have to be paid, at an unknown cost.
     pub(in crate::judge) fn may_cost(&self) -> bool {
         matches!(self, Self::Broken(_) | Self::Unreadable(_) | Self::CutOff)
     }
 
-    /// The wait that is asked for.
+    /// Returns the wait that the judge demands.
     pub(in crate::judge) fn after(&self) -> Option<Duration> {
         match self {
             Self::TooMany { after } | Self::Unwell { after, .. } => *after,
@@ -112,7 +112,7 @@ impl Fault {
         }
     }
 
-    /// `error.type` and words of the evaluation that fails by it.
+    /// Returns `error.type` and message for the failed evaluation.
     pub(in crate::judge) fn told(&self) -> (&'static str, String) {
         match self {
             Self::Unreachable(error) => ("judge_unreachable", error.clone()),
@@ -135,7 +135,9 @@ impl Fault {
     }
 }
 
-/// What a status other than success means.
+/// Classifies an answer with a status other than success.
+///
+/// Order matters: providers report an exhausted quota with 429, which would be retried in vain.
 pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let said = Said::new(&body, &answer.body);
@@ -171,11 +173,11 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
     Fault::Rejected { status, text: said.shown() }
 }
 
-/// What an error says, in lower case.
+/// Error of a provider, searched by words.
 struct Said {
-    /// Message, type and code.
+    /// Message, type and code, in lower case.
     text: String,
-    /// The parameter that it names itself.
+    /// Value of `param`: the refused parameter by name.
     parameter: String,
     message: String,
 }
@@ -198,7 +200,7 @@ impl Said {
         words.iter().any(|word| self.text.contains(word))
     }
 
-    /// Whether it names a parameter, as a whole word.
+    /// Returns true if the error names a parameter, as a whole word.
     fn names(&self, parameter: &str) -> bool {
         if !self.parameter.is_empty() {
             return self.parameter.split(['.', '[']).any(|part| part == parameter);
@@ -215,7 +217,7 @@ impl Said {
     }
 }
 
-/// A stranger's JSON, cut and in one line.
+/// Formats foreign JSON on one line, cut.
 pub(super) fn short(value: &Value) -> String {
     client::short(&value.to_string())
 }

@@ -1,5 +1,5 @@
-//! What is said to judges and what they say, in the three protocols that there are: pure functions
-//! from a question to a request, and from an answer to a reply or a fault.
+//! Wire formats of three provider protocols: pure functions from a question to a request, and from
+//! an answer to a reply or a fault.
 
 mod anthropic;
 mod fault;
@@ -17,9 +17,9 @@ pub(in crate::judge) use quirks::{Quirks, Shape};
 use super::settings::{JudgeApi, JudgeSettings};
 use crate::evaluate::inquiry::JudgePrompt;
 
-/// The name of the schema, and of the tool that a judge is made to call.
+/// Name of the schema, and of the tool that a judge is made to call.
 const ANSWER_NAME: &str = "verdicts";
-/// What says who we are.
+/// `User-Agent` of our requests.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
 
 /// One question to one judge.
@@ -27,68 +27,68 @@ pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSIO
 pub(in crate::judge) struct JudgeQuestion {
     /// System and user message, with the schema of the answer.
     pub(in crate::judge) prompt: JudgePrompt,
-    /// Appended to the user message where an answer has to be repaired.
+    /// Request for a repair, appended to the user message.
     pub(in crate::judge) remark: Option<String>,
-    /// Randomness; `None` where the model refuses it.
+    /// Sampling temperature; not sent to a model that refuses it.
     pub(in crate::judge) temperature: f64,
-    /// Tokens of the answer at most.
+    /// Limit of the answer, tokens.
     pub(in crate::judge) max_tokens: u32,
 }
 
-/// A request on its way.
+/// HTTP request.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::judge) struct WireRequest {
-    /// The whole address.
+    /// Full URL.
     pub(in crate::judge) url: String,
-    /// Headers beside content type and length; the key is among them.
+    /// Headers except content type and length; the key is among them.
     pub(in crate::judge) headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// JSON body.
     pub(in crate::judge) body: Value,
 }
 
-/// Why a judge ended its answer.
+/// Reason for which a judge ended its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::judge) enum Finish {
-    /// It was done.
+    /// Complete.
     Stop,
-    /// It had no more tokens.
+    /// Cut by the token limit.
     Length,
-    /// It, or a filter, refused.
+    /// Refused by the model or a filter.
     Refused,
-    /// What it was asked did not fit into it.
+    /// The request exceeds the model's context.
     Overflow,
 }
 
-/// Tokens as the provider counts them.
+/// Token counts, as the provider reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::judge) struct TokenUsage {
-    /// Of the request, cached ones among them.
+    /// Tokens of the request, cached ones included.
     pub(in crate::judge) input: u64,
-    /// Of those, what the provider still had.
+    /// Tokens of the request from the provider's prompt cache.
     pub(in crate::judge) cached: u64,
-    /// Of the answer.
+    /// Tokens of the answer.
     pub(in crate::judge) output: u64,
 }
 
 impl TokenUsage {
-    /// All together.
+    /// Sums request and answer.
     pub(in crate::judge) fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
 }
 
-/// What a judge answered.
+/// Answer of a judge.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::judge) struct Reply {
-    /// Its words, or what it called the tool with.
+    /// Text, or the arguments of the tool call.
     pub(in crate::judge) text: String,
-    /// Why it ended.
+    /// Reason for which it ended.
     pub(in crate::judge) finish: Finish,
-    /// What it took.
+    /// Token counts; zero if the provider reports none.
     pub(in crate::judge) usage: TokenUsage,
 }
 
-/// The request for a question.
+/// Builds the request for a question.
 pub(in crate::judge) fn request(
     judge: &JudgeSettings,
     key: Option<&str>,
@@ -122,10 +122,10 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
     headers
 }
 
-/// What an answer means.
+/// Reads an answer.
 ///
 /// # Errors
-/// Why it is none.
+/// The fault, for a status other than success and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
     quirks: &Quirks,
@@ -147,7 +147,7 @@ pub(in crate::judge) fn reply(
     })
 }
 
-/// The user message with what is said of the last answer.
+/// Returns the user message, with the request for a repair behind it.
 fn user_text(question: &JudgeQuestion) -> String {
     match &question.remark {
         Some(remark) => format!("{}\n\n{remark}", question.prompt.user),
@@ -155,7 +155,7 @@ fn user_text(question: &JudgeQuestion) -> String {
     }
 }
 
-/// The schema of the answer, where one is asked for.
+/// Returns the schema of the answer, if the prompt has one.
 fn schema(question: &JudgeQuestion) -> Option<Value> {
     question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
 }
@@ -168,7 +168,7 @@ fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// A number as JSON writes it; whole ones without a fraction.
+/// Converts a number to JSON; whole ones lose their fraction.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
 }

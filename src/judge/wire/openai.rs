@@ -1,4 +1,4 @@
-//! Chat completions: OpenAI's first protocol, which most servers speak.
+//! Wire format of chat completions, OpenAI's first protocol, which most servers speak.
 //! <https://platform.openai.com/docs/api-reference/chat>
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::judge::settings::JudgeSettings;
 
-/// The provider's own host, which keeps requests unless it is told not to.
+/// Address of the provider itself, which stores requests unless told not to.
 pub(super) const OWN_HOST: &str = "https://api.openai.com/";
 
 pub(super) fn url(judge: &JudgeSettings) -> String {
@@ -78,7 +78,7 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
     Some(Reply { text: words.to_owned(), finish, usage: usage(body) })
 }
 
-/// Counts of the request hold the cached ones.
+/// Reads token counts; those of the request include cached ones.
 fn usage(body: &Value) -> TokenUsage {
     TokenUsage {
         input: count(body, "/usage/prompt_tokens"),

@@ -1,23 +1,23 @@
-//! What a judge does not take: parameters are not universal, and models refuse what others need.
-//! What was refused is remembered for as long as the process runs.
+//! Capabilities of a judge, learnt from its refusals: parameters are not universal, and models
+//! refuse ones that others need. Remembered for the life of the process.
 
 use super::JudgeQuestion;
 use crate::judge::settings::StructuredOutput;
 
-/// How the form of an answer is asked for now.
+/// Structured-output modes, strictest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::judge) enum Shape {
-    /// A JSON Schema.
+    /// JSON Schema.
     Schema,
-    /// A tool that must be called.
+    /// Forced tool call.
     Tool,
     /// Any JSON object.
     JsonObject,
-    /// Nothing.
+    /// No constraint.
     Free,
 }
 
-/// Parameters that can be left out, or said otherwise.
+/// Parameters that can be left out or renamed.
 pub(super) const PARAMETERS: [&str; 7] = [
     "temperature",
     "seed",
@@ -28,7 +28,7 @@ pub(super) const PARAMETERS: [&str; 7] = [
     "cache_control",
 ];
 
-/// Words by which servers name the request for a form.
+/// Words for structured output in error messages of servers.
 pub(super) const SHAPE_WORDS: [&str; 9] = [
     "response_format",
     "json_schema",
@@ -41,19 +41,19 @@ pub(super) const SHAPE_WORDS: [&str; 9] = [
     "schema",
 ];
 
-/// What one judge does not take.
+/// Refused parameters and structured-output mode of one judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::judge) struct Quirks {
     refused: Vec<&'static str>,
     shape: Shape,
-    /// The user has said which; it is not changed.
+    /// True if the config names the mode: it does not step down.
     is_fixed: bool,
-    /// It was taken once: an unexplained refusal means something else.
+    /// True once a request in this mode succeeded: an unexplained refusal then has another cause.
     is_proven: bool,
 }
 
 impl Quirks {
-    /// Nothing is known yet.
+    /// Starts without refusals, in the mode that the config asks for.
     pub(in crate::judge) fn new(wish: StructuredOutput) -> Self {
         let shape = match wish {
             StructuredOutput::Auto | StructuredOutput::Schema => Shape::Schema,
@@ -65,22 +65,22 @@ impl Quirks {
         Self { refused: Vec::new(), shape, is_fixed, is_proven: is_fixed }
     }
 
-    /// Whether a parameter may be sent.
+    /// Returns true if a parameter may be sent.
     pub(super) fn takes(&self, parameter: &str) -> bool {
         !self.refused.contains(&parameter)
     }
 
-    /// How the form is asked for; not at all where the prompt has no schema.
+    /// Returns the mode for a question; [`Shape::Free`] if its prompt has no schema.
     pub(super) fn shape(&self, question: &JudgeQuestion) -> Shape {
         if question.prompt.schema.is_some() { self.shape } else { Shape::Free }
     }
 
-    /// Remembers a parameter as refused; false where it is already.
+    /// Marks a parameter as refused; returns false if it was already.
     pub(in crate::judge) fn refuse(&mut self, parameter: &'static str) -> bool {
         let is_new = self.takes(parameter);
         if is_new {
             self.refused.push(parameter);
-            // One of the two names for the same has to go with it.
+            // Two names of one parameter: one of them must stay allowed.
             let other = match parameter {
                 "max_tokens" => Some("max_completion_tokens"),
                 "max_completion_tokens" => Some("max_tokens"),
@@ -91,22 +91,22 @@ impl Quirks {
         is_new
     }
 
-    /// How the form is asked for now.
+    /// Returns the current mode.
     pub(in crate::judge) fn current(&self) -> Shape {
         self.shape
     }
 
-    /// Whether another form can be tried.
+    /// Returns true if a weaker mode is left to try.
     pub(in crate::judge) fn may_step_down(&self) -> bool {
         !self.is_fixed && self.shape != Shape::Free
     }
 
-    /// Whether the form has not been taken yet.
+    /// Returns true if no request succeeded in this mode yet, and a weaker one is left.
     pub(super) fn is_unproven(&self) -> bool {
         !self.is_proven && self.may_step_down()
     }
 
-    /// Asks for the form in the next way; false where there is none.
+    /// Steps down to the next weaker mode; returns false if there is none.
     pub(in crate::judge) fn step_down(&mut self) -> bool {
         if !self.may_step_down() {
             return false;
@@ -120,7 +120,7 @@ impl Quirks {
         true
     }
 
-    /// A request was taken.
+    /// Notes that a request in this mode succeeded.
     pub(in crate::judge) fn proven(&mut self) {
         self.is_proven = true;
     }

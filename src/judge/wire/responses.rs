@@ -1,4 +1,4 @@
-//! OpenAI's responses. <https://platform.openai.com/docs/api-reference/responses>
+//! Wire format of OpenAI's responses. <https://platform.openai.com/docs/api-reference/responses>
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuest
 }
 
 pub(super) fn reply(body: &Value) -> Option<Reply> {
-    // What went wrong stands under `error`.
+    // The caller reads the cause from `error`.
     if matches!(text(body, "/status"), Some("failed" | "cancelled")) {
         return None;
     }
@@ -87,7 +87,7 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
 mod tests {
     use super::*;
 
-    /// All fields of the reference's response object, as a model gives it that thinks.
+    /// Response of a reasoning model, with all fields of the reference.
     fn response(status: &str, output: &Value) -> Value {
         json!({
             "id": "resp_01", "object": "response", "created_at": 1_741_476_777, "status": status,

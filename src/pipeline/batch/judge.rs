@@ -1,4 +1,4 @@
-//! Second pass: windows of traces are put together, and judged on all cores.
+//! Second pass: assembles windows of traces and judges them, on all cores.
 
 use std::io;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajecto
 use crate::pipeline::replay::reconcile_sessions;
 use crate::pipeline::sessions::evaluate_session;
 
-/// Bytes of records in one window; a trace with more has a window of its own.
+/// Limit of a window, bytes of records; a larger trace has a window to itself.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// Traces in one window.
+/// Limit of a window, traces.
 const WINDOW_TRACES: usize = 1024;
 
-/// Traces that are judged together, by their places.
+/// Traces that are judged together, by index.
 type Window = Vec<usize>;
 
-/// What came of one window.
+/// Results of one window.
 #[derive(Default)]
 struct WindowAnswer {
     evaluations: Vec<JudgedGroup>,
@@ -33,7 +33,7 @@ struct WindowAnswer {
     when_errors: Vec<usize>,
     without_agent: Vec<TraceId>,
     cut: Vec<(usize, CutTrace)>,
-    /// Traces that wait for the others of their session.
+    /// Traces that wait for the others of their session, which the second round judges.
     waiting: Vec<(SessionKey, usize)>,
 }
 
@@ -41,15 +41,15 @@ pub(super) struct BatchJudge<'a> {
     settings: &'a BatchPlan<'a>,
     pieces: &'a TracePieces,
     progress: &'a BatchProgress,
-    /// Of one trace; nothing limits how many there are.
+    /// Limits of one trace; the number of traces is not limited.
     limits: LimitsSettings,
 }
 
-/// Makes something of what one window brought, on the thread that judged it.
+/// Conversion of a window's evaluations, on the thread that judged it.
 type Prepare<'p, T> = &'p (dyn Fn(Vec<JudgedGroup>) -> T + Sync);
-/// Takes that; false when it wants no more.
+/// Consumer of converted windows; returns false to stop.
 type Visit<'v, T> = &'v mut dyn FnMut(T) -> bool;
-/// What was made of a window's evaluations, and what else came of it.
+/// Converted evaluations of a window, and its other results.
 type PreparedWindow<T> = (T, WindowAnswer);
 
 impl<'a> BatchJudge<'a> {
@@ -96,7 +96,7 @@ impl<'a> BatchJudge<'a> {
         })
     }
 
-    /// Packs what belongs together into windows.
+    /// Packs groups into windows by next fit; a group is never split.
     fn windows(&self, groups: impl Iterator<Item = Window>) -> Vec<Window> {
         let mut windows: Vec<Window> = Vec::new();
         let mut bytes = 0;
@@ -173,7 +173,7 @@ impl<'a> BatchJudge<'a> {
         }
     }
 
-    /// Judges a window: at first those that name no session, then all of it.
+    /// Judges a window: in the first round the traces without a session, in the second all.
     fn judge(&self, window: &[usize], is_first: bool) -> io::Result<WindowAnswer> {
         let mut shard = Shard::new(TracesSettings::default(), self.limits, 1, 0);
         let mut due = Vec::new();
@@ -181,7 +181,7 @@ impl<'a> BatchJudge<'a> {
             self.pieces.read(*trace, |batch| shard.add(batch, 0, &mut due))?;
         }
         shard.drain(Completion::EndOfInput, 0, &mut due);
-        // Nothing was forgotten, so handles are in the order of first spans.
+        // Nothing was evicted, so handles are in the order of first spans.
         due.sort_by_key(|due| due.handle);
         let places: HashMap<TraceId, usize> =
             window.iter().map(|trace| (self.pieces.id(*trace), *trace)).collect();
@@ -244,7 +244,7 @@ impl<'a> BatchJudge<'a> {
         place: impl Fn(TraceId) -> usize,
         answer: &mut WindowAnswer,
     ) {
-        // All traces of the input are kept, so all sessions are.
+        // The traces are in memory anyway, so sessions have no limits of their own.
         let settings = SessionsSettings {
             open_sessions_max: u32::MAX,
             traces_per_session_max: u32::MAX,

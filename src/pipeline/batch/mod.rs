@@ -1,13 +1,13 @@
-//! Judges recorded requests in two passes, so that memory is bounded whatever the size of the input
-//! and no trace is judged on a part of its spans.
+//! Batch judging of recorded requests in two passes: memory stays bounded whatever the size of the
+//! input, and no trace is judged on a part of its spans.
 //!
-//! 1. [`read`]: requests are decoded and reduced to what the evaluators need, on all cores; the
-//!    records go to a spool, and where those of each trace stand into an index.
-//! 2. [`judge`]: windows of traces are put together and judged, on all cores. Traces that name a
-//!    session wait for the others of it, since they know of each other's calls.
+//! 1. [`read`]: requests are decoded and reduced to the facts that evaluators need, on all cores;
+//!    the records go to a spool, their positions by trace to an index.
+//! 2. [`judge`]: windows of traces are assembled and judged, on all cores. Traces of a session wait
+//!    for each other, since they know of each other's calls.
 //!
-//! What is held: the places of the records, a few bytes for each request and trace; one window for
-//! each core; the largest session. Without a clock: all traces are complete when the input ends.
+//! In memory at once: the index, a few bytes for each request and trace; one window for each core;
+//! the largest session. There is no clock: all traces are complete at the end of the input.
 
 mod judge;
 mod pieces;
@@ -28,82 +28,81 @@ use crate::otlp::request::Broken;
 use judge::BatchJudge;
 use pieces::TracePieces;
 
-/// What is judged, how and by whom.
+/// Settings of a batch.
 #[derive(Clone, Copy)]
 pub struct BatchPlan<'a> {
-    /// Reads what instrumentations write.
+    /// Resolver, compiled from the dialects.
     pub resolver: &'a Resolver,
-    /// Those of one trace hold: traces that grow beyond them are judged with what was kept.
+    /// Limits; those of one trace hold, and larger traces are judged as far as they were kept.
     pub limits: LimitsSettings,
-    /// What makes traces those of one session.
+    /// Fields that make up the key of a session.
     pub session_key: SessionKeyFields,
-    /// Who judges.
+    /// Evaluators.
     pub evaluators: &'a Evaluators,
-    /// When, Unix nanoseconds.
+    /// Time of the evaluations, Unix nanoseconds.
     pub now_ns: u64,
-    /// Threads.
+    /// Number of threads.
     pub cores: usize,
 }
 
-/// What came of it beside the evaluations.
+/// Results of a batch beside its evaluations.
 #[derive(Default)]
 pub struct BatchCounts {
-    /// Traces that were judged.
+    /// Number of judged traces.
     pub judged_traces: usize,
-    /// Places of evaluators, in the order of the config, whose `when` could not be evaluated for a
-    /// trace, once for each.
+    /// Evaluators whose `when` failed on a trace, by index in the config, once for each trace.
     pub when_errors: Vec<usize>,
-    /// Traces that hold no span of a tool, an agent or a model.
+    /// Traces without a span of a tool, an agent or a model.
     pub without_agent: Vec<TraceId>,
     /// Traces that grew beyond a limit.
     pub cut: Vec<CutTrace>,
 }
 
-/// The place of an evaluation among all: those of traces first, in the order of their first spans.
+/// Sort key of evaluations: those of traces first, by the order of first spans.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum BatchOrder {
-    /// Of the trace that is the n-th.
+    /// Trace of this index.
     Trace(usize),
-    /// Of the session whose first trace is the n-th.
+    /// Session whose first trace has this index.
     Session(usize),
 }
 
-/// Why it ended early.
+/// Reason for an early end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// The spool.
+    /// The spool cannot be written or read.
     #[error("cannot keep traces in a temporary file (TMPDIR says where): {0}")]
     Spool(#[from] std::io::Error),
-    /// A request.
+    /// A request cannot be decoded.
     #[error(transparent)]
     Request(#[from] Broken),
-    /// Whoever takes the evaluations has enough.
+    /// The consumer of evaluations asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
-/// Tells of the work while it goes on; both count up.
+/// Progress counters, read by other threads.
 #[derive(Debug, Default)]
 pub struct BatchProgress {
-    /// Bytes of the inputs that were read, as they stand on the disk.
+    /// Bytes read of the input files, as stored on disk.
     pub read: AtomicU64,
-    /// Traces that were judged.
+    /// Number of judged traces.
     pub judged: AtomicU64,
-    /// Traces there are, once all is read; 0 until then.
+    /// Number of traces, once all files are read; 0 until then.
     pub traces: AtomicU64,
 }
 
-/// The evaluations of one trace or session.
+/// Evaluations of one trace or session.
 pub struct JudgedGroup {
-    /// Their place among all.
+    /// Sort key.
     pub order: BatchOrder,
-    /// What was said.
+    /// Evaluations that are complete.
     pub evaluations: Vec<Evaluation>,
-    /// What is to be asked of judges; what they say comes behind the evaluations.
+    /// Inquiries to judges, whose evaluations belong behind the complete ones.
     pub asked: Vec<AskedTarget>,
 }
 
-/// Recorded requests that are read, then judged.
+/// Recorded requests, to be read and then judged.
 pub struct Batch<'a> {
     settings: BatchPlan<'a>,
     pieces: TracePieces,
@@ -111,16 +110,16 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Holds nothing yet.
+    /// Creates an empty batch.
     pub fn new(settings: BatchPlan<'a>) -> Self {
         let pieces = TracePieces::new(spool::MEMORY_BYTES_MAX);
         Self { settings, pieces, cache: ExtractionCache::default() }
     }
 
-    /// Reads files on all cores. `problem` hears what could not be read.
+    /// Reads files on all cores. `problem` receives a message for each unreadable part.
     ///
     /// # Errors
-    /// Where the spool fails.
+    /// The spool fails.
     pub fn read(
         &mut self,
         files: &[PathBuf],
@@ -133,7 +132,7 @@ impl<'a> Batch<'a> {
     /// Adds one request.
     ///
     /// # Errors
-    /// Where it is no request, or the spool fails.
+    /// The request cannot be decoded, or the spool fails.
     pub fn add(&mut self, signal: Signal, body: &[u8]) -> Result<Extracted, BatchError> {
         let mut batches = [SpanBatch::default()];
         let table = self.settings.resolver.table();
@@ -143,11 +142,11 @@ impl<'a> Batch<'a> {
         Ok(extracted)
     }
 
-    /// Judges all that was read. `visit` gets the evaluations of one trace or session after the
-    /// other, in any order; false ends it.
+    /// Judges all traces. `visit` receives the evaluations of one trace or session after the other,
+    /// in any order; it returns false to stop.
     ///
     /// # Errors
-    /// Where the spool fails, or `visit` wants no more.
+    /// The spool fails, or `visit` stops.
     pub fn judge(
         self,
         progress: &BatchProgress,
@@ -158,11 +157,11 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// The same, where `prepare` makes of the evaluations of some traces what `visit` takes, on the
-    /// threads that judge: what is long to make is made on all cores.
+    /// Judges all traces, and has `prepare` convert evaluations on the judging threads, so that
+    /// costly conversions run on all cores.
     ///
     /// # Errors
-    /// Where the spool fails, or `visit` wants no more.
+    /// The spool fails, or `visit` stops.
     pub fn judge_prepared<T: Send>(
         mut self,
         progress: &BatchProgress,

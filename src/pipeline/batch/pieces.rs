@@ -1,5 +1,5 @@
-//! First pass: what each request holds of each trace goes to the spool, and where it stands into an
-//! index, so that every trace can be put together by itself, whole, however its spans are spread.
+//! Index over the spool: the records of each trace, request by request, so that a trace can be
+//! assembled whole by itself, however its spans are spread over the input.
 
 use std::io;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use smallvec::SmallVec;
 use super::spool::{Spool, SpoolPlace};
 use crate::model::{Resource, SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 
-/// The records of all traces, by trace.
+/// Records of all traces, by trace.
 pub(super) struct TracePieces {
     spool: Spool,
-    /// In the order of their first records.
+    /// Traces in the order of first records.
     traces: Vec<PiecesOfTrace>,
     by_id: HashMap<TraceId, usize>,
     resources: Vec<Arc<Resource>>,
-    /// By their hash; most inputs have few.
+    /// Index of resources by encoded form; most inputs have few.
     by_resource: HashMap<Vec<u8>, u32>,
 }
 
-/// The records of one trace, request by request.
+/// Positions of one trace's records, one for each request.
 struct PiecesOfTrace {
     id: TraceId,
     places: SmallVec<[SpoolPlace; 1]>,
     bytes: u64,
 }
 
-/// A piece of a batch that is being put together.
+/// Encoded records of one request, by trace.
 type Pieces = HashMap<TraceId, Vec<u8>>;
 
 impl TracePieces {
@@ -42,22 +42,22 @@ impl TracePieces {
         }
     }
 
-    /// How many traces there are.
+    /// Returns the number of traces.
     pub(super) fn len(&self) -> usize {
         self.traces.len()
     }
 
-    /// The id of a trace.
+    /// Returns the id of a trace.
     pub(super) fn id(&self, trace: usize) -> TraceId {
         self.traces[trace].id
     }
 
-    /// Bytes of a trace's records.
+    /// Returns the bytes of a trace's records.
     pub(super) fn bytes(&self, trace: usize) -> u64 {
         self.traces[trace].bytes
     }
 
-    /// Adds what one request brought.
+    /// Adds the records of one request.
     pub(super) fn add(&mut self, batch: &SpanBatch) -> io::Result<()> {
         let resources: Vec<u32> = batch.resources.iter().map(|it| self.intern(it)).collect();
         let mut pieces = Pieces::new();
@@ -86,14 +86,14 @@ impl TracePieces {
         Ok(())
     }
 
-    /// Ends the first pass.
+    /// Ends the first pass: flushes the spool and frees the lookup tables.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.by_id = HashMap::new();
         self.by_resource = HashMap::new();
         self.spool.finish()
     }
 
-    /// Hands out what each request brought of a trace, in order.
+    /// Visits the batches of a trace, one for each request, in order.
     pub(super) fn read(&self, trace: usize, mut visit: impl FnMut(&SpanBatch)) -> io::Result<()> {
         let trace = &self.traces[trace];
         let mut bytes = Vec::new();
@@ -138,7 +138,7 @@ impl TracePieces {
     }
 }
 
-/// Appends a record: numbers with their lowest byte first, then its facts.
+/// Encodes a record: numbers in little-endian, then its facts behind their length.
 fn write(span: &SpanRecord, resource: u32, facts: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&span.span_id.0);
     out.extend_from_slice(&span.parent_id.0);
@@ -147,7 +147,7 @@ fn write(span: &SpanRecord, resource: u32, facts: &[u8], out: &mut Vec<u8>) {
     for number in [span.content, span.peer, u32::from(span.flags.0), resource] {
         out.extend_from_slice(&number.to_le_bytes());
     }
-    // Facts of one batch stand in one arena, whose places are 32 bits wide.
+    // Lossless: the arena of a batch is addressed by 32 bits.
     out.extend_from_slice(&(facts.len() as u32).to_le_bytes());
     out.extend_from_slice(facts);
 }

@@ -1,7 +1,7 @@
-//! First pass: files to records, on all cores, in the order of the files.
+//! First pass: reads files to records, on all cores, in the order of the files.
 //!
-//! One thread splits the files into texts of requests and deals them out in turn; the workers
-//! decode and extract; one gathers in the same turn, so that the order is that of the files.
+//! One thread splits the files and deals the texts out to workers in turn; the workers decode and
+//! extract; one gathers their results in the same turn, which restores the order of the files.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::extract::{ExtractionCache, Table, extract};
 use crate::model::SpanBatch;
 use crate::receive::file::{FilePiece, read_pieces};
 
-/// Texts that may wait for a worker, and results for the gatherer.
+/// Capacity of each worker's channels: lots on the way in, results on the way out.
 const WAITING_MAX: usize = 4;
-/// Texts are dealt out in lots of at least so many bytes: small ones cost more than their work.
+/// Smallest size of a lot: a message for each small text would cost more than its work.
 const LOT_BYTES: usize = 1 << 20;
 
-/// Texts of requests, with what names them.
+/// Texts of requests for one worker, with their places in the files.
 #[derive(Default)]
 struct Lot {
     pieces: Vec<FilePiece>,
     bytes: usize,
 }
 
-/// What came of a lot, in its order.
+/// Batches of a lot in its order, and messages for unreadable parts.
 type LotResults = Vec<Result<SpanBatch, String>>;
 
 pub(super) fn read(
@@ -57,7 +57,7 @@ pub(super) fn read(
 fn deal(files: &[PathBuf], progress: &BatchProgress, lots: Vec<SyncSender<Lot>>) {
     let mut turn = 0;
     let mut lot = Lot::default();
-    // A worker that has gone ends it: the gatherer has met an error.
+    // A worker ends early only after the gatherer met an error.
     let mut send = |lot: &mut Lot| {
         let sent = lots[turn % lots.len()].send(std::mem::take(lot)).is_ok();
         turn += 1;
@@ -125,7 +125,7 @@ fn gather(
     pieces: &mut TracePieces,
     problem: &mut (dyn FnMut(String) + Send),
 ) -> io::Result<()> {
-    // They are dealt out in turn, so the first that has ended is followed by none.
+    // Lots are dealt out in turn, so behind the first worker without results there are none.
     for results in results.iter().cycle() {
         let Ok(gathered) = results.recv() else { return Ok(()) };
         for result in gathered {

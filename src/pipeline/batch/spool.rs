@@ -1,26 +1,26 @@
-//! Bytes that are written once, end to end, and read back by place: in memory while they are few,
-//! then in a file without a name that goes with the process.
+//! Append-only spool, read back by position: in memory while it is small, then in an unnamed
+//! temporary file that ends with the process.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
-/// Bytes that stay in memory.
+/// Limit of the spool in memory, bytes.
 pub const MEMORY_BYTES_MAX: usize = 64 << 20;
 
-/// Buffer for writing to the file, in bytes.
+/// Write buffer of the file, bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Where some bytes stand.
+/// Position and length of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpoolPlace {
-    /// Bytes before them.
+    /// Bytes before the entry.
     pub offset: u64,
-    /// How many they are.
+    /// Bytes of the entry.
     pub len: u32,
 }
 
-/// The bytes.
+/// Spool of byte strings.
 #[derive(Default)]
 pub struct Spool {
     memory: Vec<u8>,
@@ -30,15 +30,16 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Empty; beyond `memory_max` bytes a file is made in the folder for temporary files.
+    /// Creates an empty spool; beyond `memory_max` bytes it moves to a file in the temporary
+    /// folder.
     pub fn new(memory_max: usize) -> Self {
         Self { memory_max, ..Self::default() }
     }
 
-    /// Appends some bytes.
+    /// Appends an entry.
     ///
     /// # Errors
-    /// What the system says of the file, such as that the disk is full.
+    /// The file cannot be created or written, such as on a full disk.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<SpoolPlace> {
         let len = u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let place = SpoolPlace { offset: self.len, len };
@@ -56,18 +57,18 @@ impl Spool {
         Ok(place)
     }
 
-    /// Ends the writing: what is buffered can be read from now on.
+    /// Flushes the write buffer; entries can be read from then on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The file cannot be written.
     pub fn finish(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }
 
-    /// Appends to `out` what stands at a place, once the writing has ended.
+    /// Appends an entry to `out`, after [`finish`](Self::finish).
     ///
     /// # Errors
-    /// What the system says.
+    /// The file cannot be read.
     pub fn read(&self, place: SpoolPlace, out: &mut Vec<u8>) -> io::Result<()> {
         let len = place.len as usize;
         match &self.file {

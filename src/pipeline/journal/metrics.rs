@@ -1,4 +1,4 @@
-//! What the log tells of itself.
+//! Metrics of the write-ahead log.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
@@ -60,7 +60,7 @@ impl JournalMetrics {
         self.left_out.add(bytes, &[KeyValue::new("reason", "damaged")]);
     }
 
-    /// Bytes of records of a kind that this version does not know.
+    /// Adds bytes of records of a kind unknown to this version.
     pub(super) fn unknown(&self, bytes: u64) {
         self.left_out.add(bytes, &[KeyValue::new("reason", "unknown")]);
     }
@@ -78,10 +78,10 @@ impl JournalMetrics {
     }
 }
 
-/// Shows how the log stands whenever metrics are read.
+/// Registers instruments for the log's size, writes and errors.
 fn show_usage(meter: &Meter, log: &Log) {
     let gauge = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
-        // Weak: what shows metrics must not keep the log from being closed.
+        // Weak: instruments live as long as the process, and must not keep the log open.
         let log = log.downgrade();
         meter
             .u64_observable_gauge(name)

@@ -1,16 +1,20 @@
-//! What must not be lost: requests as they came, in a log, with notes of what became of them.
+//! Write-ahead log of the pipeline: requests as received, and notes of their progress.
 //!
 //! ```text
 //! request ──► log ──► shards ──► judged: note ──► exporters ──► delivered: note
 //!              │ claim: the batch, then its traces while they are open or remembered, then their
-//!              │        evaluations until they have arrived
+//!              │        evaluations until they are delivered
 //! next start ◄─┘ restore: notes first, then every request, on the clock of its arrival
 //! ```
 //!
-//! A request is in the log before it is acknowledged, as the durability says. The log keeps it for
-//! as long as a claim needs it. The next process brings back the open traces, and those that were
-//! judged and may be revised; what was delivered is not sent again, what was not is sent under the
-//! same ids.
+//! A request is in the log before it is acknowledged, as `durability` says. A claim keeps its
+//! segment for as long as anything made of it is unfinished. The next process restores the open
+//! traces, and those that were judged and may be revised.
+//!
+//! Each trace has two notes. The first, before its evaluations leave, tells the next process their
+//! revision, and by that their ids; the second, once they arrived, that they need not be sent
+//! again. Evaluations with the first note alone are sent again under the same ids, by which
+//! consumers can drop duplicates.
 
 mod metrics;
 pub(super) mod notes;
@@ -36,48 +40,48 @@ use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote};
 
 pub(super) use restore::{Priors, Restore};
 
-/// Why the folder of the data cannot be used.
+/// Errors of opening `data_dir`.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalOpenError {
-    /// Another process uses it.
+    /// Another process has locked it.
     #[error("`data_dir` {path}: another process uses it; give each a folder of its own")]
     Taken {
-        /// The folder.
+        /// Folder.
         path: String,
     },
-    /// It cannot be made or locked.
+    /// It cannot be created or locked.
     #[error("`data_dir` {path}: {error}")]
     Folder {
-        /// The folder.
+        /// Folder.
         path: String,
-        /// What the system says.
+        /// Cause.
         error: std::io::Error,
     },
-    /// The log in it cannot be opened.
+    /// Its log cannot be opened.
     #[error("`data_dir` {path}: {error}")]
     Log {
-        /// The folder.
+        /// Folder.
         path: String,
-        /// What is wrong.
+        /// Cause.
         error: LogOpenError,
     },
 }
 
-/// The log of the pipeline.
+/// Open log with its clock and metrics.
 pub(super) struct Journal {
     log: Log,
     clock: Clock,
     metrics: JournalMetrics,
 }
 
-/// What an earlier process left: the claim on it goes once it was looked at.
+/// Recovery claim: holds all records of earlier processes until they were read.
 pub(super) struct Past(Claim);
 
 impl Journal {
-    /// Opens the log in a folder of the data.
+    /// Opens the log in `data_dir`.
     ///
     /// # Errors
-    /// Where the folder or the log cannot be used.
+    /// The folder or the log cannot be used.
     pub(super) fn open(
         data_dir: &Path,
         limits: LogLimits,
@@ -97,28 +101,28 @@ impl Journal {
         Ok((Arc::new(Self { log, clock, metrics }), Past(all)))
     }
 
-    /// Keeps a request, as the durability says; claims its place.
+    /// Appends a request with the configured durability; returns a claim on its position.
     ///
     /// # Errors
-    /// Why it is not kept.
+    /// The log cannot take it.
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
         let tags = notes::request_tags(received.signal, &received.raw);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
         self.log.append(head, received.raw.bytes.clone()).await
     }
 
-    /// Notes that traces were judged, before anybody hears of it.
+    /// Notes that traces were judged, before their evaluations leave.
     fn judged(&self, notes: &[JudgedNote]) {
         self.note(JUDGED_TAG, notes, notes::encode_judged(notes));
     }
 
-    /// Notes that the evaluations of traces have arrived.
+    /// Notes that the evaluations of traces were delivered.
     fn delivered(&self, notes: &[JudgedNote]) {
         self.note(DELIVERED_TAG, notes, notes::encode_delivered(notes));
     }
 
-    /// Notes that traces were judged, and what is to be noted once their evaluations, made of what
-    /// is claimed, have arrived.
+    /// Notes that traces were judged; the receipt holds `claims`, and notes the delivery when its
+    /// last clone is dropped.
     pub(super) fn receipt(self: &Arc<Self>, claims: Claims, notes: Vec<JudgedNote>) -> Receipt {
         self.judged(&notes);
         let journal = Arc::clone(self);
@@ -131,23 +135,23 @@ impl Journal {
         }
         let head = RecordHead { arrival_ns: (self.clock)(), tags: [tag, 0, 0, 0] };
         if !self.log.note(head, payload) {
-            // The next process then says again what was said, under the same ids.
+            // The next process then sends these evaluations again, under the same ids.
             self.metrics.notes_lost(notes.len());
         }
     }
 
-    /// Says, whenever it is asked, whether the log can be written; does not keep it open.
+    /// Returns a probe that is true while the log can be written. It does not keep the log open.
     pub(super) fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let log = self.log.downgrade();
         move || log.upgrade().is_some_and(|log| !log.usage().is_failing)
     }
 
-    /// The log.
+    /// Returns the log.
     pub(super) fn log(&self) -> &Log {
         &self.log
     }
 
-    /// Waits until all that was kept is with the disk; false where it cannot be.
+    /// Waits until all records are on disk; returns false if they cannot be.
     pub(super) async fn flush(&self) -> bool {
         self.log.flush().await
     }
@@ -158,7 +162,7 @@ impl AnswerLog for Journal {
         let head = RecordHead { arrival_ns: (self.clock)(), tags: [ANSWER_TAG, 0, 0, 0] };
         let payload = notes::encode_answer(key, &text);
         Box::pin(async move {
-            // The claim of what was judged keeps it. Without it a crash only asks again.
+            // The claim on the judged trace keeps its segment. A lost answer costs a request.
             if self.log.append(head, payload).await.is_err() {
                 self.metrics.notes_lost(1);
             }
@@ -175,7 +179,7 @@ impl ReadBack for Journal {
     }
 }
 
-/// Says what was found damaged.
+/// Logs the result of opening: damage, and the size of the log.
 fn tell(recovered: &Recovered) {
     recovered.tell_of_damage();
     let Recovered { segments, bytes, .. } = *recovered;

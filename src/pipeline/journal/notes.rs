@@ -1,8 +1,15 @@
-//! What the pipeline writes into its log: requests as they came, and notes of what was done.
+//! Record formats of the pipeline's log: requests as received, and notes of their progress.
 //!
-//! The first tag of a record says what it is. Of a request the others say the signal, the form and
-//! the compression; its payload is the body. Notes are lists of entries of one size, numbers
-//! big-endian.
+//! ```text
+//! tags                              payload
+//! 1, signal, is JSON, compression   request: the body
+//! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
+//!                                           revision 4; repeated
+//! 3, 0, 0, 0                        delivered: trace id 16, digest 16; repeated
+//! 4, 0, 0, 0                        answer: digest of the question 16, text
+//! ```
+//!
+//! Lengths are in bytes, numbers big-endian. A cut entry at the end of a note is ignored.
 
 use bytes::Bytes;
 
@@ -11,19 +18,19 @@ use crate::log::PROBE_TAG;
 use crate::model::TraceId;
 use crate::otlp::{ContentCoding, RawBody, Signal};
 
-/// A request as it came.
+/// Request as received.
 pub(super) const REQUEST_TAG: u8 = 1;
-/// Traces that were judged.
+/// Note of judged traces.
 pub(super) const JUDGED_TAG: u8 = 2;
-/// Traces whose evaluations have arrived where they must.
+/// Note of traces whose evaluations were delivered to all exporters that must have them.
 pub(super) const DELIVERED_TAG: u8 = 3;
-/// What a judge answered.
+/// Answer of a judge.
 pub(super) const ANSWER_TAG: u8 = 4;
 
 const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
 const DELIVERED_BYTES: usize = 16 + 16;
 
-/// A trace that was judged.
+/// Note of one judged trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pipeline) struct JudgedNote {
     pub(in crate::pipeline) trace_id: TraceId,
@@ -33,14 +40,14 @@ pub(in crate::pipeline) struct JudgedNote {
 }
 
 impl JudgedNote {
-    /// What a later process knows by it.
+    /// Converts the note to the knowledge of a later process; delivery is not noted here.
     pub(super) fn prior(&self) -> PriorVerdict {
         let Self { revision, digest, revised, .. } = *self;
         PriorVerdict { revision, digest, revised, is_delivered: false }
     }
 }
 
-/// The tags of a request's record.
+/// Returns the tags of a request's record.
 pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
     let signal = match signal {
         Signal::Traces => 0,
@@ -55,12 +62,12 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
     [REQUEST_TAG, signal, u8::from(raw.is_json), compression]
 }
 
-/// Whether a record is none of a request, but a note that this version knows.
+/// Returns true for a note of a kind that this version knows.
 pub(super) fn is_note(tags: [u8; 4]) -> bool {
     matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
 }
 
-/// The request of a record; `None` where it is none that this version knows.
+/// Decodes a request; `None` if the tags are none that this version knows.
 pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody)> {
     let [REQUEST_TAG, signal, form, compression] = tags else { return None };
     let signal = *Signal::ALL.get(usize::from(signal))?;
@@ -78,7 +85,7 @@ pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Sig
     Some((signal, RawBody { bytes: payload, compression, is_json }))
 }
 
-/// The payload of a note of judged traces.
+/// Encodes a note of judged traces.
 pub(super) fn encode_judged(notes: &[JudgedNote]) -> Bytes {
     let mut bytes = Vec::with_capacity(notes.len() * JUDGED_BYTES);
     for note in notes {
@@ -98,6 +105,7 @@ pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> 
         JudgedNote {
             trace_id: TraceId(at.take()),
             digest: at.take(),
+            // Byte 48, behind three fields of 16 bytes, is the flag for this one.
             revised: Some(at.take()).filter(|_| note[48] == 1),
             revision: u32::from_be_bytes({
                 let [_] = at.take::<1>();
@@ -107,7 +115,7 @@ pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> 
     })
 }
 
-/// The payload of a note of delivered evaluations.
+/// Encodes a note of delivered evaluations.
 pub(super) fn encode_delivered(notes: &[JudgedNote]) -> Bytes {
     let entries = notes.iter().flat_map(|note| [note.trace_id.0, note.digest]);
     entries.flatten().collect()
@@ -121,7 +129,7 @@ pub(super) fn decode_delivered(payload: &[u8]) -> impl Iterator<Item = (TraceId,
     })
 }
 
-/// The payload of a judge's answer: what the question is known by, and the words.
+/// Encodes an answer behind the digest of its question.
 pub(super) fn encode_answer(key: [u8; 16], text: &str) -> Bytes {
     [&key[..], text.as_bytes()].concat().into()
 }
@@ -131,7 +139,7 @@ pub(super) fn decode_answer(payload: &[u8]) -> Option<([u8; 16], String)> {
     Some((*key, std::str::from_utf8(text).ok()?.to_owned()))
 }
 
-/// Bytes that are taken from the front; zeros where there are no more.
+/// Reader of fixed-size fields; yields zeros past the end.
 struct NoteBytes<'a>(&'a [u8]);
 
 impl NoteBytes<'_> {

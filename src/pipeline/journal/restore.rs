@@ -1,7 +1,9 @@
-//! Bringing back what an earlier process left.
+//! Recovery: replays the log of earlier processes into the shards.
 //!
-//! Requests that come meanwhile are kept and acknowledged, and read from the log like the others:
-//! shards see every record once, in the order of the log.
+//! Requests that come meanwhile are logged and acknowledged, and read from the log like the others:
+//! shards see every record once, in the order of the log. Notes are read first, as a trace must
+//! know its earlier verdict when its first record arrives; then the requests, on the clock of their
+//! arrival, so that traces complete as they would have done.
 
 use std::sync::Arc;
 
@@ -17,28 +19,28 @@ use crate::panics::{Panicked, caught_future};
 use crate::pipeline::PipelineIntake;
 use crate::receive::{Received, file::REQUEST_BYTES_MAX, unpack};
 
-/// Bytes of records that are read before they are handed on.
+/// Records read before they are handed on, bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Most traces of which it is known what was said; what was said of others may be said again, under
-/// the same ids.
+/// Limit of remembered verdicts, traces; evaluations of others may be sent again, under the same
+/// ids.
 const PRIORS_MAX: usize = 1 << 20;
 
-/// Records that say what was done.
+/// Tags of notes.
 const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
-/// What earlier processes said of traces.
+/// Verdicts of earlier processes, by trace.
 pub(in crate::pipeline) type Priors = HashMap<TraceId, PriorVerdict>;
 
-/// Brings back an earlier process.
+/// Recovery task.
 pub(in crate::pipeline) struct Restore {
     journal: Arc<Journal>,
     intake: Arc<PipelineIntake>,
-    /// Told what judges answered.
+    /// Lane that caches logged answers of judges.
     lane: Option<LaneHandle>,
-    /// On all that is in the log, until it was read.
+    /// Claim on the whole log, until it was read.
     _all: Claim,
-    /// The arrival of the first request, unix nanoseconds: where the shards' clocks begin.
+    /// Arrival of the first request, Unix nanoseconds: zero on the shards' clocks.
     origin_ns: u64,
     last_ms: u64,
     requests: u64,
@@ -54,8 +56,8 @@ impl Restore {
         Self { journal, intake, lane, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
     }
 
-    /// Reads all that is in the log, then lets requests pass; false where it met a fault: then none
-    /// may be kept, and all stays for the next start.
+    /// Replays the log, then lets requests pass; returns false after a fault: requests are then
+    /// refused, and the whole log stays for the next start.
     pub(in crate::pipeline) async fn run(self) -> bool {
         let journal = Arc::clone(&self.journal);
         let intake = Arc::clone(&self.intake);
@@ -71,7 +73,7 @@ impl Restore {
         false
     }
 
-    /// `None` where what reads the log met a fault.
+    /// Replays the log; `None` after a fault of reading.
     async fn run_all(mut self) -> Option<()> {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring(true);
@@ -81,7 +83,8 @@ impl Restore {
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.priors).await;
         let mut at = 0;
-        // What came while it read is little, and once more, less: at last nobody may come between.
+        // Each pass finds only the requests that came during the last one. The final pass holds
+        // new requests up, so it must be short.
         for _ in 0..2 {
             at = self.read_from(at).await?;
         }
@@ -100,7 +103,7 @@ impl Restore {
         Some(())
     }
 
-    /// Hands on all requests from a position to the end of the log; where that is.
+    /// Hands on all requests from a position to the end of the log; returns that end.
     async fn read_from(&mut self, position: u64) -> Option<u64> {
         let mut reader = self.journal.log().records_from(position);
         loop {
@@ -125,7 +128,7 @@ impl Restore {
         }
     }
 
-    /// Hands a record on; one that panics on the way must not stop the others at every start.
+    /// Hands a record on; skips one that panics, which would stop the others at every start.
     async fn hand_on_safely(&mut self, record: Record) {
         let position = record.position;
         let bytes = record.payload.len() as u64;
@@ -167,7 +170,7 @@ impl Restore {
         }
     }
 
-    /// A time on the clock of the shards, which never goes back.
+    /// Converts a time to the clock of the shards, which never goes back.
     fn ms_of(&mut self, unix_ns: u64) -> u64 {
         let ms = unix_ns.saturating_sub(self.origin_ns) / 1_000_000;
         self.last_ms = self.last_ms.max(ms);
@@ -175,7 +178,7 @@ impl Restore {
     }
 }
 
-/// What the notes of a log tell.
+/// Content of the notes in a log, and the arrival of its first request.
 #[derive(Default)]
 struct LogNotes {
     origin_ns: Option<u64>,
@@ -190,7 +193,7 @@ fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
                 for note in notes::decode_judged(&payload) {
                     if known.priors.len() < PRIORS_MAX || known.priors.contains_key(&note.trace_id)
                     {
-                        // A note that had to wait for the disk may stand behind later ones.
+                        // Notes that waited for a failing disk may stand behind later ones.
                         let before = known.priors.get(&note.trace_id);
                         if before.is_none_or(|before| before.revision <= note.revision) {
                             known.priors.insert(note.trace_id, note.prior());
@@ -223,7 +226,7 @@ fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
     known
 }
 
-/// Some records; none at the end.
+/// Reads some records; none at the end.
 fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
     let mut chunk = Vec::new();
     let mut bytes = 0;
@@ -237,7 +240,7 @@ fn read_chunk(reader: &mut RecordReader) -> Vec<Result<Record, Skipped>> {
     chunk
 }
 
-/// Does what blocks beside the network; `None` where it panicked, which is told elsewhere.
+/// Runs blocking work beside the network; `None` if it panicked, which the panic hook logs.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
@@ -285,7 +288,7 @@ mod tests {
         };
         assert_eq!(kept(Arc::clone(&intake)).await, Ok(()), "it is read when its turn comes");
         let restore = Restore::new(journal, past, Arc::clone(&intake), None);
-        // Whoever reads the log is gone, as by a panic.
+        // The reader of the log is gone, as after a panic.
         drop((restore, shard_queue));
         intake.give_up_restoring();
         let refused = kept(intake).await.unwrap_err();

@@ -1,6 +1,6 @@
-//! Requests to judges as spans of our own telemetry, by the semantic conventions for GenAI clients
-//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). Nothing of what was asked
-//! or said is in them.
+//! Spans of our own telemetry for requests to judges, by the semantic conventions for GenAI clients
+//! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/>). They hold no prompt and no
+//! reply.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use crate::judge::{CallWatch, JudgeCall};
 use crate::telemetry::OwnSpans;
 
-/// The outcome of a request that was answered.
+/// Outcome of an answered request.
 const REPLIED: &str = "replied";
 
-/// Makes a span of each request.
+/// Returns an observer that records a span of each request.
 pub(super) fn watch(spans: OwnSpans) -> CallWatch {
     let count = AtomicU64::new(0);
     std::sync::Arc::new(move |call| {
@@ -25,8 +25,8 @@ pub(super) fn watch(spans: OwnSpans) -> CallWatch {
     })
 }
 
-/// The span of a request, with its number in this process. All requests for one evaluation are one
-/// trace, whose id is that of the evaluation.
+/// Builds the span of a request; `number` makes its id unique in this process. All requests for one
+/// evaluation form a trace, whose id is that of the evaluation.
 fn span_of(call: &JudgeCall, number: u64) -> Span {
     let mut hash = Sha256::new();
     hash.update(call.evaluation.0);

@@ -1,4 +1,4 @@
-//! The lanes of judges and of evaluators outside of this process, joined to the pipeline.
+//! Lanes to judges and external evaluators, joined to the pipeline.
 
 mod calls;
 mod outlet;
@@ -30,21 +30,21 @@ pub(super) use pending::PendingTraces;
 pub use unanswered::UNANSWERED_FILE;
 use unanswered::{KeptLetters, UnansweredLetters};
 
-/// The file, in the folder of the data, that holds what judges cost.
+/// Name of the spending file of judges, in `data_dir`.
 const SPENT_FILE: &str = "judges.json";
 
-/// Where the lane keeps what must survive the process, if anywhere.
+/// Destinations of the lane's persistent state and telemetry, each optional.
 #[derive(Clone, Copy)]
 pub(super) struct LanePlaces<'a> {
-    /// For the answers.
+    /// Log of answers.
     pub(super) journal: Option<&'a Arc<Journal>>,
-    /// For what they cost.
+    /// Folder of the spending file and the dead letters.
     pub(super) data_dir: Option<&'a Path>,
-    /// For spans of the requests.
+    /// Exporter of spans of requests.
     pub(super) spans: Option<&'a OwnSpans>,
 }
 
-/// Where inquiries are handed in. Cheap to clone.
+/// Senders to both lanes. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Lanes {
     pub(super) judge: Option<LaneHandle>,
@@ -53,7 +53,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Hands inquiries in, each to whom it is for; never waits.
+    /// Sends inquiries to their lanes; never waits.
     pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>) {
         let (judged, external) = AskedTarget::by_lane(asked);
         if let Some(lane) = &self.judge {
@@ -64,7 +64,7 @@ impl Lanes {
         }
     }
 
-    /// What is to be asked, where there is a lane for it; else that is said of each.
+    /// Returns the inquiries that have a lane; adds an evaluation to `out` for each of the others.
     pub(super) fn unless_unasked(
         &self,
         asked: Vec<AskedTarget>,
@@ -76,12 +76,12 @@ impl Lanes {
         asked
     }
 
-    /// Whether there is anybody who may be asked about one of these.
+    /// Returns true if one of the inquiries has a lane.
     pub(super) fn answers_any(&self, asked: &[AskedTarget]) -> bool {
         asked.iter().any(|asked| self.has_lane(asked))
     }
 
-    /// Traces whose verdicts are waited for.
+    /// Returns the traces whose verdict waits for a lane.
     pub(super) fn pending(&self) -> Option<&PendingTraces> {
         self.pending.as_deref()
     }
@@ -94,18 +94,18 @@ impl Lanes {
     }
 }
 
-/// The lanes that run.
+/// Running lanes.
 pub(super) struct RunningLanes {
     judge: Option<JudgeLane>,
     external: Option<ExternalLane>,
     pending: Arc<PendingTraces>,
     kept: KeptLetters,
-    /// Whether there is a log, for what is not answered at the end.
+    /// True if there is a log, which takes inquiries that are unanswered at shutdown.
     leaves: bool,
 }
 
 impl RunningLanes {
-    /// Where inquiries are handed in.
+    /// Returns senders to both lanes.
     pub(super) fn handles(&self) -> Lanes {
         Lanes {
             judge: self.judge.as_ref().map(JudgeLane::handle),
@@ -114,7 +114,7 @@ impl RunningLanes {
         }
     }
 
-    /// Makes clients for other judges, where an evaluator asks any, without asking anybody.
+    /// Builds clients for new judges, if an evaluator asks one; sends nothing.
     pub(super) fn prepare(
         &self,
         (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
@@ -124,7 +124,7 @@ impl RunningLanes {
         lane.map(|lane| lane.prepare(judges, asking(evaluators), judging)).transpose()
     }
 
-    /// Asks those from now on, as patiently as this says.
+    /// Applies a prepared reload, with its waiting times and limits.
     pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
         self.kept.change(judging.dead_letter);
         if let (Some(lane), Some(change)) = (&self.judge, change) {
@@ -135,7 +135,7 @@ impl RunningLanes {
         }
     }
 
-    /// Both take no more, and wait for what is under way until there is no more time.
+    /// Closes both lanes, and waits for requests under way until `no_more_time`.
     pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
         let judge = async {
             if let Some(lane) = self.judge {
@@ -151,8 +151,8 @@ impl RunningLanes {
     }
 }
 
-/// What the pipeline works with beside its stages, the lanes among it. They run also where no
-/// evaluator asks anybody: one that does may come with another config.
+/// Starts both lanes, and returns them with the pipeline's other parts. They run even if no
+/// evaluator asks: a reload may bring one that does.
 pub(super) fn link(
     judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     places: LanePlaces<'_>,
@@ -178,7 +178,7 @@ pub(super) fn link(
     Ok((links, lanes))
 }
 
-/// The evaluators that are known to ask a judge, each with its judge.
+/// Returns the evaluators known to ask a judge, each with its judge.
 fn asking(evaluators: &Evaluators) -> Vec<(String, String)> {
     evaluators.judges().map(|(by, judge)| (by.to_owned(), judge.to_owned())).collect()
 }
@@ -192,7 +192,7 @@ fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSetting
     }
 }
 
-/// Starts the lane of the judges; its evaluations are counted like all others.
+/// Starts the lane of judges.
 fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
     (places, asking): (LanePlaces<'_>, Vec<(String, String)>),

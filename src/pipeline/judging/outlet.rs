@@ -1,4 +1,5 @@
-//! Where the evaluations of a lane go: counted like all others, and told to whoever waits for them.
+//! Outlet of a lane: counts its evaluations like all others, marks superseded verdicts, and informs
+//! the forwards and the dead letters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +8,7 @@ use crate::model::{Evaluation, EvaluationId, GivenVerdict, Receipt, Recent};
 use crate::pipeline::Outlet;
 use crate::pipeline::metrics::PipelineMetrics;
 
-/// Verdicts of a lane that are remembered, to say what a revision takes back.
+/// Limit of remembered verdicts, by which a revision names the one that it supersedes.
 const GIVEN_MAX: usize = 65_536;
 
 pub(super) struct AskedOutlet {
@@ -15,7 +16,7 @@ pub(super) struct AskedOutlet {
     outlet: Outlet,
     pending: Arc<PendingTraces>,
     letters: Option<UnansweredLetters>,
-    /// What was said last, by evaluation.
+    /// Last verdict, by evaluation.
     given: Mutex<Recent<EvaluationId, GivenVerdict>>,
 }
 
@@ -39,7 +40,7 @@ impl AskedOutlet {
         Arc::new(move |evaluations: Vec<_>, receipt| self.emit(evaluations, receipt))
     }
 
-    /// Hands out what came of one inquiry.
+    /// Passes on the evaluations of one inquiry.
     fn emit(&self, mut evaluations: Vec<Evaluation>, receipt: Option<Receipt>) {
         self.supersede(&mut evaluations);
         self.metrics.evaluations(&evaluations);
@@ -50,7 +51,7 @@ impl AskedOutlet {
         (self.outlet)(evaluations, receipt);
     }
 
-    /// Says of each which verdict it takes back, as far as that is remembered.
+    /// Sets the superseded verdict of each evaluation, if it is remembered.
     fn supersede(&self, evaluations: &mut [Evaluation]) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         for evaluation in evaluations {

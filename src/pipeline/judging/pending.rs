@@ -1,7 +1,7 @@
-//! Traces that forwards choose by their verdicts, while judges still have to say theirs.
+//! Traces whose verdict is open for tail-sampling forwards, as judges have not answered yet.
 //!
-//! A trace with a `fail` of an evaluator that asks nobody is chosen at once. All others are told of
-//! when the last of their judges has answered: before that nobody knows that none of them fails.
+//! A trace that fails by an evaluator without a judge is reported at once. Others are reported when
+//! the last of their judges has answered: before that a `fail` may still come.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,16 +12,16 @@ use crate::evaluate::AskedTarget;
 use crate::model::evaluation::Label;
 use crate::model::{Evaluation, TraceId};
 
-/// Traces that are waited for at most; of more, what is known at once decides.
+/// Limit of pending traces; further ones are reported by what is known at once.
 const TRACES_MAX: usize = 100_000;
 
-/// What is waited for, by trace.
+/// Open inquiries by trace.
 pub(in crate::pipeline) struct PendingTraces {
     forwards: Arc<Forwards>,
     traces: Mutex<HashMap<TraceId, PendingTrace>>,
 }
 
-/// The evaluators whose judges have not answered. A revision asks the same ones again.
+/// Evaluators whose judges have not answered. A set, as a revision asks the same ones again.
 #[derive(Default)]
 struct PendingTrace {
     evaluators: HashSet<String>,
@@ -33,7 +33,7 @@ impl PendingTraces {
         Self { forwards, traces: Mutex::default() }
     }
 
-    /// Waits for the judges of a trace; whether it does.
+    /// Registers the inquiries of a trace; returns false if there is no room.
     pub(in crate::pipeline) fn expect(&self, trace_id: TraceId, asked: &[AskedTarget]) -> bool {
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         if traces.len() >= TRACES_MAX && !traces.contains_key(&trace_id) {
@@ -44,7 +44,7 @@ impl PendingTraces {
         true
     }
 
-    /// A judge has answered, or will not.
+    /// Takes in the evaluations of an inquiry; reports the trace after the last one.
     pub(super) fn told(&self, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let trace_id = first.target.trace_id;

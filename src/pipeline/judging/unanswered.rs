@@ -1,4 +1,5 @@
-//! What judges did not answer, in a file that `spanscore rejudge` reads: ids and errors alone.
+//! Dead letters: inquiries without an answer, in a file that `spanscore rejudge` reads. Ids and
+//! errors only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +15,15 @@ use crate::emit::rotating::{Rotating, Rotation};
 use crate::judge::DeadLetterChoice;
 use crate::model::{Evaluation, Outcome, Reason};
 
-/// The file, in the folder of the data.
+/// Path of the file in `data_dir`.
 pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";
 
-/// Lines that wait to be written; more are dropped.
+/// Limit of lines that wait for the writer; further ones are dropped.
 const WAITING_MAX: usize = 1_024;
-/// When the file is set aside, and what is kept: 80 MiB in all.
+/// Rotation of the file: 80 MiB in all.
 const ROTATION: Rotation = Rotation { bytes_max: 16 << 20, backups_max: 4, is_private: true };
 
-/// Which letters are kept, as the config says now; clones are the same choice.
+/// Current `dead_letter` setting, shared by its clones.
 #[derive(Clone)]
 pub(super) struct KeptLetters(Arc<AtomicU8>);
 
@@ -31,7 +32,7 @@ impl KeptLetters {
         Self(Arc::new(AtomicU8::new(choice as u8)))
     }
 
-    /// Keeps those from now on.
+    /// Changes the setting.
     pub(super) fn change(&self, choice: DeadLetterChoice) {
         self.0.store(choice as u8, Ordering::Relaxed);
     }
@@ -50,7 +51,7 @@ impl KeptLetters {
     }
 }
 
-/// Writes letters beside the lane, which never waits for the disk.
+/// Writer of dead letters on its own thread, as the lane never waits for the disk.
 pub(super) struct UnansweredLetters {
     kept: KeptLetters,
     lines: Option<SyncSender<String>>,
@@ -59,8 +60,8 @@ pub(super) struct UnansweredLetters {
 }
 
 impl UnansweredLetters {
-    /// Begins; `None` where there is no place for letters. What it counts is shown at once in any
-    /// case, and no file is made before the first letter.
+    /// Starts the writer; `None` without `data_dir`. Counters appear at once in any case, the file
+    /// with the first letter.
     pub(super) fn start(data_dir: Option<&Path>, kept: KeptLetters, meter: &Meter) -> Option<Self> {
         let counter = meter
             .u64_counter("spanscore.judge.dead_letters")
@@ -81,7 +82,7 @@ impl UnansweredLetters {
         Some(Self { kept, lines: Some(lines), counter, writer: writer.ok() })
     }
 
-    /// Keeps what of these has no answer.
+    /// Writes a letter for each evaluation without an answer.
     pub(super) fn keep(&self, evaluations: &[Evaluation]) {
         for evaluation in evaluations.iter().filter(|one| self.kept.is_meant(&one.outcome)) {
             let mut line = String::new();
@@ -94,12 +95,12 @@ impl UnansweredLetters {
     }
 }
 
-/// What was handed in is written before the process goes on to end.
+/// Waits until all lines are written, before the process ends.
 impl Drop for UnansweredLetters {
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(writer) = self.writer.take() {
-            // A panic of it was told by its thread.
+            // The panic hook has logged a panic of it.
             let _ = writer.join();
         }
     }
@@ -124,7 +125,7 @@ fn write(path: &Path, lines: &Receiver<String>, counter: &Counter<u64>) {
     }
 }
 
-/// Appends a line; how many older ones went for it.
+/// Appends a line; returns the number of older lines that rotation removed.
 fn append(path: &Path, open: &mut Option<Rotating>, line: &str) -> std::io::Result<u64> {
     let file = match open {
         Some(file) => file,

@@ -1,7 +1,7 @@
-//! What the pipeline counts.
+//! Metrics of the pipeline.
 //!
-//! Names are those of the Prometheus exposition without their prefix and suffix; every counter
-//! starts at 0 for each of its reasons.
+//! Names are those of the Prometheus exposition without prefix and suffix; every counter starts at
+//! 0 for each of its reasons.
 
 mod skipped;
 
@@ -42,7 +42,7 @@ pub(super) struct PipelineMetrics {
     failed: Counter<u64>,
     partial: Counter<u64>,
     revised: Counter<u64>,
-    /// From the end of a trace to its scores.
+    /// Time from the end of a trace to its scores.
     delay: Histogram<f64>,
     open_traces: Gauge<u64>,
     open_spans: Gauge<u64>,
@@ -50,7 +50,7 @@ pub(super) struct PipelineMetrics {
     shards: Mutex<Vec<[u64; 3]>>,
 }
 
-/// What became of spans and log events.
+/// Counters of spans and log events, by outcome.
 struct SpanCounters {
     recovered: Counter<u64>,
     judged: Counter<u64>,
@@ -59,14 +59,14 @@ struct SpanCounters {
     dropped_logs: Counter<u64>,
 }
 
-/// Judged traces, counted before they are added to the metrics.
+/// Counts of judged traces, added to the metrics in batches.
 #[derive(Default)]
 pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
     passes: PassCounts,
-    /// Traces of which not all was judged, as it would have taken too many steps.
+    /// Traces judged in part, as the rest would have exceeded their work budget.
     pub(super) expensive: u64,
-    /// Traces that were not read, as that could have taken too much memory.
+    /// Traces not read, as that could have exceeded the memory for judging.
     pub(super) too_large: u64,
     /// Texts of answers that were cut.
     pub(super) cut_texts: u64,
@@ -91,14 +91,14 @@ const COMPLETIONS: [Completion; 5] = [
     Completion::Evicted,
 ];
 
-/// Upper bounds of the histogram of delays, seconds: a quiet period, the interval of an SDK, the
-/// longest waits of a trace.
+/// Upper bounds of the delay histogram, seconds: around a quiet period, an SDK's export interval
+/// and the longest waits for a trace.
 const DELAY_BOUNDS: [f64; 12] =
     [0.1, 0.5, 1.0, 2.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0, 120.0, 600.0];
 
-/// The reason of [`PipelineMetrics::expensive`].
+/// Reason of [`PipelineMetrics::expensive`]: the work budget of a trace.
 pub(super) const EXPENSIVE: &str = "trace_steps";
-/// The other reason.
+/// Reason of [`PipelineMetrics::expensive`]: the memory for judging.
 pub(super) const TOO_LARGE: &str = "judging_memory";
 
 fn reason(word: &'static str) -> [KeyValue; 1] {
@@ -106,7 +106,7 @@ fn reason(word: &'static str) -> [KeyValue; 1] {
 }
 
 fn counter(meter: &Meter, name: &'static str, about: &'static str) -> Counter<u64> {
-    // What is counted is the last word of the name.
+    // The unit is the last word of the name, in the singular.
     let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
     let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
     meter.u64_counter(name).with_description(about).with_unit(unit).build()
@@ -229,7 +229,7 @@ impl PipelineMetrics {
         metrics
     }
 
-    /// Makes the series of evaluators appear.
+    /// Creates the series of evaluators at zero.
     pub(super) fn begin(&self, evaluators: &Evaluators) {
         for configured in evaluators.evaluators() {
             let evaluator = [KeyValue::new("evaluator", configured.info.name.clone())];
@@ -285,7 +285,7 @@ impl PipelineMetrics {
         self.refused.add(1, &reason(word));
     }
 
-    /// A request waits for room in the queue, or at its shard.
+    /// Counts a request that waits for room in the queue, for reading or at its shard.
     pub(super) fn waited(&self, place: &'static str) {
         self.waits.add(1, &[KeyValue::new("for", place)]);
     }
@@ -361,7 +361,7 @@ impl PipelineMetrics {
         self.panics.add(1, &[]);
     }
 
-    /// Counts the time from the end of each trace, and what revises an earlier evaluation.
+    /// Records the delay of each trace, and counts revisions.
     fn delays(&self, evaluations: &[Evaluation]) {
         let revised = evaluations.iter().filter(|evaluation| evaluation.revises.is_some()).count();
         if revised > 0 {
@@ -372,7 +372,7 @@ impl PipelineMetrics {
             let Some(Evaluation { target, evaluator, revision, .. }) = same.first() else {
                 continue;
             };
-            // A revision comes long after; a session ends when nothing more of it comes.
+            // A revision comes long after the end, and the end of a session is a time-out.
             let is_first = *revision == 0 && evaluator.level != Level::Session;
             if is_first && target.completion == Completion::RootEnded {
                 let ended = Duration::from_nanos(target.ended_ns);
@@ -383,7 +383,7 @@ impl PipelineMetrics {
 
     pub(super) fn evaluations(&self, evaluations: &[Evaluation]) {
         self.delays(evaluations);
-        // An addition costs more than an evaluation, so equal ones are one.
+        // Adding to a counter costs more than an evaluation, so equal labels are added once.
         let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
         for evaluation in evaluations.iter().filter(|evaluation| evaluation.target.is_partial) {
             let name = evaluation.evaluator.name.clone();
@@ -412,17 +412,17 @@ impl PipelineMetrics {
         }
     }
 
-    /// An internal error lost spans that a shard held.
+    /// Counts spans that a shard lost by an internal error.
     pub(super) fn lost_spans(&self, count: usize) {
         self.spans.add(&SpanCounts { lost: count as u64, ..SpanCounts::default() });
     }
 
-    /// Spans were brought back that an earlier process had taken.
+    /// Counts spans restored from an earlier process.
     pub(super) fn recovered(&self, spans: u64) {
         self.spans.recovered.add(spans, &[]);
     }
 
-    /// Adds what a shard counted, and shows what all shards hold.
+    /// Adds the counts of a shard, and updates the gauges over all shards.
     pub(super) fn shard(&self, index: usize, shard: &mut Shard) {
         let counts = shard.take_counts();
         let add = |counter: &Counter<u64>, count: u64, word: &'static str| {

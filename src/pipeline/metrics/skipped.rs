@@ -1,18 +1,18 @@
-//! Targets that evaluators were not asked about because the config says so.
+//! Counters of targets that evaluators skipped as the config says.
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
 use crate::evaluate::engine::run::{Configured, Evaluators, PassReason, Passes};
 
-/// How often each evaluator passed over a target, by its place and why.
+/// Counts of skipped targets, by index of the evaluator and reason.
 #[derive(Default)]
 pub(super) struct PassCounts(Vec<((usize, PassReason), u64)>);
 
 impl PassCounts {
-    /// Counts those of one target.
+    /// Adds the skips of one target.
     pub(super) fn add(&mut self, passes: Passes) {
-        // Few evaluators pass, and mostly the same ones.
+        // A scan beats a map: few evaluators skip, and mostly the same ones.
         for pass in passes {
             match self.0.iter_mut().find(|(known, _)| *known == pass) {
                 Some((_, count)) => *count += 1,
@@ -22,7 +22,7 @@ impl PassCounts {
     }
 }
 
-/// The counters of what was passed over.
+/// Instruments for skipped targets and failed expressions.
 pub(super) struct SkippedCounters {
     skipped: Counter<u64>,
     when_errors: Counter<u64>,
@@ -47,7 +47,7 @@ impl SkippedCounters {
         }
     }
 
-    /// Makes the series of an evaluator appear.
+    /// Creates the series of an evaluator at zero.
     pub(super) fn begin(&self, configured: &Configured) {
         self.when_errors.add(0, &[evaluator(configured)]);
         for reason in PassReason::CHOSEN {
@@ -55,7 +55,7 @@ impl SkippedCounters {
         }
     }
 
-    /// Adds what was counted.
+    /// Adds counts to the metrics.
     pub(super) fn add(&self, counts: &PassCounts, by: &Evaluators) {
         for ((index, reason), count) in &counts.0 {
             let Some(configured) = by.evaluators().get(*index) else { continue };
@@ -71,7 +71,7 @@ fn evaluator(configured: &Configured) -> KeyValue {
     KeyValue::new("evaluator", configured.info.name.clone())
 }
 
-/// The judge is named where the evaluator always asks the same one.
+/// Returns the labels; the judge is among them if the evaluator always asks the same one.
 fn labels(configured: &Configured, reason: PassReason) -> Vec<KeyValue> {
     let mut labels = vec![evaluator(configured), KeyValue::new("reason", reason.as_str())];
     labels.extend(configured.judge().map(|judge| KeyValue::new("judge", judge.to_owned())));

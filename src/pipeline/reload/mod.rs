@@ -1,9 +1,8 @@
-//! Another config while the collector runs: evaluators, dialects, exporters, forwards, judges,
-//! limits, clients and what files hold.
+//! Config reload while the collector runs: evaluators, dialects, exporters, forwards, judges,
+//! limits, clients, certificates and tokens.
 //!
 //! All of it is built before any of it is used, so a config that cannot be used changes nothing.
-//! Open traces, queues, the log and connections go on; what else a config says is for the next
-//! start.
+//! Open traces, queues, the log and connections go on; other settings wait for the next start.
 
 pub(super) mod setup;
 
@@ -23,10 +22,10 @@ use crate::extract::dialect::Dialect;
 use crate::extract::{Resolver, Table, TableError};
 use crate::judge::JudgeStartError;
 
-/// Why a config that was checked cannot be used now.
+/// Reason why a checked config cannot be used now.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The dialects cannot be compiled with what its evaluators ask for.
+    /// The dialects cannot be compiled with the facts that the evaluators need.
     #[error("cannot compile the dialects: {0}")]
     Dialects(#[from] TableError),
     /// An exporter cannot start.
@@ -35,7 +34,7 @@ pub enum ReloadError {
     /// A forward cannot start.
     #[error(transparent)]
     Forward(#[from] ForwardStartError),
-    /// A judge cannot be asked.
+    /// A judge has no key or no client.
     #[error(transparent)]
     Judge(#[from] JudgeStartError),
     /// A file of tokens cannot be used.
@@ -43,16 +42,16 @@ pub enum ReloadError {
     Tokens(String),
 }
 
-/// What became of a change of the config.
+/// Outcome of a reload, a metric label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadOutcome {
-    /// It is in use.
+    /// The config is in use.
     Taken,
-    /// It has a mistake, or cannot be used now: the one before goes on.
+    /// The config is wrong, or cannot be used now: the one before stays in use.
     Refused,
 }
 
-/// How often the config was changed.
+/// Counter of reloads by outcome.
 pub(super) struct ReloadCounter(Counter<u64>);
 
 impl ReloadCounter {
@@ -78,12 +77,12 @@ impl ReloadCounter {
 }
 
 impl Collector {
-    /// Takes what can change while it runs from another config: evaluators with their datasets,
-    /// dialects, exporters, forwards, judges, limits, clients; and reads certificates and tokens
-    /// again. On an error nothing changes.
+    /// Applies the reloadable settings of a config: evaluators with their datasets, dialects,
+    /// exporters, forwards, judges, limits, clients; reads certificates and tokens again. On an
+    /// error nothing changes.
     ///
     /// # Errors
-    /// Why the config cannot be used now.
+    /// The config cannot be used now.
     pub async fn reload(&self, plan: ResolvedConfig) -> Result<(), ReloadError> {
         let reloaded = self.try_reload(plan).await;
         let taken = reloaded.is_ok();
@@ -91,7 +90,7 @@ impl Collector {
         reloaded
     }
 
-    /// Counts a change of the config, such as one that has a mistake.
+    /// Counts a reload, such as one whose config has a mistake.
     pub fn count_reload(&self, outcome: ReloadOutcome) {
         self.reloads.add(outcome, 1);
     }
@@ -110,7 +109,7 @@ impl Collector {
         let judges = self.lanes.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
         let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
-        // The last that can fail.
+        // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);
         *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =

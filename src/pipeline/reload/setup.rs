@@ -1,4 +1,4 @@
-//! What reads and judges traces, replaced as one while they are open.
+//! Resolver and evaluators, replaced together while traces are open.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use crate::evaluate::engine::run::Evaluators;
 use crate::extract::{Resolver, Table, Translation};
 use crate::model::{Reported, SpanRecord};
 
-/// How records are read and judged.
+/// Resolver with its evaluators: they must fit, as the table holds the facts that these need.
 #[derive(Clone)]
 pub(in crate::pipeline) struct Setup {
     pub(in crate::pipeline) resolver: Arc<Resolver>,
     pub(in crate::pipeline) evaluators: Arc<Evaluators>,
 }
 
-/// How long traces and sessions are kept open, and how much of them.
+/// Completion times and limits of traces and sessions.
 #[derive(Clone, Copy)]
 pub(in crate::pipeline) struct HeldSettings {
     pub(in crate::pipeline) traces: TracesSettings,
     pub(in crate::pipeline) sessions: SessionsSettings,
     pub(in crate::pipeline) limits: LimitsSettings,
-    /// Whether forwards have to be told of traces that are given up without an agent.
+    /// True if forwards need a notice of traces that are dropped without an agent.
     pub(in crate::pipeline) tells_ignored: bool,
 }
 
-/// Another config, for a shard.
+/// Config update for a shard.
 #[derive(Clone)]
 pub(in crate::pipeline) struct Reform {
     pub(in crate::pipeline) setup: Setup,
@@ -32,20 +32,20 @@ pub(in crate::pipeline) struct Reform {
 }
 
 impl Setup {
-    /// The table that records are to be extracted with.
+    /// Returns the table for the extraction of records.
     pub(in crate::pipeline) fn table(&self) -> &Arc<Table> {
         self.resolver.table()
     }
 
-    /// Whether it looks at anything that was not retained for another one.
+    /// Returns true if it needs facts that `before` did not retain.
     pub(in crate::pipeline) fn asks_for_more_than(&self, before: &Self) -> bool {
         let new = self.table();
         let old = before.table();
         old.facts().clone().union(new.facts()) != *old.facts() || new.dialects() != old.dialects()
     }
 
-    /// Brings what evaluators of another one reported to the places that they have here; what is
-    /// of an evaluator that is another now, or gone, is forgotten.
+    /// Maps the reports of earlier evaluators to their new indexes; drops those of evaluators that
+    /// changed or are gone.
     pub(in crate::pipeline) fn renumber(&self, before: &Self, reported: &mut Vec<Reported>) {
         reported.retain_mut(|said| {
             let Some(old) = before.evaluators.evaluators().get(said.evaluator) else {
@@ -60,14 +60,14 @@ impl Setup {
     }
 }
 
-/// Brings records that were extracted with other tables to one table.
+/// Translator of records between tables; caches the last translation.
 #[derive(Default)]
 pub(in crate::pipeline) struct Translator {
     last: Option<(Arc<Table>, Arc<Table>, Translation)>,
 }
 
 impl Translator {
-    /// Rewrites records of one table to another; false where they are the same.
+    /// Rewrites records of one table to another; returns false if they are the same.
     pub(in crate::pipeline) fn translate(
         &mut self,
         from: &Arc<Table>,

@@ -1,7 +1,7 @@
-//! The owner of all sessions: one task beside the shards.
+//! Session worker: owner of all sessions, one task beside the shards.
 //!
-//! While an evaluator judges sessions, shards hand over a copy of each trace they have judged. The
-//! queue is bounded; a trace that finds it full is missing from its session, and counted.
+//! While an evaluator judges sessions, shards hand over a copy of each judged trace. The queue is
+//! bounded; a trace that finds it full is missing from its session, and counted.
 
 mod verdicts;
 
@@ -33,39 +33,39 @@ use crate::telemetry::Heartbeats;
 
 pub(super) use verdicts::SessionVerdicts;
 
-/// Traces that may wait for the owner of sessions.
+/// Limit of traces that wait for the session worker.
 pub(super) const QUEUED_TRACES_MAX: usize = 4096;
 
-/// What the owner of sessions is told.
+/// Message to the session worker.
 pub(super) enum SessionMessage {
-    /// A trace was judged.
+    /// Judged trace.
     Trace(SessionTrace),
-    /// Read and judge so from now on.
+    /// Config update.
     Reform(Arc<Reform>),
 }
 
-/// A judged trace on its way to its session.
+/// Judged trace on its way to its session.
 pub(super) struct SessionTrace {
     pub(super) key: SessionKey,
     pub(super) trace: Arc<TraceSpans>,
     pub(super) digest: [u8; 16],
-    /// That its records were extracted with.
+    /// Table that extracted its records.
     table: Arc<Table>,
-    /// Bytes that it takes on its way.
+    /// Bytes charged while it is on its way.
     bytes: usize,
 }
 
-/// Where shards hand their judged traces.
+/// Sender of judged traces.
 #[derive(Clone)]
 pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionMessage>,
-    /// What sessions hold; those on their way have the room that the sessions leave them.
+    /// Memory quota of sessions; traces on their way take the part that sessions leave free.
     pub(super) memory: Arc<Share>,
 }
 
 impl SessionSender {
-    /// Hands over a copy of a trace; false where there is no room for it.
+    /// Sends a copy of a trace; returns false if there is no room.
     pub(super) fn hand_over(
         &self,
         key: SessionKey,
@@ -88,7 +88,7 @@ impl SessionSender {
     }
 }
 
-/// The sessions with all that is needed to judge them.
+/// Sessions with all that is needed to judge them.
 pub(super) struct SessionWorker {
     pub(super) settings: SessionsSettings,
     pub(super) sessions: Sessions,
@@ -96,31 +96,31 @@ pub(super) struct SessionWorker {
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
-    /// What sessions hold, and those on their way.
+    /// Memory quota of sessions and of traces on their way.
     pub(super) memory: Arc<Share>,
-    /// Bytes that the sessions held at the last look.
+    /// Bytes of the sessions at the last report to the quota.
     pub(super) held: usize,
-    /// What reading traces may take.
+    /// Memory quota for judging.
     pub(super) judging: Arc<Share>,
-    /// Steps that one judgement of a session may take, and the reading of each of its traces.
+    /// Work budget of a session's judgement, and of reading each of its traces, in steps.
     pub(super) trace_steps: u64,
-    /// Brings records to the table of today.
+    /// Translator of records to the current table.
     pub(super) translator: Translator,
     pub(super) backlog: Arc<Backlog>,
-    /// Told that it moves.
+    /// Liveness, reported at each turn of the loop.
     pub(super) heartbeats: Arc<Heartbeats>,
-    /// Its place among them.
+    /// Index of this worker among the heartbeats.
     pub(super) place: usize,
-    /// The verdicts that were given of sessions.
+    /// Verdicts given on sessions, for revisions.
     pub(super) verdicts: SessionVerdicts,
-    /// Keeps what evaluations were made of until they have arrived, where there is a log.
+    /// Log that keeps the evidence of evaluations until they are delivered.
     pub(super) journal: Option<Arc<Journal>>,
-    /// Where what is asked of others goes.
+    /// Lanes to judges and external evaluators.
     pub(super) lanes: Lanes,
 }
 
 impl SessionWorker {
-    /// Works until every shard has ended, then judges what is open.
+    /// Runs until every shard has ended, then judges open sessions.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<SessionMessage>) {
         let start = Instant::now();
         let mut ticks = tokio::time::interval(TICK);
@@ -167,7 +167,7 @@ impl SessionWorker {
         self.heartbeats.end(self.place);
     }
 
-    /// Reads and judges in another way from now on, the traces that it holds too.
+    /// Applies a config update, to the traces of open sessions too.
     fn reform(&mut self, Reform { setup, held }: &Reform) {
         let before = Arc::clone(self.resolver.table());
         let translator = &mut self.translator;
@@ -261,7 +261,7 @@ impl Guarded for SessionWorker {
     }
 }
 
-/// A session as one trajectory, its traces corrected by what they know of each other.
+/// Joins a session to one trajectory, its traces corrected by their knowledge of each other.
 pub(super) fn joined<'a>(
     resolver: &'a Resolver,
     due: &'a DueSession,
@@ -275,15 +275,15 @@ pub(super) fn joined<'a>(
     join_session(trajectories)
 }
 
-/// What came of judging a session.
+/// Results of judging a session.
 #[derive(Default)]
 pub(super) struct SessionAnswer {
     pub(super) evaluations: Vec<Evaluation>,
-    /// Evaluators that passed over it.
+    /// Skips of evaluators.
     pub(super) passes: Passes,
-    /// What is to be asked of judges.
+    /// Inquiries to the lanes.
     pub(super) asked: Vec<AskedTarget>,
-    /// It would have taken more steps than it had.
+    /// True if the work budget was exhausted.
     pub(super) is_spent: bool,
     /// Texts of answers that were cut.
     pub(super) cut_texts: u64,

@@ -8,7 +8,7 @@ use crate::model::{Level, Memory, TraceId, Want};
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;
 
-/// The owner of sessions with those evaluators, and where its evaluations go.
+/// Builds a session worker with these evaluators, and the list of its evaluations.
 fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluation>>>) {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let evaluators = Evaluators::new(evaluators, Want::ALL);

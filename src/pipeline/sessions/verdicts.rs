@@ -1,49 +1,48 @@
-//! The verdicts that were given of sessions, to tell which of them a revision takes back.
+//! Verdicts given on sessions, by which a revision names the ones that it supersedes.
 
 use std::sync::Arc;
 
 use crate::assemble::{DueSession, SessionsSettings};
 use crate::model::{Evaluation, GivenVerdicts, Recent, SessionKey, Share};
 
-/// Bytes of a session in a table that grows, beside its key and its verdicts.
+/// Bytes of an entry in a growing table, beside its key and verdicts.
 const ENTRY_BYTES: usize = 200;
-/// They may take one of so many parts of what sessions may hold.
+/// Fraction of the sessions' memory quota for verdicts: a sixteenth.
 const SHARE_PARTS: usize = 16;
 
-/// The verdicts of the sessions that were judged last.
+/// Verdicts of the sessions judged last.
 pub(in crate::pipeline) struct SessionVerdicts {
     by_key: Recent<Arc<SessionKey>, GivenVerdicts>,
-    /// What each takes at least, so that there are no more than there may be sessions.
+    /// Smallest charge of an entry, so that there are no more entries than sessions allowed.
     bytes_min: usize,
 }
 
 impl SessionVerdicts {
-    /// None yet; when those of all sessions would be more than may be held, the oldest are
-    /// forgotten.
+    /// Creates an empty memory; beyond its quota the oldest entries are evicted.
     pub(in crate::pipeline) fn new(settings: &SessionsSettings, share: &Share) -> Self {
         let bytes_max = share.limit() / SHARE_PARTS;
         let bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
         Self { by_key: Recent::new(bytes_max), bytes_min }
     }
 
-    /// Holds no more than so many from now on.
+    /// Changes the limits.
     pub(super) fn limit(&mut self, settings: &SessionsSettings, share: &Share) {
         let bytes_max = share.limit() / SHARE_PARTS;
         self.by_key.limit(bytes_max);
         self.bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
     }
 
-    /// Bytes held for all of them.
+    /// Returns the bytes of all entries.
     pub(super) fn bytes(&self) -> usize {
         self.by_key.weight()
     }
 
-    /// Sessions that were forgotten since this was last asked.
+    /// Returns the number of evicted sessions since the last call.
     pub(super) fn take_forgotten(&mut self) -> u64 {
         self.by_key.take_forgotten()
     }
 
-    /// Tells evaluations of a session which verdicts they take back.
+    /// Sets the verdicts that evaluations of a session supersede, and remembers the new ones.
     pub(super) fn supersede(&mut self, due: &DueSession, evaluations: &mut [Evaluation]) {
         let known = self.by_key.remove(&due.key);
         let mut verdicts = known.filter(|_| due.revision > 0).unwrap_or_default();

@@ -1,21 +1,21 @@
-//! What a shard hands to the lanes.
+//! Hand-over of inquiries from a shard to the lanes.
 
 use super::Worker;
 use crate::assemble::Due;
 use crate::evaluate::AskedTarget;
 use crate::model::Evaluation;
 
-/// What came of a trace.
+/// Results of a trace.
 pub(super) struct TraceAnswer<'a> {
-    /// What is known, behind that of other traces.
+    /// Complete evaluations, appended to those of other traces.
     pub(super) evaluations: &'a mut Vec<Evaluation>,
-    /// What is to be asked.
+    /// Inquiries to the lanes.
     pub(super) asked: Vec<AskedTarget>,
 }
 
 impl Worker {
-    /// Hands out what is known of a trace, and hands in what is to be asked. One receipt is for
-    /// both: the trace is done with when the last of its evaluations has arrived.
+    /// Passes on the complete evaluations of a trace, and its inquiries. One receipt is for both:
+    /// the trace is finished when the last of its evaluations is delivered.
     pub(super) fn hand_out_asking(
         &self,
         due: &Due,

@@ -1,4 +1,4 @@
-//! An evaluator that panics when told to, for the tests of this stage.
+//! Evaluator that panics on demand, for the tests of this stage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::value::Value;
 pub(in crate::pipeline) struct Brittle(Arc<AtomicBool>);
 
 impl Brittle {
-    /// From now on it panics, or does not.
+    /// Turns the panics on or off.
     pub(in crate::pipeline) fn breaks(&self, breaks: bool) {
         self.0.store(breaks, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl Evaluator for Brittle {
     }
 }
 
-/// The evaluator of that name; of level `trace` it speaks early.
+/// Builds the evaluator under a name; of level `trace` it gives early verdicts.
 pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle) -> Configured {
     let info = EvaluatorInfo {
         kind: "brittle",

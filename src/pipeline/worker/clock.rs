@@ -1,4 +1,4 @@
-//! The clock of a shard: that of the process, or of what is brought back.
+//! Clock of a shard: that of the process, or of a restored log.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::elapsed_ms;
 
-/// The clock of a shard, in milliseconds: it runs on from where it was set last.
+/// Settable clock in milliseconds: runs on from the time it was last set to.
 pub(in crate::pipeline) struct ShardClock {
     set_at: Instant,
     set_to_ms: u64,
@@ -25,7 +25,7 @@ impl ShardClock {
         *self = Self { set_at: Instant::now(), set_to_ms: now_ms };
     }
 
-    /// Whether more than that lies between where it was set last and a time.
+    /// Returns true if `now_ms` is at least `more` past the time it was last set to.
     pub(super) fn has_passed(&self, now_ms: u64, more: Duration) -> bool {
         u128::from(now_ms.saturating_sub(self.set_to_ms)) >= more.as_millis()
     }

@@ -1,5 +1,4 @@
-//! Tells of traces that are too expensive to be judged, and of no more than one in a while: whoever
-//! sends one may send many.
+//! Rate-limited log of traces that are too expensive to judge: their sender may send many.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -8,15 +7,15 @@ use tokio::time::Instant;
 
 use crate::model::TraceId;
 
-/// How long nothing is told after a line.
+/// Shortest time between two lines.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// When the last line was written, and how many traces since then had none.
+/// Time of the last line, and the number of traces since then without one.
 #[derive(Default)]
 pub(in crate::pipeline) struct Costly(Cell<(Option<Instant>, u64)>);
 
 impl Costly {
-    /// Tells of a trace, unless a line has just been written.
+    /// Logs a trace, unless the last line is too recent.
     pub(super) fn tell(&self, trace_id: TraceId, records: usize, bytes: usize) {
         let (last, untold) = self.0.get();
         if last.is_some_and(|last| last.elapsed() < SILENCE) {

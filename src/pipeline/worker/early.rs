@@ -1,4 +1,4 @@
-//! Verdicts on traces that are still open.
+//! Early verdicts on traces that are still open.
 
 use std::time::SystemTime;
 
@@ -8,13 +8,13 @@ use crate::evaluate::engine::run::Evidence;
 use crate::model::{Claims, Completion, Effort, Evaluation, Reported};
 use crate::panics::caught;
 
-/// Verdicts before the end of a trace have this part of its steps, beside them: what is judged at
-/// the end must not depend on how the spans came.
+/// Fraction of a trace's work budget for early verdicts, beside the budget itself: a quarter. The
+/// final judgement must not depend on the way in which the spans came.
 const EARLY_SHARE: u64 = 4;
 
 impl Worker {
-    /// Asks for early verdicts on the running traces that the last batch brought on. Without an
-    /// evaluator that speaks early there are none. Gives the steps that it took.
+    /// Judges the running traces that the last batch extended, if an evaluator gives early
+    /// verdicts; returns the steps taken.
     pub(super) fn judge_running(&mut self) -> u64 {
         let running = self.shard.take_running();
         if running.is_empty() {
@@ -41,8 +41,8 @@ impl Worker {
         taken
     }
 
-    /// Pushes early verdicts; gives what was said of the trace with them, `None` if nothing was
-    /// added, and the steps that it took.
+    /// Appends early verdicts to `out`; returns the reports on the trace, `None` if nothing was
+    /// added, and the steps taken.
     fn evaluate_early(
         &self,
         running: RunningTrace,

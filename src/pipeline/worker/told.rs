@@ -1,4 +1,4 @@
-//! What a shard tells the forwards, which pass on traces by what was judged of them.
+//! Verdict notices to forwards: what tail sampling decides by.
 
 use super::Worker;
 use crate::assemble::Due;
@@ -8,8 +8,7 @@ use crate::model::Evaluation;
 use crate::model::evaluation::Label;
 
 impl Worker {
-    /// Tells that a trace was judged, with the evaluations of it; where judges may still say that
-    /// it fails, that is told when they have answered.
+    /// Reports the verdict on a trace; if judges may still fail it, that waits for their answers.
     pub(super) fn tell_forwards(
         &self,
         due: &Due,
@@ -31,7 +30,7 @@ impl Worker {
         self.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
     }
 
-    /// Tells of the traces that are given up without anything of an agent.
+    /// Reports traces that are dropped without an agent.
     pub(super) fn tell_ignored(&mut self) {
         for trace_id in self.shard.take_ignored() {
             self.forwards.judged(JudgedTrace { trace_id, is_agent: false, has_fail: false });

@@ -1,5 +1,5 @@
-//! Workflow commands of GitHub Actions (docs: "Workflow commands"), and markdown in the summary of
-//! the job where `GITHUB_STEP_SUMMARY` names its file.
+//! Workflow commands of GitHub Actions (docs: "Workflow commands"), and markdown in the job summary
+//! if `GITHUB_STEP_SUMMARY` names its file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::cli::CommandError;
 use crate::cli::score::rows::RowVerdict;
 use crate::visible;
 
-/// Annotations; GitHub shows ten of a kind for each step.
+/// Limit of annotations; GitHub shows ten of a kind for each step.
 const ANNOTATIONS_MAX: usize = 50;
 
 /// Writes the annotations.
@@ -54,7 +54,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
     Ok(())
 }
 
-/// `::error title=...::message`, with what would end a part in escapes.
+/// Formats `::error title=...::message`, with delimiters in escapes.
 fn annotation(command: &str, title: &str, message: &str) -> String {
     let escaped = |text: &str| visible::line(text).to_string().replace('%', "%25");
     let title = escaped(title).replace(':', "%3A").replace(',', "%2C");

@@ -1,7 +1,7 @@
-//! JUnit's XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
+//! JUnit XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
 //! Apache Ant): an evaluator is a suite, an evaluation a case.
 //!
-//! A score below its threshold is a failure, an evaluator that broke an error, what is not
+//! A score below its threshold is a failure, an evaluator that broke an error, a result that is not
 //! evaluable skipped.
 
 use std::fmt::Write as _;
@@ -85,7 +85,7 @@ fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt:
     out.write_str("    </testcase>\n")
 }
 
-/// Text for an attribute or between tags. Characters that XML cannot hold are shown as others.
+/// Escapes text for attributes and elements. Characters that XML cannot hold are replaced.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in visible::line(text).to_string().chars() {

@@ -1,4 +1,4 @@
-//! For a comment on a pull request: the verdict, a table by evaluator, what changed, what failed.
+//! Markdown for a comment on a pull request: verdict, table by evaluator, changes, failures.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::cli::score::statistics::ScoreEvidence;
 use crate::emit::details;
 use crate::visible;
 
-/// Rows that are named; comments have a limit, and readers too.
+/// Limit of listed failures; comments have a limit, and readers too.
 const ROWS_MAX: usize = 50;
-/// Characters of one cell's words.
+/// Limit of a cell's explanation, characters.
 const WORDS_MAX: usize = 400;
 
-/// The whole text.
+/// Formats the report.
 pub(super) fn text(report: &Report<'_>, with_details: bool) -> anyhow::Result<String> {
     let mut out = String::new();
     let verdict = if report.verdict.reasons.is_empty() { "open" } else { "shut" };
@@ -114,7 +114,7 @@ fn write_row(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
 fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     let mut text = String::new();
     details::write_text(&row.details, 0, &mut text);
-    // No fence inside can end this one.
+    // A fence in the text would end this one.
     let text = text.replace("```", "'''");
     let subject = cell(&row.subject());
     let evaluator = cell(&row.evaluator);
@@ -122,7 +122,7 @@ fn write_details(row: &ScoreRow, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n</details>")
 }
 
-/// A text that stays in its cell and is no markup: it may be a stranger's.
+/// Escapes text for a table cell: foreign text must not be markup.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     for char in visible::line(text).to_string().chars() {

@@ -1,5 +1,4 @@
-//! What is printed: the scores in one of several forms, then what was not judged and why the
-//! gate is shut.
+//! Report: scores in one of several formats, then missing judgements and the verdict of the gate.
 
 mod github;
 mod junit;
@@ -17,23 +16,23 @@ use crate::cli::{CommandError, output};
 use crate::visible;
 use out::ReportOut;
 
-/// All that there is to tell.
+/// Data of a report.
 #[derive(Clone, Copy)]
 pub(super) struct Report<'a> {
     pub(super) rows: &'a ScoreRows,
     pub(super) tallies: &'a Tallies,
     pub(super) silence: &'a Silence,
     pub(super) verdict: &'a GateVerdict,
-    /// Not everything could be read, or judged whole.
+    /// True if a part could not be read, or a trace was judged in part.
     pub(super) is_broken: bool,
 }
 
-/// What is said of an open gate where the exit code is not 0.
+/// Remark on an open gate with a non-zero exit code.
 const OPEN_BUT_BROKEN: &str = "not everything could be read or judged whole (standard error says \
      what), so the exit code is 1";
 
 impl Report<'_> {
-    /// Prints it where and as it is asked for.
+    /// Prints the report in the chosen format and place.
     pub(super) fn print(&self, args: &GateArgs) -> Result<(), CommandError> {
         let mut out = ReportOut::open(args.output.as_deref())?;
         match args.format {
@@ -45,7 +44,7 @@ impl Report<'_> {
             ReportFormat::Summary => summary::write(self, &mut out)?,
         }
         out.finish()?;
-        // What is for programs says it beside the scores.
+        // In formats for programs these lines would not parse.
         let is_told = matches!(
             args.format,
             ReportFormat::Table | ReportFormat::Summary | ReportFormat::Markdown
@@ -57,7 +56,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// What the comparison and the gate say, a line each; nothing where only single scores count.
+    /// Returns the lines of comparison and gate; none if only single scores count.
     fn verdict_lines(&self) -> Vec<String> {
         let compared = self.verdict.compared.iter().map(ComparedEvaluator::sentence);
         let mut lines: Vec<String> = compared.map(|it| format!("baseline: {it}")).collect();
@@ -78,7 +77,7 @@ impl Report<'_> {
         }
     }
 
-    /// Shows the rows that did not pass: fails and what broke, then what is not evaluable.
+    /// Visits the rows that did not pass: fails and failures, then those that are not evaluable.
     fn not_passed(
         &self,
         visit: &mut dyn FnMut(ScoreRow) -> anyhow::Result<()>,

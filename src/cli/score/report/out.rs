@@ -1,4 +1,4 @@
-//! Where a report goes: standard output or a file.
+//! Output of a report: standard output or a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -10,7 +10,7 @@ use crate::cli::{CommandError, output};
 use crate::receive::file::recording::create_own;
 use crate::visible;
 
-/// Buffer for writing to a file, in bytes.
+/// Write buffer of a file, bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Standard output, or a file.
@@ -19,7 +19,8 @@ pub(super) struct ReportOut {
 }
 
 impl ReportOut {
-    /// Makes the file anew, if there is one, for its owner alone: explanations quote arguments.
+    /// Creates or truncates the file, if there is one, with mode 0600: explanations quote
+    /// arguments.
     pub(super) fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let open = |path: &Path| -> anyhow::Result<_> {
             let name = path.display();
@@ -29,12 +30,12 @@ impl ReportOut {
         Ok(Self { file: path.map(open).transpose()? })
     }
 
-    /// Whether it goes to a file, which is as wide as it needs to be.
+    /// Returns true for a file, which has no limit of width.
     pub(super) fn is_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Writes a line, or several.
+    /// Writes one or more lines, escaped.
     pub(super) fn line(&mut self, text: impl std::fmt::Display) -> Result<(), CommandError> {
         match &mut self.file {
             None => output::line(text),
@@ -42,7 +43,7 @@ impl ReportOut {
         }
     }
 
-    /// Writes text of our own as it is.
+    /// Writes our own text, unescaped.
     pub(super) fn raw(&mut self, text: &str) -> anyhow::Result<()> {
         match &mut self.file {
             None => output::text(text).map_err(anyhow::Error::new),
@@ -52,7 +53,7 @@ impl ReportOut {
         }
     }
 
-    /// Ends it.
+    /// Flushes the file.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self.file {
             None => Ok(()),

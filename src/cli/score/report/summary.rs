@@ -1,4 +1,4 @@
-//! A row for each evaluator.
+//! Summary format: one row for each evaluator.
 
 use super::Report;
 use super::out::ReportOut;
@@ -6,11 +6,11 @@ use crate::cli::score::tally::{mean_text, percent};
 use crate::cli::{CommandError, output};
 use crate::visible;
 
-/// The columns, also of markdown.
+/// Columns, also of markdown.
 pub(super) const COLUMNS: [&str; 7] =
     ["EVALUATOR", "MEAN", "PASS RATE", "PASS", "FAIL", "NOT EVALUABLE", "FAILED"];
 
-/// The cells of all evaluators, then those of all together where there are several.
+/// Returns the cells of each evaluator, then of all together if there are several.
 pub(super) fn rows(report: &Report<'_>) -> Vec<[String; 7]> {
     let tallies = report.tallies;
     let own = tallies.by_evaluator.iter().map(|(name, tally)| (name.as_str(), *tally));

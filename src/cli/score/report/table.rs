@@ -1,4 +1,4 @@
-//! Rows for people.
+//! Table format: one row for each score, for people.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use crate::cli::{CommandError, output};
 use crate::emit::details;
 use crate::visible;
 
-/// Hexadecimal digits of a trace id that are shown.
+/// Hexadecimal digits shown of a trace id.
 const TRACE_DIGITS: usize = 8;
-/// Rows of one table; their columns are as wide as these need.
+/// Limit of rows in one table; its columns are as wide as these need.
 const ROWS_MAX: usize = 1000;
-/// Narrower a table is not readable: the terminal breaks its lines.
+/// Least width: a narrower table is unreadable, and the terminal breaks its lines.
 const WIDTH_MIN: u16 = 60;
 
-/// Rows that wait for the others of their table, and what follows them.
+/// Rows collected for one table, and the details that follow it.
 struct WaitingRows<'a> {
     table: Table,
     rows: usize,
@@ -84,14 +84,14 @@ fn cells(row: &ScoreRow, full_ids: bool) -> [String; 5] {
     [trace, row.evaluator.clone(), row.value(), label, row.words.clone()]
 }
 
-/// Appends what a score came from, below a head.
+/// Appends the details of a score below a head line.
 fn write_details(row: &ScoreRow, cells: &[String; 5], out: &mut String) {
     if row.score.is_none() {
         return;
     }
     let [trace, evaluator, value, label, _] = cells;
     let head = format!("{trace}  {evaluator}  {value} {label}");
-    // Writing to a string cannot fail.
+    // Never an error: a string takes all.
     let _ = writeln!(out, "{}", visible::line(head));
     details::write_text(&row.details, 2, out);
 }

@@ -1,4 +1,4 @@
-//! The lane on a runtime of one thread, with records that take long to render.
+//! Lane on a runtime with one thread, with records that take long to render.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -17,7 +17,7 @@ use crate::judge::metrics::JudgeMetrics;
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use crate::model::Outcome;
 
-/// Rendered only once it is told to, or given up for lost.
+/// Inquiry that renders once it is told to, or after a time limit.
 #[derive(Debug)]
 struct Slow(Mutex<Receiver<()>>);
 
@@ -59,7 +59,7 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
     let outlet: LaneOutlet = Arc::new(move |evaluations, _| {
         let Outcome::Failed { error_type, .. } = evaluations[0].outcome else { return };
         kept.lock().expect("nobody panics").push(error_type);
-        // Nobody hears it where the other one was given up for lost.
+        // The receiver is gone if the other inquiry ran into its time limit.
         let _ = goes_on.send(());
     });
     let room = JudgingSettings::default().room();

@@ -1,4 +1,4 @@
-//! A lane on a clock that is told, with inquiries of one statement.
+//! Harness: a lane on a fake clock, with inquiries of one statement.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ const LIMITS: LaneLimits =
 #[derive(Debug)]
 pub(super) struct OneStatement {
     pub(super) text: String,
-    /// In so many requests it is asked.
+    /// Requests that it is divided into.
     pub(super) windows: usize,
-    /// Our own detectors find an injection.
+    /// True if our detectors find an injection.
     pub(super) is_injected: bool,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
     AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 
-/// A lane, its clock, and what came of it.
+/// Lane with its clock and its collected actions.
 pub(super) struct Bench {
     pub(super) core: LaneCore,
     pub(super) load: Arc<WaitingRoom>,
@@ -161,7 +161,7 @@ pub(super) struct Bench {
     pub(super) emitted: Vec<Evaluation>,
     pub(super) counts: Vec<LaneCount>,
     pub(super) cost_nano: u64,
-    /// How long inquiries waited for their first request.
+    /// Waits of inquiries until their first request, milliseconds.
     pub(super) waited_ms: Vec<u64>,
     pub(super) asked_at: Vec<u64>,
 }
@@ -186,7 +186,7 @@ impl Bench {
         self.core.arrive(self.now_ms, asked, None, place);
     }
 
-    /// Sends what is to be sent; ids, judges and what was asked of them.
+    /// Polls, renders at once, and returns requests as inquiry, judge and question.
     pub(super) fn poll(&mut self) -> Vec<(u64, usize, String)> {
         let mut sent = Vec::new();
         let mut actions = VecDeque::from(self.core.poll(self.now_ms));
@@ -210,7 +210,7 @@ impl Bench {
         sent
     }
 
-    /// Lets time pass until nothing is left, with a judge that takes so long for each answer.
+    /// Runs the clock until the lane is empty; the judge takes `takes_ms` for each answer.
     pub(super) fn run(
         &mut self,
         takes_ms: u64,

@@ -1,4 +1,4 @@
-//! The core of the lane against judges that are scripted, on a clock that is told.
+//! Core of the lane against scripted judges, on a fake clock.
 
 mod aside;
 mod bench;
@@ -147,7 +147,7 @@ fn more_votes_are_taken_only_while_it_is_unsure_then_another_judge_is_asked() {
         who.push(judge);
         reply(words[count])
     });
-    // By name: `large` stands before `small`.
+    // By name: `large` sorts before `small`.
     assert_eq!(who, [1, 1, 1, 0]);
     let told = &bench.emitted[0];
     let used = told.judge.as_deref().expect("it says how");
@@ -328,7 +328,7 @@ fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever judges answer: what goes in comes out once, and nothing is held after it.
+    /// Random answers: every inquiry comes out once, and nothing is held after it.
     #[test]
     fn what_goes_in_comes_out_once(
         answers in prop::collection::vec(any_answer(), 1..40),
@@ -358,7 +358,7 @@ proptest! {
     }
 }
 
-/// What the lane itself takes for one inquiry, all of its state included.
+/// Cost of the lane for one inquiry, from arrival to its evaluation.
 #[test]
 #[ignore = "a measurement, of an optimised build"]
 fn the_lane_takes_little_for_an_inquiry() {

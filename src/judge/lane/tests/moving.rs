@@ -1,4 +1,4 @@
-//! Judges that fail, and their fallbacks.
+//! Failing judges and their fallbacks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::bench::{Bench, OneStatement, asked, plan, reply, score, with};
 use crate::judge::wire::{Fault, Reply};
 
-/// By name: `large` stands before `small`.
+/// Index by name: `large` sorts before `small`.
 const LARGE: usize = 0;
 
 fn judges() -> Json {
@@ -28,8 +28,8 @@ fn a_fallback_is_asked_where_the_key_is_wrong() {
     assert_eq!(bench.reasons(), BTreeMap::from([("scored", 3)]));
 }
 
-/// One inquiry in windows, whose first judge fails so after some answers: who was asked what, in
-/// order, of the evaluation that came of it.
+/// Runs one inquiry in windows, whose first judge fails after some answers; compares the judges and
+/// questions in order.
 fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str]) {
     let mut bench = Bench::new(judges());
     let mut inquiry = asked(1, 0, plan(votes));

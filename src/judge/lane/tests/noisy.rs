@@ -1,4 +1,4 @@
-//! Judges that err at random: what votes and another judge make of their answers, by formula.
+//! Judges that err at random: votes and escalation against their formulas.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::bench::{Bench, asked, plan, reply, score, small, with};
 /// Inquiries of one experiment.
 const INQUIRIES: u64 = 2_000;
 
-/// Even numbers between 0 and 1, the same each time.
+/// Uniform pseudo-random numbers in 0 to 1, the same in each run.
 fn chances() -> impl FnMut() -> f64 {
     let mut state = 7_u64;
     move || {
@@ -22,7 +22,7 @@ fn limits() -> Json {
         "tokens_per_minute": 1_000_000_000}})
 }
 
-/// Where yes is right: the share of inquiries that were scored otherwise.
+/// Share of inquiries scored 0, where 1 is right.
 fn errors(bench: &Bench) -> f64 {
     let wrong = bench.emitted.iter().filter(|it| it.outcome == score(0.0)).count();
     wrong as f64 / INQUIRIES as f64
@@ -60,7 +60,7 @@ fn another_judge_makes_a_noisy_one_as_good_as_the_formula_says() {
             bench.arrive(asked(n, 0, plan(json!({"escalate_to": "large"}))));
         }
         let mut chance = chances();
-        // By name: `large` stands before `small`.
+        // By name: `large` sorts before `small`.
         bench.run(5, |judge, _, _| {
             let errs = if judge == 0 { e } else { p };
             match (judge, chance(), chance()) {
