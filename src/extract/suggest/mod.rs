@@ -17,8 +17,8 @@
 //! A marker is tried with all spans that have it; the one whose spans show most of a call wins.
 //! Then the remaining spans are searched in the same way, for another instrumentation.
 //!
-//! **Invariants:** pure, independent of the order in which the spans came. A sender's names stand in
-//! the YAML only if they are plain, so none of them can be read as anything else there.
+//! **Invariants:** pure, independent of the order in which the spans came. A sender's names stand
+//! in the YAML only if they are plain, so none of them can be read as anything else there.
 
 mod events;
 mod markers;
