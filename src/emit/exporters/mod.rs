@@ -186,7 +186,7 @@ impl Exporters {
                 }
             }
             if task.is_finished() {
-                // It ends early if its backend is away: evaluations that no log holds are lost then.
+                // It ends early if its backend is away: evaluations that no log holds are lost.
                 let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
                 if let Some(queue) = queue.filter(|_| lost > 0) {
                     unsent.push(Unsent { exporter: queue.name().to_owned(), evaluations: lost });

@@ -77,8 +77,8 @@ impl RecordForm {
     fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, words, slots } = signature;
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
-        // Which these are depends on the slots alone, not on their values: so it is worked out once
-        // for all records of a signature, and a record is read by walking its own attributes.
+        // The set of these depends on the slots alone, not on their values: so it is worked out
+        // once for all records of a signature, and a record is read by walking its attributes.
         let mut by_attribute = Vec::new();
         let mut held = BitSet::default();
         for (place, slot) in (0..).zip(slots) {
