@@ -1,7 +1,7 @@
-//! Evaluations for people: one line each, grouped by trace.
+//! The `console` exporter: one line for each evaluation, grouped by trace, for people.
 //!
-//! Text of strangers (names, explanations) is cut at [`TEXT_CHARS_MAX`] and made
-//! [`visible`], so that no trace can steer the terminal.
+//! Text of strangers (names, explanations) is cut at [`TEXT_CHARS_MAX`] and made [`visible`], so
+//! that no trace can steer the terminal.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -39,18 +39,18 @@ pub static KIND: ExporterKind = ExporterKind {
 pub struct ConsoleSettings {
     /// `text` for people, `jsonl` for one JSON object a line.
     pub format: ConsoleFormat,
-    /// Whether to colour text: `auto` colours on a terminal unless `NO_COLOR` is set.
+    /// Colours of text: `auto` colours on a terminal unless `NO_COLOR` is set.
     pub color: Color,
-    /// How much of what may quote arguments and results is shown: `none`, `redacted` (without the
-    /// personal data and credentials that are found in it), or `full`. Default
-    /// `full`: the console stays on this machine.
+    /// Content that is shown, of all that may quote arguments and results: `none`, `redacted`
+    /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
+    /// the console stays on this machine.
     #[serde(alias = "include_content")]
     pub(crate) content: ShownContent,
-    /// Whether, in text, the details follow each evaluation: expected and actual calls beside each
-    /// other, and what else the score came from. Needs `content`. Default `false`.
+    /// True to print, in text, the details below each evaluation: expected and actual calls beside
+    /// each other, and the other inputs of the score. Needs `content`. Default `false`.
     pub details: bool,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
-    /// printed.
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
+    /// is printed.
     pub must_deliver: bool,
 }
 
@@ -66,7 +66,7 @@ impl Default for ConsoleSettings {
     }
 }
 
-/// How the console prints.
+/// Format of the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConsoleFormat {
@@ -77,7 +77,7 @@ pub enum ConsoleFormat {
     Jsonl,
 }
 
-/// When text is coloured.
+/// Colouring of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Color {
@@ -101,19 +101,19 @@ impl Exporter for ConsoleSettings {
     }
 }
 
-/// How evaluations are printed.
+/// Style of printed evaluations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
-    /// Whether to colour.
+    /// True to colour.
     pub color: bool,
-    /// Whether explanations may quote arguments and results.
+    /// True if explanations may quote arguments and results.
     pub content: bool,
-    /// Whether details follow each evaluation.
+    /// True if details follow each evaluation.
     pub details: bool,
 }
 
-/// Whether text on standard output is coloured: asked for, or `auto` on a terminal without
-/// `NO_COLOR` (<https://no-color.org>).
+/// Returns true if text on standard output is coloured: on request, or with `auto` on a terminal
+/// without `NO_COLOR` (<https://no-color.org>).
 pub fn is_colored(color: Color) -> bool {
     match color {
         Color::Always => true,
@@ -219,7 +219,7 @@ fn explanation(evaluation: &Evaluation, content: bool) -> String {
     }
 }
 
-/// Appends text in one line; what is too long is cut.
+/// Appends text in one line, cut at [`TEXT_CHARS_MAX`].
 pub(super) fn push_line(text: &str, out: &mut String) {
     let cut = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     // Writing to a String cannot fail.
@@ -229,7 +229,7 @@ pub(super) fn push_line(text: &str, out: &mut String) {
     }
 }
 
-/// The `console` exporter: writes to standard output on a thread that may wait.
+/// The `console` exporter: writes to standard output on a thread that may block.
 pub(crate) struct Console {
     format: ConsoleFormat,
     style: Style,

@@ -1,9 +1,9 @@
-//! How much of what may be content an exporter shows: all, none, or without personal data and
+//! Content filter of an exporter: shows all content, none, or redacts personal data and
 //! credentials.
 //!
-//! Redacted, each thing that a detector finds has a name such as `[EMAIL_1]`, the same throughout a
-//! trace and for every exporter, so that a reader can still see that two calls had the same
-//! address. Of what was found only hashes are kept, of few traces.
+//! Redacted, each finding of a detector has a name such as `[EMAIL_1]`, the same throughout a trace
+//! and for every exporter, so that a reader can still see that two calls had the same address. Only
+//! hashes of findings are stored, of few traces.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,16 +23,16 @@ use crate::panics::Panicked;
 use crate::settings::nearest;
 use crate::value::{Map, Value};
 
-/// Names that are remembered, over all traces.
+/// Most names that are stored, over all traces.
 const NAMES_MAX: usize = 65_536;
-/// Names of one trace; more have no number.
+/// Most names of one trace; further ones have no number.
 const TRACE_NAMES_MAX: usize = 1_000;
-/// Largest batch that is made ready on a thread of the network, where nothing is redacted.
+/// Largest batch that is rendered on a thread of the network, if nothing is redacted.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// Deepest details that are looked at; what lies deeper is not shown.
+/// Deepest details that are redacted; deeper ones are not shown.
 const DEPTH_MAX: usize = 64;
 
-/// How much of what may be content is shown.
+/// Amount of content that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShownContent {
     /// Nothing: tools, counts, rules and settings alone.
@@ -47,10 +47,10 @@ impl ShownContent {
     const WORDS: [(&str, Self); 3] =
         [("none", Self::None), ("redacted", Self::Redacted), ("full", Self::Full)];
 
-    /// What a word stands for.
+    /// Parses a word.
     ///
     /// # Errors
-    /// What is wrong with the word, and which are known.
+    /// The mistake, with the known words.
     pub(crate) fn from_word(word: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|(_, content)| *content).ok_or_else(|| {
@@ -62,13 +62,13 @@ impl ShownContent {
         })
     }
 
-    /// Whether anything that may be content is shown.
+    /// Returns true if anything that may be content is shown.
     pub(crate) fn is_shown(self) -> bool {
         self != Self::None
     }
 }
 
-/// Of a word, or of what `include_content` takes: `true` is `full`, `false` is `none`.
+/// Reads a word, or a value of `include_content`: `true` is `full`, `false` is `none`.
 impl<'de> Deserialize<'de> for ShownContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ContentWords;
@@ -104,37 +104,36 @@ impl JsonSchema for ShownContent {
     }
 }
 
-/// Why texts are withheld: those of an evaluation take more than redaction may, or one cannot be
-/// read to its end.
+/// Reasons for which texts are withheld: the texts of an evaluation take more than the redaction
+/// budget, or one cannot be read to its end.
 pub(super) const WITHHELD: [&str; 2] = ["redaction_budget", "unread"];
 
-/// Makes evaluations fit to be shown by an exporter.
+/// Content filter of one exporter.
 #[derive(Clone)]
 pub(crate) struct ContentFilter {
-    /// Not there where nothing is redacted.
+    /// Redactor, shared by all exporters; `None` if nothing is redacted.
     redactor: Option<Arc<ContentRedactor>>,
-    /// Counts texts that were withheld, by why.
+    /// Counter of withheld texts, by reason.
     withheld: Option<Tally>,
     aside: Aside,
 }
 
 impl ContentFilter {
-    /// Of an exporter that shows evaluations redacted.
+    /// Returns the filter of an exporter that shows evaluations redacted.
     pub(super) fn redacting(redactor: &Arc<ContentRedactor>) -> Self {
         Self { redactor: Some(Arc::clone(redactor)), ..Self::nothing() }
     }
 
-    /// The same, for an exporter: what it withholds is counted, and what takes long runs where that
-    /// of others does.
+    /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
+    /// share.
     pub(super) fn of_exporter(self, withheld: Tally, aside: &Aside) -> Self {
         Self { withheld: Some(withheld), aside: aside.clone(), ..self }
     }
 
-    /// Makes what an exporter sends or writes of a batch: where that may take long, on a thread
-    /// beside those of the network.
+    /// Renders a batch for an exporter: on a blocking thread, if it may take long.
     ///
     /// # Errors
-    /// It panicked there.
+    /// The rendering panicked there.
     pub(super) async fn make<T: Send + 'static>(
         &self,
         batch: &EvaluationBatch,
@@ -149,7 +148,8 @@ impl ContentFilter {
         self.aside.run(move || make(&own, &batch)).await
     }
 
-    /// For readers that are shown so much; what is content as a whole they withhold themselves.
+    /// Returns the filter of a reader without a counter; content that is hidden as a whole the
+    /// reader withholds itself.
     pub(crate) fn of(shown: ShownContent) -> Self {
         match shown {
             ShownContent::Redacted => Self::redacting(&Arc::new(ContentRedactor::new())),
@@ -157,7 +157,7 @@ impl ContentFilter {
         }
     }
 
-    /// A value of a trace as it may be shown.
+    /// Returns a value of a trace as it may be shown.
     pub(crate) fn value(&self, trace: TraceId, value: &Value<'_>) -> Value<'static> {
         match &self.redactor {
             None => value.clone().into_owned(),
@@ -168,12 +168,12 @@ impl ContentFilter {
         }
     }
 
-    /// Of an exporter that shows all content or none.
+    /// Returns the filter of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
         Self { redactor: None, withheld: None, aside: Aside::new() }
     }
 
-    /// An evaluation as it may be shown, apart from what is content as a whole.
+    /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.
     pub(crate) fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
         match &self.redactor {
             None => Cow::Borrowed(evaluation),
@@ -181,7 +181,7 @@ impl ContentFilter {
         }
     }
 
-    /// The same of several.
+    /// Returns several evaluations as they may be shown.
     pub(super) fn apply_all<'e>(&self, evaluations: &'e [Evaluation]) -> Cow<'e, [Evaluation]> {
         match &self.redactor {
             None => Cow::Borrowed(evaluations),
@@ -205,15 +205,15 @@ impl ContentFilter {
     }
 }
 
-/// Replaces personal data and credentials.
+/// Redactor of personal data and credentials, with stable names per trace.
 pub(crate) struct ContentRedactor {
-    /// Without it nothing that may be content is shown.
+    /// Detectors; without them nothing that may be content is shown.
     detectors: Option<Redaction>,
     names: Mutex<Recent<TraceId, TraceNames>>,
     hasher: hashbrown::DefaultHashBuilder,
 }
 
-/// The names of a trace: a hash of the data, its kind, its number.
+/// Names of a trace: a hash of the finding, a hash of its kind, its number.
 #[derive(Default)]
 struct TraceNames(Vec<(u64, u64, usize)>);
 
@@ -250,7 +250,7 @@ impl ContentRedactor {
         Evaluation { outcome, ..evaluation.clone() }
     }
 
-    /// Redacted, nothing of it is hidden: what is marked as content may be shown.
+    /// Redacts an explanation, and marks all of it as plain: what is left may be shown.
     fn explanation(
         &self,
         trace: TraceId,
@@ -280,7 +280,7 @@ impl ContentRedactor {
                 });
                 Value::Map(entries.collect::<Map<'_>>())
             }
-            // A card's number may come as a number.
+            // The number of a card may be a JSON number.
             Value::Number(number) => {
                 let text = number.to_string();
                 let shown = self.text(trace, &text, budget);
@@ -295,7 +295,8 @@ impl ContentRedactor {
         detectors.apply(text, budget, |kind, found| self.name(trace, kind, found)).into_owned()
     }
 
-    /// The name of what was found: its kind, and its number among those of the kind in the trace.
+    /// Returns the name of a finding: its kind, and its number among those of the kind in the
+    /// trace.
     fn name(&self, trace: TraceId, kind: &str, found: &str) -> String {
         let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let word: String = kind.chars().map(word).collect();

@@ -1,10 +1,10 @@
-//! What a backend refused for good, kept in a file that `spanscore send` sends again.
+//! Dead-letter files: requests that a backend refused for good, which `spanscore send` sends again.
 //!
 //! In: requests as they were sent, with the reason. Out: `dead_letters/<exporter>.jsonl` in the
-//! folder of the process, one OTLP/JSON request a line. Beside the request a line holds the member
-//! [`MEMBER`], which no receiver looks at: exporter, signal, time, reason. The file is its owner's
-//! alone. At most [`FILE_BYTES_MAX`] are kept in each of [`BACKUPS_MAX`] files beside the present
-//! one; what goes with the oldest is counted.
+//! folder of the process, one OTLP/JSON request a line. Beside the request a line has the member
+//! [`MEMBER`], which receivers ignore: exporter, signal, time, reason. Only its owner can read the
+//! file. It holds at most [`FILE_BYTES_MAX`], and so does each of [`BACKUPS_MAX`] older files;
+//! requests that are deleted with the oldest are counted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,30 +19,30 @@ use super::counters::{Instruments, Seldom, Tally};
 use super::rotating::{Rotating, Rotation};
 use crate::otlp::Signal;
 
-/// The member of a line that says where it comes from.
+/// Member of a line with the origin of its request.
 pub(super) const MEMBER: &str = "deadLetter";
 
-/// Bytes beyond which the file is set aside.
+/// Bytes beyond which the file is rotated.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Files that were set aside and are kept; the oldest is deleted.
+/// Rotated files that are kept; the oldest is deleted.
 const BACKUPS_MAX: u32 = 4;
 
-/// The folder of all files of dead letters.
+/// Folder of all dead-letter files.
 const FOLDER: &str = "dead_letters";
 
-/// The dead letters of one exporter.
+/// Dead letters of one exporter.
 pub(super) struct DeadLetters {
     exporter: Arc<str>,
-    /// Where the file stands; without one nothing is kept.
+    /// Path of the file; `None` if the process has no folder: then nothing is kept.
     path: Option<PathBuf>,
-    /// Opened with the first letter.
+    /// File, opened with the first letter.
     file: Arc<Mutex<Option<Rotating>>>,
     counter: Tally,
     trouble: Seldom,
 }
 
-/// What a line says of its request.
+/// Origin of the request on a line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeadLetterMember<'a> {
@@ -53,7 +53,8 @@ struct DeadLetterMember<'a> {
 }
 
 impl DeadLetters {
-    /// Of an exporter, below the folder of the process where it has one; nothing is opened yet.
+    /// Returns those of an exporter, below the folder of the process if it has one; nothing is
+    /// opened yet.
     pub(super) fn new(data_dir: Option<&Path>, exporter: &str, instruments: &Instruments) -> Self {
         let counter = instruments.tally(
             ("spanscore.exporter.dead_letters", "{request}"),
@@ -71,7 +72,7 @@ impl DeadLetters {
         Self { exporter: exporter.into(), path, file, counter, trouble }
     }
 
-    /// Keeps a request, encoded in protobuf; whether it is kept.
+    /// Appends a request, encoded in protobuf; returns true if it is written.
     pub(super) async fn keep(&self, signal: Signal, request: &[u8], reason: &str) -> bool {
         let Some(path) = &self.path else { return false };
         let kept = match self.line(signal, request, reason) {
@@ -96,7 +97,7 @@ impl DeadLetters {
         }
     }
 
-    /// The request as a line.
+    /// Renders the request as a line.
     fn line(&self, signal: Signal, request: &[u8], reason: &str) -> Option<String> {
         let (mut line, word) = match signal {
             Signal::Logs => (json(&ExportLogsServiceRequest::decode(request).ok()?)?, "logs"),
@@ -110,7 +111,7 @@ impl DeadLetters {
         Some(line)
     }
 
-    /// Appends a line; how many older ones went for it.
+    /// Appends a line; returns the number of older lines that were deleted for it.
     async fn write(&self, path: PathBuf, line: String) -> io::Result<u64> {
         let file = Arc::clone(&self.file);
         let write = move || {
@@ -137,8 +138,8 @@ fn json(value: &impl Serialize) -> Option<String> {
     serde_json::to_string(value).ok()
 }
 
-/// A name of an exporter as the name of a file or folder: `otlp_grpc/a` becomes `otlp_grpc-a`. No
-/// two exporters have the same, since no kind has a `-`.
+/// Converts an exporter's name to the name of a file or folder: `otlp_grpc/a` becomes
+/// `otlp_grpc-a`. No two exporters have the same, since no kind has a `-`.
 pub(super) fn file_name(exporter: &str) -> String {
     let mut name = String::with_capacity(exporter.len());
     let (kind, rest) = exporter.split_once('/').map_or((exporter, None), |(k, r)| (k, Some(r)));

@@ -1,5 +1,5 @@
-//! Details for people: expected and actual calls beside each other, and what else a score came
-//! from.
+//! Details of a score for people: expected and actual calls beside each other, and the other inputs
+//! of the score.
 //!
 //! ```text
 //! = find {"id":1}
@@ -8,19 +8,19 @@
 //! > ship  call 1, expected at place 3
 //! ```
 //!
-//! `=` is as expected, `-` was expected, `+` was done, `>` came elsewhere. What is not a comparison
-//! of calls stands as `key: value`. Texts of strangers are cut and made visible, as on the lines of
-//! the console; lists are cut at [`LINES_MAX`].
+//! `=` is as expected, `-` was expected, `+` was called, `>` was called in another place. Anything
+//! but a comparison of calls is printed as `key: value`. Texts of strangers are cut and made
+//! visible, as on the lines of the console; lists are cut at [`LINES_MAX`].
 
 use std::fmt::Write as _;
 
 use super::console::push_line;
 use crate::value::{Map, Value};
 
-/// DetailLines of one evaluation; those beyond are counted.
+/// Most lines of one evaluation; those beyond are counted.
 const LINES_MAX: usize = 40;
 
-/// Appends the details, each line behind so many spaces.
+/// Appends the details, each line indented by `indent` spaces.
 pub fn write_text(details: &Value<'_>, indent: usize, out: &mut String) {
     let Value::Map(details) = details else { return };
     let mut lines = Vec::new();
@@ -60,7 +60,7 @@ fn write_map(details: &Map<'_>, depth: usize, lines: &mut DetailLines) {
     }
 }
 
-/// One item of a list: a comparison, or what it says in a line.
+/// Appends one item of a list: a comparison, or its members in a line.
 fn write_item(item: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     let Value::Map(map) = item else { return lines.push((depth, item.to_string())) };
     if map.get("diff").is_some() {
@@ -97,7 +97,7 @@ fn write_item(item: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     lines.push((depth, shown.collect::<Vec<_>>().join(", ")));
 }
 
-/// One step of a comparison of calls.
+/// Appends one step of a comparison of calls.
 fn write_step(step: &Value<'_>, depth: usize, lines: &mut DetailLines) {
     let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key| step.get(key).map(ToString::to_string).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The `file` exporter: JSON Lines, rotated by size.
 //!
-//! A file that cannot be written is tried again for as long as a receipt waits for its evaluations;
-//! without a log what cannot be written is lost, and counted.
+//! A failed write is tried again for as long as a receipt waits for its evaluations; without a log
+//! its evaluations are lost, and counted.
 
 use std::io;
 use std::path::Path;
@@ -43,21 +43,21 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FileSettings {
-    /// The file; it is made if it does not exist, its folder is not.
+    /// Path of the file; the file is made if it does not exist, its folder is not.
     pub(crate) path: String,
-    /// When the file is set aside for a new one.
+    /// Rotation of the file.
     pub(crate) rotation: RotationSettings,
-    /// How much of what may quote arguments and results is written: `none`, `redacted` (without the
-    /// personal data and credentials that are found in it), or `full`. Default
-    /// `full`: the file stays on this machine.
+    /// Content that is written, of all that may quote arguments and results: `none`, `redacted`
+    /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
+    /// the file stays on this machine.
     #[serde(alias = "include_content")]
     pub(crate) content: ShownContent,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until it is
-    /// written: a file that cannot be written is then tried again for ever.
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
+    /// is written: a file that cannot be written is then tried again for ever.
     pub(crate) must_deliver: bool,
-    /// Most MiB (1024 * 1024 bytes) below `data_dir` for what memory has no room for while the file
-    /// cannot be written; beyond it, it takes what room the log has free. Needs `must_deliver` and
-    /// a log.
+    /// Most MiB (1024 * 1024 bytes) below `data_dir` for evaluations that memory has no room for
+    /// while the file cannot be written; beyond it, the exporter borrows free room of the log.
+    /// Needs `must_deliver` and a log.
     pub(crate) overflow_mib: u32,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct RotationSettings {
     /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
     /// for a file that another program rotates.
     pub(crate) max_megabytes: u64,
-    /// How many files that were set aside are kept; the oldest is deleted.
+    /// Rotated files that are kept; the oldest is deleted.
     pub(crate) max_backups: u32,
 }
 
@@ -121,11 +121,11 @@ impl Exporter for FileSettings {
     }
 }
 
-/// Writes records to a file.
+/// Writer of records to a file.
 pub(crate) struct RecordFile {
     content: bool,
     filter: ContentFilter,
-    /// Whether what cannot be written is tried again.
+    /// True if a failed write is tried again.
     tries_again: bool,
     file: Arc<Mutex<Rotating>>,
     broken: Seldom,
@@ -161,7 +161,8 @@ impl RecordFile {
         Ok(Self { content, filter, tries_again, file, broken: Seldom::new() })
     }
 
-    /// Writes all but the first lines; how many were written whole, and what stopped the rest.
+    /// Writes all lines but the first `done`; returns the number of lines written whole, and the
+    /// error that stopped the rest.
     async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
         let file = Arc::clone(&self.file);
         let lines = Arc::clone(lines);
@@ -171,7 +172,7 @@ impl RecordFile {
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             file.append(&lines.text[start..], &ends)
         };
-        // A task that was stopped has written nothing that could be counted.
+        // Of a stopped task nothing is known to be written.
         let stopped = |_| (0, Some(io::Error::other("stopped")));
         let (written, error) = tokio::task::spawn_blocking(write).await.unwrap_or_else(stopped);
         (written as usize, error)
@@ -179,7 +180,7 @@ impl RecordFile {
 }
 
 impl RecordFile {
-    /// The lines of a batch.
+    /// Renders a batch as lines.
     async fn text(&self, batch: &EvaluationBatch) -> Result<Bytes, Panicked> {
         let content = self.content;
         let text = self.filter.make(batch, move |filter, batch| {
@@ -192,7 +193,7 @@ impl RecordFile {
         text.await
     }
 
-    /// Writes all lines, trying again where it must.
+    /// Writes all lines, with retries if the settings ask for them.
     async fn write_all(&self, text: Bytes) -> Delivery {
         let lines = Arc::new(RecordLines::from(text));
         let mut done = 0;
@@ -224,7 +225,7 @@ impl Deliver for RecordFile {
     }
 
     async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
-        // A batch never holds as many.
+        // No batch holds more than `u32::MAX`.
         let count = u32::try_from(count_of(batch)).unwrap_or(u32::MAX);
         Ok(vec![Parcel { count, payload: self.text(batch).await? }])
     }
@@ -264,7 +265,7 @@ mod tests {
                 let read = || std::fs::read_to_string(&path).expect("the file");
                 let text = read();
                 assert_eq!(text.lines().count(), 2);
-                // What was kept on disk is written as it would have been.
+                // A parcel from disk is written like the batch itself.
                 for parcel in file.pack(&batch()).await.expect("packed") {
                     assert_eq!(file.deliver_parcel(parcel).await.sent, 2);
                 }

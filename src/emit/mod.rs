@@ -1,20 +1,20 @@
-//! Evaluations out.
+//! Exporters: deliver evaluations to backends, files, the console and the metrics endpoint.
 //!
 //! In come evaluations, in batches that belong to one trace; out they go as text and JSON records
 //! ([`record`], [`console`]), files, Prometheus series and OTLP events, spans and metrics. Each
-//! exporter has a bounded queue of its own and tries again by itself, so a slow or dead backend
-//! never slows the pipeline: [`Exporters::offer`] never waits, and what does not fit is dropped and
-//! counted. `docs/output.md` lists every name that is emitted.
+//! exporter has a bounded queue and does its retries behind it, so a slow or dead backend never
+//! slows the pipeline: [`Exporters::offer`] never waits, and evaluations that do not fit are
+//! dropped and counted. `docs/output.md` lists every name that is emitted.
 //!
 //! ```text
-//! offer -> queue (bytes) -> batch (200 ms) -> consumers -> convert, compress, send, try again
+//! offer -> queue (bytes) -> batch (200 ms) -> consumers -> convert, compress, send, retry
 //! ```
 //!
 //! **Invariant:** no argument and no result leaves the process over OTLP unless `content` says so:
-//! without it an explanation is exported without what may be content
-//! ([`Explanation::without_content`](crate::model::Explanation::without_content)). What an
-//! evaluator says is content unless it marks it as plain: names of tools, counts, rules, and names
-//! of arguments that stand in criteria, schemas or settings.
+//! without it an explanation is exported without its content parts
+//! ([`Explanation::without_content`](crate::model::Explanation::without_content)). An evaluator's
+//! text is content unless it is marked as plain: names of tools, counts, rules, and names of
+//! arguments that stand in criteria, schemas or settings.
 
 pub mod console;
 mod content;
@@ -41,35 +41,35 @@ pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
 use crate::log::LogOpenError;
 pub(crate) use content::{ContentFilter, ShownContent};
 
-/// Why an exporter could not start.
+/// Error of an exporter that could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ExporterStartError {
     /// The file cannot be opened.
     #[error("exporter `{exporter}`: cannot open `{path}` for writing: {error}")]
     File {
-        /// The exporter's name in the config.
+        /// Name of the exporter in the config.
         exporter: String,
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         error: std::io::Error,
     },
     /// A client for the backend cannot be made.
     #[error("exporter `{exporter}`: {error}")]
     Client {
-        /// The exporter's name in the config.
+        /// Name of the exporter in the config.
         exporter: String,
-        /// What is wrong, such as a certificate that cannot be read.
+        /// Error, such as a certificate that cannot be read.
         error: String,
     },
-    /// What it keeps while its queue is full cannot be opened.
+    /// The overflow of its queue on disk cannot be opened.
     #[error("exporter `{exporter}`: cannot keep evaluations in `{path}`: {error}")]
     Overflow {
-        /// The exporter's name in the config.
+        /// Name of the exporter in the config.
         exporter: String,
-        /// The folder.
+        /// Path of the folder.
         path: String,
-        /// What is wrong with it.
+        /// Error of the folder.
         error: LogOpenError,
     },
     /// Exporters that earlier changes replaced or removed have not ended.
@@ -78,24 +78,24 @@ pub enum ExporterStartError {
          again in some seconds"
     )]
     Busy {
-        /// How many.
+        /// Number of such exporters.
         count: usize,
     },
     /// Its metrics cannot be registered.
     #[error("exporter `{exporter}`: cannot show its metrics: {error}")]
     Metrics {
-        /// The exporter's name in the config.
+        /// Name of the exporter in the config.
         exporter: String,
-        /// What the registry says.
+        /// Error of the registry.
         error: ::prometheus::Error,
     },
 }
 
-/// Evaluations that an exporter did not deliver.
+/// Number of evaluations that an exporter did not deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// The exporter's name in the config.
+    /// Name of the exporter in the config.
     pub exporter: String,
-    /// How many evaluations.
+    /// Number of evaluations.
     pub evaluations: u64,
 }

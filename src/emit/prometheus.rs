@@ -42,10 +42,10 @@ pub static KIND: ExporterKind = ExporterKind {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrometheusSettings {
-    /// Most combinations of evaluator, service and agent that have series of their own; those
-    /// beyond are counted together, with empty `service` and `agent` and `overflow="true"`.
+    /// Most combinations of evaluator, service and agent that have a series each; those beyond are
+    /// counted together, with empty `service` and `agent` and `overflow="true"`.
     pub series_max: usize,
-    /// After how long without an evaluation a series goes; `0` keeps it for ever.
+    /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
     pub series_idle: HumanDuration,
 }
 
@@ -62,7 +62,7 @@ impl Exporter for PrometheusSettings {
     }
 }
 
-/// The scores that the metrics endpoint shows: those of whatever exporter of this kind there is.
+/// Scores on the metrics endpoint: those of the present exporter of this kind, if there is one.
 #[derive(Default)]
 pub(crate) struct ShownScores {
     scores: Arc<Mutex<Option<Arc<Scores>>>>,
@@ -70,7 +70,7 @@ pub(crate) struct ShownScores {
 }
 
 impl ShownScores {
-    /// Makes a registry show them, unless it does.
+    /// Registers them with a registry, once.
     pub(crate) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         let mut is_registered = self.is_registered.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_registered {
@@ -80,13 +80,13 @@ impl ShownScores {
         Ok(())
     }
 
-    /// Shows these from now on.
+    /// Replaces the scores that are shown.
     pub(crate) fn show(&self, scores: Option<Arc<Scores>>) {
         *self.scores.lock().unwrap_or_else(PoisonError::into_inner) = scores;
     }
 }
 
-/// Shows the series of one exporter.
+/// Collector of the series of one exporter.
 struct ScoreCollector {
     scores: Arc<Mutex<Option<Arc<Scores>>>>,
     descs: Vec<Desc>,

@@ -1,8 +1,9 @@
-//! The record of an evaluation: one JSON object.
+//! JSON record of an evaluation: one object.
 //!
-//! This is what `score --format jsonl`, the `file` exporter and the console's `jsonl` format
-//! write. Every key is always there, `null` where it does not apply; keys are never renamed. What a
-//! terminal would obey stands in escapes ([`visible::json`]): files are shown on terminals, too.
+//! It is the output of `score --format jsonl`, of the `file` exporter and of the console's `jsonl`
+//! format. Every key is always there, `null` if it does not apply; keys are never renamed.
+//! Characters that a terminal would obey are escaped ([`visible::json`]): files are shown on
+//! terminals, too.
 
 use std::fmt::Write;
 
@@ -11,8 +12,8 @@ use crate::value::{Value, json};
 use crate::visible;
 
 /// Appends the record of one evaluation to `out`, without a line break. Without `content`,
-/// `details` are `null` and `explanation` and `error` say only what no argument or result can
-/// stand in.
+/// `details` are `null` and `explanation` and `error` have only parts in which no argument or
+/// result can stand.
 pub fn write(evaluation: &Evaluation, content: bool, out: &mut String) {
     let start = out.len();
     // Writing to a String cannot fail.
@@ -30,8 +31,8 @@ pub fn write_line(evaluation: &Evaluation, content: bool, out: &mut String) {
     out.push('\n');
 }
 
-/// What stands in each record of the evaluator of this name, as it is written. It may stand in
-/// others too: in a text of theirs.
+/// Returns a text that each record of the evaluator of this name contains. Other records may
+/// contain it too, in a text of theirs.
 pub fn evaluator_mark(name: &str) -> String {
     let mut mark = String::new();
     // Writing to a String cannot fail.
@@ -123,7 +124,7 @@ fn string(out: &mut String, key: &str, text: Option<&str>) -> std::fmt::Result {
     }
 }
 
-/// JSON has no infinity and no NaN: they are `null`.
+/// Appends a number; infinity and NaN, which JSON lacks, are `null`.
 fn number(out: &mut String, key: &str, value: Option<f64>) -> std::fmt::Result {
     match value.filter(|value| value.is_finite()) {
         Some(value) => write!(out, r#","{key}":{value:?}"#),
@@ -135,8 +136,8 @@ fn timestamp(time_ns: u64) -> String {
     jiff::Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or_default().to_string()
 }
 
-/// What can be said of an evaluation without quoting any argument or result: of what the evaluator
-/// wrote only what it marked as plain.
+/// Returns an explanation that quotes no argument and no result: of the evaluator's text only the
+/// parts that it marked as plain.
 pub fn plain_explanation(evaluation: &Evaluation) -> String {
     let threshold = evaluation.evaluator.threshold;
     match &evaluation.outcome {

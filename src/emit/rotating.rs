@@ -1,29 +1,29 @@
-//! A file of lines that is set aside by size.
+//! Append-only file of lines, rotated by size.
 //!
 //! A full file becomes `<path>.1`, an older `<path>.1` becomes `<path>.2`, and so on; the oldest is
 //! deleted. A line is never split over two files.
 //!
 //! Another program may rotate the file as well, `logrotate` mostly: before each batch the path is
-//! looked at. A file that was moved away or deleted is opened anew at its path, one that was copied
-//! and cut is written on from its start.
+//! checked. A file that was moved away or deleted is opened anew at its path; one that was copied
+//! and truncated is appended to from its start.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// When a file is set aside, and what is kept.
+/// Limits of a rotated file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotation {
-    /// Bytes beyond which the file is set aside; 0 never.
+    /// Bytes beyond which the file is rotated; 0 never.
     pub(crate) bytes_max: u64,
-    /// How many files that were set aside are kept.
+    /// Rotated files that are kept.
     pub(crate) backups_max: u32,
-    /// Whether nobody but the owner reads it.
+    /// True if only its owner can read it; lines that its rotation deletes are counted.
     pub(crate) is_private: bool,
 }
 
-/// The file.
+/// Append-only file that is rotated by size.
 pub(crate) struct Rotating {
     path: PathBuf,
     file: File,
@@ -39,7 +39,8 @@ impl Rotating {
         Ok(Self { path: path.to_owned(), file, bytes, rotation, dropped: 0 })
     }
 
-    /// The same, in a folder that is its owner's alone and is made where it is missing.
+    /// Opens the file for appending, in a folder that is private to its owner and is made if it is
+    /// missing.
     pub(crate) fn open_private(path: &Path, rotation: Rotation) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -47,17 +48,17 @@ impl Rotating {
         Self::open(path, rotation)
     }
 
-    /// Lines of private files that were deleted since the last look.
+    /// Returns the number of lines that rotation of a private file deleted, and resets it.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Opens the file anew if its path leads to another one or to none; notes what it holds.
+    /// Opens the file anew if its path leads to another file or to none; else reads its size.
     fn follow_path(&mut self) -> io::Result<()> {
         let held = self.file.metadata()?;
         let is_elsewhere = match std::fs::metadata(&self.path) {
             Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
-            // What cannot be looked at may still be written to.
+            // A path whose metadata cannot be read may still lead to the open file.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if is_elsewhere {
@@ -72,7 +73,8 @@ impl Rotating {
         Ok(())
     }
 
-    /// Writes lines that end at `ends`; how many were written whole, and what stopped the rest.
+    /// Writes lines that end at `ends`; returns the number of lines written whole, and the error
+    /// that stopped the rest.
     pub(crate) fn append(&mut self, lines: &[u8], ends: &[usize]) -> (u64, Option<io::Error>) {
         if let Err(error) = self.follow_path() {
             return (0, Some(error));
@@ -96,7 +98,7 @@ impl Rotating {
         (written as u64, None)
     }
 
-    /// How many lines still fit; an empty file takes one of any length.
+    /// Returns the number of lines that still fit; an empty file takes one of any length.
     fn lines_that_fit(&self, start: usize, ends: &[usize]) -> usize {
         if self.rotation.bytes_max == 0 {
             return ends.len();
@@ -157,7 +159,7 @@ fn open(path: &Path, rotation: Rotation) -> io::Result<(File, u64)> {
     Ok((file, bytes))
 }
 
-/// How many lines a file has; none where it cannot be read.
+/// Returns the number of lines of a file; 0 if it cannot be read.
 fn count_lines(path: &Path) -> u64 {
     let Ok(file) = File::open(path) else { return 0 };
     let mut reader = BufReader::new(file);
@@ -230,7 +232,7 @@ mod tests {
         fs::rename(&path, &moved)?;
         append(&mut file, &["b\n"]);
         assert_eq!(read()?, ("b\n".into(), "a\n".into()));
-        // Whoever moved it has made a new one already.
+        // The program that moved it may have made a new file already.
         fs::rename(&path, &moved)?;
         fs::write(&path, "")?;
         append(&mut file, &["c\n"]);

@@ -1,4 +1,4 @@
-//! Evaluations for the tests of this stage.
+//! Evaluations for the tests of exporters.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn evaluation(outcome: Outcome) -> Evaluation {
     }
 }
 
-/// A scored evaluation; its explanation quotes an argument.
+/// Returns a scored evaluation; its explanation quotes an argument.
 pub(super) fn scored(value: f64) -> Evaluation {
     let mut details = Map::new();
     details.insert("matched", Value::from(1));
@@ -55,7 +55,7 @@ pub(super) fn scored(value: f64) -> Evaluation {
     }))
 }
 
-/// One that could not be judged.
+/// Returns an evaluation that could not be judged.
 pub(super) fn not_evaluable() -> Evaluation {
     evaluation(Outcome::NotEvaluable {
         reason: Reason::ArgumentsNotRecorded,
@@ -63,7 +63,7 @@ pub(super) fn not_evaluable() -> Evaluation {
     })
 }
 
-/// One whose evaluator broke.
+/// Returns an evaluation whose evaluator broke.
 pub(super) fn failed() -> Evaluation {
     evaluation(Outcome::Failed {
         error_type: "criteria",

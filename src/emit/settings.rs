@@ -1,7 +1,7 @@
-//! The kinds of exporters, and the `exporters:` map that a user writes.
+//! Kinds of exporters, and the `exporters:` map that a user writes.
 //!
 //! The map is keyed `kind` or `kind/name`. [`read`] turns it into exporters that are ready to start
-//! and checks what can be checked without opening anything; mistakes name their place and the
+//! and checks all that can be checked without opening anything; mistakes name their place and the
 //! nearest valid word.
 //!
 //! A new kind is a file with its settings, its `impl Exporter` and an [`ExporterKind`]; it is
@@ -16,7 +16,7 @@ use schemars::Schema;
 use super::{ExporterStartError, Starting};
 use crate::settings::{Node, NodeKind, SettingsError, nearest};
 
-/// Most exporters that one process runs; each holds a queue of its own.
+/// Most exporters that one process runs; each has a queue.
 pub const EXPORTERS_MAX: usize = 64;
 
 /// All kinds, in the order of the documentation.
@@ -31,15 +31,15 @@ pub static KINDS: &[&ExporterKind] = &[
     &super::otlp::HTTP,
 ];
 
-/// A kind of exporter.
+/// Kind of exporter.
 pub struct ExporterKind {
-    /// The word in the config.
+    /// Word for it in the config.
     pub name: &'static str,
     /// Other words for it.
     pub aliases: &'static [&'static str],
-    /// What it does, in one sentence.
+    /// Description in one sentence.
     pub about: &'static str,
-    /// Whether one process runs at most one of it.
+    /// True if one process runs at most one of it.
     pub single: bool,
     /// JSON Schema of its settings.
     pub schema: fn() -> Schema,
@@ -53,20 +53,20 @@ impl ExporterKind {
     }
 }
 
-/// The settings of one exporter, checked.
+/// Checked settings of one exporter.
 pub trait Exporter: fmt::Debug + Send + Sync {
-    /// Says what it shows of an evaluation and starts what delivers it.
+    /// Declares the parts of an evaluation that it shows, and starts its delivery.
     ///
     /// # Errors
-    /// Why it cannot start.
+    /// The reason that it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
 
-    /// What of the world around it it needs and does not find; the words for the user.
+    /// Returns words for the user about a requirement outside of the process that is not met.
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// Bytes that its queue may hold, where its settings say so.
+    /// Returns the capacity of its queue in bytes, if its settings name one.
     fn queue_bytes(&self) -> Option<usize> {
         None
     }
@@ -77,14 +77,14 @@ pub trait Exporter: fmt::Debug + Send + Sync {
 pub struct ExporterSettings {
     /// `kind` or `kind/name` as written: the `exporter` label of its metrics.
     pub name: String,
-    /// What it is.
+    /// Settings, which start it.
     pub exporter: Arc<dyn Exporter>,
-    /// As written, with secrets: two that are written alike are one.
+    /// Settings as written, with secrets: a reload compares them.
     written: Node,
 }
 
 impl ExporterSettings {
-    /// Whether it is written like another one.
+    /// Returns true if it is written like another one.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.name == other.name && self.written.to_value() == other.written.to_value()
     }
@@ -140,7 +140,7 @@ fn read_one(kind: &ExporterKind, node: &Node) -> Result<Arc<dyn Exporter>, Setti
     (kind.read)(&with_last_content(node))
 }
 
-/// The settings with one word for how much content is shown: of both spellings, which may come from
+/// Removes the earlier of `content` and `include_content`: of both spellings, which may come from
 /// different files, the later one holds.
 fn with_last_content(node: &Node) -> Cow<'_, Node> {
     let place = |key: &str| node.get(key).map(|value| (value.place.line, value.place.column));

@@ -1,7 +1,7 @@
-//! Decoders: from what an instrumentation wrote to the value that it meant.
+//! Decoders: from the form in which an instrumentation wrote a value to the value that it meant.
 //!
 //! A [`Decode`] is data: the `decode` of a [`FactSource`](super::dialect::FactSource). It never
-//! fails: what cannot be read is [`Decoded::Unreadable`], what is not there yields nothing.
+//! fails: a text of the wrong form is [`Decoded::Unreadable`], an absent value yields nothing.
 
 mod answers;
 mod api;
@@ -33,21 +33,22 @@ use self::shortcut::{OfJson, OfWords, is_words};
 use crate::settings::nearest;
 use crate::value::{Value, json, python};
 
-/// How a value is read: a decoder's name or a chain of them (`a→b`), with alternatives (`a | b`).
+/// Compiled decoder expression: a decoder or a chain of them (`a→b`), with alternatives
+/// (`a | b`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decode {
-    /// Tried in order; none means the value as it is.
+    /// Chains, tried in order; none means the value as it is.
     alternatives: Vec<Vec<DecodeStep>>,
     words: OfWords,
     json: OfJson,
 }
 
-/// What a decoder made of a value.
+/// Outcome of a decoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded<'a> {
-    /// The value that was meant.
+    /// Value that was meant.
     Value(Value<'a>),
-    /// A text that is not of the form it should have: cut off, or written otherwise.
+    /// Text that does not have the form that it should: cut off, or written otherwise.
     Unreadable(Cow<'a, str>),
 }
 
@@ -64,7 +65,7 @@ enum DecodeStep {
         field: String,
     },
     Role(String),
-    /// The entry of [`DECODERS`] at this place.
+    /// Index of an entry of [`DECODERS`].
     Named(usize),
     Unwrap,
     UnwrapResult,
@@ -82,10 +83,10 @@ enum Segment {
     Index(usize),
 }
 
-/// A decoder in a file of its own: nothing where there is nothing to read.
+/// Decoder in a file of its own: returns `None` for a value that is not of its form.
 type Decoder = for<'a> fn(Value<'a>) -> Option<Decoded<'a>>;
 
-/// The decoders that need nothing but the value, by their words: a new one is added here.
+/// Decoders that need nothing but the value, by their words: a new one is added here.
 const DECODERS: &[(&str, Decoder)] = &[
     ("user_text", answers::user_text),
     ("assistant_text", answers::assistant_text),
@@ -102,7 +103,7 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("said_by_model", answers::said_by_model),
 ];
 
-/// The decoders whose outcome is known for plain words or JSON without their steps.
+/// Decoders whose outcome for plain words or JSON is known without running their steps.
 const WORDS: &[(&str, DecodeStep)] = &[
     ("value", DecodeStep::Value),
     ("json", DecodeStep::Json),
@@ -120,7 +121,7 @@ const WORDS: &[(&str, DecodeStep)] = &[
 ];
 
 impl Decode {
-    /// Reads the text of a decoder; the error says what is wrong and what was probably meant.
+    /// Parses a decoder expression; the error says what is wrong and what was probably meant.
     pub fn parse(text: &str) -> Result<Self, String> {
         let chain = |chain: &str| chain.split('→').map(|word| step(word.trim())).collect();
         let alternatives = text.split('|').map(chain).collect::<Result<Vec<Vec<_>>, _>>()?;
@@ -129,7 +130,8 @@ impl Decode {
         Ok(Self { alternatives, words, json })
     }
 
-    /// What [`apply`](Self::apply) makes of a text, where the text shows it without the steps.
+    /// Returns the result of [`apply`](Self::apply) for a text, if the text shows it without the
+    /// steps.
     pub fn shortcut<'a>(&self, text: &'a str) -> Shortcut<'a> {
         if matches!(text.as_bytes(), [b'{' | b'[', ..]) {
             return match self.of_json(text) {
@@ -148,7 +150,7 @@ impl Decode {
         }
     }
 
-    /// Of plain words.
+    /// Returns the shortcut for plain words.
     fn of_words<'a>(&self, text: &'a str) -> Shortcut<'a> {
         if !is_words(text) {
             return Shortcut::Unknown;
@@ -160,24 +162,24 @@ impl Decode {
         }
     }
 
-    /// Whether the outcome is the value itself.
+    /// Returns true if the outcome is the value itself.
     pub fn is_plain(&self) -> bool {
         self.alternatives.iter().all(|chain| matches!(chain[..], [DecodeStep::Value]))
     }
 
-    /// Whether the outcome of a text that begins like a JSON object or list is that object or list,
-    /// whatever it holds: then decoding it can wait.
+    /// Returns true if the outcome of a text that begins like a JSON object or list is that object
+    /// or list, whatever it holds: then decoding it can be deferred.
     pub fn is_plain_json(&self) -> bool {
         self.json != OfJson::Other
     }
 
-    /// Whether what it reads is the message of a tool, whatever it holds.
+    /// Returns true if it reads values as messages of a tool (`role:tool`).
     pub fn is_of_tools(&self) -> bool {
         let is_tool = |step: &DecodeStep| matches!(step, DecodeStep::Role(role) if role == "tool");
         self.alternatives.iter().any(|chain| chain.iter().any(is_tool))
     }
 
-    /// Applies it to a value.
+    /// Decodes a value: the first alternative that yields, else the first unreadable text.
     pub fn apply<'a>(&self, value: Value<'a>) -> Option<Decoded<'a>> {
         match &self.alternatives[..] {
             [] => Some(Decoded::Value(value)),
@@ -230,7 +232,7 @@ fn step(word: &str) -> Result<DecodeStep, String> {
     })
 }
 
-/// Reads `$.key.key[0]`; keys hold no dot and no bracket.
+/// Parses a path such as `$.key.key[0]`; keys hold no dot and no bracket.
 fn segments(path: &str) -> Result<Vec<Segment>, String> {
     let bad = || format!("`{path}` is not a path such as `$.output.items[0]`");
     let rest = path.strip_prefix('$').ok_or_else(bad)?;
@@ -285,7 +287,7 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
         DecodeStep::UnwrapResult => shapes::unwrap_result(value),
         DecodeStep::ContentText => shapes::content_text(value),
         DecodeStep::ToolMessage => shapes::tool_message(value),
-        // Most results are no messages, and are read whole by another source.
+        // Most results are no messages: without a marker word they need not be parsed for one.
         DecodeStep::ToolMessageId if !holds_any(&value, shapes::ID_MARKS) => return None,
         DecodeStep::ToolMessageName if !holds_any(&value, shapes::NAME_MARKS) => return None,
         DecodeStep::ToolMessageError if !holds_any(&value, shapes::ERROR_MARKS) => return None,
@@ -296,12 +298,13 @@ fn apply<'a>(step: &DecodeStep, value: Value<'a>) -> Option<Decoded<'a>> {
     }))
 }
 
-/// Whether a value may hold any of some words: a text only if it does.
+/// Returns true if a value may hold any of some words: a text is searched for them, any other value
+/// may.
 fn holds_any(value: &Value<'_>, words: &[&str]) -> bool {
     value.as_str().is_none_or(|text| words.iter().any(|word| may_hold(text.as_bytes(), word)))
 }
 
-/// A text as JSON, read once more where that gives a text holding an object or list.
+/// Parses a text as JSON, once more if that gives a text holding an object or list.
 fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::String(text) = value else { return Some(Decoded::Value(value)) };
     if text.trim().is_empty() {
@@ -316,7 +319,7 @@ fn read_json(value: Value<'_>) -> Option<Decoded<'_>> {
     })
 }
 
-/// As `json`, but a text that is not JSON stays as it is.
+/// Parses a text as `json` does; a text that is not JSON stays as it is.
 pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Value::String(text),
@@ -328,8 +331,8 @@ pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// As `json_or_text`, but a text that is a bracketed Python literal becomes its value, and one that
-/// Python prints of a dictionary with other objects in it its members.
+/// Parses a text as `json_or_text` does; a bracketed Python literal becomes its value, and Python's
+/// print of a dictionary with other objects in it becomes its members.
 pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
         Value::String(text) if is_bracketed(&text) || text.starts_with('(') => python_literal(text)
@@ -340,7 +343,7 @@ pub(super) fn json_or_py_or_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// A text that is JSON becomes its value; one that is not yields nothing.
+/// Parses a text that is JSON; one that is not yields nothing.
 fn structured(value: Value<'_>) -> Option<Value<'_>> {
     match read_json(value)? {
         Decoded::Value(value) => Some(value),
@@ -348,7 +351,7 @@ fn structured(value: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
-/// The value at a path; `null` there is no value.
+/// Returns the value at a path; `null` there is no value.
 fn follow<'a>(mut value: Value<'a>, path: &[Segment]) -> Option<Value<'a>> {
     for segment in path {
         value = match (segment, value) {
@@ -362,7 +365,7 @@ fn follow<'a>(mut value: Value<'a>, path: &[Segment]) -> Option<Value<'a>> {
     (!value.is_null()).then_some(value)
 }
 
-/// Parses a text, borrowing from it where it is borrowed; gives it back if it is not JSON.
+/// Parses a text, borrowing from it if it is borrowed; returns it unchanged if it is not JSON.
 fn parse_text(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
     match text {
         Cow::Borrowed(text) => json::parse(text).map_err(|_| Cow::Borrowed(text)),
@@ -373,13 +376,13 @@ fn parse_text(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
     }
 }
 
-/// Whether a text looks like an object or a list.
+/// Returns true if a text begins like an object or a list.
 fn is_bracketed(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// Whether a text that begins like JSON also ends like it: brackets closed, in equal numbers. A
-/// text with unequal brackets may still be whole (brackets inside strings).
+/// Returns true if a text that begins like JSON also ends like it: brackets closed, in equal
+/// numbers. A text with unequal brackets may still be whole (brackets inside strings).
 pub(super) fn looks_whole(text: &str) -> bool {
     let bytes = text.trim_ascii().as_bytes();
     let close = match bytes.first() {
@@ -391,8 +394,8 @@ pub(super) fn looks_whole(text: &str) -> bool {
     bytes.last() == Some(&close) && count(b'{') == count(b'}') && count(b'[') == count(b']')
 }
 
-/// A Python literal, as `repr` and `str` write containers, borrowing from the text where it is
-/// borrowed; gives it back if it is none.
+/// Parses a Python literal, as `repr` and `str` write containers, borrowing from the text if it is
+/// borrowed; returns the text unchanged if it is none.
 fn python_literal(text: Cow<'_, str>) -> Result<Value<'_>, Cow<'_, str>> {
     match text {
         Cow::Borrowed(text) => python::parse_literal(text).ok_or(Cow::Borrowed(text)),

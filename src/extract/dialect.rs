@@ -1,4 +1,5 @@
-//! Dialects: how one instrumentation writes tool calls, and the other facts of a run, into spans.
+//! Dialects: the places in spans and logs at which an instrumentation writes tool calls and the
+//! other facts of a run.
 //!
 //! A dialect is data. The built-in ones stand in `dialects/*.yaml`; a user writes the same form
 //! under `dialects:` in the config, and an entry of a built-in's name replaces it. Rust is needed
@@ -9,7 +10,7 @@
 //!   span the lowest [`Dialect::priority`] wins and the others fill what it leaves open.
 //! - [`Dialect::exclude`] marks spans that are no tool call, whatever other dialects say.
 //! - The sources of [`ToolCallSources`] are read on those spans only.
-//! - All other sources ([`Dialect::sources`] gives them with their [`Role`]) are read on every span
+//! - All other sources (from [`Dialect::sources`], with their [`Role`]) are read on every span
 //!   and log event on which their [`FactSource::on`] holds; they do not depend on `detect`.
 //! - Of several sources for one fact the first that yields counts; across dialects the order is
 //!   that of the priorities.
@@ -25,63 +26,63 @@ pub use source::{Condition, FactSource, From, OnlyIf, Scalar, SpanKindSaid};
 
 use crate::settings::yaml;
 
-/// How one instrumentation writes tool calls and other facts into spans.
+/// Rules by which tool calls and other facts are read from the spans of one instrumentation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dialect {
-    /// Its name; an entry with the name of a built-in dialect replaces that one.
+    /// Name of the dialect; an entry with the name of a built-in dialect replaces that one.
     pub name: String,
-    /// Which framework and instrumentation it reads.
+    /// Framework and instrumentation that it reads.
     pub title: String,
-    /// Where several dialects match one span, the one with the lowest number is read first; the
-    /// others fill what it leaves open. Built-in dialects use 1 to 60.
+    /// Rank among dialects that match one span: the lowest number is read first, the others fill
+    /// what it leaves open. Built-in dialects use 1 to 60. Default 50.
     #[serde(default = "default_priority")]
     pub priority: u16,
-    /// Which spans are tool calls; without it the dialect finds no calls on spans.
+    /// Spans that are tool calls; without it the dialect finds no calls on spans.
     pub detect: Option<Condition>,
-    /// The spans of tools have no marker that tells them from others: one is a tool call only if a
+    /// True if no marker tells the spans of tools from others: a span is a tool call only if a
     /// model asked for a tool of its name.
     pub only_if_asked: bool,
     /// Spans that are no tool call, whatever this or another dialect finds on them.
     pub exclude: Vec<Condition>,
-    /// Where the parts of a tool call stand on its span.
+    /// Places of the parts of a tool call on its span.
     pub tool_call: ToolCallSources,
     /// Spans that hand the conversation to another agent: no tool calls. In a trace with such a
     /// span a model's calls named `transfer_to_*` are none either.
     pub handoff: Option<Condition>,
-    /// The tools by which the framework returns its answer, whose arguments are the final output:
-    /// names, or with `*` at the end how names begin. They hold for calls of any dialect, since a
-    /// framework's calls may stand in the messages that another one reads.
+    /// Tools by which the framework returns its answer, whose arguments are the final output:
+    /// names, or prefixes of names with `*` at the end. They hold for calls of any dialect, since a
+    /// framework's calls may stand in messages that another dialect reads.
     pub output_tools: Vec<String>,
     /// Spans exported when they start, to be exported again when they end.
     pub pending: Option<Condition>,
     /// Spans of an agent or of a model call: a trace that holds one is an agent's run even
     /// without tool calls.
     pub agent_span: Option<Condition>,
-    /// Spans of a model call. Where no message says which calls were made together, those between
-    /// two model calls of one agent were.
+    /// Spans of a model call. Where no message says which calls were made together, the calls
+    /// between two model calls of one agent were.
     pub model_span: Option<Condition>,
-    /// The session (conversation) that a span belongs to.
+    /// Session (conversation) that a span belongs to.
     pub session_id: Vec<FactSource>,
-    /// The agent that a span belongs to; a call takes it from the nearest enclosing span, its own
+    /// Agent that a span belongs to; a call takes it from the nearest enclosing span, its own span
     /// included.
     pub agent_name: Vec<FactSource>,
-    /// What the user asked: the first span in start order that yields.
+    /// Request of the user: the first span in start order that yields.
     pub user_input: Vec<FactSource>,
-    /// What the agent answered: the last span in start order that yields.
+    /// Answer of the agent: the last span in start order that yields.
     pub final_output: Vec<FactSource>,
-    /// The messages of model calls.
+    /// Messages of model calls.
     pub messages: MessageSources,
     /// Definitions of the tools that the model was offered, as a list in any of the known shapes.
     pub tool_definitions: Vec<FactSource>,
-    /// The model's name.
+    /// Name of the model.
     pub model: Vec<FactSource>,
     /// Token counts of a model call.
     pub usage: UsageSources,
     /// Cost of a model call in US dollars.
     pub cost: Vec<FactSource>,
-    /// Why a model stopped (`tool_calls`, `tool_use`): a trace in which one asked for tools and
-    /// that holds no call does not record its calls.
+    /// Reason for which a model stopped (`tool_calls`, `tool_use`): a trace in which one asked for
+    /// tools and that holds no call does not record its calls.
     pub finish_reason: Vec<FactSource>,
 }
 
@@ -89,7 +90,7 @@ fn default_priority() -> u16 {
     50
 }
 
-/// Where the parts of a tool call stand; each list is tried in order.
+/// Places of the parts of a tool call; each list is tried in order.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolCallSources {
@@ -97,12 +98,11 @@ pub struct ToolCallSources {
     pub name: Vec<FactSource>,
     /// The id that the model gave the call.
     pub id: Vec<FactSource>,
-    /// The arguments.
+    /// Arguments of the call.
     pub arguments: Vec<FactSource>,
-    /// What the tool returned.
+    /// Return value of the tool.
     pub result: Vec<FactSource>,
-    /// What shows that the call failed; the default reads exception events, the status and
-    /// `error.type`.
+    /// Marks of a failed call; the default reads exception events, the status and `error.type`.
     pub error: Vec<FactSource>,
     /// The tool's description.
     pub description: Vec<FactSource>,
@@ -124,7 +124,8 @@ impl Default for ToolCallSources {
     }
 }
 
-/// Where most instrumentations leave an error: the conventions of OpenTelemetry.
+/// Returns the sources of errors by the conventions of OpenTelemetry, which most instrumentations
+/// follow.
 fn standard_error() -> Vec<FactSource> {
     let exception = |key: &str| FactSource {
         from: From::SpanEvent,
@@ -140,18 +141,19 @@ fn standard_error() -> Vec<FactSource> {
     ]
 }
 
-/// Where the messages of model calls stand. Their shape (OpenTelemetry parts, OpenAI, Anthropic,
+/// Places of the messages of model calls. Their shape (OpenTelemetry parts, OpenAI, Anthropic,
 /// Gemini, Bedrock, LangChain, ...) is recognised by itself.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MessageSources {
-    /// What the model wrote: its tool calls are calls made.
+    /// Messages that the model wrote: their tool calls are calls made.
     pub output: Vec<FactSource>,
-    /// What the model was given: its tool results belong to earlier calls, its calls are history.
+    /// Messages that the model was given: their tool results belong to earlier calls, their calls
+    /// are history.
     pub input: Vec<FactSource>,
 }
 
-/// Where token counts stand.
+/// Places of the token counts of a model call.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UsageSources {
@@ -165,11 +167,11 @@ pub struct UsageSources {
     pub cache_write: Vec<FactSource>,
     /// Tokens of the reply that were spent on reasoning.
     pub reasoning: Vec<FactSource>,
-    /// The count of the prompt leaves the cached tokens out: they are added.
+    /// True if the count of the prompt leaves the cached tokens out: they are added.
     pub input_excludes_cache: bool,
 }
 
-/// Which fact a source feeds.
+/// Fact that a source feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// [`ToolCallSources::name`]
@@ -219,14 +221,14 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether it is a part of a tool call, read only on spans that `detect` marks.
+    /// Returns true if it is a part of a tool call, read only on spans that `detect` marks.
     pub fn is_call(self) -> bool {
         use Role::{Arguments, Description, Error, Id, Name, Result, Schema};
         matches!(self, Name | Id | Arguments | Result | Error | Description | Schema)
     }
 }
 
-/// The families of the built-in dialects, each a YAML list of [`Dialect`].
+/// Families of the built-in dialects, each a YAML list of [`Dialect`].
 const FAMILIES: [(&str, &str); 5] = [
     ("semconv", include_str!("dialects/semconv.yaml")),
     ("openinference", include_str!("dialects/openinference.yaml")),
@@ -236,8 +238,8 @@ const FAMILIES: [(&str, &str); 5] = [
 ];
 
 impl Dialect {
-    /// The built-in dialects, with those of `own` in place of built-in ones of the same name and
-    /// the others behind them.
+    /// Returns the built-in dialects, with those of `own` in place of built-in ones of the same
+    /// name and the others behind them.
     pub fn with_builtin(own: Vec<Dialect>) -> Vec<Dialect> {
         let mut dialects = Self::builtin().to_vec();
         for dialect in own {
@@ -249,7 +251,7 @@ impl Dialect {
         dialects
     }
 
-    /// The built-in dialects. A test holds that all of them can be read.
+    /// Returns the built-in dialects. A test holds that all of them can be read.
     pub fn builtin() -> &'static [Dialect] {
         static BUILTIN: OnceLock<Vec<Dialect>> = OnceLock::new();
         BUILTIN.get_or_init(|| {
@@ -260,7 +262,7 @@ impl Dialect {
         })
     }
 
-    /// All sources with the fact that each feeds, in the order in which they are tried.
+    /// Yields all sources with the fact that each feeds, in the order in which they are tried.
     pub fn sources(&self) -> impl Iterator<Item = (Role, &FactSource)> {
         let call = &self.tool_call;
         let usage = &self.usage;

@@ -1,17 +1,17 @@
-//! Spans and log events to tool calls.
+//! Extraction: spans and log events to tool calls, by the rules of dialects.
 //!
-//! There is one door in, [`extract`]: it turns an encoded request into records when the request
-//! arrives. There is one door out, [`Resolver`]: it turns the records of a complete trace into the
+//! [`extract`] is the one door in: it turns an encoded request into records when the request
+//! arrives. [`Resolver`] is the one door out: it turns the records of a complete trace into the
 //! trajectory that is evaluated.
 //!
 //! ```text
-//! dialect   how an instrumentation writes tool calls: data
+//! dialect   rules of one instrumentation: data, no code
 //! table     dialects compiled into one hash index of keys and bit sets of conditions
 //! record    on arrival: an encoded request -> records for each shard, one pass per span
 //! resolve   on completion: the records of a trace -> a trajectory
-//! decode    values that dialects write in a form of their own -> plain values, for `resolve`
-//! suggest   spans that no dialect takes -> a dialect for a person to look at
-//! unknown_tool  what the status of a failed span says of a tool that there is not
+//! decode    values in a framework's private form -> plain values, for `resolve`
+//! suggest   spans that no dialect matches -> a draft dialect for a person to review
+//! unknown_tool  status messages of the kind "tool not found"
 //! ```
 //!
 //! `dialect` knows nothing of the others, `record` and `resolve` share `table` and the byte layout
@@ -47,7 +47,7 @@ use crate::otlp::request::Broken;
 ///
 /// # Errors
 /// [`Broken`] if the request is no protobuf and holds no item at all. Where only a part is broken,
-/// the rest is taken, and each item that begins in that part counts as rejected, or the part as
+/// the rest is extracted, and each item that begins in that part counts as rejected, or the part as
 /// one.
 pub fn extract(
     table: &Table,

@@ -27,7 +27,7 @@ pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     }
 }
 
-/// A child span with these attributes; `id` makes its ids.
+/// Returns a child span with these attributes; `id` makes its ids.
 pub(super) fn span(id: u8, name: &str, attributes: Vec<KeyValue>) -> Span {
     Span {
         trace_id: vec![id; 16],
@@ -41,7 +41,7 @@ pub(super) fn span(id: u8, name: &str, attributes: Vec<KeyValue>) -> Span {
     }
 }
 
-/// A tool call as OpenInference writes it.
+/// Returns a tool call as OpenInference writes it.
 pub(super) fn tool_span(id: u8) -> Span {
     let attributes = vec![
         text("openinference.span.kind", "TOOL"),
@@ -71,7 +71,7 @@ pub(super) fn table(facts: &Facts) -> Table {
     Table::compile(Dialect::builtin().to_vec(), facts).unwrap()
 }
 
-/// Arguments and results, as most evaluators need.
+/// Facts with arguments and results, as most evaluators need them.
 pub(super) fn calls() -> Facts {
     Facts { arguments: true, results: true, ..Facts::default() }
 }

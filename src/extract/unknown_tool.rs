@@ -1,14 +1,14 @@
-//! What a failed span says of a tool that its framework does not know.
+//! Recogniser of status messages about tools that do not exist.
 //!
 //! Some frameworks run no span for a call of a tool that does not exist and give the model no
 //! result: the turn fails, and its status says `Tool not found: {'tool_name': 'nope'}`.
 
 use memchr::memmem;
 
-/// Bytes of a status message that are looked at: what failed stands first.
+/// Bytes of a status message that are read: the failed tool is named at its beginning.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// How messages say that something does not exist, in small letters.
+/// Phrases for "does not exist", in lower case.
 const DOES_NOT_EXIST: [&str; 9] = [
     "not found",
     "unknown",
@@ -21,7 +21,7 @@ const DOES_NOT_EXIST: [&str; 9] = [
     "not a valid",
 ];
 
-/// Whether a status message says that a tool does not exist.
+/// Returns true if a status message says that a tool does not exist.
 pub(super) fn is_told(message: &[u8]) -> bool {
     if message.is_empty() {
         return false;
@@ -31,7 +31,7 @@ pub(super) fn is_told(message: &[u8]) -> bool {
     (says("tool") || says("function")) && DOES_NOT_EXIST.iter().any(|words| says(words))
 }
 
-/// Whether a message that tells of an unknown tool names this one.
+/// Returns true if a message about an unknown tool names this one.
 pub(super) fn is_named(message: &str, tool: &str) -> bool {
     if tool.is_empty() {
         return false;

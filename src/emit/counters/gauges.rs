@@ -1,7 +1,7 @@
-//! Numbers of exporters that are read whenever metrics are.
+//! Observable gauges of exporters, read whenever metrics are.
 //!
 //! An exporter may come, change and go while the process runs, an instrument may not: so there is
-//! one instrument for each name, which reads whatever exporters there are.
+//! one instrument for each name, which reads all present exporters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 
-/// Reads a number of one exporter.
+/// Callback that reads a number of one exporter.
 type ReadNumber = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What an instrument reads, by exporter.
+/// Callbacks of one instrument, by exporter.
 #[derive(Clone, Default)]
 struct Readers(Arc<Mutex<Vec<(KeyValue, ReadNumber)>>>);
 
@@ -26,10 +26,10 @@ impl Readers {
     }
 }
 
-/// A name with its unit.
+/// Name of an instrument with its unit.
 pub(crate) type NameAndUnit = (&'static str, &'static str);
 
-/// The instruments.
+/// Observable instruments of all exporters.
 pub(super) struct LiveGauges {
     meter: Meter,
     shown: Mutex<BTreeMap<&'static str, Readers>>,
@@ -40,7 +40,7 @@ impl LiveGauges {
         Self { meter: meter.clone(), shown: Mutex::default() }
     }
 
-    /// Shows a number that goes up and down, in place of one of the same exporter and name.
+    /// Adds a gauge of an exporter, in place of one of the same exporter and name.
     pub(super) fn gauge(
         &self,
         name: NameAndUnit,
@@ -53,13 +53,14 @@ impl LiveGauges {
             let see = move |gauge: &dyn opentelemetry::metrics::AsyncInstrument<u64>| {
                 readers.each(|value, label| gauge.observe(value, std::slice::from_ref(label)));
             };
-            // The instrument lives as long as the meter's provider.
+            // May be dropped: the instrument lives as long as the meter's provider.
             let _ = gauge.with_description(about).with_callback(see).build();
         };
         self.show(name.0, exporter, Box::new(read), build);
     }
 
-    /// The same of a number that only grows.
+    /// Adds an observable counter of an exporter, a number that only grows, in place of one of the
+    /// same exporter and name.
     pub(super) fn sum(
         &self,
         name: NameAndUnit,
@@ -98,7 +99,7 @@ impl LiveGauges {
         }
     }
 
-    /// Shows nothing of an exporter any more.
+    /// Removes all gauges and sums of an exporter.
     pub(super) fn forget(&self, exporter: &str) {
         for readers in self.lock().values() {
             readers.lock().retain(|(label, _)| label.value.as_str() != exporter);

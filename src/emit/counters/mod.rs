@@ -1,4 +1,4 @@
-//! What the exporters tell of themselves.
+//! Metrics of the exporters: counters by outcome and reason, gauges, a histogram of delivery times.
 
 mod gauges;
 
@@ -21,31 +21,31 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 const DELIVERY_BOUNDS: [f64; 11] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0];
 
-/// Why an evaluation did not reach an exporter's end: a closed set, for counters.
+/// Reason that an evaluation was not delivered: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The queue was full.
     QueueFull,
-    /// The queue was full, and so was what it keeps on disk, or that could not be written.
+    /// The queue was full, and its overflow on disk was full too, or could not be written.
     OverflowFull,
     /// The exporter was shutting down.
     ShuttingDown,
     /// The backend refused the request for good.
     Refused,
-    /// The backend refused it for good, and it stands in the file of dead letters: not delivered,
-    /// and not lost.
+    /// The backend refused it for good, and it is in the dead-letter file: not delivered, and not
+    /// lost.
     DeadLettered,
     /// The backend took the rest of the request (OTLP partial success).
     RejectedPartly,
-    /// The time for trying ran out.
+    /// The time for retries ran out.
     RetriesExhausted,
     /// It could not be written.
     Io,
-    /// Delivering it met an internal error.
+    /// Its delivery met an internal error.
     Fault,
     /// It was still waiting when the time for shutting down ran out.
     ShutdownDeadline,
-    /// It was still waiting some time after its exporter was taken out of the config.
+    /// It was still waiting some time after its exporter was removed from the config.
     Removed,
 }
 
@@ -62,7 +62,7 @@ impl Loss {
         Self::Removed,
     ];
 
-    /// The word for it in counters.
+    /// Returns the word for it in counters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -80,7 +80,7 @@ impl Loss {
     }
 }
 
-/// The instruments that all exporters share.
+/// Instruments that all exporters share.
 pub(crate) struct Instruments {
     meter: Meter,
     offered: Counter<u64>,
@@ -91,7 +91,7 @@ pub(crate) struct Instruments {
     enqueue_failed: Counter<u64>,
     delivery_time: Histogram<f64>,
     gauges: LiveGauges,
-    /// Evaluations that each exporter lost, for whatever reason.
+    /// Evaluations that each exporter lost, for any reason.
     lost: Mutex<Vec<(String, Arc<AtomicU64>)>>,
 }
 
@@ -137,7 +137,7 @@ impl Instruments {
         }
     }
 
-    /// The counters of one exporter, each starting at zero unless it counted before.
+    /// Returns the counters of one exporter, each starting at zero unless it counted before.
     pub(crate) fn of(&self, exporter: &str) -> Counters {
         let counters = Counters {
             exporter: KeyValue::new("exporter", exporter.to_owned()),
@@ -161,7 +161,8 @@ impl Instruments {
         counters
     }
 
-    /// What an exporter of this name has lost, also before its settings changed.
+    /// Returns the number of evaluations lost by an exporter of this name, also before its settings
+    /// changed.
     fn total_lost(&self, exporter: &str) -> Arc<AtomicU64> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, total)) = lost.iter().find(|(name, _)| name == exporter) {
@@ -172,7 +173,7 @@ impl Instruments {
         total
     }
 
-    /// Each exporter with the evaluations that it has lost since its start.
+    /// Returns each exporter with the evaluations that it has lost since its start.
     pub(crate) fn lost(&self) -> Vec<(String, u64)> {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |(name, total): &(String, Arc<AtomicU64>)| {
@@ -181,7 +182,7 @@ impl Instruments {
         lost.iter().map(read).collect()
     }
 
-    /// A counter of one exporter, by an outcome.
+    /// Returns a counter of one exporter, labelled by outcome.
     pub(crate) fn tally(
         &self,
         (name, unit): (&'static str, &'static str),
@@ -191,7 +192,7 @@ impl Instruments {
         self.tally_by("outcome", (name, unit), about, exporter)
     }
 
-    /// A counter of one exporter, by what the label says.
+    /// Returns a counter of one exporter, with a label of that name.
     fn tally_by(
         &self,
         by: &'static str,
@@ -203,7 +204,7 @@ impl Instruments {
         Tally { by, counter, exporter: KeyValue::new("exporter", exporter.to_owned()) }
     }
 
-    /// The counter of texts that an exporter withheld, at zero for each reason.
+    /// Returns the counter of texts that an exporter withheld, at zero for each reason.
     pub(crate) fn withheld(&self, exporter: &str) -> Tally {
         let tally = self.tally_by(
             "reason",
@@ -215,7 +216,7 @@ impl Instruments {
         tally
     }
 
-    /// Shows how many names of services and agents were cut.
+    /// Adds the counter of names of services and agents that were cut.
     pub(crate) fn watch_cut(&self, exporter: &str, cut: Arc<AtomicU64>) {
         self.gauges.sum(
             ("spanscore.exporter.cut_labels", "{label}"),
@@ -225,7 +226,7 @@ impl Instruments {
         );
     }
 
-    /// Shows what a queue holds and can hold.
+    /// Adds the gauges of a queue: its bytes, its evaluations, its capacity.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
         let evaluations = Arc::clone(&held);
         self.gauge(
@@ -248,10 +249,10 @@ impl Instruments {
         );
     }
 
-    /// Shows what waits on disk; nothing where there is no place for it.
+    /// Adds the gauges of a queue's overflow on disk; they are 0 without one.
     pub(crate) fn watch_overflow(&self, exporter: &str, overflow: Option<&Arc<Overflow>>) {
         let show = |name, about, read: fn(&Overflow) -> u64| {
-            // A gauge does not keep a log open.
+            // Weak, so that a gauge does not keep a log open.
             let overflow = overflow.map(Arc::downgrade);
             let read = move || overflow.as_ref().and_then(Weak::upgrade).map_or(0, |it| read(&it));
             self.gauge(name, about, exporter, read);
@@ -273,7 +274,7 @@ impl Instruments {
         );
     }
 
-    /// Shows a number of an exporter under a name, in a unit, in place of what it showed before.
+    /// Adds a gauge of an exporter, in place of an earlier one of that name.
     pub(crate) fn gauge(
         &self,
         name: NameAndUnit,
@@ -284,13 +285,13 @@ impl Instruments {
         self.gauges.gauge(name, about, exporter, read);
     }
 
-    /// Shows no gauges of an exporter any more; its counters stay.
+    /// Removes the gauges of an exporter; its counters stay.
     pub(crate) fn forget(&self, exporter: &str) {
         self.gauges.forget(exporter);
     }
 }
 
-/// The counters of one exporter.
+/// Counters of one exporter.
 #[derive(Clone)]
 pub(crate) struct Counters {
     exporter: KeyValue,
@@ -306,7 +307,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Logs that what a full queue keeps on disk takes no more.
+    /// Logs that the overflow of a full queue takes no more.
     pub(crate) fn tell_of_overflow(&self, error: &AppendError) {
         if self.overflow_trouble.may_log() {
             let exporter = self.exporter.value.as_str();
@@ -319,22 +320,22 @@ impl Counters {
         self.offered.add(evaluations, std::slice::from_ref(&self.exporter));
     }
 
-    /// Counts evaluations that stay for the next process.
+    /// Counts evaluations that stay in the log for the next process.
     pub(crate) fn left(&self, evaluations: u64) {
         self.left.add(evaluations, std::slice::from_ref(&self.exporter));
     }
 
-    /// Counts evaluations that an earlier process kept.
+    /// Counts evaluations that an earlier process stored on disk.
     pub(crate) fn recovered(&self, evaluations: u64) {
         self.recovered.add(evaluations, std::slice::from_ref(&self.exporter));
     }
 
-    /// Notes how long a batch took to be delivered or given up.
+    /// Records the time that a batch took to be delivered or given up.
     pub(crate) fn took(&self, time: Duration) {
         self.delivery_time.record(time.as_secs_f64(), std::slice::from_ref(&self.exporter));
     }
 
-    /// Counts what became of a batch.
+    /// Counts the outcome of a batch.
     pub(crate) fn settle(&self, delivery: &Delivery) {
         self.sent(delivery.sent);
         for (reason, lost) in &delivery.lost {
@@ -359,7 +360,7 @@ impl Counters {
     }
 }
 
-/// A counter of one exporter, by what became of what it counts.
+/// Counter of one exporter, by the value of one label.
 #[derive(Clone)]
 pub(crate) struct Tally {
     by: &'static str,
@@ -373,7 +374,7 @@ impl Tally {
     }
 }
 
-/// Lets one log line through per [`LOG_INTERVAL`].
+/// Log limiter: lets one log line through per [`LOG_INTERVAL`].
 #[derive(Debug)]
 pub(crate) struct Seldom {
     born: Instant,
@@ -386,7 +387,7 @@ impl Seldom {
         Self { born: Instant::now(), quiet_until_ms: AtomicU64::new(0) }
     }
 
-    /// Whether a line may be written now.
+    /// Returns true if a line may be written now.
     pub(crate) fn may_log(&self) -> bool {
         let now_ms = self.born.elapsed().as_millis() as u64;
         let until = self.quiet_until_ms.load(Ordering::Relaxed);

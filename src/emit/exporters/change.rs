@@ -1,13 +1,13 @@
-//! Other exporters while the process runs.
+//! Reload of the exporters while the process runs.
 //!
 //! ```text
 //! prepare: all that is new or changed is started, and given nothing   (an error changes nothing)
 //! take:    from one batch to the next, evaluations go to the new ones
-//!          changed: the new queue goes on with what the old one holds; scores count on
-//!          removed: what is held is delivered for some time, then given up and counted
+//!          changed: the new queue inherits the load of the old one; scores count on
+//!          removed: the load is delivered for some time, then given up and counted
 //! ```
 //!
-//! Exporters that are written as before are left alone.
+//! Exporters that are written as before keep running.
 
 use std::mem::take;
 
@@ -22,7 +22,8 @@ use std::sync::PoisonError;
 /// Most exporters that were replaced or removed and have not ended.
 const RETIRED_MAX: usize = 4 * EXPORTERS_MAX;
 
-/// Exporters of another config, started and not in use. Dropped, it changes nothing.
+/// Prepared change: exporters of another config, started and not in use. Dropped, it changes
+/// nothing.
 pub struct ExportersChange {
     next: Vec<NextExporter>,
     want: Want,
@@ -35,7 +36,7 @@ enum NextExporter {
 }
 
 impl ExportersChange {
-    /// What they will show of a score.
+    /// Returns the parts of a score that they will show.
     pub fn want(&self) -> Want {
         self.want
     }
@@ -54,8 +55,8 @@ impl Drop for ExportersChange {
 }
 
 impl Exporters {
-    /// Waits for exporters that were removed and have the name of one that is to be started: both
-    /// would have the same files.
+    /// Waits for removed exporters that have the name of one that is to be started: both would use
+    /// the same files.
     pub async fn wait_for_names(&self, settings: &[ExporterSettings]) {
         let ends: Vec<_> = {
             let running = self.running();
@@ -70,11 +71,11 @@ impl Exporters {
         }
     }
 
-    /// Starts what is new or changed, without giving it anything. Must be called in a Tokio
-    /// runtime.
+    /// Starts all exporters that are new or changed, without giving them anything. Must be called
+    /// in a Tokio runtime.
     ///
     /// # Errors
-    /// Why one of them cannot start.
+    /// The reason that one of them cannot start.
     pub fn prepare(
         &self,
         settings: &[ExporterSettings],
@@ -101,15 +102,15 @@ impl Exporters {
             let started = starting.started;
             change.want = change.want.union(started.want);
             let settings = settings.clone();
-            // What has begun is stopped with the change also where the rest cannot begin.
+            // Pushed before the error is returned, so that the change stops what has begun.
             change.next.push(NextExporter::Started(RunningExporter { settings, started }));
             result?;
         }
         Ok(change)
     }
 
-    /// Uses what was prepared: what is offered from now on goes there. Changes must be taken in the
-    /// order in which they were prepared.
+    /// Applies a prepared change: from now on evaluations go to the new exporters. Changes must be
+    /// applied in the order in which they were prepared.
     pub fn take(&self, mut change: ExportersChange) {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         let mut before = take(&mut *running);
@@ -142,14 +143,14 @@ impl Exporters {
         }
     }
 
-    /// Lets an exporter begin, with what the one before it hands over.
+    /// Starts the work of an exporter, with the load that its predecessor hands over.
     fn begin(&self, new: &mut RunningExporter, old: Option<&RunningExporter>) {
         for act in new.started.when_taken.drain(..) {
             act(&self.instruments);
         }
         let Some(end) = &mut new.started.queue else { return };
         let old = old.and_then(|old| old.started.queue.as_ref());
-        // Without one before it begins as its way to begin is dropped.
+        // Without a predecessor it begins when `begin` is dropped.
         if let (Some(begin), Some(old)) = (end.begin.take(), old) {
             old.queue.hand_over(begin);
         }

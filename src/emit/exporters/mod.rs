@@ -1,4 +1,4 @@
-//! The running exporters: started, given evaluations, changed and stopped together.
+//! Running exporters: started, given evaluations, changed and stopped together.
 
 mod change;
 mod retire;
@@ -24,38 +24,39 @@ use super::{ExporterStartError, Loss, Unsent};
 use crate::lane::Aside;
 use crate::model::{Evaluation, Memory, Receipt, Want};
 
-/// The running exporters.
+/// Running exporters of the process.
 pub struct Exporters {
     instruments: Arc<Instruments>,
     memory: Memory,
     registry: ::prometheus::Registry,
     persistence: Option<Persistence>,
-    /// Replaces personal data and credentials, for all exporters alike.
+    /// Redactor of personal data and credentials, shared so that all exporters show the same names.
     redactor: OnceLock<Arc<ContentRedactor>>,
-    /// Where they make what takes long.
+    /// Blocking threads for rendering that takes long.
     aside: Aside,
     shown_scores: ShownScores,
-    /// Who offers reads, so that one batch goes to the exporters of one config.
+    /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that all of it
+    /// goes to the exporters of one config.
     running: RwLock<Vec<RunningExporter>>,
     channels: Vec<(mpsc::Sender<Arc<[Evaluation]>>, Counters)>,
-    /// Those that were replaced or removed and have not ended.
+    /// Exporters that were replaced or removed and have not ended.
     retired: Mutex<Vec<Retired>>,
 }
 
-/// One of them.
+/// One running exporter.
 struct RunningExporter {
     settings: ExporterSettings,
     started: Started,
 }
 
 impl Exporters {
-    /// Starts all exporters; must be called in a Tokio runtime. Backends need not be there yet.
-    /// `meter` takes what the exporters tell of themselves, `registry` the scores of the
-    /// `prometheus` exporter. `persistence` is there where the process has a log, so that
-    /// evaluations come with receipts.
+    /// Starts all exporters; must be called in a Tokio runtime. Backends need not be reachable yet.
+    /// `meter` gets the metrics of the exporters, `registry` the scores of the `prometheus`
+    /// exporter. `persistence` is set if the process has a log, so that evaluations come with
+    /// receipts.
     ///
     /// # Errors
-    /// Why one of them cannot start.
+    /// The reason that one of them cannot start.
     pub fn start(
         settings: &[ExporterSettings],
         memory: &Memory,
@@ -83,8 +84,8 @@ impl Exporters {
         Ok(exporters)
     }
 
-    /// Adds an exporter that hands every batch to the caller, with everything an evaluation can
-    /// hold. What the channel has no room for is dropped and counted like in any queue.
+    /// Adds an exporter that hands every batch to the caller, with all parts of an evaluation.
+    /// Batches for which the channel has no room are dropped and counted like in any queue.
     pub fn add_channel(
         &mut self,
         name: &str,
@@ -95,14 +96,14 @@ impl Exporters {
         receiver
     }
 
-    /// What the exporters show of a score: the rest need not be made.
+    /// Returns the parts of a score that the exporters show: the rest need not be made.
     pub fn want(&self) -> Want {
         let all = self.running().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want));
         if self.channels.is_empty() { all } else { Want::ALL }
     }
 
-    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. The
-    /// exporters that must deliver each keep the receipt until they have.
+    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. Each
+    /// exporter that must deliver holds the receipt until it has.
     pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
         let running = self.running();
         if running.is_empty() && self.channels.is_empty() {
@@ -135,14 +136,14 @@ impl Exporters {
         }
     }
 
-    /// What each exporter has lost since its start, for whatever reason.
+    /// Returns the evaluations that each exporter has lost since its start, for any reason.
     pub fn lost(&self) -> Vec<Unsent> {
         let unsent = |(exporter, evaluations)| Unsent { exporter, evaluations };
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
-    /// What each exporter leaves to the next process: what receipts still waited for when the queue
-    /// ended, which is in the log, and what it keeps on disk itself.
+    /// Returns the evaluations that each exporter leaves to the next process: those in the log, for
+    /// which receipts still waited when the queue ended, and those in its overflow on disk.
     pub fn left(&self) -> Vec<Unsent> {
         let left = |queue: &Queue, overflown| Unsent {
             exporter: queue.name().to_owned(),
@@ -157,9 +158,9 @@ impl Exporters {
         all.filter(|unsent| unsent.evaluations > 0).collect()
     }
 
-    /// Delivers what is held, until there is no more time; then gives up, counts and returns what
-    /// is lost by that, by exporter. What is offered from now on is dropped and counted. What a
-    /// receipt waits for is not lost but [`left`](Self::left).
+    /// Delivers what the queues hold, until `no_more_time` is ready; then gives up, counts and
+    /// returns what is lost by that, by exporter. Evaluations offered from now on are dropped and
+    /// counted. Those for which a receipt waits are not lost but [`left`](Self::left).
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;
@@ -185,7 +186,7 @@ impl Exporters {
                 }
             }
             if task.is_finished() {
-                // It may have ended since its backend is away: what nothing keeps is lost then.
+                // It ends early if its backend is away: evaluations that no log holds are lost.
                 let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
                 if let Some(queue) = queue.filter(|_| lost > 0) {
                     unsent.push(Unsent { exporter: queue.name().to_owned(), evaluations: lost });
@@ -206,7 +207,7 @@ impl Exporters {
         unsent
     }
 
-    /// Tells all that runs to deliver what it holds and end; what there is to wait for.
+    /// Tells all exporters to deliver what they hold and end; returns the tasks to wait for.
     fn close(&self) -> Vec<EndingTask> {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         let mut tasks = Vec::new();
@@ -232,14 +233,14 @@ impl Exporters {
     }
 }
 
-/// Something that was told to end.
+/// Task that was told to end.
 struct EndingTask {
-    /// The queue that it empties, if any.
+    /// Queue that the task empties, if any.
     queue: Option<Arc<Queue>>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Warns of what exporters kept that the config does not name any more.
+/// Warns of overflow on disk whose exporter is not in the config any more.
 fn tell_of_strangers(data_dir: &Path, settings: &[ExporterSettings]) {
     let Ok(folders) = std::fs::read_dir(data_dir.join(OVERFLOW_FOLDER)) else { return };
     for folder in folders.flatten() {

@@ -1,4 +1,4 @@
-//! The end of exporters that another config replaces or removes.
+//! Retirement of exporters that another config replaces or removes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use super::starting::{Started, StartedQueue};
 use super::{Exporters, RunningExporter};
 use crate::emit::queue::Queue;
 
-/// How long an exporter that was removed has to deliver what it holds.
+/// Time that a removed exporter has to deliver what it holds.
 pub(super) const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 
-/// An exporter that was replaced or removed.
+/// Exporter that was replaced or removed.
 #[derive(Clone)]
 pub(super) struct Retired {
     pub(super) name: String,
     pub(super) queue: Option<Arc<Queue>>,
-    /// Cancelled once nothing of it runs.
+    /// Token that is cancelled once nothing of it runs.
     pub(super) ended: CancellationToken,
 }
 
 impl Retired {
-    /// Lets it drop what it holds, and waits for its end.
+    /// Drops what it holds, and waits for its end.
     pub(super) async fn give_up(&self) {
         if let Some(queue) = &self.queue {
             queue.give_up();
@@ -33,7 +33,7 @@ impl Retired {
 }
 
 impl Exporters {
-    /// Lets an exporter end that is given nothing any more.
+    /// Ends an exporter that is given nothing any more, in a task.
     pub(super) fn retire(&self, exporter: RunningExporter, is_removed: bool) {
         let RunningExporter { settings, started } = exporter;
         let name = settings.name;
@@ -42,7 +42,7 @@ impl Exporters {
         self.retired().push(Retired { name: name.clone(), queue, ended: ended.clone() });
         let instruments = Arc::clone(&self.instruments);
         tokio::spawn(async move {
-            // Also where it is stopped in between.
+            // A guard, so that waiters wake even if this task is stopped in between.
             let _ended = ended.drop_guard();
             end(started, &name).await;
             if is_removed {
@@ -51,20 +51,20 @@ impl Exporters {
         });
     }
 
-    /// How many have not ended.
+    /// Returns the number of retired exporters that have not ended.
     pub(super) fn count_of_retired(&self) -> usize {
         let mut retired = self.retired();
         retired.retain(|it| !it.ended.is_cancelled());
         retired.len()
     }
 
-    /// All that have not ended.
+    /// Returns all retired exporters.
     pub(super) fn end_of_retired(&self) -> Vec<Retired> {
         self.retired().clone()
     }
 }
 
-/// Delivers what it holds, or hands it over.
+/// Delivers what an exporter holds, or hands it over.
 async fn end(started: Started, name: &str) {
     started.tasks.iter().for_each(|(closing, _)| closing.cancel());
     let reports = async {

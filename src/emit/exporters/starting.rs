@@ -1,4 +1,4 @@
-//! One exporter while it starts: where it says what it needs, and what came of it.
+//! Start of one exporter: the builder that it declares its needs to, and the parts that run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,73 +19,73 @@ use crate::log::{Durability, WeakLog};
 use crate::model::Want;
 use crate::settings::HumanDuration;
 
-/// Where a process that has a log keeps what outlives it.
+/// Persistence of a process that has a log.
 #[derive(Clone, Debug)]
 pub struct Persistence {
-    /// The folder; exporters keep theirs in `exporters` and `dead_letters` below it.
+    /// Folder of the process; exporters use `exporters` and `dead_letters` below it.
     pub data_dir: PathBuf,
-    /// When something counts as kept.
+    /// Durability from which on something counts as stored.
     pub durability: Durability,
-    /// The log of the process, whose room exporters borrow where their own is full.
+    /// Log of the process, whose room exporters borrow if their overflow is full.
     pub log: Option<WeakLog>,
 }
 
-/// The folder of what exporters keep while their queue is full.
+/// Folder of the overflow of all exporters.
 pub(super) const OVERFLOW_FOLDER: &str = "exporters";
 
-/// Something to do once an exporter is in use, and not where the change is refused.
+/// Action for the moment at which an exporter is in use; dropped if the change is refused.
 type WhenTaken = Box<dyn FnOnce(&Instruments) + Send + Sync>;
 
-/// What runs of one exporter.
+/// Running parts of one exporter.
 #[derive(Default)]
 pub(super) struct Started {
     pub(super) want: Want,
     pub(super) queue: Option<StartedQueue>,
-    /// Counts scores as evaluations are offered.
+    /// Scores that count evaluations as they are offered.
     pub(super) scores: Option<Arc<Scores>>,
-    /// Whether the metrics endpoint of the process shows its scores.
+    /// True if the metrics endpoint of the process shows its scores.
     pub(super) shows_scores: bool,
     /// Tasks that end by themselves after their token is cancelled.
     pub(super) tasks: Vec<(CancellationToken, JoinHandle<()>)>,
     pub(super) when_taken: Vec<WhenTaken>,
 }
 
-/// A queue with the task that empties it.
+/// Queue with the task that empties it.
 pub(super) struct StartedQueue {
     pub(super) queue: Arc<Queue>,
-    /// Gone once somebody waits for its end.
+    /// Task; `None` once something waits for its end.
     pub(super) task: Option<JoinHandle<()>>,
-    /// Lets it begin; gone once it has.
+    /// Trigger that lets the task begin; `None` once it has.
     pub(super) begin: Option<Succession>,
 }
 
-/// One exporter while it starts.
+/// Builder of one exporter while it starts.
 pub struct Starting<'a> {
     pub(super) name: &'a str,
     pub(super) exporters: &'a Exporters,
-    /// The exporter of the same name whose place it takes.
+    /// Exporter of the same name that it replaces.
     pub(super) before: Option<&'a Started>,
     pub(super) started: Started,
 }
 
 impl Starting<'_> {
-    /// Its name in the config.
+    /// Returns its name in the config.
     pub(in crate::emit) fn name(&self) -> &str {
         self.name
     }
 
-    /// What exporters tell of themselves.
+    /// Returns the instruments of the exporters' metrics.
     pub(in crate::emit) fn instruments(&self) -> &Instruments {
         &self.exporters.instruments
     }
 
-    /// Whether the process has a log, so that evaluations come with receipts.
+    /// Returns true if the process has a log, so that evaluations come with receipts.
     pub(in crate::emit) fn has_log(&self) -> bool {
         self.exporters.persistence.is_some()
     }
 
-    /// Does something once it is in use: where a change of the config is refused, what it starts
-    /// never is.
+    /// Adds an action for the moment at which it is in use; if a change of the config is refused,
+    /// that moment never comes.
     pub(in crate::emit) fn when_taken(
         &mut self,
         act: impl FnOnce(&Instruments) + Send + Sync + 'static,
@@ -93,16 +93,15 @@ impl Starting<'_> {
         self.started.when_taken.push(Box::new(act));
     }
 
-    /// Where it keeps what its backend refuses for good.
+    /// Returns its dead letters.
     pub(in crate::emit) fn dead_letters(&self) -> DeadLetters {
         let data_dir = self.exporters.persistence.as_ref().map(|kept| kept.data_dir.as_path());
         DeadLetters::new(data_dir, self.name, self.instruments())
     }
 
-    /// Where its queue keeps what it has no room for, at most so many MiB; nowhere without a
-    /// folder. Beyond that it borrows room of the log where it must deliver; where it need not,
-    /// only what is there already is sent. An exporter that takes the place of another goes on
-    /// with its overflow.
+    /// Opens the overflow of its queue on disk, at most so many MiB; `None` without a folder. An
+    /// exporter that must deliver borrows room of the log beyond that; one that need not only sends
+    /// what is stored already. A replacement goes on with the overflow of its predecessor.
     pub(in crate::emit) fn overflow(
         &mut self,
         must_deliver: bool,
@@ -139,13 +138,13 @@ impl Starting<'_> {
         overflow.map(|overflow| Some(Arc::new(overflow)))
     }
 
-    /// Says whether it shows what may be content, and of that the details.
+    /// Declares that it shows explanations, and, if it shows content, the details.
     pub(in crate::emit) fn show(&mut self, content: bool, details: bool) {
         self.started.want.explanation = true;
         self.started.want.details |= content && details;
     }
 
-    /// What makes evaluations fit to be shown, where so much of their content is.
+    /// Returns its content filter, for this amount of content.
     pub(in crate::emit) fn content_filter(&self, content: ShownContent) -> ContentFilter {
         let filter = match content {
             ShownContent::Redacted => {
@@ -158,12 +157,12 @@ impl Starting<'_> {
         filter.of_exporter(self.instruments().withheld(self.name), &self.exporters.aside)
     }
 
-    /// Adds its queue of evaluations with something that delivers its batches.
+    /// Adds its queue of evaluations, with the delivery of its batches.
     pub(in crate::emit) fn queue(&mut self, limits: QueueLimits, end: impl Deliver) {
         self.queue_with(limits, None, end);
     }
 
-    /// The same, with a place on disk for what it has no room for.
+    /// Adds its queue of evaluations, with an overflow on disk.
     pub(in crate::emit) fn queue_with(
         &mut self,
         limits: QueueLimits,
@@ -188,8 +187,7 @@ impl Starting<'_> {
         self.started.queue = Some(StartedQueue { queue, task, begin });
     }
 
-    /// Adds scores that are counted as evaluations are offered; those of an exporter whose place it
-    /// takes count on.
+    /// Adds scores that count evaluations as they are offered; those of its predecessor count on.
     pub(in crate::emit) fn scores(
         &mut self,
         grouping: Grouping,

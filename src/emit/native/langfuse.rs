@@ -1,9 +1,9 @@
 //! The `langfuse` exporter: scores of Langfuse, as `score-create` events of
-//! `POST /api/public/ingestion`. A score with an id that there is already is replaced. Langfuse
-//! knows a trace and its observations by the ids of OpenTelemetry where they came over OTLP.
+//! `POST /api/public/ingestion`. A score replaces an earlier one with its id. Langfuse knows traces
+//! and observations that came over OTLP by their OpenTelemetry ids.
 //!
-//! What was not scored is sent as a categorical score of its own name, `{evaluator}.outcome`: a
-//! number would be a pass or a fail.
+//! An evaluation without a score is sent as a categorical score under another name,
+//! `{evaluator}.outcome`: a number would be a pass or a fail.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| Ok(Arc::new(Langfuse(NativeSettings::read::<LangfuseAccount>(node)?.0))),
 };
 
-/// A project in Langfuse.
+/// Project in Langfuse.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct LangfuseAccount {
-    /// The address of the server, such as `https://cloud.langfuse.com`.
+    /// Address of the server, such as `https://cloud.langfuse.com`.
     endpoint: Address,
-    /// The project's public key (`pk-lf-...`).
+    /// Public key of the project (`pk-lf-...`).
     public_key: String,
-    /// The project's secret key (`sk-lf-...`); never logged.
+    /// Secret key of the project (`sk-lf-...`); never logged.
     secret_key: Option<Secret>,
 }
 
@@ -51,7 +51,7 @@ impl Default for LangfuseAccount {
 }
 
 impl NativeAccount for LangfuseAccount {
-    /// The keys become the header of basic authentication.
+    /// Returns the keys as a header of basic authentication.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let secret = self.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
         if self.public_key.is_empty() || secret.is_empty() {
@@ -109,7 +109,8 @@ fn event(score: &NativeScore<'_>) -> Json {
         None => (json!(score.label), "CATEGORICAL"),
     };
     json!({
-        // Of the event: another one for each sending, so that none is taken as a repetition.
+        // Id of the event, not of the score: a new one for each revision, so that none is taken
+        // for a repetition.
         "id": format!("{}-{}", evaluation.id, evaluation.revision),
         "type": "score-create",
         "timestamp": time.to_string(),

@@ -1,9 +1,9 @@
-//! Exporters that write scores where a backend shows its own: not spans beside the judged ones but
-//! annotations and scores on them.
+//! Exporters of native scores: annotations and scores on the judged spans, in the form in which a
+//! backend shows its own, instead of spans beside them.
 //!
-//! Every score is sent under a name that its evaluator and its span give, so that a later revision,
-//! or the same evaluation sent twice, takes its place. A backend is a [`NativeBackend`]: the
-//! requests, and what an answer says of single scores.
+//! Every score has a name (or id) that its evaluator and its span determine, so that a later
+//! revision, or the same evaluation sent twice, replaces it. A backend is a [`NativeBackend`]: it
+//! builds the requests, and counts the scores that an answer refuses.
 
 pub(super) mod langfuse;
 pub(super) mod opik;
@@ -33,10 +33,10 @@ use crate::model::{Evaluation, Outcome};
 use crate::panics::Panicked;
 use crate::settings::{Address, HumanDuration, Node, Secret, SettingsError, schema_of_both};
 
-/// Scores in one request.
+/// Most scores in one request.
 const SCORES_MAX: usize = 200;
 
-/// How an exporter of native scores sends them, whatever the backend.
+/// Sending settings that all native backends share.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct NativeSending {
@@ -44,17 +44,18 @@ struct NativeSending {
     timeout: HumanDuration,
     /// TLS to the server.
     tls: TlsSettings,
-    /// How much of what may quote arguments and results leaves the process: `none`, `redacted`
-    /// (without personal data and credentials) or `full`; `include_content` is its other name.
+    /// Content that leaves the process, of all that may quote arguments and results: `none`,
+    /// `redacted` (without personal data and credentials) or `full`; `include_content` is its other
+    /// name.
     #[serde(alias = "include_content")]
     content: ShownContent,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
     /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
     must_deliver: bool,
-    /// What waits while the server is slow or away.
+    /// Queue for evaluations that wait while the server is slow or away.
     sending_queue: QueueSettings,
-    /// How a failed request is tried again.
+    /// Retries of failed requests.
     retry_on_failure: RetrySettings,
 }
 
@@ -74,23 +75,23 @@ impl Default for NativeSending {
 /// Settings of an exporter of native scores.
 #[derive(Clone, Debug, PartialEq)]
 struct NativeSettings {
-    /// The address of the server; the path of its interface is appended.
+    /// Address of the server; the path of its API is appended.
     endpoint: Address,
     /// Headers of every request.
     headers: BTreeMap<String, Secret>,
     sending: NativeSending,
 }
 
-/// What a backend's own settings say of where scores go.
+/// Account settings of one backend: its server, and the credentials for it.
 trait NativeAccount: DeserializeOwned + JsonSchema {
-    /// The address of the server, and the headers of every request.
+    /// Returns the address of the server, and the headers of every request.
     ///
     /// # Errors
-    /// What is missing.
+    /// A setting that is missing.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError>;
 }
 
-/// The schema of an exporter with those settings of its own.
+/// Returns the schema of an exporter: the settings of the backend and the shared ones.
 fn schema<A: NativeAccount>() -> Schema {
     schema_of_both::<A, NativeSending>()
 }
@@ -111,7 +112,7 @@ impl NativeSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// Reads and checks settings, and those of the backend alone.
+    /// Reads and checks the shared settings, and those of the backend.
     fn read<A: NativeAccount>(node: &Node) -> Result<(Self, A), SettingsError> {
         let (account, sending): (A, NativeSending) = node.read_both()?;
         let (endpoint, headers) = account.server()?;
@@ -123,8 +124,8 @@ impl NativeSettings {
         Ok((settings, account))
     }
 
-    /// How failed requests are tried again: for ever where they must be delivered and there is a
-    /// log, unless the settings say otherwise.
+    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
+    /// a log, unless the settings say otherwise.
     fn retries(&self, has_log: bool) -> RetrySettings {
         if has_log && self.sending.must_deliver {
             self.sending.retry_on_failure.for_ever_unless_told()
@@ -167,12 +168,12 @@ impl NativeSettings {
     }
 }
 
-/// One score as a backend gets it.
+/// Score in the form for a backend.
 struct NativeScore<'a> {
     evaluation: &'a Evaluation,
     /// `pass`, `fail`, `not_evaluable` or `failed`.
     label: &'a str,
-    /// `None` where nothing was scored: neither a pass nor a fail.
+    /// Value of the score; `None` if nothing was scored: neither a pass nor a fail.
     value: Option<f64>,
     explanation: String,
 }
@@ -193,32 +194,32 @@ impl<'a> NativeScore<'a> {
     }
 }
 
-/// One request of a backend's interface.
+/// Request to a backend's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NativeRequest {
     method: Method,
-    /// Below the endpoint.
+    /// Path below the endpoint.
     path: String,
     body: Bytes,
-    /// How many scores it holds.
+    /// Number of scores in it.
     count: u32,
 }
 
 impl NativeRequest {
     fn new(method: Method, path: &str, body: &Json, count: usize) -> Self {
-        // A request never holds as many.
+        // No request holds more than `SCORES_MAX`.
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         Self { method, path: path.to_owned(), body: body.to_string().into(), count }
     }
 
-    /// As it is kept on disk: a line with method and path, then the body.
+    /// Encodes it for the overflow on disk: a line with method and path, then the body.
     fn into_parcel(self) -> Parcel {
         let mut payload = BytesMut::from(format!("{} {}\n", self.method, self.path).as_bytes());
         payload.extend_from_slice(&self.body);
         Parcel { count: self.count, payload: payload.freeze() }
     }
 
-    /// What was kept on disk; `None` where it is damaged.
+    /// Decodes it from the overflow on disk; `None` if it is damaged.
     fn from_parcel(parcel: &Parcel) -> Option<Self> {
         let end = memchr::memchr(b'\n', &parcel.payload)?;
         let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
@@ -228,18 +229,18 @@ impl NativeRequest {
     }
 }
 
-/// What differs from backend to backend.
+/// API of one backend.
 trait NativeBackend: Send + Sync + 'static {
-    /// The requests for some scores, which hold all of them.
+    /// Builds the requests for some scores, which hold all of them.
     fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
 
-    /// How many scores an answer says were refused.
+    /// Returns the number of scores that an answer reports as refused.
     fn refused(&self, _answer: &[u8]) -> u64 {
         0
     }
 }
 
-/// The end of the queue.
+/// Consumer of the queue: sends scores to the backend.
 struct NativeSender<B> {
     name: Arc<str>,
     client: JsonClient,
@@ -288,7 +289,7 @@ impl<B: NativeBackend> NativeSender<B> {
     }
 }
 
-/// The requests for some evaluations as they may be shown.
+/// Builds the requests for some evaluations as they may be shown.
 fn requests<'e, B: NativeBackend>(
     backend: &B,
     filter: &ContentFilter,

@@ -1,11 +1,12 @@
-//! The `opik` exporter: feedback scores of Comet's Opik, by `PUT` of its REST interface to
-//! `/v1/private/traces/feedback-scores` and `.../spans/feedback-scores`. A score of the same name
-//! on the same trace or span is replaced.
+//! The `opik` exporter: feedback scores of Comet's Opik, by `PUT` of its REST API to
+//! `/v1/private/traces/feedback-scores` and `.../spans/feedback-scores`. A score replaces an
+//! earlier one of its name on the same trace or span.
 //!
-//! Opik gives what comes over OTLP ids of its own, UUIDs of version 7: the first 48 bits are a
-//! time, the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span in the
-//! first request of the trace, in milliseconds. We know the earliest span of the whole trace, so
-//! the ids are right where that was in the first request: always where a trace is sent as a whole.
+//! Opik gives traces and spans that come over OTLP new ids, UUIDs of version 7: the first 48 bits
+//! are a time, the rest is of a hash of OpenTelemetry's id. The time is that of the earliest span
+//! in the first request of the trace, in milliseconds. We know the earliest span of the whole
+//! trace, so the ids are right if that was in the first request: always if a trace is sent as a
+//! whole.
 //!
 //! Source: `OpenTelemetryMapper` and `OpenTelemetryService` of Opik's server; `FeedbackScoreBatch`
 //! of its API description.
@@ -39,18 +40,18 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     },
 };
 
-/// A project in Opik.
+/// Project in Opik.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct OpikAccount {
-    /// The address of the server's interface, such as `http://localhost:5173/api`. Default: Opik's
-    /// own service.
+    /// Address of the server's API, such as `http://localhost:5173/api`. Default: Opik's cloud
+    /// service.
     endpoint: Address,
-    /// The key of the interface, where the server wants one; never logged.
+    /// API key, if the server wants one; never logged.
     api_key: Option<Secret>,
-    /// The workspace; without it that of the key.
+    /// Workspace; without it that of the key.
     workspace: Option<String>,
-    /// The project that the traces are in; without it Opik's default project.
+    /// Project that the traces are in; without it Opik's default project.
     project_name: Option<String>,
 }
 
@@ -62,7 +63,7 @@ impl Default for OpikAccount {
 }
 
 impl NativeAccount for OpikAccount {
-    /// The key and the workspace become headers.
+    /// Returns the key and the workspace as headers.
     fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
         let key = self.api_key.clone().map(|key| ("authorization".to_owned(), key));
         let workspace = self.workspace.clone();
@@ -128,7 +129,7 @@ impl OpikScores {
             "reason": score.explanation,
         });
         if score.value.is_none() {
-            // Every score has a number there: under a name of its own it is no pass and no fail.
+            // Opik requires a number: under another name it is neither a pass nor a fail.
             item["name"] = json!(format!("{name}.outcome"));
             item["category_name"] = json!(score.label);
         }
@@ -139,7 +140,7 @@ impl OpikScores {
     }
 }
 
-/// The id that Opik gives what OpenTelemetry knows under another one.
+/// Returns the id that Opik derives from an OpenTelemetry id and the start of its trace.
 pub(super) fn opik_id(id: &[u8], time_ms: u64) -> String {
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&time_ms.to_be_bytes()[2..]);

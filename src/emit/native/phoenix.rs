@@ -1,6 +1,6 @@
 //! The `phoenix` exporter: span annotations of Arize Phoenix, `POST /v1/span_annotations` of its
-//! REST interface. An annotation has a name, an annotator and an identifier; one with the same name
-//! and identifier on the same span is replaced.
+//! REST API. An annotation has a name, an annotator and an identifier; it replaces an earlier one
+//! with the same name and identifier on the same span.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,11 @@ pub(crate) static KIND: ExporterKind = ExporterKind {
     read: |node| Ok(Arc::new(Phoenix(NativeSettings::read::<PhoenixServer>(node)?.0))),
 };
 
-/// Where Phoenix is.
+/// Server of Phoenix.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct PhoenixServer {
-    /// The address of the server, such as `http://localhost:6006`; the path of its interface is
-    /// appended.
+    /// Address of the server, such as `http://localhost:6006`; the path of its API is appended.
     endpoint: Address,
     /// Headers of every request, such as an authorization; never logged.
     headers: BTreeMap<String, Secret>,
@@ -42,7 +41,7 @@ impl NativeAccount for PhoenixServer {
     }
 }
 
-/// What tells our annotations from those of others with the same name.
+/// Identifier that tells our annotations from those of others with the same name.
 const IDENTIFIER: &str = "spanscore";
 
 #[derive(Debug)]

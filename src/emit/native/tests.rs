@@ -88,7 +88,7 @@ fn opik_gets_scores_under_the_ids_that_it_gives_traces_and_spans() {
     assert!(failed["name"].as_str().is_some_and(|name| name.ends_with(".outcome")));
 }
 
-/// Every kind of answer, on traces and on calls, and one by a judge.
+/// Evaluations of every kind, on traces and on calls, and one by a judge.
 fn of_every_kind() -> Vec<Evaluation> {
     let mut call = sample::scored(0.5);
     let evaluator = EvaluatorInfo { level: Level::Call, ..(*call.evaluator).clone() };
@@ -98,7 +98,7 @@ fn of_every_kind() -> Vec<Evaluation> {
     vec![sample::scored(0.25), sample::not_evaluable(), sample::failed(), call, judged]
 }
 
-/// What is sent, beside a reduced description of the server's interface.
+/// Checks the requests against a reduced description of the server's API.
 fn check_described(backend: &impl NativeBackend, name: &str, items: &str) {
     let path = format!("{}/tests/fixtures/native/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let description = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A backend: sends a request until it is taken, refused for good, or the time for trying is over.
+//! OTLP backend: sends a request with retries until it is taken, refused for good, or out of time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +23,10 @@ pub(super) struct Backend {
     is_http: bool,
     pub(super) retry: RetrySettings,
     circuit: Arc<Circuit>,
-    /// Whether it refused a request of each signal (logs, traces) in all its parts, and has taken
-    /// none since.
+    /// True for each signal (logs, traces) of which it refused a request in all its parts, and has
+    /// taken none since.
     refuses_all: [AtomicBool; 2],
-    /// Parts of refused requests.
+    /// Counter of parts of refused requests.
     pub(super) parts: Tally,
     pub(super) trouble: Seldom,
     losses: Seldom,
@@ -34,7 +34,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// Prepares a client without connecting. The error says what is wrong with the settings.
+    /// Prepares a client without connecting. The error names the wrong setting.
     pub(super) fn new(
         starting: &mut Starting<'_>,
         protocol: Protocol,
@@ -70,8 +70,8 @@ impl Backend {
         })
     }
 
-    /// Sends one encoded request until it is taken or given up; how many items were rejected. Waits
-    /// for its turn while the backend takes nothing.
+    /// Sends one encoded request until it is taken or given up; returns the number of rejected
+    /// items. Waits for the circuit while the backend takes nothing.
     pub(super) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, GivenUp> {
         let body = self.client.prepare(request);
         let mut backoff = Backoff::new(&self.retry);
@@ -94,21 +94,21 @@ impl Backend {
                 return Err(GivenUp::Exhausted(error));
             };
             self.tell_of_failure(&error, wait);
-            // While it is open, the circuit says when to try again.
+            // While the circuit is open, its wait replaces this one.
             if self.circuit.is_closed() {
                 sleep(wait).await;
             }
         }
     }
 
-    /// Whether it has taken nothing in several tries, one after another.
+    /// Returns true if it has taken nothing in several tries, one after another.
     pub(super) fn is_away(&self) -> bool {
         !self.circuit.is_closed()
     }
 
-    /// The turn to try, by a time.
+    /// Waits for the circuit to let a request pass, until a deadline.
     async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, GivenUp> {
-        // Who never tries again does not wait for a turn.
+        // Without retries a request does not wait for the circuit either.
         if !self.retry.enabled {
             return Ok(self.circuit.pass_anyway());
         }
@@ -121,7 +121,7 @@ impl Backend {
         }
     }
 
-    /// Sends one encoded request as long as these settings say, whatever became of others.
+    /// Sends one encoded request with these retries, past the circuit.
     pub(super) async fn send_within(
         &self,
         signal: Signal,
@@ -137,12 +137,12 @@ impl Backend {
         sent
     }
 
-    /// Whether it has refused a request in all its parts, so that others need not be cut.
+    /// Returns true if it has refused a request in all its parts, so that others need not be split.
     pub(super) fn refuses_all(&self, signal: Signal) -> bool {
         self.refuses_all[place(signal)].load(Ordering::Relaxed)
     }
 
-    /// Notes whether it refuses all of a signal.
+    /// Sets if it refuses all of a signal.
     pub(super) fn note_refuses_all(&self, signal: Signal, refuses_all: bool) {
         self.refuses_all[place(signal)].store(refuses_all, Ordering::Relaxed);
     }
@@ -165,7 +165,7 @@ impl Backend {
         }
     }
 
-    /// A signal with where it goes.
+    /// Returns a signal with its destination, in words.
     pub(super) fn signal(&self, signal: Signal) -> String {
         let (word, path) = match signal {
             Signal::Traces => ("spans", "/v1/traces"),
@@ -176,7 +176,7 @@ impl Backend {
         format!("{word} to {}{path}", self.endpoint)
     }
 
-    /// What helps where a signal is refused.
+    /// Returns advice for a signal that is refused.
     pub(super) fn help(&self, signal: Signal, given_up: &GivenUp) -> &'static str {
         match (given_up, signal) {
             (GivenUp::Exhausted(_), _) => "`retry_on_failure` says how long it is tried",
@@ -186,7 +186,7 @@ impl Backend {
         }
     }
 
-    /// Sends a prepared request once; how many items were rejected.
+    /// Sends a prepared request once; returns the number of rejected items.
     pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
         let sent = self.client.send(signal, body).await;
         let Taken { rejected, message } = AttemptError::of(sent)?;
@@ -198,7 +198,7 @@ impl Backend {
     }
 }
 
-/// Where what is noted of a signal stands.
+/// Returns the index of a signal in `refuses_all`.
 fn place(signal: Signal) -> usize {
     usize::from(signal == Signal::Traces)
 }

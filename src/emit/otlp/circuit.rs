@@ -1,4 +1,4 @@
-//! Whether a backend takes requests, so that one that is away gets probes and not all that waits.
+//! Circuit breaker of a backend: one that is away gets probes, and not all requests that wait.
 //!
 //! ```text
 //! closed --- FAILURES_MAX failures one after another ---> open --- the wait is over ---> half open
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Closed, every request passes. Open, none does. Half open, one is on its way as a probe. A
-//! request that is refused for good was answered: the backend is there. Waits grow as
-//! `retry_on_failure` says, and heed what the backend asks for.
+//! request that is refused for good was answered: the backend is there. Waits grow by the back-off
+//! of `retry_on_failure`, and heed the wait that the backend asks for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::client::retry::{Backoff, RetrySettings, chance};
 use crate::emit::counters::Instruments;
 use crate::settings::HumanDuration;
 
-/// Failures one after another that open it: where only some requests fail, the others go on.
+/// Failures one after another that open the circuit: if only some requests fail, the others go on.
 const FAILURES_MAX: u32 = 5;
 
-/// Whether requests pass.
+/// State of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CircuitState {
     Closed,
@@ -33,7 +33,7 @@ enum CircuitState {
 }
 
 impl CircuitState {
-    /// The number for it in metrics.
+    /// Returns the number for it in metrics.
     fn number(self) -> u64 {
         match self {
             Self::Closed => 0,
@@ -43,7 +43,7 @@ impl CircuitState {
     }
 }
 
-/// Lets requests pass while their backend takes them.
+/// Circuit breaker: lets requests pass while their backend takes them.
 pub(super) struct Circuit {
     waits: RetrySettings,
     inner: Mutex<CircuitInner>,
@@ -59,7 +59,7 @@ struct CircuitInner {
 }
 
 impl Circuit {
-    /// A closed one; waits grow as the settings say, without end.
+    /// Returns a closed circuit; waits grow as the settings say, without end.
     pub(super) fn new(retries: &RetrySettings) -> Self {
         let waits = RetrySettings {
             enabled: true,
@@ -75,7 +75,7 @@ impl Circuit {
         Self { waits, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
-    /// Shows its state.
+    /// Adds the gauges of its state.
     pub(super) fn show(self: &Arc<Self>, instruments: &Instruments, exporter: &str) {
         let state = Arc::clone(self);
         let taken = Arc::clone(self);
@@ -94,7 +94,7 @@ impl Circuit {
         );
     }
 
-    /// Whether all requests pass.
+    /// Returns true if all requests pass.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().state == CircuitState::Closed
     }
@@ -126,7 +126,7 @@ impl Circuit {
         }
     }
 
-    /// Lets a request pass whatever the state, for who does not wait.
+    /// Lets a request pass in any state, for a sender that does not wait.
     pub(super) fn pass_anyway(&self) -> Pass<'_> {
         Pass { circuit: self, is_probe: false }
     }
@@ -160,26 +160,27 @@ impl Circuit {
     }
 }
 
-/// The turn of a request. A probe that is dropped leaves its turn to the next.
+/// Permit of a request to pass. A probe's permit that is dropped lets the next request probe.
 pub(super) struct Pass<'a> {
     circuit: &'a Circuit,
     is_probe: bool,
 }
 
 impl Pass<'_> {
-    /// The backend took the request.
+    /// Reports that the backend took the request: closes the circuit.
     pub(super) fn taken(mut self) {
         self.is_probe = false;
         self.circuit.close(true);
     }
 
-    /// The backend refused the request for good.
+    /// Reports that the backend refused the request for good: closes the circuit, since it
+    /// answered.
     pub(super) fn answered(mut self) {
         self.is_probe = false;
         self.circuit.close(false);
     }
 
-    /// The request failed; `after` is the wait that the backend asks for.
+    /// Reports that the request failed; `after` is the wait that the backend asks for.
     pub(super) fn failed(mut self, after: Option<Duration>) {
         let is_probe = std::mem::take(&mut self.is_probe);
         self.circuit.fail(is_probe, after);
@@ -234,7 +235,7 @@ mod tests {
         assert!(second.is_err());
         probe.failed(Some(Duration::from_secs(20)));
         let started = Instant::now();
-        // One that is dropped lets the next try at once.
+        // A dropped probe lets the next one try at once.
         drop(circuit.enter().await);
         assert!(started.elapsed() >= Duration::from_secs(20));
         circuit.enter().await.taken();

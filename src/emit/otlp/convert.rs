@@ -1,9 +1,9 @@
-//! Evaluations as OTLP log events, spans and metrics.
+//! Conversion of evaluations to OTLP log events, spans and metrics.
 //!
 //! Each form carries the judged trace's resource and the scope `spanscore`. Ids come from the
 //! evaluation's id, so a replay gives the same. Names: OpenTelemetry GenAI conventions
-//! (`docs/gen-ai/gen-ai-events.md`), OpenInference (`spec/annotations.md`), and our own
-//! `spanscore.*`; all are listed in `docs/output.md`.
+//! (`docs/gen-ai/gen-ai-events.md`), OpenInference (`spec/annotations.md`), and our `spanscore.*`;
+//! all are listed in `docs/output.md`.
 
 mod attributes;
 mod metrics;
@@ -27,19 +27,19 @@ use crate::model::{Evaluation, Outcome, Resource, SpanId};
 use crate::otlp::semconv::{OWN_SCOPE, RESPONSE_ID, SCHEMA_URL, SERVICE_NAME};
 use attributes::Attributes;
 
-/// The event's name.
+/// Name of the event.
 pub(crate) const EVENT_NAME: &str = "gen_ai.evaluation.result";
 
-/// What the settings say of the conversion.
+/// Settings of the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Where spans stand.
+    /// Placement of spans.
     pub(crate) placement: Placement,
-    /// Whether explanations, details and error texts of evaluators are sent.
+    /// True if explanations, details and error texts of evaluators are sent.
     pub(crate) content: bool,
 }
 
-/// Evaluations as log events on the judged spans.
+/// Converts evaluations to log events on the judged spans.
 pub(crate) fn events(evaluations: &[&Evaluation], options: Options) -> ExportLogsServiceRequest {
     let groups = by_resource(evaluations, |evaluation| event(evaluation, options));
     let resource_logs = groups.into_iter().map(|(resource, log_records)| ResourceLogs {
@@ -54,7 +54,7 @@ pub(crate) fn events(evaluations: &[&Evaluation], options: Options) -> ExportLog
     ExportLogsServiceRequest { resource_logs: resource_logs.collect() }
 }
 
-/// Evaluations as spans.
+/// Converts evaluations to spans.
 pub(crate) fn spans(evaluations: &[&Evaluation], options: Options) -> ExportTraceServiceRequest {
     let groups = by_resource(evaluations, |evaluation| span(evaluation, options));
     let resource_spans = groups.into_iter().map(|(resource, spans)| ResourceSpans {
@@ -95,7 +95,7 @@ fn by_resource<T>(
     groups
 }
 
-/// The resource as it came; what cannot be decoded keeps its service name.
+/// Decodes the resource; one that cannot be decoded keeps its service name.
 fn proto_resource(resource: &Resource) -> ProtoResource {
     ProtoResource::decode(resource.encoded.as_slice()).unwrap_or_else(|_| {
         let mut attributes = Attributes::default();
@@ -159,7 +159,7 @@ fn span(evaluation: &Evaluation, options: Options) -> Span {
     span
 }
 
-/// An id's bytes; none for the id that stands for none.
+/// Returns the bytes of an id; empty for the id that stands for none.
 fn id_bytes(id: SpanId) -> Vec<u8> {
     if id.is_none() { Vec::new() } else { id.0.to_vec() }
 }

@@ -1,9 +1,10 @@
-//! The OTLP exporters: evaluations as log events, spans and metrics, over gRPC or HTTP.
+//! OTLP exporters: evaluations as log events, spans and metrics, over gRPC or HTTP.
 //!
 //! Requests are built and encoded once ([`sender`]), then sent until they are taken, refused for
-//! good, or the time for trying is over ([`backend`]). While a backend takes nothing only probes go
-//! out ([`circuit`]). A request that is refused for good is cut in halves until what is refused
-//! stands alone ([`split`]). What a backend rejects of a request it took is counted.
+//! good, or out of time for retries ([`backend`]). While a backend takes nothing only probes go out
+//! (a circuit breaker, [`circuit`]). A request that is refused for good is bisected until the
+//! refused records stand alone ([`split`]). Records that a backend rejects of a request it took are
+//! counted.
 
 mod backend;
 mod circuit;
@@ -38,7 +39,7 @@ pub(crate) static GRPC: ExporterKind = ExporterKind {
     read: |node| Ok(Arc::new(Otlp::read(Protocol::Grpc, node)?)),
 };
 
-/// `otlp_http`.
+/// One configured OTLP exporter.
 pub(crate) static HTTP: ExporterKind = ExporterKind {
     name: "otlp_http",
     aliases: &["otlphttp"],
@@ -65,8 +66,8 @@ impl Otlp {
         Ok(Self { protocol, settings })
     }
 
-    /// How failed requests are tried again: for ever where they must be delivered and there is a
-    /// log, unless the settings say otherwise.
+    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
+    /// a log, unless the settings say otherwise.
     fn retries(&self, has_log: bool) -> RetrySettings {
         let retries = &self.settings.retry_on_failure;
         if has_log && self.settings.must_deliver {

@@ -1,7 +1,7 @@
-//! Metrics over OTLP: the whole state at intervals, cumulative.
+//! Reports of metrics over OTLP: the whole state at intervals, cumulative.
 //!
-//! A report that fails needs no retry: the next one says everything again. The last one, at
-//! shutdown, is tried again for up to [`LAST_REPORT_TIME`].
+//! A report that fails needs no retry: the next one repeats all of it. The last one, at shutdown,
+//! is tried again for up to [`LAST_REPORT_TIME`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::emit::scores::{Scores, now_ns};
 use crate::otlp::Signal;
 use crate::settings::HumanDuration;
 
-/// Longest time that the last report is tried, so that a dead backend does not hold up the end.
+/// Longest time for which the last report is tried, so that a dead backend does not hold up the
+/// end.
 const LAST_REPORT_TIME: HumanDuration = HumanDuration::from_secs(5);
 
 /// Starts reporting; the task ends after a last report once the token is cancelled.

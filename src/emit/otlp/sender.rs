@@ -1,8 +1,9 @@
-//! The end of an OTLP exporter's queue: evaluations to requests, and what became of them.
+//! Consumer of an OTLP exporter's queue: encodes evaluations as requests, sends them, and accounts
+//! for the outcome.
 //!
 //! An evaluation leaves in one request or two, as an event and as a span, and counts as sent when
 //! it arrived in all its forms. Requests hold one record for each evaluation, in the same order in
-//! both forms, so that a place in one is the same evaluation as in the other.
+//! both forms, so that an index in one is the same evaluation as in the other.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -29,11 +30,11 @@ use crate::panics::Panicked;
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
 const NAMES_BYTES: usize = 1024;
 
-/// Parts of a refused request that are tried while none has been taken: then the backend refuses
-/// all, for another reason than what a record holds.
+/// Parts of a refused request that are tried while none has been taken: after that the backend
+/// refuses all, for another reason than the content of a record.
 const REFUSED_PARTS_MAX: usize = 64;
 
-/// The end of an OTLP exporter's queue.
+/// Consumer of an OTLP exporter's queue.
 pub(super) struct BackendSender {
     backend: Arc<Backend>,
     filter: ContentFilter,
@@ -41,7 +42,7 @@ pub(super) struct BackendSender {
     dead_letters: DeadLetters,
 }
 
-/// What the settings say of requests.
+/// Settings of requests: their forms and limits.
 #[derive(Clone, Copy)]
 struct RequestForm {
     options: Options,
@@ -52,7 +53,7 @@ struct RequestForm {
 }
 
 impl RequestForm {
-    /// A batch in parts that each fit one request.
+    /// Encodes a batch in parts that each fit one request.
     fn requests(self, filter: &ContentFilter, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
         let shown: Vec<_> = batch.iter().map(|part| filter.apply_all(part)).collect();
         let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
@@ -68,7 +69,7 @@ impl RequestForm {
         requests
     }
 
-    /// How many evaluations fit one request; at least one.
+    /// Returns the number of evaluations that fit one request; at least one.
     fn request_len(self, evaluations: &[&Evaluation]) -> usize {
         let mut bytes = 0;
         let mut resource = None;
@@ -83,7 +84,7 @@ impl RequestForm {
     }
 }
 
-/// Some evaluations, encoded in each form that is sent.
+/// Evaluations encoded in each form that is sent.
 #[derive(Debug, PartialEq)]
 struct EncodedRequests {
     count: usize,
@@ -92,7 +93,8 @@ struct EncodedRequests {
 }
 
 impl EncodedRequests {
-    /// As it is kept on disk: which forms there are, the length of the events, both.
+    /// Encodes it for the overflow on disk: the forms that there are, the length of the events,
+    /// both.
     fn pack(&self) -> Parcel {
         let events = self.events.as_deref();
         let spans = self.spans.as_deref();
@@ -104,12 +106,12 @@ impl EncodedRequests {
         payload.put_u64_le(events.len() as u64);
         payload.put_slice(events);
         payload.put_slice(spans);
-        // A batch never holds as many.
+        // No batch holds more than `u32::MAX`.
         let count = u32::try_from(self.count).unwrap_or(u32::MAX);
         Parcel { count, payload: payload.freeze() }
     }
 
-    /// Reads what was kept; `None` where it was not written so.
+    /// Decodes it from the overflow on disk; `None` if it is damaged.
     fn unpack(parcel: &Parcel) -> Option<Self> {
         let mut payload = parcel.payload.clone();
         let forms = payload.try_get_u8().ok()?;
@@ -124,16 +126,16 @@ impl EncodedRequests {
     }
 }
 
-/// Marks of the forms in a parcel.
+/// Bits of the forms in a parcel.
 const EVENTS: u8 = 1;
 const SPANS: u8 = 2;
 
-/// What became of one form of some evaluations.
+/// Outcome of one form of some evaluations.
 #[derive(Debug, Default)]
 struct FormFate {
     /// Records that the backend rejected of requests that it took; it does not say which.
     rejected: u64,
-    /// Those that did not arrive, by their places, and why.
+    /// Records that did not arrive, by their indices, with the reason.
     gone: Vec<(Range<usize>, Loss)>,
 }
 
@@ -155,7 +157,7 @@ impl BackendSender {
         Self { backend, filter, form, dead_letters }
     }
 
-    /// The batch in parts that each fit one request.
+    /// Encodes the batch in parts that each fit one request.
     async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
         let form = self.form;
         self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
@@ -171,8 +173,8 @@ impl BackendSender {
         account(count, forms.into())
     }
 
-    /// Sends one form. A request that is refused for good is cut in halves, until what is refused
-    /// stands alone: that goes to the dead letters.
+    /// Sends one form. A request that is refused for good is bisected until the refused records
+    /// stand alone: those go to the dead letters.
     async fn send_form(&self, signal: Signal, request: Option<Vec<u8>>, count: usize) -> FormFate {
         let mut fate = FormFate::default();
         let Some(request) = request else { return fate };
@@ -199,7 +201,7 @@ impl BackendSender {
     }
 
     /// Sends the parts of a refused request. The largest and the smallest part take turns, so that
-    /// something is taken soon both where many records are refused one by one, and where they stand
+    /// something is taken soon both if many records are refused one by one, and if they stand
     /// together.
     async fn send_parts(
         &self,
@@ -243,7 +245,7 @@ impl BackendSender {
         }
     }
 
-    /// Gives up a request; how its evaluations are counted.
+    /// Gives up a request; returns the reason under which its evaluations are counted.
     async fn give_up(&self, signal: Signal, request: &[u8], given_up: &GivenUp) -> Loss {
         self.backend.tell_of_loss(signal, given_up);
         let GivenUp::Refused(reason) = given_up else { return Loss::RetriesExhausted };
@@ -255,7 +257,7 @@ impl BackendSender {
     }
 }
 
-/// The word for what became of a part in counters.
+/// Returns the word for the outcome of a part in counters.
 fn outcome_word(sent: &Result<u64, GivenUp>) -> &'static str {
     match sent {
         Ok(_) => "taken",
@@ -299,8 +301,8 @@ impl Deliver for BackendSender {
     }
 }
 
-/// An evaluation counts as sent when it arrived in all its forms, else once, by the worst that
-/// became of a form.
+/// Accounts for evaluations by the outcomes of their forms: one counts as sent if it arrived in all
+/// forms, else once, by its worst outcome.
 fn account(count: usize, forms: [FormFate; 2]) -> Delivery {
     let rejected = forms.iter().map(|form| form.rejected).max().unwrap_or(0);
     let mut fates: Vec<Option<Loss>> = Vec::new();

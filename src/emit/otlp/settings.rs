@@ -1,4 +1,4 @@
-//! Settings of the OTLP exporters: where to, in which forms, and how hard to try.
+//! Settings of the OTLP exporters: destination, forms and retries.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::settings::{Address, HumanDuration, Secret, SettingsError};
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OtlpExporterSettings {
-    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
-    /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/logs`,
-    /// `/v1/traces` and `/v1/metrics` are appended to its path.
+    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
+    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`;
+    /// `/v1/logs`, `/v1/traces` and `/v1/metrics` are appended to its path.
     pub(crate) endpoint: Address,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
     pub(crate) headers: BTreeMap<String, Secret>,
@@ -29,31 +29,31 @@ pub(crate) struct OtlpExporterSettings {
     pub(crate) timeout: HumanDuration,
     /// TLS to the backend.
     pub(crate) tls: TlsSettings,
-    /// The forms that an evaluation leaves in.
+    /// Forms in which an evaluation leaves.
     #[schemars(length(min = 1))]
     pub(crate) forms: Vec<EvaluationForm>,
-    /// Where the span of an evaluation stands.
+    /// Placement of the span of an evaluation.
     pub(crate) placement: Placement,
-    /// How much of what may quote arguments and results leaves the process, in details and
-    /// explanations: `none`, `redacted` (without the personal data and credentials that are found
-    /// in it), or `full`. With `none`, the default, explanations name tools, counts, rules and
+    /// Content that leaves the process in details and explanations, of all that may quote arguments
+    /// and results: `none`, `redacted` (without the personal data and credentials that are found in
+    /// it), or `full`. With `none`, the default, explanations name tools, counts, rules and
     /// settings, and of arguments those names that stand in criteria, schemas or settings.
     #[serde(alias = "include_content")]
     pub(crate) content: ShownContent,
     /// Time between two reports of the metrics.
     pub(crate) metrics_interval: HumanDuration,
     /// Most combinations of service (name, namespace, version), evaluator and agent that have
-    /// metric series of their own; those beyond are counted together under `otel.metric.overflow`.
+    /// metric series each; those beyond are counted together under `otel.metric.overflow`.
     pub(crate) series_max: usize,
-    /// After how long without an evaluation a series goes; `0` keeps it for ever.
+    /// Time without an evaluation after which a series is dropped; `0` keeps it for ever.
     pub(crate) series_idle: HumanDuration,
-    /// Whether, where the process has a log (`data_dir`), an evaluation stays in it until the
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
     /// backend has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
     /// otherwise, and what the end of the process interrupts is sent by the next one.
     pub(crate) must_deliver: bool,
-    /// What waits while the backend is slow or away.
+    /// Queue for evaluations that wait while the backend is slow or away.
     pub(crate) sending_queue: QueueSettings,
-    /// How a failed request is tried again.
+    /// Retries of failed requests.
     pub(crate) retry_on_failure: RetrySettings,
 }
 
@@ -79,7 +79,7 @@ impl Default for OtlpExporterSettings {
 }
 
 impl OtlpExporterSettings {
-    /// What is wrong, with the key it stands under.
+    /// Checks the settings; the error comes with the key that it stands under.
     pub(super) fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         self.connection(protocol).check()?;
@@ -94,7 +94,7 @@ impl OtlpExporterSettings {
         text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
     }
 
-    /// What a client of the backend needs to know; the error is one of the headers.
+    /// Returns the settings of a client of the backend; the error is one of the headers.
     pub(super) fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
         self.connection(protocol).client()
     }
@@ -106,32 +106,32 @@ impl OtlpExporterSettings {
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
-    /// Whether evaluations leave in this form.
+    /// Returns true if evaluations leave in this form.
     pub(crate) fn has(&self, form: EvaluationForm) -> bool {
         self.forms.contains(&form)
     }
 }
 
-/// A form that an evaluation leaves in.
+/// Form in which an evaluation leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EvaluationForm {
-    /// A log event `gen_ai.evaluation.result` on the judged trace and span.
+    /// Log event `gen_ai.evaluation.result` on the judged trace and span.
     Event,
-    /// A span `evaluate {name}`.
+    /// Span `evaluate {name}`.
     Span,
-    /// The metrics `spanscore.evaluation.score` and `spanscore.evaluation.count`.
+    /// Metrics `spanscore.evaluation.score` and `spanscore.evaluation.count`.
     Metric,
 }
 
-/// Where the span of an evaluation stands.
+/// Placement of the span of an evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Placement {
     /// In the judged trace, as a child of the judged span.
     #[default]
     Child,
-    /// In a trace of its own with one link to the judged span, and OpenInference
+    /// In a new trace with one link to the judged span, and OpenInference
     /// `evaluations.0.evaluation.*` attributes.
     Linked,
 }

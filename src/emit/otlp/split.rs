@@ -1,4 +1,4 @@
-//! A request cut at its records.
+//! Splitting of an encoded request at its records, so that a refused one can be bisected.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use prost::Message;
 
 use crate::otlp::Signal;
 
-/// The records of a request, in its order.
+/// Records of a request, in its order.
 pub(super) enum RequestRecords {
     Events(Grouped<LogRecord>),
     Spans(Grouped<Span>),
 }
 
-/// Records, each with the place of what stands above it.
+/// Records, each with the index of its head.
 pub(super) struct Grouped<T> {
     heads: Vec<RecordsHead>,
     records: Vec<(usize, T)>,
 }
 
-/// What stands above records.
+/// Head of records: their resource and scope.
 struct RecordsHead {
     resource: Option<Resource>,
     resource_schema_url: String,
@@ -43,7 +43,7 @@ impl<T: Clone> Grouped<T> {
         self.records.extend(records.into_iter().map(|record| (place, record)));
     }
 
-    /// What stands above each run of records, and the records.
+    /// Yields each run of records with one head in a range.
     fn part(&self, range: Range<usize>) -> impl Iterator<Item = (&RecordsHead, Vec<T>)> {
         let part = self.records.get(range).unwrap_or_default();
         part.chunk_by(|one, next| one.0 == next.0).filter_map(|run| {
@@ -54,7 +54,7 @@ impl<T: Clone> Grouped<T> {
 }
 
 impl RequestRecords {
-    /// Reads an encoded request; `None` where it is none of logs or traces.
+    /// Decodes a request; `None` if it is none of logs or traces.
     pub(super) fn decode(signal: Signal, request: &[u8]) -> Option<Self> {
         match signal {
             Signal::Logs => {
@@ -82,7 +82,7 @@ impl RequestRecords {
         }
     }
 
-    /// A request of some of the records, encoded.
+    /// Encodes a request of some of the records.
     pub(super) fn part(&self, range: Range<usize>) -> Vec<u8> {
         match self {
             Self::Events(records) => {

@@ -9,7 +9,7 @@ use super::settings::Placement;
 use crate::emit::sample;
 use crate::model::{Evaluation, EvaluationId, Resource, Target};
 
-/// So many evaluations with ids of their own, every second of another service.
+/// Returns so many evaluations with different ids, every second of another service.
 pub(in crate::emit) fn evaluations(count: u8) -> Vec<Evaluation> {
     let other = Arc::new(Resource { encoded: Vec::new(), service_name: "other".into() });
     (0..count)
@@ -26,7 +26,7 @@ pub(in crate::emit) fn evaluations(count: u8) -> Vec<Evaluation> {
         .collect()
 }
 
-/// Encoded requests of events and of spans of such evaluations.
+/// Returns encoded requests of events and of spans of such evaluations.
 pub(in crate::emit) fn requests(count: u8) -> (Vec<u8>, Vec<u8>) {
     let evaluations = evaluations(count);
     let all: Vec<_> = evaluations.iter().collect();

@@ -1,4 +1,4 @@
-//! What of a resource tells sources apart.
+//! Identity of a service: the parts of a resource that tell sources apart.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::otlp::AnyValue;
 use crate::otlp::any_value::key_values;
 use crate::otlp::semconv::SERVICE_NAME;
 
-/// Name, namespace and version of a service; empty where the resource has none, or where the
-/// grouping does not ask for it.
+/// Name, namespace and version of a service; empty if the resource has none, or if the grouping
+/// does not need it.
 #[derive(Default)]
 pub(super) struct ServiceIdentity<'r> {
     name: Cow<'r, str>,
@@ -39,8 +39,8 @@ impl<'r> ServiceIdentity<'r> {
         identity
     }
 
-    /// Bytes that are the same for the same service only: no part holds a byte of zero but by
-    /// intent, and its length stands before it.
+    /// Returns bytes that are the same for the same service only: each part has its length before
+    /// it.
     pub(super) fn key(&self) -> Vec<u8> {
         let parts = [&self.name, &self.namespace, &self.version];
         let mut key = Vec::new();
@@ -51,7 +51,7 @@ impl<'r> ServiceIdentity<'r> {
         key
     }
 
-    /// What is shown of the resource.
+    /// Returns the resource that is shown: these parts alone.
     pub(super) fn resource(&self) -> Resource {
         let parts = [
             (SERVICE_NAME, &self.name),

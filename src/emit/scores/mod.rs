@@ -1,8 +1,8 @@
-//! Counts and histograms of scores, with bounded series.
+//! Score metrics: counts and histograms, with bounded series.
 //!
 //! A series belongs to one source (a service or a version of it, and an agent) and one evaluator.
-//! Names of services and agents are chosen by strangers, so beyond `series_max` series whatever is
-//! new is counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
+//! Names of services and agents are chosen by strangers, so beyond `series_max` series all new ones
+//! are counted per evaluator in the overflow source: nothing goes uncounted, only unnamed.
 
 mod identity;
 
@@ -17,33 +17,33 @@ use self::identity::ServiceIdentity;
 use crate::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource, Share};
 use crate::settings::HumanDuration;
 
-/// Upper bounds of the histogram's buckets; zeros stand in the first alone.
+/// Upper bounds of the histogram's buckets; the first holds zeros alone.
 pub(crate) const BOUNDS: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// Outcome and label of each counter in [`Series::counts`].
 pub(crate) const ANSWERS: [(&str, Option<&str>); 4] =
     [("scored", Some("pass")), ("scored", Some("fail")), ("not_evaluable", None), ("failed", None)];
 
-/// Longest name of a service or an agent in a series, bytes; of a longer one the rest is cut, and
-/// `…` stands at its end. A scraper takes each of them with every series.
+/// Longest name of a service or an agent in a series, bytes; a longer one is cut, and ends in `…`.
+/// A scraper transfers each of them with every series.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Largest encoded resource that has series of its own.
 const RESOURCE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes that a source takes beside its names and its series.
+/// Bytes of a source beside its names and its series.
 const SOURCE_BYTES: usize = 2 * size_of::<ScoreSource>() + 100;
-/// Bytes that a series takes in a vector that grows.
+/// Bytes of a series in a vector that grows.
 const SERIES_BYTES: usize = 2 * size_of::<Series>();
 
-/// After how long without an evaluation a series goes, unless the settings say otherwise.
+/// Default time without an evaluation after which a series is dropped.
 pub(crate) const SERIES_IDLE: HumanDuration = HumanDuration::from_secs(60 * 60);
 
-/// Now, Unix nanoseconds.
+/// Returns the present time, Unix nanoseconds.
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// The name as a series shows it.
+/// Returns a name as a series shows it.
 fn shown(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME_BYTES_MAX {
         return Cow::Borrowed(name);
@@ -52,41 +52,41 @@ fn shown(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &name[..cut]))
 }
 
-/// What tells sources apart.
+/// Grouping of services into sources.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Grouping {
-    /// The service's name: few series, for the process's own metrics endpoint.
+    /// By the service's name: few series, for the process's metrics endpoint.
     Service,
-    /// Name, namespace and version of the service: what dashboards group by. The rest of a
-    /// resource, such as `service.instance.id`, is new at each start of a process.
+    /// By name, namespace and version of the service, as dashboards group. The rest of a resource,
+    /// such as `service.instance.id`, is new at each start of a process.
     Version,
 }
 
-/// Where evaluations come from.
+/// Source of evaluations: a service and an agent.
 pub(crate) struct ScoreSource {
-    /// What is shown of the resource seen first; `None` for the overflow source.
+    /// Resource to show, of the evaluation seen first; `None` for the overflow source.
     pub(crate) resource: Option<Arc<Resource>>,
-    /// The agent, empty when unknown.
+    /// Name of the agent, empty if unknown.
     pub(crate) agent: String,
-    /// One for each evaluator, in order of appearance.
+    /// Series, one for each evaluator, in order of appearance.
     pub(crate) series: Vec<Series>,
-    /// Bytes that were taken for it, without its series.
+    /// Bytes charged to the quota for it, without its series.
     bytes: usize,
 }
 
-/// The counts of one evaluator at one source.
+/// Counts of one evaluator at one source.
 #[derive(Clone)]
 pub(crate) struct Series {
     pub(crate) evaluator: Arc<EvaluatorInfo>,
-    /// By [`ANSWERS`].
+    /// Evaluations by [`ANSWERS`].
     pub(crate) counts: [u64; 4],
     /// Verdicts that a revision took back, by [`ANSWERS`].
     pub(crate) superseded: [u64; 4],
-    /// Since when it counts, Unix nanoseconds; 0 for since the start of the process.
+    /// Start of counting, Unix nanoseconds; 0 for the start of the process.
     pub(crate) start_ns: u64,
-    /// When it counted last, Unix nanoseconds.
+    /// Time of the last count, Unix nanoseconds.
     last_ns: u64,
-    /// Scores by bucket, not cumulative; the last holds what is beyond all [`BOUNDS`].
+    /// Scores by bucket, not cumulative; the last holds scores beyond all [`BOUNDS`].
     pub(crate) buckets: [u64; BOUNDS.len() + 1],
     /// Sum of the scores.
     pub(crate) sum: f64,
@@ -105,7 +105,7 @@ impl Series {
         }
     }
 
-    /// How many scores the histogram holds.
+    /// Returns the number of scores in the histogram.
     pub(crate) fn scored(&self) -> u64 {
         self.buckets.iter().sum()
     }
@@ -125,7 +125,7 @@ impl Series {
     }
 }
 
-/// Where a verdict stands in [`ANSWERS`].
+/// Returns the index of a verdict in [`ANSWERS`].
 fn place_of(verdict: GivenVerdict) -> usize {
     match verdict {
         GivenVerdict::Pass => 0,
@@ -153,27 +153,27 @@ impl Equivalent<ScoreSourceKey> for ScoreSourceKeyRef<'_> {
     }
 }
 
-/// All series of one exporter.
+/// Score metrics of one exporter.
 pub(crate) struct Scores {
     grouping: Grouping,
-    /// Since when it counts, Unix nanoseconds.
+    /// Start of counting, Unix nanoseconds.
     pub(crate) start_ns: u64,
     table: Mutex<ScoreTable>,
-    /// Names that were cut.
+    /// Number of names that were cut.
     cut: Arc<AtomicU64>,
 }
 
 pub(crate) struct ScoreTable {
     series_max: usize,
-    /// After how long without an evaluation a series goes, nanoseconds; 0 for never.
+    /// Time without an evaluation after which a series is dropped, nanoseconds; 0 for never.
     idle_ns: u64,
-    /// What the series of all exporters hold.
+    /// Memory quota of the series of all exporters.
     share: Arc<Share>,
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
     series_count: usize,
     overflow: Option<ScoreSource>,
-    /// When series went last, Unix nanoseconds: what begins anew counts from then on.
+    /// Time of the last expiry, Unix nanoseconds: series that begin anew count from then on.
     expired_ns: u64,
 }
 
@@ -197,18 +197,18 @@ impl Scores {
         Self { grouping, start_ns: now_ns(), table: Mutex::new(table), cut: Arc::default() }
     }
 
-    /// Goes on with other limits: series that there are stay, beyond the limit too.
+    /// Sets other limits: present series stay, beyond the limit too.
     pub(crate) fn limit(&self, series_max: usize, idle: HumanDuration) {
         let mut table = self.lock();
         (table.series_max, table.idle_ns) = (series_max, idle.as_ns());
     }
 
-    /// What tells its sources apart.
+    /// Returns the grouping of its sources.
     pub(crate) fn grouping(&self) -> Grouping {
         self.grouping
     }
 
-    /// Names of services and agents that were cut, each as often as it came.
+    /// Returns the counter of names of services and agents that were cut, each as often as it came.
     pub(crate) fn cut_names(&self) -> &Arc<AtomicU64> {
         &self.cut
     }
@@ -246,8 +246,8 @@ impl Scores {
         }
     }
 
-    /// Calls `read` with each source, the overflow source last, once series that were idle too long
-    /// at `now_ns` have gone.
+    /// Drops series that were idle too long at `now_ns`, then calls `read` with each source, the
+    /// overflow source last.
     pub(crate) fn read(&self, now_ns: u64, read: impl FnMut(&ScoreSource)) {
         let mut table = self.lock();
         let idle_ns = table.idle_ns;
@@ -263,7 +263,7 @@ impl Scores {
 }
 
 impl ScoreTable {
-    /// Where the source stands; `None` for the overflow source.
+    /// Returns the index of the source, added if there is room; `None` for the overflow source.
     fn place(&mut self, grouping: Grouping, evaluation: &Evaluation) -> Option<usize> {
         let resource = &evaluation.target.resource;
         if resource.encoded.len() > RESOURCE_BYTES_MAX {
@@ -292,7 +292,7 @@ impl ScoreTable {
         Some(place)
     }
 
-    /// Lets go of series that have counted nothing for so long, and of sources without any.
+    /// Drops series that have counted nothing for so long, and sources without any.
     fn expire(&mut self, now_ns: u64, idle_ns: u64) {
         let is_idle = |series: &Series| now_ns.saturating_sub(series.last_ns) > idle_ns;
         let goes =
@@ -325,7 +325,7 @@ impl ScoreTable {
         self.expired_ns = now_ns;
     }
 
-    /// Bytes that were taken for the sources and their series.
+    /// Returns the bytes charged to the quota for the sources and their series.
     fn held(&self) -> usize {
         let held = |source: &ScoreSource| source.bytes + source.series.len() * SERIES_BYTES;
         self.sources.iter().map(held).sum()

@@ -67,7 +67,7 @@ fn names_that_are_too_long_are_cut_and_resources_that_are_counted_together() {
     assert_eq!(counts(&scores), [("overflow".into(), String::new(), [1, 0, 0, 0])]);
 }
 
-/// An evaluation of a process with these attributes, `service.name` first.
+/// Returns an evaluation of a process with these attributes, `service.name` first.
 fn of_process(attributes: &[(&str, &str)]) -> Evaluation {
     let attribute = |(key, value): &(&str, &str)| KeyValue {
         key: (*key).to_owned(),

@@ -1,53 +1,54 @@
-//! What a user asked and an agent answered: a text, an object, a list, a number, a truth value or
-//! `null`, each as what it is, out of the envelopes that instrumentations put around it.
+//! Decoders of the user's request and the agent's answer, out of the envelopes that
+//! instrumentations put around them.
 //!
-//! A list of chat messages is unwrapped to the text of its last message of the right author; so is
-//! what wraps the arguments or the return value of a decorated function, or LangChain's callbacks.
-//! Anything else stands for itself: an answer may have members of any name.
+//! The outcome is a text, an object, a list, a number, a truth value or `null`. A list of chat
+//! messages is unwrapped to the text of its last message of the right author; so is what wraps the
+//! arguments or the return value of a decorated function, or LangChain's callbacks. Anything else
+//! stands for itself: an answer may have members of any name.
 
 use super::messages::Messages;
 use super::shapes::joined_text;
 use super::{Decoded, json_or_py_or_text, repr};
 use crate::value::{Map, Value};
 
-/// Envelopes one within the other; what lies deeper stands for itself.
+/// Deepest nesting of envelopes; deeper values stand for themselves.
 const DEPTH_MAX: usize = 8;
 
-/// Whose words are looked for.
+/// Author whose text is sought.
 #[derive(Clone, Copy, PartialEq)]
 enum Speaker {
     User,
     Agent,
 }
 
-/// What the user asked.
+/// Decodes the request of the user.
 pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
-    // A list of messages that holds none: nobody asked anything.
+    // An empty list of messages is no request.
     match recorded(value, Speaker::User, 0) {
         Some(Decoded::Value(Value::List(items))) if items.is_empty() => None,
-        // Nor in no inputs at all, be they written as a text.
+        // Nor are empty inputs, as an object or as its text.
         Some(Decoded::Value(Value::Map(map))) if map.is_empty() => None,
         Some(Decoded::Value(Value::String(text))) if text == "{}" => None,
         asked => asked,
     }
 }
 
-/// What the agent answered.
+/// Decodes the answer of the agent.
 pub(super) fn assistant_text(value: Value<'_>) -> Option<Decoded<'_>> {
     recorded(value, Speaker::Agent, 0)
 }
 
-/// The messages of a state behind the last one of the user.
+/// Returns the messages of a state behind the last one of the user.
 pub(super) fn last_turn(value: Value<'_>) -> Option<Decoded<'_>> {
     Messages::last_turn(value).map(Decoded::Value)
 }
 
-/// What the user said in the messages of a body; nothing where it holds none.
+/// Returns the user's text in the messages of a body; `None` if it holds none.
 pub(super) fn said_by_user(value: Value<'_>) -> Option<Decoded<'_>> {
     said(value).user.map(|text| Decoded::Value(Value::String(text)))
 }
 
-/// What the model said in the messages of a body; nothing where it holds none.
+/// Returns the model's text in the messages of a body; `None` if it holds none.
 pub(super) fn said_by_model(value: Value<'_>) -> Option<Decoded<'_>> {
     said(value).assistant.map(|text| Decoded::Value(Value::String(text)))
 }
@@ -59,10 +60,10 @@ fn said(value: Value<'_>) -> Messages<'_> {
     }
 }
 
-/// What LangChain's tool for structured answers gives back before what it prints of the answer.
+/// Prefix that LangChain's tool for structured answers writes before the printed answer.
 const RETURNING: &str = "Returning structured response: ";
 
-/// The object that the text of an answer tells: its JSON, or what Python prints of it.
+/// Parses the object that the text of an answer stands for: JSON, or what Python prints of it.
 pub(in super::super) fn told_object(text: &str) -> Option<Value<'static>> {
     let text = text.strip_prefix(RETURNING).unwrap_or(text);
     let told = match json_or_py_or_text(Value::from(text.to_owned())) {
@@ -82,7 +83,7 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
         return None;
     }
     let mut value = match json_or_py_or_text(value) {
-        // The beginning of a message list that was cut off is no text of a person.
+        // The beginning of a message list that was cut off is not a person's text.
         Value::String(text) if text.starts_with("[{\"") || text.starts_with("{\"") => {
             return Some(Decoded::Unreadable(text));
         }
@@ -94,7 +95,7 @@ fn recorded(value: Value<'_>, speaker: Speaker, depth: usize) -> Option<Decoded<
     {
         return Some(Decoded::Value(answer));
     }
-    // Most answers hold none, or surely some: then nothing is read in vain, or copied.
+    // For most answers the cheap test decides: only in doubt is a copy read, perhaps in vain.
     let value = match Messages::are_in(&value) {
         Some(false) => value,
         Some(true) => return said_by(speaker, Messages::read(value)),
@@ -120,7 +121,7 @@ fn said_by(speaker: Speaker, messages: Messages<'_>) -> Option<Decoded<'_>> {
     own.map(|text| Decoded::Value(Value::String(text)))
 }
 
-/// The answer of a LangGraph state that has one beside its messages.
+/// Removes the structured answer of a LangGraph state that has one beside its messages.
 fn structured_response<'a>(value: &mut Value<'a>, depth: usize) -> Option<Value<'a>> {
     let Value::Map(map) = value else { return None };
     if map.get("messages").is_some()
@@ -137,7 +138,7 @@ fn structured_response<'a>(value: &mut Value<'a>, depth: usize) -> Option<Value<
     structured_response(&mut inner, depth + 1)
 }
 
-/// The fields of an object in LangChain's own serialisation.
+/// Returns the fields of an object in LangChain's serialisation.
 fn serialised(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Map(mut map) if map.get("lc").is_some() && map.get("kwargs").is_some() => {
@@ -147,7 +148,7 @@ fn serialised(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// What an envelope holds; gives back what is none.
+/// Returns the content of an envelope; any other value comes back as `Err`.
 fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<'a>> {
     match value {
         Value::Map(map) => unwrapped_map(map, speaker).map_err(Value::Map),
@@ -165,7 +166,7 @@ fn unwrapped<'a>(value: Value<'a>, speaker: Speaker) -> Result<Value<'a>, Value<
 /// Members that stand beside `inputs` or `outputs` in LangChain's callbacks.
 const BESIDE: [&str; 6] = ["tags", "metadata", "kwargs", "run_type", "name", "input_str"];
 
-/// Keys of what a function that asks an agent is given: the user's words among switches.
+/// Keys of the user's text among the arguments of a function that asks an agent.
 const INPUT_KEYS: [&str; 13] = [
     "input",
     "query",
@@ -203,14 +204,14 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     if is_function_call(&map) {
         return Ok(function_arguments(map));
     }
-    // What the Vercel AI SDK and Mastra give back beside all that they know of the run.
+    // The Vercel AI SDK and Mastra return the answer among many other members of the run.
     if speaker == Speaker::Agent
         && ["text", "object", "files"].into_iter().all(|key| map.get(key).is_some())
     {
         let object = map.remove("object").filter(|object| !object.is_null());
         return object.or_else(|| map.remove("text")).ok_or(map);
     }
-    // LangWatch tells the kind of a value beside it.
+    // LangWatch writes the type of a value beside it.
     if map.len() == 2 && map.get("type").is_some_and(|kind| kind.as_str().is_some()) {
         if let Some(value) = map.remove("value") {
             return Ok(value);
@@ -224,7 +225,7 @@ fn unwrapped_map<'a>(mut map: Map<'a>, speaker: Speaker) -> Result<Value<'a>, Ma
     {
         return Ok(map.remove(whole).unwrap_or_default());
     }
-    // The state of the only part of a pipeline.
+    // The state of a pipeline's only component, under the component's name.
     if map.len() == 1
         && map.iter().any(|(_, inner)| holds_messages(inner, 0))
         && let Some((_, inner)) = map.clone().into_entries().pop()
@@ -253,14 +254,14 @@ fn holds_messages(value: &Value<'_>, depth: usize) -> bool {
             && map.iter().any(|(_, inner)| holds_messages(inner, depth + 1))
 }
 
-/// `{args, kwargs}`: what a decorated function was called with.
+/// Returns true for `{args, kwargs}`: the recorded arguments of a decorated function.
 fn is_function_call(map: &Map<'_>) -> bool {
     let known = ["args", "kwargs", "sanitize_inputs_outputs"];
     (map.get("args").is_some() || map.get("kwargs").is_some())
         && map.iter().all(|(key, _)| known.contains(&key))
 }
 
-/// The only argument, else those that have names, else all of them.
+/// Returns the only argument, else those that have names, else all of them.
 fn function_arguments(mut map: Map<'_>) -> Value<'_> {
     let args = match map.remove("args") {
         Some(Value::List(args)) => args,
@@ -285,8 +286,8 @@ fn function_arguments(mut map: Map<'_>) -> Value<'_> {
     }
 }
 
-/// The key, one of some, of the only thing that an object holds; `is_nothing` says which others
-/// hold nothing.
+/// Returns the key, one of `keys`, of the only thing that an object holds; `is_nothing` says which
+/// other members hold nothing.
 fn only(
     map: &Map<'_>,
     keys: &[&'static str],

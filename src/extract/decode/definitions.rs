@@ -1,4 +1,4 @@
-//! Definitions of tools, in whatever shape they were written.
+//! Tool definitions, read from any of their shapes.
 
 use std::borrow::Cow;
 
@@ -19,19 +19,19 @@ const SCHEMA_KEYS: [&str; 7] = [
     "schema",
 ];
 
-/// Up to this many definitions are looked through rather than looked up.
+/// Largest list that is searched; longer ones have an index.
 const FEW_MAX: usize = 16;
 
 /// Definitions in the order in which they were found; of a repeated name the first counts.
 #[derive(Default)]
 pub(crate) struct FoundDefinitions<'a> {
     list: Vec<ToolDefinition<'a>>,
-    /// Their names, once there are many.
+    /// Index of their names, empty while there are few.
     names: HashSet<Cow<'a, str>>,
 }
 
 impl<'a> FoundDefinitions<'a> {
-    /// Whether a tool of that name is among them.
+    /// Returns true if a tool of that name is among them.
     pub(crate) fn has(&self, name: &str) -> bool {
         if self.list.len() <= FEW_MAX {
             return self.list.iter().any(|known| known.name == name);
@@ -53,13 +53,13 @@ impl<'a> FoundDefinitions<'a> {
         self.list.push(definition);
     }
 
-    /// All of them.
+    /// Returns all of them, in order.
     pub(crate) fn into_list(self) -> Vec<ToolDefinition<'a>> {
         self.list
     }
 }
 
-/// Reads the definitions in a list (or the text of one); what is none is passed over.
+/// Reads the definitions in a list (or the text of one); anything else in it is passed over.
 pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut FoundDefinitions<'a>) {
     match value {
         Value::List(items) => items.into_iter().for_each(|item| tool_definitions(item, found)),

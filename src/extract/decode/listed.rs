@@ -1,4 +1,5 @@
-//! Calls that a model's span lists side by side: names, ids and arguments, each behind commas.
+//! Decoder of calls that a model's span lists side by side: names, ids and arguments, each divided
+//! by commas.
 
 use super::Decoded;
 use crate::value::{Map, Value, json};
@@ -6,8 +7,12 @@ use crate::value::{Map, Value, json};
 /// Most calls of one list.
 const CALLS_MAX: usize = 256;
 
-/// `{gen_ai.tool.name: "a, b", gen_ai.tool.call.id: "1, 2", gen_ai.tool.args: "{..}, {..}"}` as a
-/// list of calls. Where there are not as many ids or arguments as names, they are left out.
+/// Decodes attributes with comma-separated values to a list of calls. If there are not as many ids
+/// or arguments as names, they are left out.
+///
+/// ```text
+/// {gen_ai.tool.name: "a, b", gen_ai.tool.call.id: "1, 2", gen_ai.tool.args: "{..}, {..}"}
+/// ```
 pub(super) fn listed_calls(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let names = parts(&map, &["gen_ai.tool.name"]);

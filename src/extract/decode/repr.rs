@@ -1,27 +1,28 @@
-//! Objects as Python prints them by their fields: `Name(a=1, b='x')`, or `a=1 b='x'` as Pydantic's
-//! models do, with such objects in their fields, alone or in lists.
+//! Parser of objects that Python prints by their fields: `Name(a=1, b='x')`, or `a=1 b='x'` as
+//! Pydantic's models do, with such objects in their fields, alone or in lists.
 
 use std::borrow::Cow;
 
 use crate::value::{Map, Value, python};
 
-/// Objects within objects; deeper ones stay texts.
+/// Deepest nesting of objects; deeper ones stay texts.
 const DEPTH_MAX: usize = 8;
 
-/// Of lists that are no literals, one within the other, each byte is read this many times in search
-/// of a literal; what is still deeper is read item by item at once.
+/// Bytes read in vain in search of literals, per byte of the text. Of lists within lists that are
+/// no literals, each level is tried as a literal until these are spent; from there on, lists are
+/// read item by item at once.
 const TRIES_MAX: usize = 4;
 
-/// What stands before a field where each is on a line of its own.
+/// Blanks before a field, as printed with each field on a line.
 const BLANKS: [char; 2] = [' ', '\n'];
 
-/// The fields of an object that a text prints; `None` if it prints none. Linear in the text.
+/// Parses the fields of an object that a text prints; `None` if it prints none. Linear in the text.
 pub(super) fn fields(text: &str) -> Option<Map<'static>> {
     FieldReader { tries: text.len().saturating_mul(TRIES_MAX) }.read(text.trim(), 0)
 }
 
-/// The members of a dictionary that a text prints and that is no literal: a value of it is such an
-/// object, or another whose form says nothing of its parts.
+/// Parses the members of a printed dictionary that is no literal: a value of it is such an object,
+/// or another whose form says nothing of its parts.
 pub(super) fn members(text: &str) -> Option<Map<'static>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let may_be = inner.starts_with('\'');
@@ -29,7 +30,7 @@ pub(super) fn members(text: &str) -> Option<Map<'static>> {
     may_be.then(|| reader().members(inner, 0)).flatten()
 }
 
-/// Whether a text begins like such an object.
+/// Returns true if a text begins like such an object.
 pub(super) fn may_print_fields(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| is_name(*byte)).count();
     name > 0 && matches!(text.as_bytes().get(name), Some(b'=' | b'('))
@@ -39,12 +40,12 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.'
 }
 
-/// What ends a value outside of brackets and quotes.
+/// Terminator of a value outside of brackets and quotes.
 #[derive(Clone, Copy, PartialEq)]
 enum ValueEnd {
-    /// The commas and blanks behind which the next field begins: `name=`.
+    /// Commas and blanks that the next field (`name=`) follows.
     Field,
-    /// A comma; not one behind a blank.
+    /// A comma, if no blank or comma precedes it.
     Comma,
 }
 
@@ -95,7 +96,8 @@ impl FieldReader {
         found.unwrap_or_else(|| Value::String(Cow::Owned(text.to_owned())))
     }
 
-    /// A literal. Only of brackets much is read before it shows that they hold something else.
+    /// Parses a literal. Of bracketed text much may be read before it shows that it holds something
+    /// else, so only this is charged to `tries`.
     fn literal(&mut self, text: &str) -> Option<Value<'static>> {
         let is_bracketed = text.starts_with(['[', '(']);
         if is_bracketed && self.tries < text.len() {
@@ -108,7 +110,7 @@ impl FieldReader {
         literal
     }
 
-    /// The members of a dictionary that is no literal.
+    /// Parses the members of a dictionary that is no literal.
     fn members(&mut self, text: &str, depth: usize) -> Option<Map<'static>> {
         let mut rest = text.trim();
         let mut entries = Vec::new();
@@ -127,7 +129,7 @@ impl FieldReader {
         Some(Map::from_entries(entries))
     }
 
-    /// The items of a list that is no literal.
+    /// Parses the items of a list that is no literal.
     fn items(&mut self, text: &str, depth: usize) -> Option<Vec<Value<'static>>> {
         let mut rest = text;
         let mut items = Vec::new();
@@ -140,13 +142,14 @@ impl FieldReader {
     }
 }
 
-/// Where a value ends: outside of brackets and quotes, at the first of some commas and blanks, each
-/// byte read once.
+/// Returns the end of a value: outside of brackets and quotes, at the first terminator. Each byte
+/// is read once.
 fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut depth = 0_usize;
-    // Where the commas and blanks began behind which there were only letters of a name since.
+    // Start of the last commas and blanks that only a name follows: if `=` comes next, the value
+    // ended there. Remembered, not looked up ahead, so that each byte is read once.
     let mut separator = None;
     let mut before = b'=';
     while let Some(&byte) = bytes.get(at) {
@@ -155,7 +158,7 @@ fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
             b'(' | b'[' | b'{' => (depth, separator) = (depth + 1, None),
             b')' | b']' | b'}' => (depth, separator) = (depth.checked_sub(1)?, None),
             _ if depth > 0 => {}
-            // Of several side by side the first one tells.
+            // Of several separators side by side the first one is the end.
             b',' | b' ' | b'\n' if matches!(before, b',' | b' ' | b'\n') => {}
             b',' if wanted == ValueEnd::Comma => return Some(at),
             b',' | b' ' | b'\n' => separator = Some(at),
@@ -171,7 +174,7 @@ fn value_end(text: &str, wanted: ValueEnd) -> Option<usize> {
     (depth == 0).then_some(bytes.len())
 }
 
-/// Where a quoted text ends: at its closing quote.
+/// Returns the position of the closing quote of a quoted text.
 fn quote_end(bytes: &[u8], start: usize) -> Option<usize> {
     let quote = bytes.get(start)?;
     let mut at = start + 1;
@@ -184,7 +187,7 @@ fn quote_end(bytes: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// The value of an enumeration's member: `<Role.TOOL: 'tool'>`.
+/// Parses the value of an enumeration's member: `<Role.TOOL: 'tool'>`.
 fn member(text: &str) -> Option<Value<'static>> {
     let (_, literal) = text.strip_prefix('<')?.strip_suffix('>')?.split_once(": ")?;
     python::parse_literal(literal).map(Value::into_owned)

@@ -1,11 +1,12 @@
-//! Envelopes that frameworks put around arguments and results.
+//! Decoders of the envelopes that frameworks put around arguments and results.
 
 use std::borrow::Cow;
 
 use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use crate::value::{Map, Value};
 
-/// `{args, kwargs, sanitize_inputs_outputs}` without positional arguments: its `kwargs`.
+/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments; any
+/// other value stays.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
     let known = |key: &str| matches!(key, "args" | "kwargs" | "sanitize_inputs_outputs");
@@ -23,7 +24,7 @@ pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// `{result: x}` and nothing else: x.
+/// Returns `x` of `{result: x}` and nothing else; any other value stays.
 pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Map(mut map) if map.len() == 1 => match map.remove("result") {
@@ -34,11 +35,12 @@ pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Keys under which decorators record what a function returned.
+/// Keys under which decorators record the return value of a function.
 const RETURNED: [&str; 7] =
     ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
 
-/// An object that holds what a function returned and nothing else: that.
+/// Returns the return value of a function if an object holds it and nothing else; any other value
+/// stays.
 pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(match value {
         Value::Map(mut map) if map.len() == 1 => {
@@ -51,8 +53,8 @@ pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// The content of the only message of a list, whoever wrote it: what a tool was given, or gave
-/// back, where an instrumentation writes that as messages too.
+/// Returns the content of the only message of a list, whoever wrote it: arguments or result of a
+/// tool, recorded as messages by some instrumentations.
 pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::List(mut messages) = json_or_text(value) else { return None };
     let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {
@@ -69,7 +71,7 @@ pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(json_or_text(content)))
 }
 
-/// The name of a function without the module and the class that it is in.
+/// Returns the name of a function without its module and class.
 pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(match value {
         Value::String(text) => match text.rsplit_once('.') {
@@ -80,13 +82,13 @@ pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
     }))
 }
 
-/// What Python prints of an object, as its fields.
+/// Returns the fields of an object that Python printed.
 pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
     let fields = repr::fields(value.as_str()?)?;
     Some(Decoded::Value(Value::Map(fields)))
 }
 
-/// An object of which each member was written as JSON by itself; text that is none stays.
+/// Parses each member of an object as JSON; text that is none stays.
 pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let members = map.into_entries().into_iter();
@@ -94,8 +96,8 @@ pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(Value::Map(read)))
 }
 
-/// A list of text blocks: their texts joined, read as JSON where they are; else as it came. A list
-/// of nothing but bare texts is what a tool gave back, and no content in blocks.
+/// Joins a list of text blocks, and parses the text as JSON if it is; any other value stays. A list
+/// of bare texts is a tool's result, not content in blocks, and stays too.
 pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     match json_or_text(value) {
         Value::List(blocks) if blocks.iter().all(|block| block.as_str().is_some()) => {
@@ -109,7 +111,7 @@ pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The texts of a list in which everything is a text block; an empty list is none.
+/// Joins the texts of a list that holds text blocks only; `None` for an empty list.
 pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
     if blocks.is_empty() {
         return None;
@@ -121,7 +123,8 @@ pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
     Some(joined)
 }
 
-/// The text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or of a text.
+/// Returns the text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or of a
+/// text.
 pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     let map = match block {
         Value::String(text) => return Some(text),
@@ -137,8 +140,8 @@ pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
     map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
 }
 
-/// `[{json: x}]`: x, as Bedrock's tool results hold it, without what Strands puts around what is no
-/// object; of Cohere's one document its data.
+/// Returns `x` of `[{json: x}]`, a Bedrock tool result, without Strands' wrapper around values that
+/// are no object; of Cohere's single document its data.
 fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     if let [Value::Map(map)] = &mut blocks[..]
         && let Some(Value::Map(document)) = map.get("document")
@@ -158,8 +161,8 @@ fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
     }
 }
 
-/// The fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result in
-/// blocks that says whether it is an error, as those of MCP do.
+/// Returns the fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result
+/// in blocks that says whether it is an error, as those of MCP do.
 fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let mut map = match value {
         Value::Map(map) => map,
@@ -193,12 +196,12 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     if is_list && matches!(flag, Some(Value::Bool(_))) {
         return Ok(map);
     }
-    // As Bedrock's interface has it, and Strands within.
+    // Bedrock's own form, which Strands uses too.
     if is_list && let Some(id) = map.get("toolUseId").cloned() {
         map.insert("tool_call_id", id);
         return Ok(map);
     }
-    // LangWatch tells the kind of a value beside it.
+    // LangWatch writes the type of a value beside it.
     if map.len() == 2 && map.get("type").is_some() && map.get("value").is_some() {
         return tool_message_fields(map.remove("value").unwrap_or_default());
     }
@@ -208,7 +211,7 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     Err(Value::Map(map))
 }
 
-/// The message of a tool in the envelope of a chat completion with one choice.
+/// Returns the message of a tool in the envelope of a chat completion with one choice.
 fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     let [choice] = map.get("choices")?.as_list()? else { return None };
     let message = choice.as_map()?.get("message")?.as_map()?;
@@ -220,8 +223,8 @@ fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
     Some(fields)
 }
 
-/// The fields of a printed message; of a printed result (`status='failure' result=... error='...'`)
-/// as those of a message.
+/// Returns the fields of a printed message; of a printed result
+/// (`status='failure' result=... error='...'`) as those of a message.
 fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
     if map.get("content").is_some() && (map.get("tool_call_id").is_some() || map.len() > 1) {
         return Ok(map);
@@ -245,7 +248,7 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Whether a value is a list of text blocks and nothing else, as MCP's tools give them back.
+/// Returns true if a value is a list of text blocks and nothing else, as MCP's tools return them.
 fn is_text_blocks(value: &Value<'_>) -> bool {
     let is_block = |block: &Value<'_>| {
         block.get("type").and_then(Value::as_str) == Some("text")
@@ -254,8 +257,8 @@ fn is_text_blocks(value: &Value<'_>) -> bool {
     value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
 }
 
-/// Words of which any text of a message has one that gives the id of a call, or its tool's name, or
-/// says that it failed.
+/// Marker words of a call's id: the text of any message with such an id has one. The next two are
+/// those of the tool's name and of a failure.
 pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId"];
 pub(super) const NAME_MARKS: &[&str] = &["name"];
 pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
@@ -275,14 +278,14 @@ pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
     is_failed(&fields).then(|| content_text(fields.remove("content").unwrap_or_default()))
 }
 
-/// Whether the fields of a message say that its call failed.
+/// Returns true if the fields of a message say that its call failed.
 fn is_failed(fields: &Map<'_>) -> bool {
     let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
     let flag = |key| fields.get(key) == Some(&Value::Bool(true));
     says("status") || says("state") || flag("is_error") || flag("isError")
 }
 
-/// A serialised LlamaIndex `ToolOutput`: `raw_output`, else the texts of its blocks.
+/// Returns `raw_output` of a serialised LlamaIndex `ToolOutput`, else the texts of its blocks.
 pub(super) fn tool_output(value: Value<'_>) -> Value<'_> {
     let mut map = match json_or_py_or_text(value) {
         Value::Map(map) if map.get("raw_output").is_some() || map.get("blocks").is_some() => map,
@@ -300,7 +303,7 @@ pub(super) fn tool_output(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The field of the first part of a kind in a message list.
+/// Returns a field of the first part of a kind in a message list.
 pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Option<Value<'a>> {
     match value {
         Value::List(items) => items.into_iter().find_map(|item| part_field(item, kind, field)),
@@ -314,7 +317,7 @@ pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Optio
     }
 }
 
-/// A message that leaves its author to the name of its event.
+/// Adds the author to a message whose event's name alone tells it.
 pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     let mut map = match value {
         Value::Map(map) => map,
@@ -326,8 +329,8 @@ pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
     Value::Map(map)
 }
 
-/// A message whose parts are the attributes of an event, and whose author stands in the event's
-/// name (`gen_ai.user.message`; `gen_ai.choice` is the model's).
+/// Builds a message from the attributes of an event, with its author from the event's name
+/// (`gen_ai.user.message`; `gen_ai.choice` is the model's).
 pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(mut map) = value else { return None };
     let name = map.remove("event.name")?;
@@ -337,7 +340,7 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     let mut parts: Vec<(Cow<'_, str>, Value<'_>)> = Vec::with_capacity(map.len());
     for (key, part) in map.into_entries() {
         let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
-        // Attributes that hold objects or lists are written as texts of them.
+        // Attributes cannot hold objects or lists: those are written as their JSON.
         let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };
         match part {
             Value::Map(inner) if is_whole => parts.extend(inner.into_entries()),
@@ -348,7 +351,7 @@ pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
     Some(Decoded::Value(with_role(Value::Map(Map::from_entries(parts)), role)))
 }
 
-/// The arguments that a model wrote: an object, or the text of one.
+/// Parses the arguments that a model wrote: an object, or the text of one.
 pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     match value {
         Value::String(text) if text.trim().is_empty() => Decoded::Value(Value::Map(Map::default())),
@@ -356,7 +359,7 @@ pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
     }
 }
 
-/// What a tool gave back, as a message repeats it.
+/// Parses a tool's result as a message repeats it.
 pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
     match value {
         Value::List(_) => content_text(value),

@@ -1,15 +1,15 @@
-//! What a decoder makes of a text, as far as that can be foreseen without its steps.
+//! Shortcuts of decoders: outcomes that a text's first bytes show without running the steps.
 
 use super::{DecodeStep, Decoded, repr};
 
-/// What a decoder makes of a JSON object or list: most arguments are such.
+/// Outcome for a JSON object or list: most arguments are such.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OfJson {
-    /// It is the value.
+    /// The object or list itself.
     Kept,
-    /// What it wraps is the value.
+    /// The object or list without its wrapper.
     Unwrapped,
-    /// That depends.
+    /// Known only from the steps.
     #[default]
     Other,
 }
@@ -40,16 +40,16 @@ impl OfJson {
     }
 }
 
-/// What a decoder makes of plain words ([`is_words`]): most results are such, and most decoders
-/// look for something else.
+/// Outcome for plain words ([`is_words`]): most results are such, and most decoders look for
+/// something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OfWords {
-    /// They are the value.
+    /// The words themselves.
     #[default]
     Kept,
     /// Nothing.
     Nothing,
-    /// That depends.
+    /// Known only from the steps.
     Other,
 }
 
@@ -87,7 +87,7 @@ impl OfWords {
     }
 }
 
-/// What a decoder makes of a text, as far as the text shows it without the decoder's steps.
+/// Outcome of a decoder for a text, as far as the text shows it.
 #[derive(Debug)]
 pub enum Shortcut<'a> {
     /// It decodes to this.
@@ -98,8 +98,8 @@ pub enum Shortcut<'a> {
     Unknown,
 }
 
-/// Whether a text begins with a letter and not like a word of JSON, so it is neither JSON nor a
-/// literal with brackets.
+/// Returns true if a text begins with a letter and not like a word of JSON, so that it is neither
+/// JSON nor a literal with brackets.
 pub(super) fn is_words(text: &str) -> bool {
     let is_json_word = || ["true", "false", "null"].iter().any(|word| text.starts_with(word));
     let begins_so = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);

@@ -1,10 +1,10 @@
-//! Whether a text may hold a word, however it is written: looked for in its bytes before anything
-//! is read.
+//! Prefilter: a search for a word in the bytes of a text, however escaped, before anything is
+//! parsed.
 
 use memchr::{memchr_iter, memmem};
 
-/// Whether a text, or a value in it that was written as a text again, may hold a word of letters,
-/// digits, `_` and `-` of ASCII.
+/// Returns true if a text, or a value in it that was serialised as a text again, may hold a word of
+/// ASCII letters, digits, `_` and `-`.
 pub(in crate::extract) fn may_hold(text: &[u8], word: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !word.bytes().all(is_plain)
@@ -12,8 +12,9 @@ pub(in crate::extract) fn may_hold(text: &[u8], word: &str) -> bool {
         || escapes_letters(text)
 }
 
-/// Whether an escape of JSON or of Python may stand for a letter, a digit or such a sign: most that
-/// are written stand for quotes, for ends of lines, or for what is beyond ASCII.
+/// Returns true if an escape of JSON or of Python may stand for an ASCII letter, digit or such a
+/// sign: most escapes that are written stand for quotes, for ends of lines, or for characters
+/// beyond ASCII.
 fn escapes_letters(text: &[u8]) -> bool {
     memchr_iter(b'\\', text).any(|at| match text.get(at + 1..).unwrap_or_default() {
         [b'u', code @ ..] => code.starts_with(b"00") && code.get(2).is_none_or(|it| *it < b'8'),

@@ -14,7 +14,7 @@ fn check(decode: &str, text: &str, expected: &str) {
 }
 
 proptest! {
-    /// Of the decoders of all dialects.
+    /// Decoders of all dialects.
     #[test]
     fn words_are_decoded_without_looking_as_by_looking(text in "[a-zA-Z ][ -~]{0,12}") {
         let dialects = Dialect::with_builtin(Vec::new());

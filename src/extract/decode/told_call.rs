@@ -1,13 +1,13 @@
-//! A call as an event tells of it, in attributes side by side: `acme.tool_name`, `acme.call_id`,
-//! `acme.tool_input`, `acme.success`. What each is, the last word of its key says.
+//! Decoder of a call from the attributes of an event: `acme.tool_name`, `acme.call_id`,
+//! `acme.tool_input`, `acme.success`. The last word of a key tells which part it holds.
 
 use super::Decoded;
 use crate::value::{Map, Value};
 
-/// Words behind that of a fact that say no more than that it stands here.
+/// Words behind the telling word of a key that add nothing to it.
 const HOLDERS: [&str; 7] = ["value", "json", "text", "raw", "content", "data", "str"];
 
-/// What an attribute of an event tells of a call.
+/// Part of a call that an attribute of an event holds.
 #[derive(Clone, Copy, PartialEq)]
 enum ToldPart {
     Id,
@@ -18,7 +18,7 @@ enum ToldPart {
     Error,
 }
 
-/// The call and its result, as messages of a model and of a tool have them.
+/// Returns the call and its result, in the form of messages of a model and of a tool.
 pub(super) fn told_call(value: Value<'_>) -> Option<Decoded<'_>> {
     let Value::Map(map) = value else { return None };
     let mut call = Map::default();

@@ -1,8 +1,9 @@
-//! The calls of one list of messages that wait for their results.
+//! Matching of tool results to the calls of one list of messages.
 //!
-//! A result names its call by an id, by its tool, or not at all; then it belongs to the first that
-//! waits. A list may hold as many calls as its sender likes, so none is searched from its beginning
-//! for each result.
+//! A result names its call by an id, by its tool, or not at all; then it belongs to the first call
+//! that still waits. A list may hold as many calls as its sender likes, so none is searched from
+//! its beginning for each result: the index keeps a cursor per id and tool, and all cursors
+//! together move once over the calls.
 
 use std::borrow::Cow;
 
@@ -10,32 +11,32 @@ use hashbrown::{HashMap, HashSet};
 
 use super::messages::MessageCall;
 
-/// Calls among which a search is as fast as an index.
+/// Most calls among which a search is as fast as an index.
 const SEARCHED_MAX: usize = 16;
 
-/// Which calls have a result, and where those stand that may get one.
+/// Calls that still wait for a result, indexed by id and by tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct WaitingCalls<'a> {
     answered: HashSet<u32>,
-    /// The calls that the index knows: the first so many.
+    /// Number of calls in the index: the first so many.
     indexed: usize,
     all: Places,
-    /// The calls of which only the id of the model's output item is known.
+    /// Calls of which only the id of the model's output item is known.
     items: Places,
     by_id: HashMap<Cow<'a, str>, Places>,
     by_tool: HashMap<Cow<'a, str>, Places>,
 }
 
-/// Places of calls, in order.
+/// Positions of calls in order, with a cursor that only moves forward.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Places {
     list: Vec<u32>,
-    /// How many of the first are known to have a result.
+    /// Cursor: the calls before it are known to have a result.
     answered: usize,
 }
 
 impl Places {
-    /// The first call without a result.
+    /// Returns the first call without a result.
     fn first_waiting(&mut self, answered: &HashSet<u32>) -> Option<u32> {
         while self.list.get(self.answered).is_some_and(|at| answered.contains(at)) {
             self.answered += 1;
@@ -45,20 +46,20 @@ impl Places {
 }
 
 impl<'a> WaitingCalls<'a> {
-    /// Notes that a call has its result.
+    /// Marks a call as answered.
     pub(super) fn answer(&mut self, call: u32) {
         self.answered.insert(call);
     }
 
-    /// Notes the id of a call that came without one.
+    /// Sets the id of a call that came without one.
     pub(super) fn identify(&mut self, call: u32, id: Cow<'a, str>) {
         if (call as usize) < self.indexed {
             self.by_id.entry(id).or_default().list.push(call);
         }
     }
 
-    /// The call that a result belongs to: that of its id, else the first without a result, of its
-    /// tool where it names one.
+    /// Returns the call that a result belongs to: that of its id, else the first without a result,
+    /// of its tool where it names one.
     pub(super) fn call_of(
         &mut self,
         calls: &[MessageCall<'a>],
@@ -73,8 +74,8 @@ impl<'a> WaitingCalls<'a> {
             if let Some(places) = self.by_id.get_mut(id) {
                 return places.first_waiting(&self.answered).or(places.list.last().copied());
             }
-            // An id that no call has belongs to a call of that tool that has another one, or to one
-            // whose own is not known.
+            // A result with an unknown id belongs to a call of its tool that has another id;
+            // without a tool, to a call whose id is unknown.
             if tool.is_none() {
                 return self.items.first_waiting(&self.answered);
             }
@@ -86,7 +87,7 @@ impl<'a> WaitingCalls<'a> {
         places.first_waiting(&self.answered)
     }
 
-    /// The same of few calls.
+    /// Finds the same by linear search, for few calls.
     fn search(
         &self,
         calls: &[MessageCall<'_>],
@@ -156,7 +157,7 @@ mod tests {
             let mut waiting = WaitingCalls::default();
             let mut upto = 17;
             for (id, tool, come) in results {
-                // Calls go on coming between the results.
+                // Further calls come between the results.
                 upto = upto.max(come.min(calls.len()));
                 let id = id.map(|id| id.to_string());
                 let tool = tool.map(|tool| tool.to_string());

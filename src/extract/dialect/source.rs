@@ -1,4 +1,5 @@
-//! Sources and conditions: where a fact may stand, and on which spans.
+//! Sources and conditions of dialects: the places at which a fact may stand, and the spans on which
+//! they are read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,42 +10,42 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use crate::extract::decode::Decode;
 
-/// What a source reads.
+/// Kind of place that a source reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum From {
-    /// The attribute `key` of the span, or of the log event named `event` where one is given.
+    /// Attribute `key` of the span, or of the log event named `event` if that is set.
     #[default]
     Attr,
-    /// All attributes whose key begins with `key`, put together along the dots (and numbers) of the
-    /// rest of their keys.
+    /// All attributes whose key begins with `key`, nested along the dots (and numbers) of the rest
+    /// of their keys.
     AttrsPrefix,
     /// Each attribute that no other source names and whose key is one of the words in `key` or ends
-    /// with one (`|` between several): where an instrumentation that nobody knows may record the
-    /// body of a request or response.
+    /// with one (`|` between several): bodies of requests and responses, as an unknown
+    /// instrumentation may record them.
     AttrsEnding,
-    /// The messages that stand field by field behind one of the words in `key` (`|` between
-    /// several) and a number, whatever stands before it: `acme.messages.0.role`.
+    /// Messages that stand field by field behind one of the words in `key` (`|` between several)
+    /// and a number, with any prefix: `acme.messages.0.role`.
     AttrsIndexed,
-    /// The attribute whose key ends with one of the words in `key` (`|` between several), whatever
-    /// stands before it; or an object of those that have more behind the word and a dot. For spans
-    /// that say under a key of any instrumentation what they are.
+    /// Attribute whose key ends with one of the words in `key` (`|` between several), with any
+    /// prefix; or an object of those that have more behind the word and a dot. For spans that say
+    /// what they are under a key of an unknown instrumentation.
     AttrsWorded,
-    /// An object made of the attributes `keys`, of the log event named `event` where one is given.
+    /// Object made of the attributes `keys`, of the log event named `event` if that is set.
     AttrsObject,
-    /// The attribute `key` of the span events named `event`, or of each an object made of its
+    /// Attribute `key` of the span events named `event`, or of each an object made of its
     /// attributes `keys`.
     SpanEvent,
-    /// The span's name.
+    /// Name of the span.
     SpanName,
-    /// The span's status: fails the call where its code is `ERROR`, with its message as text.
+    /// Status of the span: fails the call if its code is `ERROR`, with its message as text.
     Status,
-    /// The log event named `event` (`|` between several) of the span: its body, or the attribute
-    /// `key` where one is given.
+    /// Log event named `event` (`|` between several) of the span: its body, or the attribute `key`
+    /// if that is set.
     Log,
 }
 
-/// What a value has to be to count.
+/// Requirement that a value must meet to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum OnlyIf {
     /// The value is no JSON Schema.
@@ -52,71 +53,71 @@ pub enum OnlyIf {
     NotAJsonSchema,
 }
 
-/// One place where a fact may stand. A bare text is the attribute of that key.
+/// One place at which a fact may stand. A bare text is the attribute of that key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FactSource {
-    /// What is read.
+    /// Kind of place.
     pub from: From,
-    /// The attribute's key, or the prefix of keys.
+    /// Key of the attribute, or the prefix of keys.
     pub key: String,
-    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
+    /// Attributes of an `attrs_object`, or of a `span_event` that is read whole.
     pub keys: Vec<String>,
-    /// The name of the span event or log event; several are divided by `|`.
+    /// Name of the span event or log event; several are divided by `|`.
     pub event: String,
-    /// How the value is read.
+    /// Decoder of the value.
     pub decode: Decode,
-    /// Taken off the front of the text; a text without it does not count.
+    /// Prefix removed from the text; a text without it does not count.
     pub strip_prefix: String,
-    /// Taken off the end of the text; a text without it stays as it is.
+    /// Suffix removed from the text; a text without it stays as it is.
     pub strip_suffix: String,
     /// For errors: the call failed if the value equals this, and the value is no error text.
     pub equals_error: Option<Scalar>,
     /// For errors: the value says that the call failed, but is no error text.
     pub flag: bool,
-    /// What the value has to be to count.
+    /// Requirement that the value must meet to count.
     pub only_if: Option<OnlyIf>,
-    /// Which spans (or log events) it is read on; without it, on all. For the sources of a tool
-    /// call, `detect` must hold too.
+    /// Condition on the span (or log event); without it the source is read on all. For the sources
+    /// of a tool call, `detect` must hold too.
     pub on: Option<Condition>,
-    /// Counts only where no other source yields.
+    /// True if the source counts only where no other source yields.
     pub fallback: bool,
 }
 
 impl FactSource {
-    /// Whether a text is taken as it stands.
+    /// Returns true if a text is used as it stands.
     pub fn is_plain(&self) -> bool {
         self.decode.is_plain() && self.strip_prefix.is_empty() && self.strip_suffix.is_empty()
     }
 }
 
-/// A source as written out; a bare text stands for its `key`.
+/// Source as a map in the config; a bare text stands for its `key`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SourceFields")]
 struct SourceForm {
-    /// What is read.
+    /// Kind of place.
     from: From,
-    /// The attribute's key, or the prefix of keys.
+    /// Key of the attribute, or the prefix of keys.
     key: String,
-    /// The attributes of an `attrs_object`, or of a `span_event` that is read whole.
+    /// Attributes of an `attrs_object`, or of a `span_event` that is read whole.
     keys: Vec<String>,
-    /// The name of the span event or log event; several are divided by `|`.
+    /// Name of the span event or log event; several are divided by `|`.
     event: String,
-    /// How the value is read.
+    /// Decoder of the value.
     decode: Decode,
-    /// Taken off the front of the text; a text without it does not count.
+    /// Prefix removed from the text; a text without it does not count.
     strip_prefix: String,
-    /// Taken off the end of the text; a text without it stays as it is.
+    /// Suffix removed from the text; a text without it stays as it is.
     strip_suffix: String,
     /// For errors: the call failed if the value equals this, and the value is no error text.
     equals_error: Option<Scalar>,
     /// For errors: the value says that the call failed, but is no error text.
     flag: bool,
-    /// What the value has to be to count.
+    /// Requirement that the value must meet to count.
     only_if: Option<OnlyIf>,
-    /// Which spans (or log events) it is read on; without it, on all.
+    /// Condition on the span (or log event); without it the source is read on all.
     on: Option<Condition>,
-    /// Counts only where no other source yields.
+    /// True if the source counts only where no other source yields.
     fallback: bool,
 }
 
@@ -195,7 +196,7 @@ impl JsonSchema for FactSource {
     }
 }
 
-/// What must hold of a span (or log event). Several entries in one map must all hold.
+/// Condition on a span (or log event). Several entries in one map must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
@@ -203,38 +204,38 @@ pub struct Condition {
     pub any: Vec<Condition>,
     /// All of these hold.
     pub all: Vec<Condition>,
-    /// The attribute that `equals`, `in` and `prefix` speak of.
+    /// Attribute that `equals`, `in` and `prefix` compare.
     pub attr: String,
-    /// Its value.
+    /// Value that the attribute must have.
     pub equals: Option<Scalar>,
-    /// Its value is one of these.
+    /// Values of which the attribute must have one.
     #[serde(rename = "in")]
     pub one_of: Vec<Scalar>,
-    /// Its value is a text that begins so.
+    /// Prefix of the attribute's value, which must be a text.
     pub prefix: Option<String>,
-    /// All these attributes are there.
+    /// Attributes that must all be present.
     pub attr_present: Vec<String>,
-    /// None of these attributes is there.
+    /// Attributes that must all be absent.
     pub attr_absent: Vec<String>,
     /// Name of the instrumentation scope.
     pub scope: Option<String>,
-    /// The name of the instrumentation scope begins so.
+    /// Prefix of the name of the instrumentation scope.
     pub scope_prefix: Option<String>,
     /// Name of the span.
     pub span_name: Option<String>,
-    /// The span's name begins so.
+    /// Prefix of the span's name.
     pub span_name_prefix: Option<String>,
-    /// The name of the log event begins so; never true of a span.
+    /// Prefix of the log event's name; never true of a span.
     pub log_event_name_prefix: Option<String>,
-    /// Whether the span has no parent.
+    /// True for a span without a parent, false for one with a parent.
     pub root: Option<bool>,
-    /// What the span says that it is, under a key that speaks of kinds of spans (`acme.span.kind`,
-    /// `acme_event_type`), by a value that no dialect states; or that it holds a call's id.
+    /// Kind that the span states under a key for kinds of spans (`acme.span.kind`,
+    /// `acme_event_type`), by a value that no dialect names; or that it holds a call's id.
     pub says: Option<SpanKindSaid>,
 }
 
 impl Condition {
-    /// Whether it may hold of a span by nothing but its name.
+    /// Returns true if it may hold of a span by its name alone.
     pub fn may_ask_only_names(&self) -> bool {
         let Self { span_name, span_name_prefix, any, .. } = self;
         let bare = Self {
@@ -245,14 +246,14 @@ impl Condition {
         *self == bare && bare != Self::default() || any.iter().any(Self::may_ask_only_names)
     }
 
-    /// Whether it holds of any instrumentation's spans that say what they are.
+    /// Returns true if it holds only of spans that state their kind, of any instrumentation.
     pub fn asks_only_what_is_said(&self) -> bool {
         self.says.is_some()
             || !self.any.is_empty() && self.any.iter().all(Self::asks_only_what_is_said)
     }
 }
 
-/// What a span may say that it is.
+/// Kind that a span states of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKindSaid {
@@ -262,13 +263,13 @@ pub enum SpanKindSaid {
     Agent,
     /// A model's call.
     Model,
-    /// Something around those: a workflow, a chain, a turn.
+    /// A frame around those: a workflow, a chain, a turn.
     Run,
-    /// Nothing, but it holds the id of a tool's call (`acme.tool.call_id`).
+    /// No kind, but the id of a tool's call (`acme.tool.call_id`).
     ToolCallId,
 }
 
-/// A value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.
+/// Value to compare an attribute with. Kinds never equal each other: `true` is not `"true"`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(untagged)]
 pub enum Scalar {

@@ -1,4 +1,4 @@
-//! The facts of a trajectory beside its calls.
+//! Facts of a trajectory beside its calls: user input, final output, usage, cost, tool definitions.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -53,7 +53,8 @@ pub(super) fn fill<'a>(
     trajectory.kept_spans = kept_spans(table, tree);
 }
 
-/// Puts what may be the user's input and the final output into the order in which they are asked.
+/// Sorts the candidates for the user's input and the final output into the order in which they are
+/// tried.
 fn rank<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -64,7 +65,7 @@ fn rank<'a>(
         let source = plan.sources.get(usize::from(found.source));
         (source.is_none_or(|source| source.source.fallback), found.source)
     };
-    // Of the log events of one span the last one is the newest message.
+    // Of the log events of one span the last one is the newest message, hence `!start_ns`.
     let span_start = |found: &FoundValue<'_>| {
         tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
     };
@@ -72,32 +73,33 @@ fn rank<'a>(
     outputs.sort_by_key(|found| (rank(found), !found.end_ns));
 }
 
-/// What became of a value that may be the user's input or the final output.
+/// Verdict on a candidate for the user's input or the final output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum TextVerdict {
-    /// It is.
+    /// Chosen.
     Taken,
-    /// Another came before it.
+    /// Never read: an earlier candidate was chosen.
     #[default]
     NotAsked,
-    /// Its source reads nothing there.
+    /// Without a value: its source yields none there.
     Nothing,
-    /// It is empty, or more than the user asked: another may know better.
+    /// Weak: empty, or more than the user's words; a later candidate may be better.
     Weak,
-    /// It is a placeholder.
+    /// A placeholder.
     Redacted,
-    /// It is cut off, or not of its form.
+    /// Cut off, or not of its form.
     Unreadable,
 }
 
-/// A value that may be the user's input or the final output, and what became of it.
+/// Candidate for the user's input or the final output, with its verdict.
 pub(super) struct ToldText {
     pub(super) source: u16,
     pub(super) span: u32,
     pub(super) verdict: TextVerdict,
 }
 
-/// What may be the user's input, and what the final output, in the order in which it is asked.
+/// Returns the candidates for the user's input and for the final output, in the order in which they
+/// are tried, with their verdicts.
 pub(super) fn told<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -118,7 +120,8 @@ pub(super) fn told<'a>(
     })
 }
 
-/// The first of some values that says something; `tell` hears what became of each.
+/// Returns the first candidate that is neither empty nor a placeholder; calls `tell` with the
+/// verdict on each.
 fn first_text<'a>(
     plan: &'a ReadingPlan,
     found: Vec<FoundValue<'a>>,
@@ -129,8 +132,8 @@ fn first_text<'a>(
     for (at, found) in found.into_iter().enumerate() {
         let Some(source) = plan.sources.get(usize::from(found.source)) else { continue };
         let is_reply = source.source.fallback && source.role == Role::FinalOutput;
-        // Of one source the newest counts, be it empty; so does the newest reply of a model, by
-        // whichever source.
+        // Of one source the newest value counts, even if it is empty; so does the newest reply of a
+        // model, by whichever source.
         if let Some((known, end_ns, known_is_reply)) = empty
             && (known == found.source || known_is_reply && is_reply && found.end_ns < end_ns)
         {
@@ -165,8 +168,8 @@ fn first_text<'a>(
     poor.0
 }
 
-/// Whether another source may know better: a function around the agent may return nothing, and what
-/// it was given may be more than what the user asked.
+/// Returns true if another source may have a better value: a function around the agent may return
+/// nothing, and its arguments may be more than the user's words.
 fn is_weak(role: Role, value: &Value<'_>) -> bool {
     match value {
         Value::Null => true,
@@ -176,7 +179,7 @@ fn is_weak(role: Role, value: &Value<'_>) -> bool {
     }
 }
 
-/// Definitions of lists, and of the tool spans that describe their tool.
+/// Reads tool definitions, first from lists, then from the tool spans that describe their tool.
 fn read_definitions<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -186,7 +189,7 @@ fn read_definitions<'a>(
     lists.sort_by_key(|list| (list.start_ns, list.source));
     let mut last: Option<FoundValue<'a>> = None;
     for list in lists {
-        // Every model call repeats the same list.
+        // Every model call repeats the list: equal neighbours are parsed once.
         if last.as_ref().is_some_and(|last| same_text(last, &list)) {
             continue;
         }
@@ -239,7 +242,7 @@ fn described_by_spans<'a>(
     }
 }
 
-/// What one span counts.
+/// Token counts and cost of one span.
 #[derive(Clone, Copy, Default)]
 struct SpanUsage {
     usage: Usage,
@@ -286,7 +289,7 @@ fn innermost_cost(tree: &Tree<'_>, spans: &[(u32, SpanUsage)]) -> Option<f64> {
     (!costs.is_empty()).then(|| costs.iter().sum::<f64>().min(f64::MAX))
 }
 
-/// For each entry whether it counts and no span inside it does.
+/// Returns for each entry true if it counts and no span inside it does.
 fn innermost(
     tree: &Tree<'_>,
     spans: &[(u32, SpanUsage)],
@@ -360,8 +363,8 @@ impl SpanUsage {
     }
 }
 
-/// Spans with attributes that an evaluator asked for, in the order in which they ended: of one
-/// instant, spans before those that they are within, then in order of start.
+/// Returns the spans with attributes that an evaluator needs, in the order in which they ended: of
+/// one instant, spans before those that they are within, then in order of start.
 fn kept_spans<'a>(table: &'a Table, tree: &Tree<'a>) -> Vec<KeptSpan<'a>> {
     let mut kept = Vec::new();
     if table.groups().is_empty() {

@@ -1,8 +1,8 @@
-//! Tool calls in messages that are written as an attribute for each field, read where they stand.
+//! Fast path for tool calls in messages that are flattened to one attribute for each field.
 //!
-//! What this reader does not understand whole it leaves to
+//! Messages that this reader does not understand as a whole are left to
 //! [`Messages`](super::super::decode::Messages), which knows every shape but needs the attributes
-//! put together first; what it reads, it reads alike.
+//! built into a value first; on all others both agree.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use crate::extract::record::layout::{self, Attribute};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
-/// The calls in the messages of models behind a prefix of keys, among a span's attributes without
-/// slots (keys and encoded values); `None` if there is anything that is not understood.
+/// Reads the calls in the messages of models behind a prefix of keys, among a span's attributes
+/// without slots (keys and encoded values); `None` if anything is not understood.
 ///
 /// The shapes are `INDEX.message.tool_calls.INDEX.tool_call.{id, function.name,
 /// function.arguments}` (OpenInference) and `INDEX.tool_calls.INDEX.{id, name, arguments}`
@@ -59,7 +59,7 @@ pub(super) fn calls<'a>(
     message.is_understood().then_some(calls)
 }
 
-/// Splits `3.rest`.
+/// Splits `3.rest` into number and rest.
 fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = tail.split_at(digits);
@@ -73,7 +73,7 @@ fn index(tail: &[u8]) -> Option<(u32, &[u8])> {
 struct FlatMessage {
     at: u32,
     is_new: bool,
-    /// Whether the author is a model, once that is said.
+    /// True if the author is a model, false if it is another; `None` while no author is read.
     has_author: Option<bool>,
     has_text: bool,
 }
@@ -85,8 +85,8 @@ impl Default for FlatMessage {
 }
 
 impl FlatMessage {
-    /// The text of a model holds no calls beside those that stand on their own; that of anyone else
-    /// may.
+    /// Returns true if the message is understood. A model's text holds no calls beside those in
+    /// fields; the text of any other author may.
     fn is_understood(&self) -> bool {
         self.has_author.unwrap_or(!self.has_text)
     }
@@ -95,7 +95,7 @@ impl FlatMessage {
 struct FlatCall<'a> {
     at: u32,
     is_new: bool,
-    /// Its fields stand within `tool_call`, which says that it is a call whatever fields it has.
+    /// True if its fields stand within `tool_call`, which marks a call whatever fields it has.
     is_named: bool,
     id: Option<&'a str>,
     name: Option<&'a str>,
@@ -125,7 +125,7 @@ impl<'a> FlatCall<'a> {
             b"arguments" => &mut self.arguments,
             _ => return None,
         };
-        // Given twice, the last one counts, as in a map.
+        // Of a repeated field the last one counts, as in a map.
         *place = Some(text);
         Some(())
     }
@@ -136,7 +136,7 @@ impl<'a> FlatCall<'a> {
         }
         let name = self.name.filter(|name| !name.is_empty())?;
         let id = self.id.filter(|id| !id.is_empty()).map(Cow::Borrowed);
-        // As in the items of OpenAI's Responses, which have ids of their own beside the calls'.
+        // Items of OpenAI's Responses have an id beside the `call_id`, prefixed `fc_`.
         let (id, item_id) = match id {
             Some(id) if id.starts_with("fc_") => (None, Some(id)),
             id => (id, None),
@@ -158,7 +158,7 @@ mod tests {
         [&[tag, bytes.len() as u8], bytes].concat()
     }
 
-    /// Reads attributes in both ways; whether this one understood them.
+    /// Reads attributes in both ways, compares, and returns true if this reader understood them.
     fn check(attributes: &[(&str, &str)]) -> bool {
         let owned: Vec<_> = attributes
             .iter()

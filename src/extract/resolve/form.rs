@@ -1,6 +1,8 @@
-//! What a record's attributes mean for reading it: worked out once for each sequence of them, since
-//! the spans of an instrumentation repeat not only their [`RecordShape`] but also what they hold.
-//! Most sources name what a record does not hold; a form knows those that do.
+//! Record forms: the sources that can find anything on a record, cached by the record's
+//! [`Signature`].
+//!
+//! The spans of an instrumentation repeat not only their [`RecordShape`] but also their attributes.
+//! Most sources name attributes that a record does not have; its form lists those that it has.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,46 +17,47 @@ use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 use crate::extract::table::bit_set::BitSet;
 
-/// Most forms that are kept for the traces to come. When one more comes, keeping starts anew, so
-/// that odd spans cannot fill the place of those that come all the time.
+/// Most cached forms. The next one clears the cache, so that odd spans cannot fill the place of
+/// common ones.
 const KEPT_MAX: usize = 512;
 
-/// Most attributes of a form that is kept.
+/// Most attributes of a form that is cached.
 const KEPT_SLOTS_MAX: usize = 1024;
 
-/// Forms that are looked through before they are looked up: so many of the traces of late, and as
-/// many of one trace.
+/// Forms that are searched before the hash table is asked: so many recent ones, and as many of the
+/// trace.
 const NEAR_MAX: usize = 8;
 
-/// Among so many misses of the recent forms, the first few change what they are.
+/// Cycle of misses of the recent forms: the first [`NEAR_MAX`] misses of each cycle replace a
+/// recent form.
 const MISSED_MAX: usize = 64;
 
-/// What tells the form of a record.
+/// Cache key of a record's form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Signature<'a> {
-    /// Its encoded conditions.
+    /// Encoded conditions.
     pub(super) conditions: &'a [u8],
     /// The [kinds](crate::extract::record::layout::kind) of its facts.
     pub(super) kinds: u16,
-    /// By the words of which sources the keys of attributes without a slot are worded.
+    /// Bits of the sources whose words stand in keys of attributes without a slot.
     pub(super) words: u32,
-    /// The slots of its attributes, in order.
+    /// Slots of its attributes, in order.
     pub(super) slots: &'a [KeySlot],
 }
 
-/// How to read the records of one signature.
+/// Sources to be read on all records of one signature.
 #[derive(Debug)]
 pub(super) struct RecordForm {
-    /// What their conditions mean.
+    /// Shape of the records: the meaning of their conditions.
     pub(super) shape: Arc<RecordShape>,
-    /// The sources of all facts but those of tool calls that read an attribute, each behind the
-    /// place of that attribute; in the order of the places.
+    /// Sources that read an attribute, each behind the index of that attribute, in order of the
+    /// indices; without those of tool calls.
     pub(super) by_attribute: Vec<(u16, u16)>,
-    /// The sources of such facts that may find anything else.
+    /// Other sources that may find anything, without those of tool calls.
     pub(super) by_other: Vec<u16>,
-    /// The sources of the parts of a tool call that may find anything.
+    /// Sources of the parts of a tool call that may find anything.
     call: [Vec<Candidate>; CALL_ROLES.len()],
-    /// How many words all of these look for in keys.
+    /// Number of words that all of these look for in keys.
     word_count: usize,
     conditions: Box<[u8]>,
     kinds: u16,
@@ -62,11 +65,11 @@ pub(super) struct RecordForm {
     slots: Box<[KeySlot]>,
 }
 
-/// A source that may find something on a record.
+/// Source that may find something on a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) source: u16,
-    /// The place of the attribute that it reads; `None` where it reads anything else.
+    /// Index of the attribute that it reads; `None` if it reads anything else.
     pub(super) place: Option<u16>,
 }
 
@@ -74,8 +77,8 @@ impl RecordForm {
     fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
         let Signature { conditions, kinds, words, slots } = signature;
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
-        // Which these are depends on the slots alone, not on their values: so it is worked out once
-        // for all records of a signature, and a record is read by walking its own attributes.
+        // The set of these depends on the slots alone, not on their values: so it is worked out
+        // once for all records of a signature, and a record is read by walking its attributes.
         let mut by_attribute = Vec::new();
         let mut held = BitSet::default();
         for (place, slot) in (0..).zip(slots) {
@@ -89,6 +92,8 @@ impl RecordForm {
                 }
                 FactPlace::Attr(_) => return None,
                 FactPlace::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
+                // On arrival each attribute without a slot got a bit for each source whose words
+                // its key holds: without the bit a search of the keys would be in vain.
                 FactPlace::Worded((_, bit), any)
                     if bit & words == 0 && !any.iter().any(|(slot, _)| held.has(slot.0)) =>
                 {
@@ -129,20 +134,20 @@ impl RecordForm {
         Signature { conditions, kinds: *kinds, words: *words, slots }
     }
 
-    /// How many attributes the records have.
+    /// Returns the number of attributes of the records.
     #[inline]
     pub(super) fn attribute_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many words the sources of all facts look for in the keys of a record.
+    /// Returns the number of words that the sources of all facts look for in the keys of a record.
     #[inline]
     pub(super) fn word_count(&self) -> usize {
         self.word_count
     }
 
-    /// The sources for a part of a tool call that may find anything, in the order in which they
-    /// are tried.
+    /// Returns the sources for a part of a tool call that may find anything, in the order in which
+    /// they are tried.
     #[inline]
     pub(super) fn call(&self, role: Role) -> &[Candidate] {
         let at = CALL_ROLES.iter().position(|known| *known == role);
@@ -150,15 +155,15 @@ impl RecordForm {
     }
 }
 
-/// The forms of all records so far, and their shapes.
+/// Cache of record forms, shared by all shards, with their shapes.
 #[derive(Debug, Default)]
 pub(super) struct RecordForms {
     pub(super) shapes: Shapes,
     hasher: DefaultHashBuilder,
     known: RwLock<HashTable<Arc<RecordForm>>>,
-    /// Those that the traces of late had: with them each trace begins.
+    /// Forms that recent traces had: each trace starts with them.
     recent: RwLock<Arc<Vec<Arc<RecordForm>>>>,
-    /// How often a form was not among the recent ones.
+    /// Number of misses of the recent forms.
     missed: AtomicUsize,
 }
 
@@ -167,7 +172,7 @@ impl RecordForms {
         Arc::clone(&self.recent.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Of every so many forms that were missed takes the first few among the recent ones.
+    /// Counts a miss; the first few of each cycle enter the recent forms.
     fn miss(&self, form: &Arc<RecordForm>) {
         // Relaxed: a count that two shards race for changes which forms are tried first, never what
         // is read. One miss in eight changes the list, so a trace of odd spans cannot push out all
@@ -217,16 +222,16 @@ impl RecordForms {
     }
 }
 
-/// The forms of one trace.
+/// Forms of one trace, numbered.
 pub(super) struct TraceForms<'a> {
     plan: &'a ReadingPlan,
     forms: &'a RecordForms,
-    /// Those that other traces had have the first numbers.
+    /// Snapshot of the recent forms; they have the first numbers.
     recent: Arc<Vec<Arc<RecordForm>>>,
     found: Vec<Arc<RecordForm>>,
-    /// The places in `found` of those that are not looked through.
+    /// Index of `found` beyond the first [`NEAR_MAX`], which are searched.
     far: HashTable<u32>,
-    /// Whether any record announces a span.
+    /// True if any record announces a span.
     pub(super) announce: bool,
 }
 
@@ -238,7 +243,7 @@ impl<'a> TraceForms<'a> {
         Self { plan, forms, recent, found, far, announce: false }
     }
 
-    /// The number of a record's form.
+    /// Returns the number of a record's form.
     #[inline]
     pub(super) fn number(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
         let mut near = self.recent.iter().chain(self.found.iter().take(NEAR_MAX));
@@ -269,7 +274,7 @@ impl<'a> TraceForms<'a> {
         place
     }
 
-    /// The form of that number.
+    /// Returns the form of that number.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &RecordForm {
         let at = number as usize;

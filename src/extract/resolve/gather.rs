@@ -1,4 +1,4 @@
-//! One pass over a trace's records: the facts that belong to no single tool call.
+//! Gathering: one pass over a trace's records for the facts that belong to no single tool call.
 
 use std::borrow::Cow;
 
@@ -12,43 +12,43 @@ use crate::extract::record::layout::{self, Attribute};
 use crate::model::{Effort, SpanFlags};
 use crate::otlp::AnyValue;
 
-/// What the records of a trace say beside their tool calls.
+/// Facts of a trace beside its tool calls, not yet decoded.
 #[derive(Default)]
 pub(super) struct Gathered<'a> {
-    /// The session of the trace, and the rank of the source that named it.
+    /// Session of the trace, with the rank of the source that named it.
     pub(super) session: Option<(u16, Cow<'a, str>)>,
-    /// For each span the agent that it names, with the rank of its source.
+    /// Agent that each span names, with the rank of its source.
     pub(super) agents: Vec<Option<(u16, Cow<'a, str>)>>,
-    /// The place of the span that names the agent of the calls, where that is not the first one.
+    /// Index of the span that names the agent of the calls, if that is not the first one.
     caller: Option<u32>,
-    /// Where the user's input may stand.
+    /// Candidates for the user's input.
     pub(super) inputs: Vec<FoundValue<'a>>,
-    /// Where the final output may stand.
+    /// Candidates for the final output.
     pub(super) outputs: Vec<FoundValue<'a>>,
-    /// The messages that models answered with.
+    /// Messages that models answered with.
     pub(super) model_outputs: Vec<ModelOutput<'a>>,
-    /// The messages that models were sent.
+    /// Messages that models were sent.
     pub(super) model_inputs: Vec<FoundValue<'a>>,
     /// Definitions of tools.
     pub(super) definitions: Vec<FoundValue<'a>>,
-    /// The model named last.
+    /// Model named last.
     pub(super) model: Option<Cow<'a, str>>,
     /// Token counts and costs.
     pub(super) counts: Vec<FoundValue<'a>>,
-    /// Whether a span hands over to another agent.
+    /// True if a span hands over to another agent.
     pub(super) handoff: bool,
-    /// Whether a model is said to have stopped because it asked for tools.
+    /// True if a finish reason says that a model asked for tools.
     pub(super) asked_for_tools: bool,
-    /// Whether any messages are only guessed to be some.
+    /// True if any messages come from fallback sources, which guess.
     has_bodies: bool,
 }
 
-/// A value that a source found.
+/// Value that a source found on a record.
 #[derive(Clone)]
 pub(super) struct FoundValue<'a> {
-    /// Rank of the source; lower is asked first.
+    /// Rank of the source; the lowest is tried first.
     pub(super) source: u16,
-    /// Place of the span; `NONE` for a log event whose span is not in the trace.
+    /// Index of the span; `NONE` for a log event whose span is not in the trace.
     pub(super) span: u32,
     /// Start of the record, Unix nanoseconds.
     pub(super) start_ns: u64,
@@ -60,28 +60,28 @@ pub(super) struct FoundValue<'a> {
 impl<'a> FoundValue<'a> {
     fn new(source: u16, at: u32, span: &Span<'a>, raw: Raw<'a>) -> Self {
         let start_ns = span.record.start_ns;
-        // A start that lies after the end says nothing of when the record was complete.
+        // Clocks may put the end before the start: then the record was complete at its start.
         let end_ns = span.record.end_ns.max(start_ns);
         Self { source, span: at, start_ns, end_ns, raw }
     }
 
-    /// Whether its source reads the events of a span, each of which holds a message.
+    /// Returns true if its source reads the events of a span, each of which holds a message.
     pub(super) fn is_event(&self, plan: &ReadingPlan) -> bool {
         let source = plan.sources.get(usize::from(self.source));
         source.is_some_and(|source| matches!(source.read, FactPlace::EventObject(_)))
     }
 
-    /// Whether its source counts only where no other yields.
+    /// Returns true if its source counts only where no other yields.
     pub(super) fn is_fallback(&self, plan: &ReadingPlan) -> bool {
         plan.sources.get(usize::from(self.source)).is_some_and(|source| source.source.fallback)
     }
 }
 
-/// What a model wrote.
+/// Messages that a model wrote.
 pub(super) struct ModelOutput<'a> {
-    /// Where it stands; without a value if the calls are known.
+    /// Place of the messages; without a value if the calls are known.
     pub(super) found: FoundValue<'a>,
-    /// The calls that it holds, if they are known.
+    /// Calls of the messages, if they were read from flattened attributes.
     pub(super) calls: Option<Vec<MessageCall<'a>>>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Gathered<'a> {
         gathered
     }
 
-    /// Where any source knows the messages of models, those that may be some are left out.
+    /// Drops messages of fallback sources if any other source has messages of models.
     fn keep_known_messages(&mut self, plan: &ReadingPlan) {
         if !self.has_bodies {
             return;
@@ -141,7 +141,7 @@ impl<'a> Gathered<'a> {
         let is_tool = span.record.flags.has(SpanFlags::TOOL);
         for &number in &form.by_other {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-            // What a tool was given and gave back, nobody asked or answered.
+            // Arguments and results of a tool are nobody's request or answer.
             let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
             if is_said
                 && is_tool
@@ -173,7 +173,7 @@ impl<'a> Gathered<'a> {
         span: &Span<'a>,
         raws: &mut Vec<Raw<'a>>,
     ) {
-        // Of the messages that a span tells of one by one, the user's last one is the question.
+        // Of a span's events with one message each, the user's last one is the question.
         let is_event = matches!(source.read, FactPlace::Event(_) | FactPlace::EventObject(_));
         if source.role == Role::UserInput && is_event {
             raws.reverse();
@@ -217,7 +217,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// Whether a source of a lower rank gave all that this one could.
+    /// Returns true if a source of a lower rank has already yielded all that this one could.
     fn is_settled(&self, source: &PlannedSource, rank: u16) -> bool {
         source.role == Role::SessionId
             && self.session.as_ref().is_some_and(|(known, _)| *known <= rank)
@@ -249,7 +249,7 @@ impl<'a> Gathered<'a> {
         }
     }
 
-    /// For each span the place of the span that names its agent, the nearest enclosing one, or
+    /// Returns for each span the index of the nearest enclosing span that names its agent, or
     /// [`NONE`]; empty if no span names one.
     pub(super) fn enclosing_agents(&self, tree: &Tree<'a>) -> Vec<u32> {
         let ranks = || self.agents.iter().flatten().map(|(rank, _)| rank & FALLBACK);
@@ -277,9 +277,9 @@ impl<'a> Gathered<'a> {
         nearest.into_iter().zip(other).map(or).collect()
     }
 
-    /// Notes who called, by the place of the span that names the agent of each call's span: where
-    /// no call is made within a span that is an agent's, what encloses one names the agent. The
-    /// steps of a graph may call themselves agents beside the tools that they ask for.
+    /// Sets the caller, from the indices of the spans that name the agent of each call's span: if
+    /// no call is made within an agent's span, the span around one names the agent. The steps of a
+    /// graph may call themselves agents beside the tools that they ask for.
     pub(super) fn note_caller(&mut self, agents: &[u32], calls: impl Iterator<Item = u32>) {
         let mut caller = None;
         for at in calls.filter_map(|span| agents.get(span as usize).copied()) {
@@ -292,12 +292,12 @@ impl<'a> Gathered<'a> {
         self.caller = caller;
     }
 
-    /// The agent that called, or that was entered first.
+    /// Returns the agent that called, or that was entered first.
     pub(super) fn first_agent(&self) -> Option<&Cow<'a, str>> {
         self.named_at(self.first_agent_source()?.0)
     }
 
-    /// The place of the span that names that agent, and the rank of the source.
+    /// Returns the index of the span that names that agent, and the rank of the source.
     pub(super) fn first_agent_source(&self) -> Option<(u32, u16)> {
         let named = (0..).zip(&self.agents);
         let ranks = || named.clone().filter_map(|(at, it)| Some((at, it.as_ref()?.0)));
@@ -310,7 +310,7 @@ impl<'a> Gathered<'a> {
         copied(self.named_at(at)?, effort)
     }
 
-    /// The agent that the span at a place names.
+    /// Returns the agent that the span at an index names.
     pub(super) fn agent_named_at(&self, at: u32) -> Option<&str> {
         self.named_at(at).map(|name| &**name)
     }
@@ -320,14 +320,14 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// Whether a source reads a prefix of keys that no attribute has.
+/// Returns true if a source reads a prefix of keys that no attribute has.
 fn is_missing(source: &PlannedSource, attributes: &[Attribute<'_>]) -> bool {
     let prefix = source.source.key.as_bytes();
     matches!(source.read, FactPlace::Prefix)
         && !attributes.iter().any(|(key, _)| key.starts_with(prefix))
 }
 
-/// The calls that a model asked for, where they can be read without putting messages together.
+/// Reads the calls of a model's answer, if that needs no building of messages.
 fn flat_calls<'a>(
     source: &PlannedSource,
     attributes: &[Attribute<'a>],
@@ -337,5 +337,5 @@ fn flat_calls<'a>(
     is_flat.then(|| flat::calls(&source.source.key, attributes)).flatten()
 }
 
-/// Ranks of sources that count only where no other yields.
+/// Rank bit of sources that count only where no other yields.
 pub(super) const FALLBACK: u16 = 1 << 15;

@@ -1,11 +1,11 @@
-//! Calls that only stand in the history of the next request: some instrumentations do not record
-//! what a model answered where it asks for tools.
+//! Calls that only the history in the next request to a model holds: some instrumentations do not
+//! record the answers in which a model asks for tools.
 //!
-//! What a model was given repeats all that was said before. Of each request the calls that an
-//! earlier request of the same conversation does not have were asked for by the model call between
-//! the two. Of the first request those behind the last message of the user belong to the run too,
-//! which asked for them where no span tells. Where that request is all of its trace, another trace
-//! tells.
+//! The input of a model repeats all earlier messages. Calls of a request that an earlier request of
+//! the same conversation does not have were asked for by the model call between the two. Of the
+//! first request, the calls behind the user's last message belong to the run too, though no span
+//! tells which model call asked for them. If that request is all of its trace, they belong to
+//! another trace.
 
 use std::borrow::Cow;
 
@@ -19,22 +19,22 @@ use super::plan::ReadingPlan;
 use super::tree::{NONE, Tree};
 use crate::model::Effort;
 
-/// How many earlier requests are looked through for the one that a request goes on from: as many
-/// conversations may be under way at once.
+/// Earlier requests among which the predecessor of a request is sought: as many conversations may
+/// be under way at once.
 const EARLIER_MAX: usize = 16;
 
-/// A model call, with the calls in what the model was given.
+/// Model call, with the calls in its input.
 struct ModelCall<'a> {
     span: u32,
     start_ns: u64,
     end_ns: u64,
     given: Vec<MessageCall<'a>>,
-    /// How many of these stand before the last message of the user.
+    /// Number of these before the last message of the user.
     before_user: usize,
 }
 
-/// The calls that models asked for, by what they were given next; and whether calls are told of
-/// that another trace made.
+/// Returns the calls that models asked for, by the inputs that they were given next; and true if
+/// there are calls that another trace made.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -76,7 +76,8 @@ pub(super) fn requested<'a>(
             if call.id.as_ref().is_some_and(|id| !known.insert(id.clone())) {
                 continue;
             }
-            // Between two requests lies one message of a model; before the first there may be many.
+            // Between two requests is one message of a model; before the first may be many, which
+            // turns tell apart.
             let is_next = before.is_none() && turn.is_some_and(|turn| turn != call.turn);
             message += u32::from(is_next);
             turn = Some(call.turn);
@@ -91,7 +92,7 @@ pub(super) fn requested<'a>(
     (requested, elsewhere)
 }
 
-/// The model calls of a trace in order, with what each was given.
+/// Returns the model calls of a trace in order, with the calls in the input of each.
 fn model_calls<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -118,8 +119,8 @@ fn model_calls<'a>(
     models
 }
 
-/// The calls in what a model was given, and how many of them stand before the last message of the
-/// user. Each message may be an event of its own; of several readings of one request the fullest
+/// Returns the calls in the input of a model, and the number of them before the user's last
+/// message. Each message may be an event of its own; of several readings of one request the fullest
 /// counts.
 fn given<'a>(
     plan: &'a ReadingPlan,
@@ -150,15 +151,15 @@ fn given<'a>(
     (fullest.calls, fullest.before_user)
 }
 
-/// The last of the earlier model calls with the longest beginning of what this one was given, and
-/// how many calls that is; `None` for the first one.
+/// Returns the predecessor of a model call: the last of the earlier calls whose input is the
+/// longest prefix of this one's, with its number of calls; `None` for the first call.
 fn goes_on_from<'m, 'a>(
     earlier: &'m [ModelCall<'a>],
     model: &ModelCall<'a>,
     effort: &Effort,
 ) -> Option<(&'m ModelCall<'a>, usize)> {
     let mut best: Option<(&ModelCall<'a>, usize)> = None;
-    // Those that have not ended are passed over, however many there are.
+    // Calls that have not ended do not count towards the limit, but each costs a step.
     let looked_at = earlier.iter().rev().take_while(|_| effort.spend(1));
     let ended = looked_at.filter(|before| before.end_ns <= model.start_ns);
     for before in ended.take(EARLIER_MAX) {

@@ -1,8 +1,8 @@
-//! The calls on spans joined to the calls that models asked for: by id, else by tool and arguments,
-//! else by tool and order.
+//! Join of the calls on spans with the calls that models asked for: by id, else by tool and
+//! arguments, else by tool and order.
 //!
-//! Messages are only read where something is missing that they may hold; of the inputs of models,
-//! each of which repeats all that was said before, as few as will do, the last first.
+//! Messages are read only if something is missing that they may hold; of the inputs of models, each
+//! of which repeats all earlier messages, as few as suffice, the last first.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,14 +18,14 @@ use super::tool_calls::SpanCall;
 use crate::model::{Content, Effort};
 use crate::value::Value;
 
-/// How many waiting calls of one tool are compared with a span that has no id.
+/// Waiting calls of one tool that are compared with a span that has no id.
 const WINDOW: usize = 64;
 
-/// Up to this many calls are looked through rather than looked up.
+/// Most calls that are searched; more of them are indexed by tool.
 const FEW_MAX: usize = 16;
 
-/// Finds for each call on a span the call that the model asked for, and takes from it what the
-/// span lacks; first among the calls of outputs, then among those that inputs repeat.
+/// Joins each call on a span with the call that the model asked for, and fills the span's gaps from
+/// it; first with the calls of outputs, then with those that inputs repeat.
 pub(super) fn join<'a>(
     plan: &'a ReadingPlan,
     model_inputs: &[FoundValue<'a>],
@@ -40,7 +40,7 @@ pub(super) fn join<'a>(
     let mut inputs: Vec<_> =
         model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
     inputs.sort_by_key(|found| (found.start_ns, found.end_ns));
-    // What was given to a model before this trace made a call was asked for before this trace.
+    // Calls in inputs from before the first call of this trace were made before this trace.
     let starts = calls.iter().map(|call| call.call.start_ns);
     let first_call = starts.chain(requested.iter().map(|call| call.time_ns)).min().unwrap_or(0);
     let later = inputs.partition_point(|found| found.start_ns < first_call);
@@ -72,18 +72,18 @@ pub(super) fn join<'a>(
     }
 }
 
-/// Whether messages may tell more of a call on a span.
+/// Returns true if messages may fill gaps of a call on a span.
 fn lacks(call: &SpanCall<'_>) -> bool {
     let no_arguments = matches!(call.call.arguments, Content::NotRecorded | Content::Redacted);
     call.part_of.is_none() && (call.call.id.is_none() || call.bare_arguments || no_arguments)
 }
 
-/// Whether the id of the call is not known, or only that of the model's output item.
+/// Returns true if the id of the call is unknown, or only that of the model's output item is known.
 fn lacks_id(call: &LlmCall<'_>) -> bool {
     !call.on_span && call.call.id.is_none()
 }
 
-/// Takes the ids of calls from inputs that repeat them.
+/// Copies the ids of calls from inputs that repeat them.
 fn name_by_repetition<'a>(
     requested: &mut [LlmCall<'a>],
     repeated: &mut [LlmCall<'a>],
@@ -118,7 +118,8 @@ fn join_with<'a>(
         join_by_id(plan, calls, requested, effort);
     }
     join_classes(calls, requested, effort);
-    // Some spans have an id of their own making, which no message knows.
+    // Some instrumentations make up ids, which no message has: such spans may join by arguments,
+    // but never by order alone.
     let is_foreign = |call: &SpanCall<'_>| call.call.id.is_some() && !call.joined;
     let has_ids = requested.iter().any(|call| !call.on_span && call.call.id.is_some());
     let waits = |call: &SpanCall<'_>, exact: bool| {
@@ -154,11 +155,11 @@ fn join_with<'a>(
     join_served(calls, requested, effort);
 }
 
-/// The calls that no span has taken.
+/// Calls that are joined to no span yet.
 enum Waiting<'a> {
-    /// So few that they are looked through.
+    /// Few calls, found by search.
     Few,
-    /// By tool, in order.
+    /// Queues by tool, in order.
     Many(HashMap<Cow<'a, str>, VecDeque<usize>>),
 }
 
@@ -174,7 +175,7 @@ impl<'a> Waiting<'a> {
         Self::Many(waiting)
     }
 
-    /// The first of the next few calls of a tool that fits; from now on it does not wait.
+    /// Removes and returns the first of the next few calls of a tool that fits.
     fn take(
         &mut self,
         requested: &[LlmCall<'a>],
@@ -214,9 +215,9 @@ fn join_by_id<'a>(
     }
 }
 
-/// A span that no attribute gives the name of a tool is named as who made it likes: as a class, as
-/// what wraps the tool. Of the call with its id the model knows the name; and the arguments, where
-/// the span holds those of another function.
+/// Renames a call whose tool only its span's name names, by the request with its id; replaces the
+/// arguments too if the span holds those of another function. Instrumentations name spans freely:
+/// by a class, or by a wrapper of the tool; the model knows the tool's name.
 fn rename<'a>(
     plan: &ReadingPlan,
     call: &mut SpanCall<'a>,
@@ -247,7 +248,7 @@ fn rename<'a>(
 }
 
 fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
-    // What the span holds is decoded only if there is anything to compare it with.
+    // Decodes the span's arguments only if there is anything to compare them with.
     let own = match &requested.call.arguments {
         Decoded::Value(Value::Null) => None,
         _ => call.call.arguments.value(),
@@ -268,7 +269,7 @@ fn same_arguments(call: &SpanCall<'_>, requested: &LlmCall<'_>) -> bool {
     }
 }
 
-/// Steps to compare arguments.
+/// Returns the steps to compare arguments.
 pub(super) fn weight(arguments: &Decoded<'_>) -> usize {
     match arguments {
         Decoded::Value(value) => value_weight(value),
@@ -276,7 +277,7 @@ pub(super) fn weight(arguments: &Decoded<'_>) -> usize {
     }
 }
 
-/// Steps to compare a value.
+/// Returns the steps to compare a value.
 pub(super) fn value_weight(value: &Value<'_>) -> usize {
     match value {
         Value::String(text) => 2 + text.len() / 16,
@@ -288,7 +289,7 @@ pub(super) fn value_weight(value: &Value<'_>) -> usize {
     }
 }
 
-/// Takes from a request what the span of the call lacks.
+/// Fills the gaps of a span's call from its request.
 fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &Effort) {
     (call.joined, call.asked) = (true, requested.asked);
     if names_class(call)
@@ -311,7 +312,7 @@ fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &Effor
     }
 }
 
-/// Names of classes of tools, which stand where an instrumentation does not know the tool's name.
+/// Class names of tools, which some instrumentations record instead of the tool's name.
 const CLASSES: [&str; 5] =
     ["DynamicStructuredTool", "DynamicTool", "StructuredTool", "FunctionTool", "Tool"];
 
@@ -338,8 +339,8 @@ fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], e
     }
 }
 
-/// Joins the calls of servers, which know a tool by its own name, to requests for the tool behind
-/// the name of its server (`shop__find`, `mcp__shop__find`).
+/// Joins the calls of MCP servers, which know a tool by its bare name, to requests for the tool
+/// with its server's prefix (`shop__find`, `mcp__shop__find`).
 fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
     let waits = |call: &SpanCall<'_>| {
         !call.joined && call.part_of.is_none() && call.call.id.is_none() && !call.is_nameless()
@@ -366,7 +367,7 @@ fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], ef
     }
 }
 
-/// Whether a tool that a model asked for is one of a server's that knows it by that name.
+/// Returns true if a requested tool is a server's prefix followed by this bare name.
 fn is_served(asked: &str, name: &str) -> bool {
     let server = asked.strip_suffix(name).unwrap_or_default();
     let name_of = server.trim_end_matches(|last: char| !last.is_alphanumeric());

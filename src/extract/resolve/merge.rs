@@ -1,4 +1,4 @@
-//! The same call on several spans: one is kept, the others fill what it lacks.
+//! Merging of the same call on several spans: one is retained, the others fill its gaps.
 
 use hashbrown::HashMap;
 
@@ -6,7 +6,7 @@ use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
 use crate::value::Value;
 
-/// Marks the calls that are parts of others and gives what they know to those.
+/// Marks the calls that are parts of others, and fills the others from them.
 pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if calls.len() < 2 {
         return;
@@ -24,12 +24,12 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// The call that a call is part of, directly or not; the calls between become parts of it directly,
-/// so that long chains are walked once.
+/// Returns the call that a call is part of, directly or not. Path compression: calls between become
+/// direct parts, so that long chains are walked once.
 fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Option<u32> {
     let mut whole = calls[at].part_of?;
     while let Some(next) = calls[whole as usize].part_of {
-        // Spans are no circle, so only ids could make one.
+        // The tree has no cycle, so only ids could make one; the length bounds that walk.
         if next as usize == at || passed.len() > calls.len() {
             break;
         }
@@ -42,10 +42,10 @@ fn outermost(calls: &mut [SpanCall<'_>], at: usize, passed: &mut Vec<u32>) -> Op
     Some(whole)
 }
 
-/// A call inside a call of the same tool without another id is that call.
+/// Merges a call inside a call of the same tool, unless their ids differ.
 fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     let parent = |call: &SpanCall<'_>| tree.get(call.span).map_or(NONE, |span| span.parent);
-    // Most calls stand side by side below a span that is none.
+    // Shortcut: most calls stand side by side below a root span that is no call.
     let mut place = vec![NONE; tree.spans.len()];
     for (at, call) in calls.iter().enumerate() {
         place[call.span as usize] = at as u32;
@@ -76,7 +76,7 @@ fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// A span that only gives the id of a call tells more of that call.
+/// Merges a span that only has the id of a call into that call.
 fn nameless(calls: &mut [SpanCall<'_>]) {
     if !calls.iter().any(SpanCall::is_nameless) {
         return;
@@ -92,7 +92,7 @@ fn nameless(calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// Whether both record arguments and give one of them different values: a tool that calls itself.
+/// Returns true if both record arguments and differ in one of them: a tool that calls itself.
 fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     match (one.call.arguments.value(), other.call.arguments.value()) {
         (Some(Value::Map(one)), Some(Value::Map(other))) => {
@@ -103,7 +103,7 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     }
 }
 
-/// Calls of one id and tool are one call: the outermost, else the earliest.
+/// Merges calls of one id and tool: into the outermost, else into the earliest.
 fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !repeats(calls) {
         return;
@@ -128,7 +128,8 @@ fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// Whether any id comes twice; most traces have none, and the check is cheap for small ones.
+/// Returns true if any id comes twice; most traces have none, and the check is cheap for small
+/// ones.
 fn repeats(calls: &[SpanCall<'_>]) -> bool {
     const SMALL: usize = 32;
     let ids = || calls.iter().filter_map(|call| call.call.id.as_deref());
@@ -139,7 +140,7 @@ fn repeats(calls: &[SpanCall<'_>]) -> bool {
     !ids().all(|id| seen.insert(id))
 }
 
-/// Whether the span of call `outer` is an ancestor of the span of call `inner`.
+/// Returns true if the span of call `outer` is an ancestor of the span of call `inner`.
 fn encloses(tree: &Tree<'_>, calls: &[SpanCall<'_>], outer: usize, inner: u32) -> bool {
     let wanted = calls[outer].span;
     let mut at = calls[inner as usize].span;
@@ -153,5 +154,5 @@ fn encloses(tree: &Tree<'_>, calls: &[SpanCall<'_>], outer: usize, inner: u32) -
     false
 }
 
-/// How far up an enclosing span is looked for.
+/// Most ancestors that are walked in search of an enclosing span.
 const DEPTH_MAX: usize = 64;

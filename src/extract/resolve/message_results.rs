@@ -1,5 +1,5 @@
-//! Results of tool calls that stand in what models were given: by the id of the call, else by its
-//! tool and arguments.
+//! Results of tool calls in the inputs of models: found by the id of the call, else by its tool and
+//! arguments.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,26 +15,27 @@ use super::plan::ReadingPlan;
 use crate::model::{Content, Effort, Origin, ToolCall};
 use crate::value::Value;
 
-/// Up to this many calls their results are looked for by their ids in the text of each input.
+/// Most calls whose ids are searched for in the text of each input.
 const LOOKED_FOR_MAX: usize = 4;
 
-/// Results that messages give back to models, by the id of the call.
+/// Results that inputs give back to models, by the id of the call; inputs are read on demand, the
+/// last first.
 pub(super) struct MessageResults<'a, 'g> {
     plan: &'a ReadingPlan,
     /// Inputs not read yet, the last one at the end.
     unread: Vec<&'g FoundValue<'a>>,
-    /// How many of them are not of the span that is being read.
+    /// Number of unread inputs that belong to other spans than the one being read.
     beyond: usize,
-    /// Whether the rest of that span may tell of a failure, once that is known.
+    /// Cached answer: true if the unread inputs of that span may report a failure.
     may_fail: Option<bool>,
     effort: &'g Effort,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
     /// Results of calls without ids, from the last input that has any.
     unnamed: UnnamedResults<'a>,
-    /// Whether any input holds results that belong to no call that it tells of.
+    /// True if any input holds results that belong to no call in it.
     has_loose: bool,
     all: &'g [FoundValue<'a>],
-    /// How many inputs there were to read.
+    /// Number of inputs at the start.
     count: usize,
 }
 
@@ -61,8 +62,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Only the results of these calls are asked for: where they are few, inputs that hold the id
-    /// of none are left out.
+    /// Restricts the search to the results of these calls: if they are few, inputs that hold none
+    /// of the ids are left out.
     pub(super) fn look_for(&mut self, ids: &[&str]) {
         if ids.len() <= LOOKED_FOR_MAX {
             self.unread.retain(|found| ids.iter().any(|id| found.raw.may_hold(id)));
@@ -70,19 +71,19 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// How many inputs the spans have that were read.
+    /// Returns the number of inputs of the spans that were read.
     pub(super) fn looked_at(&self) -> usize {
         self.count - self.beyond
     }
 
-    /// The result of a call, from the last input that repeats it; of several calls of one id that
-    /// of the place among them.
+    /// Returns the result of a call, from the last input that repeats it; of several calls with one
+    /// id that at `place` among them.
     pub(super) fn of(&mut self, id: &str, place: usize) -> Option<&MessageResult<'a>> {
         while !self.known.contains_key(id) {
             self.read_one()?;
         }
-        // A span may hold the same messages in several ways. One is enough for the results, but
-        // only some of them say which failed.
+        // A span may hold the same messages in several forms. One is enough for the results, but
+        // only some forms mark failures.
         if *self.may_fail.get_or_insert_with(|| {
             self.unread[self.beyond..].iter().any(|found| found.raw.may_fail())
         }) {
@@ -92,7 +93,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         results.get(place).or_else(|| results.last().filter(|_| place == 0))
     }
 
-    /// The result of a call without an id; each is given once.
+    /// Removes and returns the result of a call without an id.
     pub(super) fn of_unnamed(&mut self, call: &ToolCall<'_>) -> Option<MessageResult<'a>> {
         while !self.unnamed.is_known {
             self.read_one()?;
@@ -100,9 +101,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         self.unnamed.take(&call.name, call.arguments.value(), self.effort)
     }
 
-    /// Gives results that say nothing of their calls to the calls that only messages tell of: those
-    /// behind the last message of a model belong to the calls that it asked for, in order, where
-    /// they are as many.
+    /// Gives results that do not name their calls to calls that only messages hold: results behind
+    /// a model's last message belong to the calls that it asked for, in order, if both are as many.
     pub(super) fn give_loose(&mut self, calls: &mut [ToolCall<'a>]) {
         self.read_span();
         if !self.has_loose {
@@ -114,7 +114,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         let is_asked = |call: &ToolCall<'_>| call.origin == Origin::Llm;
         let mut next = 0;
         for found in inputs {
-            // The calls of the last answer before this input.
+            // The group ends with the calls of the last answer before this input.
             let is_before = |call: &ToolCall<'_>| call.start_ns <= found.start_ns;
             while calls.get(next).is_some_and(is_before) {
                 next += 1;
@@ -141,14 +141,14 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         }
     }
 
-    /// Reads what is left of the span that is being read.
+    /// Reads the rest of the inputs of the span that is being read.
     fn read_span(&mut self) {
         while self.unread.len() > self.beyond {
             self.read_one();
         }
     }
 
-    /// Reads the last input that is not read.
+    /// Reads the last unread input.
     fn read_one(&mut self) -> Option<()> {
         let found = self.unread.pop()?;
         if self.unread.len() < self.beyond {
@@ -177,7 +177,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
                     *known = results;
                     continue;
                 }
-                // The body of a request may say what the flattened messages leave out.
+                // The body of a request may mark a failure that the flattened messages leave out.
                 for (known, other) in known.iter_mut().zip(results) {
                     known.is_error |= other.is_error;
                 }
@@ -186,8 +186,8 @@ impl<'a, 'g> MessageResults<'a, 'g> {
         Some(())
     }
 
-    /// Everything that the last inputs repeat, for calls of other traces: of so many as were looked
-    /// at for this trace's own calls, at least those of the last span that has any.
+    /// Returns all results in the last inputs, for calls of other traces: of as many inputs as this
+    /// trace's calls needed, at least those of the last span that has any.
     pub(super) fn into_last(mut self, looked_at: usize) -> Vec<MessageResult<'a>> {
         let own = self.unread.len().saturating_sub(looked_at);
         while self.unread.len() > own {
@@ -202,12 +202,11 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     }
 }
 
-/// Results of calls without ids, found by what was called. A list may hold as many as its sender
-/// likes, alike but for the end, so none is searched for: they are kept by a hash of name and
-/// arguments.
+/// Results of calls without ids, by a hash of name and arguments. A list may hold as many as its
+/// sender likes, alike but for the end, so none is searched for.
 #[derive(Default)]
 struct UnnamedResults<'a> {
-    /// Whether they were read: none of a further input are added.
+    /// True once an input with such results was read: those of earlier inputs are not added.
     is_known: bool,
     results: HashMap<u64, VecDeque<(MessageCall<'a>, MessageResult<'a>)>>,
     build: DefaultHashBuilder,
@@ -224,7 +223,7 @@ impl<'a> UnnamedResults<'a> {
         self.results.entry(hash).or_default().push_back((call.clone(), result));
     }
 
-    /// Takes the first result of a call of that name and those arguments.
+    /// Removes and returns the first result of a call of that name and those arguments.
     fn take(
         &mut self,
         name: &str,
@@ -236,7 +235,7 @@ impl<'a> UnnamedResults<'a> {
             return None;
         }
         let same = self.results.get_mut(&hash_of(&self.build, name, arguments))?;
-        // Mostly the first; another one only has the same hash.
+        // Mostly the first: others that differ share its hash by chance.
         let place = same.iter().position(|(known, _)| {
             effort.spend(steps) && known.name == name && value_of(&known.arguments) == arguments
         })?;

@@ -1,6 +1,6 @@
-//! The calls that models asked for in their answers, and which of them no span tells of.
+//! Calls that models asked for in their answers, and the decision which of them are on no span.
 //!
-//! A model's output is read once, and only where it may hold a call.
+//! A model's output is read once, and only if it may hold a call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,48 +18,48 @@ use super::tree::Tree;
 use crate::model::{CallStatus, Content, Effort, Origin, SpanFlags, ToolCall};
 use crate::value::Value;
 
-/// How many calls of one answer are compared with a call without an id.
+/// Calls of one answer that are compared with a call without an id.
 const WINDOW: usize = 64;
 
-/// How many spans around a model's are asked whether the tool is unknown.
+/// Spans around a model's that are searched for a message about an unknown tool.
 const AROUND_MAX: usize = 4;
 
-/// Steps to read one byte of messages: each object is asked for the keys of every shape.
+/// Steps to read one byte of messages: each object is matched with the keys of every shape.
 const STEPS_PER_BYTE: usize = 2;
 
-/// A call that a model asked for.
+/// Call that a model asked for.
 pub(super) struct LlmCall<'a> {
     pub(super) call: MessageCall<'a>,
-    /// Place of the model's span.
+    /// Index of the model's span.
     pub(super) span: u32,
-    /// When the model had answered, Unix nanoseconds.
+    /// Time at which the model had answered, Unix nanoseconds.
     pub(super) time_ns: u64,
-    /// The source that gave it.
+    /// Source that found it.
     source: u16,
-    /// The dialect that read it.
+    /// Dialect that read it.
     pub(super) dialect: u16,
-    /// A span tells of it too.
+    /// True if a span has it too.
     pub(super) on_span: bool,
-    /// Its arguments, once a span has taken them.
+    /// Arguments, once a span shares them.
     shared: Option<Arc<Value<'a>>>,
-    /// The message that asked for it.
+    /// Message that asked for it.
     pub(super) asked: Asked,
-    /// Only the history of a request tells of it, whose model was not the one that asked.
+    /// True if only the history of a request has it, whose model was not the one that asked.
     pub(super) is_repeated: bool,
-    /// What it stands for, once that is decided.
+    /// Verdict on the request, once it is decided.
     pub(super) role: RequestedAs,
 }
 
-/// The place of a call in the messages of models.
+/// Position of a call in the messages of models.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
-    /// Place among the calls that models asked for; `u32::MAX` where no message tells of it.
+    /// Position among the calls that models asked for; `u32::MAX` if no message has it.
     pub(super) order: u32,
-    /// Number of the message; `u32::MAX` where none tells of it.
+    /// Number of the message; `u32::MAX` if none has it.
     pub(super) message: u32,
-    /// When the model had answered, Unix nanoseconds; 0 where that is not known.
+    /// Time at which the model had answered, Unix nanoseconds; 0 if unknown.
     pub(super) time_ns: u64,
-    /// Which of several messages of a model it is, where they stand in one list.
+    /// Number of the message within one list of several messages of a model.
     pub(super) part: u32,
 }
 
@@ -84,15 +84,15 @@ impl<'a> LlmCall<'a> {
         Self { call, span, time_ns, source, dialect, on_span, shared, asked, is_repeated, role }
     }
 
-    /// Its arguments, if they are an object, for spans that lack them: as many as have its id, so
-    /// all of them share one copy.
+    /// Returns its arguments, if they are an object, for spans that lack them: any number of spans
+    /// may have its id, so all of them share one copy.
     pub(super) fn shared_arguments(&mut self) -> Option<Arc<Value<'a>>> {
         let Decoded::Value(value @ Value::Map(_)) = &self.call.arguments else { return None };
         Some(Arc::clone(self.shared.get_or_insert_with(|| Arc::new(value.clone()))))
     }
 
-    /// Whether a later answer gives the same id to another call: some instrumentations number the
-    /// calls of each message where the model gives no ids.
+    /// Returns true if a later answer gives the same id to another call: some instrumentations
+    /// number the calls of each message if the model gives no ids.
     fn is_other(&self, call: &MessageCall<'a>, span: u32, time_ns: u64) -> bool {
         let both_read = |one: &Decoded<'_>, other: &Decoded<'_>| {
             matches!((one, other), (Decoded::Value(Value::Map(_)), Decoded::Value(Value::Map(_))))
@@ -104,7 +104,7 @@ impl<'a> LlmCall<'a> {
                     && self.call.arguments != call.arguments)
     }
 
-    /// The call as one that only messages tell of.
+    /// Converts it to a tool call that only messages have.
     pub(super) fn into_tool_call(self, plan: &'a ReadingPlan, tree: &Tree<'a>) -> ToolCall<'a> {
         let dialect = plan.dialects.get(usize::from(self.dialect));
         let arguments = match self.call.arguments {
@@ -127,8 +127,8 @@ impl<'a> LlmCall<'a> {
     }
 }
 
-/// Fails a call that nothing tells of but a failed span around the model's, which says that there
-/// is no tool of its name.
+/// Marks a call that no span has as failed, if a failed span around the model's says that there is
+/// no tool of its name.
 pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCall<'a>) {
     let around = |at: &u32| tree.get(*at).map(|span| span.parent);
     for span in std::iter::successors(Some(span), around).take(AROUND_MAX) {
@@ -145,26 +145,26 @@ pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCal
     }
 }
 
-/// The dialect whose source found it.
+/// Returns the dialect whose source found a value.
 fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
     plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
 }
 
-/// What the request for a call in a model's message stands for.
+/// Verdict on a request for a call in a model's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequestedAs {
-    /// A call that no span tells of.
+    /// A call that is on no span.
     Call,
     /// A call that is on a span.
     OnSpan,
     /// A handoff to another agent.
     Handoff,
-    /// One more mention of a tool whose calls are on spans.
+    /// A repeated mention of a tool whose calls are on spans.
     HasSpans,
 }
 
-/// Decides what each request stands for. One for a tool that has spans is a call of its own if it
-/// has an id that no span has, and all spans of the tool are those of other requests.
+/// Decides the verdict on each request. A request for a tool that has spans is a call of its own if
+/// it has an id that no span has, and all spans of the tool are joined to other requests.
 pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], handoff: bool) {
     let mut free: HashMap<&str, usize> = HashMap::new();
     if requested.iter().any(|call| !call.on_span) {
@@ -187,7 +187,7 @@ pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], hand
     }
 }
 
-/// The calls that models asked for, in the order of their answers; each id once.
+/// Returns the calls that models asked for, in the order of their answers; each id once.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
@@ -213,7 +213,7 @@ pub(super) fn requested<'a>(
         let (answered, begins) = known.map_or_else(read, |calls| (calls, Vec::new()));
         for (at, call) in answered.into_iter().enumerate() {
             if let Some(known) = says_again(&mut calls, (span, source), &call, effort) {
-                // An outer span may tell of it once more, by the id that it now has.
+                // An outer span may repeat it by the id that it now has.
                 if let Some(id) = call.id {
                     places.entry(id).or_insert(known);
                 }
@@ -228,7 +228,8 @@ pub(super) fn requested<'a>(
             if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
                 let other = places.get(id).and_then(|at| calls.get_mut(*at));
                 if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
-                    // What is known to be a message tells better what it holds than a guess.
+                    // A source that knows the messages is better evidence of their grouping than
+                    // one that guesses.
                     if is_guess(other.source) && !is_guess(source) {
                         let asked = Asked { message: number(), time_ns, part, ..other.asked };
                         (other.asked, other.source) = (asked, source);
@@ -253,8 +254,9 @@ pub(super) fn requested<'a>(
     calls
 }
 
-/// The calls that a model asked for in an answer, and how many stand before each message. What is
-/// only guessed to be one and holds what users or tools said is a history, and goes to the inputs.
+/// Returns the calls that a model asked for in an answer, and the number of calls before each
+/// message. An answer of a fallback source that holds messages of users or tools is a history, and
+/// moves to the inputs.
 fn answered<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
@@ -269,15 +271,15 @@ fn answered<'a>(
         inputs.push(found);
         return Default::default();
     }
-    // What ran where the model does, or in its library, stands in the answer with its results.
+    // Tools that ran beside the model, or in its client library, have their results in the answer.
     if has_results {
         inputs.push(found);
     }
     (messages.calls, messages.begins)
 }
 
-/// The place of the same call of the same model call that another source has given, which takes
-/// what it lacks.
+/// Finds the same call of the same model call by another source, fills its gaps, and returns its
+/// index.
 fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
@@ -307,8 +309,8 @@ fn says_again<'a>(
     Some(place)
 }
 
-/// Whether a text may hold a tool call, or its result: every shape of one has one of these words,
-/// but for the message of which only its event says that it is a tool's.
+/// Returns true if a text may hold a tool call or its result: every shape has one of these words,
+/// except a message that only its event marks as a tool's.
 pub(super) fn may_hold_call(plan: &ReadingPlan, found: &FoundValue<'_>) -> bool {
     let Raw::Any(value) = &found.raw else { return true };
     let Some(text) = value.as_str() else { return true };

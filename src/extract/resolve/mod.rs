@@ -1,25 +1,25 @@
-//! The records of a complete trace to the [`Trajectory`] that is judged.
+//! Resolution: the records of a complete trace to the [`Trajectory`] that is evaluated.
 //!
 //! ```text
 //! plan         the table's sources and conditions, sorted for reading
-//! shape        what the conditions of a record mean for reading it
-//! form         what its attributes add to that
+//! shape        cached by the conditions of a record: which sources apply
+//! form         cached by conditions and attributes: which sources can find anything
 //! tree         spans in start order with their parents; a span that came twice counts once
 //! gather       one pass: sessions, agents, texts, messages, counts
 //! read         the values of one source in a record
 //! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
 //! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
 //! merge        the same call on several spans
-//! message_results  results of calls from what models were given
+//! message_results  results of calls from the inputs of models
 //! messages     the calls that models asked for in their answers
-//! history      those that only stand in what models were given next
+//! history      the calls that only the next request to a model repeats
 //! join         the calls on spans joined to them: ids, arguments, names
-//! together     the order of the calls, and which of them were made together
+//! together     the order of the calls, and the groups of parallel ones
 //! output_tools calls by which a framework returns the answer
 //! facts        user input, final output, usage, definitions
-//! session      what the traces of one session say of each other's calls
-//! diagnostics  for each span which dialects matched, what gave each field, what was dropped and
-//!              why; for each fact where it came from
+//! session      corrections between the traces of one session
+//! diagnostics  for each span its dialects, the sources of its fields and the reason of a drop;
+//!              for each fact its source
 //! ```
 //!
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
@@ -78,29 +78,36 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Prepares the reading of records that were extracted with this table.
+    /// Returns a resolver of records that were extracted with this table.
     pub fn new(table: Arc<Table>) -> Self {
         let plan = ReadingPlan::new(&table);
         Self { table, plan, forms: RecordForms::default() }
     }
 
-    /// The table that records must be extracted with.
+    /// Returns the table that records must be extracted with.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// The trajectory of a trace.
+    /// Returns the trajectory of a trace, within the default work budget.
     pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
         self.resolve_within(trace, Effort::default())
     }
 
-    /// The trajectory of a trace, which may cost so much. Where that is not enough, the trajectory
-    /// says whose it is, but not all that happened, and its effort is spent.
+    /// Returns the trajectory of a trace, within a work budget. If the budget is too small, the
+    /// trajectory has the identity of its trace but not all of its calls, and its effort is spent.
     pub fn resolve_within<'a>(&'a self, trace: &'a TraceSpans, effort: Effort) -> Trajectory<'a> {
         self.resolve_with(trace, effort, None)
     }
 
-    /// The trajectory of a trace; `diagnostics` takes what became of its records.
+    /// Returns the trajectory of a trace; `diagnostics` records the outcome of each span and
+    /// message.
+    ///
+    /// The order of the steps is not free. Duplicates merge before the join, so that a request
+    /// meets each call once. Requests are decided after the join, by the spans that it left over.
+    /// Diagnostics are recorded before requests without a call are dropped. Results are joined
+    /// after sorting, since of several calls with one id each gets the result at its place among
+    /// them. Output tools come last: they are recognised by results and by the final output.
     fn resolve_with<'a>(
         &'a self,
         trace: &'a TraceSpans,
@@ -171,25 +178,25 @@ impl Resolver {
     }
 }
 
-/// Steps to read each byte of a trace that was kept, and each of its records.
+/// Steps to read each retained byte of a trace, and each of its records.
 const STEPS_PER_BYTE: usize = 1;
 const STEPS_PER_RECORD: usize = 400;
 
-/// Steps to make one value of a list or an object.
+/// Steps to build one value of a list or an object.
 const STEPS_PER_VALUE: usize = 32;
 
-/// Steps to read a quote or a parenthesis of a Python literal. A text has two quotes, and what is
-/// none has few of either.
+/// Steps to read a quote or a parenthesis of a Python literal. A text has two quotes; a text that
+/// is no literal has few of either.
 const STEPS_PER_LITERAL_SIGN: usize = 16;
 
-/// Steps to read a printed field (`name=value`): its name and value are made, and a result is read
+/// Steps to read a printed field (`name=value`): its name and value are built, and a result is read
 /// for its id, its content and its error.
 const STEPS_PER_FIELD: usize = 400;
 
-/// Looking for a word in a key, at each of its borders.
+/// Steps to look for a word in a key, at each border between its words.
 const STEPS_PER_WORD: usize = 8;
 
-/// Steps to read a trace: all that is linear in it.
+/// Returns the steps to read a trace: all work that is linear in it.
 fn reading_steps(trace: &TraceSpans) -> usize {
     let signs = trace.signs();
     trace.arena.len() * STEPS_PER_BYTE
@@ -199,7 +206,7 @@ fn reading_steps(trace: &TraceSpans) -> usize {
         + signs.fields * STEPS_PER_FIELD
 }
 
-/// Steps to look for words in the keys of attributes that no dialect names.
+/// Returns the steps to look for words in the keys of attributes that no dialect names.
 fn word_steps(tree: &Tree<'_>) -> usize {
     let of_span = |span: &tree::Span<'_>| match tree.form(span).word_count() {
         0 => 0,
@@ -208,7 +215,7 @@ fn word_steps(tree: &Tree<'_>) -> usize {
     tree.spans.iter().map(of_span).sum()
 }
 
-/// The trajectory of a trace that is too expensive to be read.
+/// Returns the trajectory of a trace that is too expensive to be read: its identity, without calls.
 fn unread<'a>(
     plan: &'a ReadingPlan,
     table: &'a Table,
@@ -228,7 +235,7 @@ fn unread<'a>(
     trajectory
 }
 
-/// Takes results that stand only in messages.
+/// Fills in results that only messages hold.
 fn join_results<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
@@ -274,7 +281,7 @@ fn join_results<'a>(
     }
     let looked_at = results.looked_at();
     // Without a single tool span this may be one of several traces of a run, each of which repeats
-    // the results of the others.
+    // the results of the others. Deferred, since only the judging of sessions needs them.
     if !has_span_calls {
         let own = calls.iter().filter(|call| !call.is_repeated);
         let own: HashSet<_> = own.filter_map(|call| call.id.clone()).collect();

@@ -1,10 +1,10 @@
-//! Output tools: a framework's own way to return a structured answer by a tool call. The call's
+//! Output tools: tools by which a framework has a model return a structured answer. The call's
 //! arguments are the final output.
 //!
-//! A call is told to be one by a name that a dialect knows; by what its framework gives back for
-//! it; or by its arguments, where they are the final output, as it is or as its text tells it: of a
-//! call that only a model's message holds, and of the last call on a span after which no model was
-//! asked again, since then nobody else can have written the answer.
+//! A call is recognised by a name that a dialect knows; by the framework's fixed result for it; or
+//! by its arguments, if they equal the final output, as a value or as the text of one. The last
+//! rule holds for a call that only a model's message has, and for the last call on a span if no
+//! model was called after it, since then nobody else can have written the answer.
 
 use std::cell::LazyCell;
 
@@ -14,17 +14,16 @@ use super::tree::Tree;
 use crate::model::{Content, Origin, ToolCall, Trajectory};
 use crate::value::{Map, Value};
 
-/// How what a framework gives back for an answer that a call returned begins and ends: Strands
-/// Agents, LangChain.
+/// Prefixes and suffixes of the fixed results that frameworks return for an accepted answer:
+/// Strands Agents, LangChain.
 const GIVEN_BACK: [(&str, &str); 2] =
     [("Successfully validated ", " structured output"), ("Returning structured response: ", "")];
 
 /// Members that hold an answer which is no object.
 const WRAPPERS: [&str; 3] = ["response", "answer", "result"];
 
-/// Marks the calls of output tools, and takes the final output from the last one where the
-/// telemetry has none, or only its text, or an empty object; gives the place of the call that it
-/// was taken from.
+/// Marks the calls of output tools. Sets the final output from the last of them if the telemetry
+/// has none, or only its text, or an empty object; returns the index of that call.
 pub(super) fn mark(
     plan: &ReadingPlan,
     tree: &Tree<'_>,
@@ -33,7 +32,7 @@ pub(super) fn mark(
     let Trajectory { tool_calls, final_output, agent_name, .. } = trajectory;
     let last = tool_calls.len().checked_sub(1)?;
     let is_named = |tool: &str| plan.output_tools.iter().any(|name| names(name, tool));
-    // The answer is only decoded where a call may have given it.
+    // Lazy: decoded only if some call may have returned the answer.
     let answer = LazyCell::new(|| final_output.value().map(FinalAnswer::of));
     for (at, call) in tool_calls.iter_mut().enumerate() {
         let answer = || LazyCell::force(&answer).as_ref();
@@ -55,7 +54,7 @@ pub(super) fn mark(
     let call = tool_calls.get(at)?;
     let arguments = call.arguments.value()?;
     let given = unwrapped(call, arguments);
-    // An empty object beside what an output tool was given stands for no answer.
+    // An empty object beside an output tool's arguments stands for no answer.
     let is_nothing = |answer: &Value<'_>| answer.as_map().is_some_and(Map::is_empty);
     let is_less = |answer: &Value<'_>| {
         let is_text = answer.as_str().is_some() && given.as_str().is_none();
@@ -68,7 +67,7 @@ pub(super) fn mark(
     None
 }
 
-/// Whether a name, or the beginning of names, is that of a tool.
+/// Returns true if a name, or a prefix with `*`, matches a tool.
 fn names(name: &str, tool: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => tool.starts_with(beginning),
@@ -76,13 +75,13 @@ fn names(name: &str, tool: &str) -> bool {
     }
 }
 
-/// Whether what a call gave back is what a framework says of an answer.
+/// Returns true if a call's result is a framework's fixed result for an answer.
 fn is_given_back(call: &ToolCall<'_>) -> bool {
     let Some(text) = call.result.value().and_then(Value::as_str) else { return false };
     GIVEN_BACK.iter().any(|(begin, end)| text.starts_with(begin) && text.ends_with(end))
 }
 
-/// The final output, and the object that its text tells.
+/// Final output, and the object that its text stands for.
 struct FinalAnswer<'v, 'a> {
     value: &'v Value<'a>,
     told: Option<Value<'static>>,
@@ -93,15 +92,15 @@ impl<'v, 'a> FinalAnswer<'v, 'a> {
         Self { value, told: value.as_str().and_then(told_object) }
     }
 
-    /// Whether the arguments of a call are the answer, an object.
+    /// Returns true if the arguments of a call are the answer, an object.
     fn is_of(&self, call: &ToolCall<'_>) -> bool {
         let object = self.told.as_ref().unwrap_or(self.value);
         let is_object = object.as_map().is_some_and(|map| !map.is_empty());
         is_object && call.arguments.value() == Some(object)
     }
 
-    /// Whether the arguments of a call on a span are the answer, or hold an answer that is a text;
-    /// a tool that gives back such a text is none.
+    /// Returns true if the arguments of a call on a span are the answer, or hold an answer that is
+    /// a text; not if the tool returns that text.
     fn is_given_by(&self, call: &ToolCall<'_>) -> bool {
         let Some(arguments) = call.arguments.value() else { return false };
         let is_text = self.value.as_str().is_some_and(|text| !text.is_empty());
@@ -111,20 +110,20 @@ impl<'v, 'a> FinalAnswer<'v, 'a> {
     }
 }
 
-/// Whether no model was asked for anything after the call had begun.
+/// Returns true if no model was called after the call had begun.
 fn is_end(tree: &Tree<'_>, call: &ToolCall<'_>) -> bool {
     let is_later = |span: &&super::tree::Span<'_>| span.record.start_ns > call.start_ns;
     !tree.spans.iter().rev().take_while(is_later).any(|span| tree.form(span).shape.model)
 }
 
-/// An answer that is no object stands in the only member of one.
+/// Returns the answer within the arguments: one that is no object stands in the only member of one.
 fn unwrapped<'v, 'a>(call: &'v ToolCall<'a>, arguments: &'v Value<'a>) -> &'v Value<'a> {
     let Value::Map(map) = arguments else { return arguments };
     if map.len() != 1 {
         return arguments;
     }
     let only = WRAPPERS.iter().find_map(|key| map.get(key));
-    // Where the tool gives back what it holds, so does any member.
+    // If the tool returns the member's value, its name does not matter.
     let returned = || {
         let result = call.result.value().filter(|result| result.as_map().is_none())?;
         map.iter().map(|(_, member)| member).find(|member| *member == result)

@@ -1,32 +1,32 @@
-//! What a [`Table`] means for the reading of records: which slot feeds which fact.
+//! Reading plan: a [`Table`]'s sources, arranged by the part of a record that they read.
 
 use super::super::dialect::{FactSource, From, Role};
 use super::super::table::Table;
 use crate::extract::record::layout::{self, FactsReader};
 use crate::extract::table::{ConditionId, KeySlot, SourceWords, WordedKey};
 
-/// A table's sources, with the places at which records hold what they read.
+/// Sources and conditions of a table, indexed for reading records.
 #[derive(Debug, Default)]
 pub(super) struct ReadingPlan {
     pub(super) dialects: Vec<DialectPlan>,
     pub(super) sources: Vec<PlannedSource>,
-    /// For each condition what it says of the spans that it holds for.
+    /// Meanings of the conditions, by condition id.
     pub(super) conditions: Vec<Meaning>,
-    /// For each slot the sources of all facts but those of tool calls.
+    /// Sources by the slot that they read, without those of tool calls.
     pub(super) by_slot: Vec<Vec<u16>>,
-    /// The sources of such facts that read anything else of a span.
+    /// Sources that read anything else of a span, without those of tool calls.
     pub(super) by_other: Vec<u16>,
-    /// The sources that read log events.
+    /// Sources that read log events.
     pub(super) by_log: Vec<u16>,
-    /// Whether any source reads the schema of a tool from its spans.
+    /// True if any source reads the schema of a tool from its spans.
     pub(super) has_schemas: bool,
-    /// Whether any dialect knows no marker of tools.
+    /// True if any dialect knows no marker of tools.
     pub(super) has_unmarked: bool,
-    /// The names of output tools, with `*` at the end how they begin.
+    /// Names of output tools; with `*` at the end, prefixes of names.
     pub(super) output_tools: Vec<String>,
 }
 
-/// One dialect's sources for tool calls.
+/// Sources of one dialect for tool calls.
 #[derive(Debug, Default)]
 pub(super) struct DialectPlan {
     pub(super) name: String,
@@ -45,10 +45,10 @@ pub(super) const CALL_ROLES: [Role; 7] = [
     Role::Schema,
 ];
 
-/// What a condition says.
+/// Meaning of a condition for a span on which it holds.
 #[derive(Debug, Default)]
 pub(super) struct Meaning {
-    /// The dialects whose `detect` it is, in order of priority.
+    /// Dialects whose `detect` it is, in order of priority.
     pub(super) tool: Vec<u16>,
     pub(super) exclude: Option<u16>,
     pub(super) handoff: bool,
@@ -56,7 +56,7 @@ pub(super) struct Meaning {
     pub(super) pending: bool,
 }
 
-/// A source with the place of what it reads.
+/// Source with the place that it reads.
 #[derive(Debug)]
 pub(super) struct PlannedSource {
     pub(super) role: Role,
@@ -66,15 +66,15 @@ pub(super) struct PlannedSource {
     pub(super) source: FactSource,
 }
 
-/// Where a source's value stands in a record's facts.
+/// Place of a source's value in the facts of a record.
 #[derive(Debug)]
 pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
     Indexed,
-    /// By words and their bit, and of the keys that have a slot those that are worded so, with what
-    /// stands behind the word.
+    /// Words and their bit; and those slots whose keys end with such a word, each with the part of
+    /// the key behind the word.
     Worded((SourceWords, u32), Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
@@ -122,7 +122,7 @@ impl ReadingPlan {
         plan
     }
 
-    /// The sources of a dialect for a part of a tool call.
+    /// Returns the sources of a dialect for a part of a tool call.
     pub(super) fn call_sources(&self, dialect: u16, role: Role) -> &[u16] {
         let at = CALL_ROLES.iter().position(|known| *known == role);
         match (self.dialects.get(usize::from(dialect)), at) {
@@ -179,7 +179,8 @@ impl ReadingPlan {
 }
 
 impl FactPlace {
-    /// `None` where the table keeps nothing for the source, because no evaluator needs it.
+    /// Returns the place that a source reads; `None` if the table retains nothing for it, because
+    /// no evaluator needs it.
     fn of(table: &Table, source: &FactSource) -> Option<Self> {
         let slots = |keys: &[String]| keys.iter().filter_map(|key| table.slot(key)).collect();
         Some(match source.from {
@@ -204,7 +205,7 @@ impl FactPlace {
     }
 }
 
-/// The slots of the keys that are worded by one of the words, with what stands behind it.
+/// Returns the slots of the keys that hold one of the words, with the part of the key behind it.
 fn worded_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
     let slots = (0..table.slot_count()).map(KeySlot);
     let found = slots.filter_map(|slot| {
@@ -217,7 +218,7 @@ fn worded_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> 
 }
 
 impl FactPlace {
-    /// The [kinds](layout::kind) of facts among which it may find anything.
+    /// Returns the [kinds](layout::kind) of facts among which it may find anything.
     pub(super) fn kinds(&self) -> u16 {
         layout::kind(match self {
             Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
@@ -234,19 +235,19 @@ impl FactPlace {
             Self::Event(_) | Self::EventObject(_) => layout::EVENT,
             Self::SpanName => layout::SPAN_NAME,
             Self::LogBody => layout::LOG_BODY,
-            // The code counts too, which is no fact.
+            // A status code without a message leaves no fact, and counts too.
             Self::Status => return u16::MAX,
         })
     }
 }
 
 impl PlannedSource {
-    /// Whether the source is to be read on the record.
+    /// Returns true if the source applies to the record.
     pub(super) fn applies(&self, facts: FactsReader<'_>) -> bool {
         self.on.is_none_or(|condition| facts.holds(condition))
     }
 
-    /// Whether an event (or log event) of this name is one that the source reads.
+    /// Returns true if the source reads events (or log events) of this name.
     pub(super) fn reads_event(&self, name: &str) -> bool {
         self.source.event.split('|').any(|known| known == name)
     }

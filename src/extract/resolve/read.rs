@@ -1,4 +1,4 @@
-//! Values of sources, as facts about their content.
+//! Reading of a source's values in a record, and their decoding.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,57 +14,57 @@ use crate::model::{Content, Effort};
 use crate::otlp::AnyValue;
 use crate::value::{Map, Value};
 
-/// Texts that stand where content was taken out.
+/// Placeholders for content that was redacted.
 const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
 
-/// How Logfire's scrubbing begins.
+/// Prefix of the placeholder that Logfire's scrubbing writes.
 const SCRUBBED: &str = "[Scrubbed due to ";
 
-/// Whether a text says that content was taken out.
+/// Returns true if a text is a placeholder for redacted content.
 pub(super) fn is_redacted(text: &str) -> bool {
     REDACTED.contains(&text) || text.starts_with(SCRUBBED)
 }
 
-/// Texts that stand where there is no content.
+/// Placeholders for absent content.
 const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
 
-/// Whether a text is what JavaScript prints of an object that has no text of its own, as
+/// Returns true if a text is JavaScript's print of an object without a `toString`, as
 /// `[object Object]`.
 fn is_printed_object(text: &str) -> bool {
     let class = text.strip_prefix("[object ").and_then(|rest| rest.strip_suffix(']'));
     class.is_some_and(|class| class.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
-/// Whether a text stands where there is no content.
+/// Returns true if a text is a placeholder for absent content.
 fn is_no_content(text: &str) -> bool {
     NO_CONTENT.contains(&text) || is_printed_object(text)
 }
 
-/// Texts that stand where there is no id, or no name of an agent.
+/// Placeholders for an absent id, or an absent name of an agent.
 const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
 
-/// The member of an event's object that holds the name of the event.
+/// Member of an event's object that holds the name of the event.
 const EVENT_NAME: &str = "event.name";
 
-/// Texts up to this many bytes are decoded at once: to foresee the outcome would cost as much.
+/// Bytes up to which a text is decoded at once: to foresee the outcome would cost as much.
 const DECODED_AT_ONCE_MAX: usize = 512;
 
-/// What a source yields on a record.
+/// Value of a source on a record, before decoding.
 #[derive(Clone)]
 pub(super) enum Raw<'a> {
-    /// A value as recorded.
+    /// Value as recorded.
     Any(AnyValue<'a>),
-    /// A value put together from several attributes.
+    /// Value built from several attributes.
     Made(Value<'a>),
-    /// The attributes behind a prefix of keys, which are put together where they are read: most are
-    /// what a model was given, which repeats what was said before and is seldom asked for.
+    /// Attributes behind a prefix of keys, built into a value only when it is read: most are inputs
+    /// of models, which repeat all earlier messages and are seldom needed.
     Behind(&'a str, FactsReader<'a>),
-    /// What can be read of one that is malformed in part.
+    /// Legible part of a value that is malformed.
     Broken(Value<'a>),
 }
 
 impl<'a> Raw<'a> {
-    /// The value; of one that is malformed what can be read.
+    /// Returns the value; `Err` holds the legible part of a malformed one.
     fn into_value(self) -> Result<Value<'a>, Value<'a>> {
         match self {
             Self::Any(value) => value.to_value().map_err(|_| value.legible()),
@@ -83,20 +83,20 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// What the text of messages has in which any result is marked as a failure, or says whether it is
-/// a success.
+/// Marker words of failed results: the text of any messages with one has one of the first list, or
+/// both of the second.
 const FAILURE_MARKS: [&str; 3] = ["error", "isError", "retry-prompt"];
 const NO_SUCCESS: [&str; 2] = ["success", "alse"];
 
 impl<'a> Raw<'a> {
-    /// Whether messages in it may tell that a call failed.
+    /// Returns true if messages in it may report the failure of a call.
     pub(super) fn may_fail(&self) -> bool {
         let may_hold = |mark: &str| self.may_hold(mark);
         FAILURE_MARKS.iter().any(|mark| may_hold(mark))
             || NO_SUCCESS.iter().all(|mark| may_hold(mark))
     }
 
-    /// Whether a text in it may hold a word.
+    /// Returns true if a text in it may hold a word.
     pub(super) fn may_hold(&self, word: &str) -> bool {
         let bytes = match self {
             Self::Any(AnyValue::String(text)) => text.as_bytes(),
@@ -108,8 +108,8 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The value that attributes describe by their keys, all of which are legible; of one that is
-/// malformed what can be read.
+/// Builds the value that attributes describe by their keys; `Err` holds the legible part if one of
+/// them is malformed.
 fn put_together<'a>(
     entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>,
 ) -> Result<Value<'a>, Value<'a>> {
@@ -124,7 +124,7 @@ fn put_together<'a>(
     if is_broken { Err(value) } else { Ok(value) }
 }
 
-/// All values that a source finds on a record, in order: several where a span has several events.
+/// Collects all values of a source on a record, in order: several if a span has several events.
 pub(super) fn raws<'a>(
     source: &'a PlannedSource,
     facts: FactsReader<'a>,
@@ -137,7 +137,7 @@ pub(super) fn raws<'a>(
             value.legible()
         })
     };
-    // Of what is put together from several attributes one that is malformed breaks the whole.
+    // One malformed attribute makes the whole value broken.
     let made = |value| if is_broken.get() { Raw::Broken(value) } else { Raw::Made(value) };
     match &source.read {
         FactPlace::Attr(slot) | FactPlace::LogAttr(slot) => {
@@ -196,7 +196,7 @@ pub(super) fn raws<'a>(
     }
 }
 
-/// An object of the attributes that a source names, by their slots.
+/// Builds an object of the attributes that a source names, by their slots.
 fn object<'a>(
     source: &'a PlannedSource,
     slots: &[KeySlot],
@@ -206,7 +206,8 @@ fn object<'a>(
     members.filter_map(|(key, slot)| Some((key.clone(), value(slot)?))).collect()
 }
 
-/// A short text: a name, an id. Placeholders and what is no text or number yield nothing.
+/// Reads a short text: a name, an id. Placeholders, and values that are neither text nor number,
+/// yield `None`.
 pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     if let Raw::Any(AnyValue::String(text)) = raw
         && source.is_plain()
@@ -221,17 +222,17 @@ pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>
     (!text.is_empty()).then_some(text)
 }
 
-/// An id; the placeholders for "none" yield nothing.
+/// Reads an id; the placeholders for "none" yield `None`.
 pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|id| !NO_ID.contains(&&**id) && !is_redacted(id))
 }
 
-/// The name of an agent; what stands where none is known yields nothing.
+/// Reads the name of an agent; the placeholders for "none" yield `None`.
 pub(super) fn name<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
     text(source, raw).filter(|name| !NO_ID.contains(&&**name))
 }
 
-/// The value of a source once it is decoded and stripped.
+/// Decodes a value of a source, and strips its prefix and suffix.
 pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     let shortcut = match raw {
         Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
@@ -256,7 +257,7 @@ pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'
     Some(Decoded::Value(value))
 }
 
-/// Whether the reasons for which a model stopped hold that it asked for tools.
+/// Returns true if a model's finish reasons hold one that stands for tool calls.
 pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
     match decoded(source, raw) {
         Some(Decoded::Value(Value::List(reasons))) => reasons.iter().any(is_for_tools),
@@ -265,7 +266,7 @@ pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
     }
 }
 
-/// Words for a reply that asks for tools, by their letters.
+/// Finish reasons that stand for tool calls, by their letters.
 const FOR_TOOLS: [&str; 4] = ["toolcalls", "toolcall", "tooluse", "functioncall"];
 
 fn is_for_tools(reason: &Value<'_>) -> bool {
@@ -290,7 +291,7 @@ fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
     })
 }
 
-/// Whether a value is a JSON Schema of an object rather than an object of arguments.
+/// Returns true if a value is a JSON Schema of an object rather than an object of arguments.
 fn is_json_schema(value: &Value<'_>) -> bool {
     let Some(map) = value.as_map() else { return false };
     let object = map.get("type").and_then(Value::as_str) == Some("object");
@@ -303,9 +304,10 @@ fn is_json_schema(value: &Value<'_>) -> bool {
     properties || object || (!map.is_empty() && map.iter().all(|(_, value)| typed(value)))
 }
 
-/// The content that a source yields; `None` where it yields nothing and the next is to be tried.
+/// Returns the content that a source yields; `None` if it yields nothing and the next is to be
+/// tried.
 ///
-/// Decoding waits until the value is asked for where its outcome can be foreseen.
+/// Decoding is deferred until the value is needed, if its outcome can be foreseen.
 pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Content<'a>> {
     if let Some(text) = raw.as_str() {
         if is_redacted(text) {
@@ -338,7 +340,8 @@ pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Conten
     })
 }
 
-/// What was taken for readable and is not stands under `_raw`, so that it equals nothing.
+/// Decodes a deferred value. One that seemed readable and is not gets wrapped under `_raw`, so that
+/// it equals nothing.
 fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
     match decoded(source, Raw::Any(value)) {
         Some(Decoded::Value(value)) => value,
@@ -347,18 +350,18 @@ fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
     }
 }
 
-/// `{"_raw": text}`: how a text that could not be read is shown.
+/// Returns `{"_raw": text}`, the form in which an unreadable text is shown.
 pub(crate) fn raw_text(text: Cow<'_, str>) -> Value<'_> {
     Value::Map([("_raw", Value::String(text))].into_iter().collect())
 }
 
-/// Whether a value equals what a source takes as a sign of failure, in letters of any case.
+/// Returns true if a value equals a source's mark of failure; letters match in any case.
 pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     match (value, scalar) {
         (Value::String(text), Scalar::String(wanted)) => text.eq_ignore_ascii_case(wanted),
         (Value::Bool(value), Scalar::Bool(wanted)) => value == wanted,
         (Value::Number(number), Scalar::Int(wanted)) => number.as_i64() == Some(*wanted),
-        // Exporters that know only texts write truth values as such.
+        // Exporters that only know texts write `true` and `false`.
         (Value::String(text), Scalar::Bool(wanted)) => {
             text.eq_ignore_ascii_case(if *wanted { "true" } else { "false" })
         }
@@ -366,11 +369,13 @@ pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
     }
 }
 
-/// Steps to copy a byte: so many that all copies of a trace stay a quarter of its steps in bytes.
+/// Steps to copy a byte: so many that all copies of a trace stay within a quarter of its steps, in
+/// bytes.
 const STEPS_PER_COPIED_BYTE: usize = 4;
 
-/// A copy of a text that many calls take from one place, as many as a sender likes; `None` where
-/// the trace has not the steps for it. One that borrows from the trace costs nothing.
+/// Copies a text for one of the calls that share it; a sender may make them as many as it likes, so
+/// each copy is charged. `None` if the trace lacks the steps. A text that borrows from the trace
+/// costs nothing.
 pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &Effort) -> Option<Cow<'a, str>> {
     let bytes = match text {
         Cow::Borrowed(_) => 0,

@@ -1,4 +1,4 @@
-//! What the traces of one session tell of each other's calls.
+//! Reconciliation of the traces of one session: calls and results that another trace knows better.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use hashbrown::{HashMap, HashSet};
 use crate::model::{Content, Origin, Trajectory};
 use crate::value::Value;
 
-/// What the trajectories of a session know of calls by id, in a form that outlives them.
+/// Calls and results of a session by id, in a form that outlives the trajectories.
 #[derive(Debug, Default)]
 pub struct SessionCalls {
     /// Calls that ran on spans: name and id.
     ran: HashSet<(String, String)>,
-    /// Calls that a model was seen to ask for: name and id.
+    /// Calls in the answers of models: name and id.
     asked: HashSet<(String, String)>,
     /// Results that messages repeat, by id: shared by all calls of the id.
     results: HashMap<String, Arc<Value<'static>>>,
 }
 
 impl SessionCalls {
-    /// Adds what a trajectory of the session knows.
+    /// Adds the calls and repeated results of a trajectory of the session.
     pub fn add(&mut self, trajectory: &Trajectory<'_>) {
         for call in trajectory.tool_calls.iter().filter(|call| !call.is_repeated) {
             if let Some(id) = &call.id {
@@ -33,11 +33,10 @@ impl SessionCalls {
         }
     }
 
-    /// Corrects a trajectory of the session: a call that is only known from a model's message and
-    /// ran as a span in another trace is dropped here (it was asked for in one trace, and approved
-    /// and run in the next), as is one that only a history repeats and another trace asked for; one
-    /// without a result takes the result that another trace repeats.
-    /// Gives back the number of dropped calls.
+    /// Corrects a trajectory of the session, and returns the number of dropped calls. Dropped is a
+    /// call that only a model's message has and that ran as a span in another trace (it was asked
+    /// for in one trace, and approved and run in the next), and one that only a history repeats and
+    /// another trace asked for. A call without a result gets the result that another trace repeats.
     pub fn apply(&self, trajectory: &mut Trajectory<'_>) -> usize {
         let before = trajectory.tool_calls.len();
         trajectory.tool_calls.retain(|call| {
@@ -58,7 +57,7 @@ impl SessionCalls {
     }
 }
 
-/// Corrects all trajectories of one session by what they know of each other.
+/// Corrects all trajectories of one session by each other.
 pub fn reconcile(trajectories: &mut [Trajectory<'_>]) {
     let mut known = SessionCalls::default();
     for trajectory in trajectories.iter() {

@@ -1,5 +1,5 @@
-//! What the conditions that hold for a record mean for reading it: worked out once for each set of
-//! conditions, since the spans of an instrumentation are of few kinds.
+//! Record shapes: the sources that apply to a record, cached by the set of conditions that hold for
+//! it. The spans of an instrumentation are of few kinds.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,31 +10,31 @@ use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
 use crate::extract::record::layout::FactsReader;
 use crate::extract::table::KeySlot;
 
-/// Most shapes that are kept for the traces to come. When one more comes, keeping starts anew, so
-/// that odd spans cannot fill the place of those that come all the time.
+/// Most cached shapes. The next one clears the cache, so that odd spans cannot fill the place of
+/// common ones.
 const KEPT_MAX: usize = 512;
 
-/// How to read the records for which certain conditions hold.
+/// Sources and marks of the records for which certain conditions hold.
 #[derive(Debug, Default)]
 pub(super) struct RecordShape {
-    /// The dialects that take such a record for a tool call, the first one first.
+    /// Dialects that detect a tool call in such a record, in order of priority.
     pub(super) dialects: Vec<u16>,
-    /// The record hands over to another agent.
+    /// True if the record hands over to another agent.
     pub(super) handoff: bool,
-    /// The record is a model call.
+    /// True if the record is a model call.
     pub(super) model: bool,
-    /// The record announces a span.
+    /// True if the record announces a span.
     pub(super) pending: bool,
-    /// The sources of all facts but those of tool calls that read anything but an attribute, with
-    /// the [kinds](super::plan::FactPlace::kinds) of facts that they read.
+    /// Sources that read anything but an attribute, without those of tool calls, with the
+    /// [kinds](super::plan::FactPlace::kinds) of facts that they read.
     by_other: Vec<(u16, u16)>,
-    /// All of these kinds.
+    /// Union of these kinds.
     other_kinds: u16,
-    /// The sources of such facts that read an attribute, by slot; in `sources_of` from one place to
-    /// the next.
+    /// Bounds in `sources_of` by slot: of the sources that read that attribute, without those of
+    /// tool calls.
     places: Vec<u16>,
     sources_of: Vec<u16>,
-    /// The sources of the parts of a tool call, in the order in which they are tried.
+    /// Sources of the parts of a tool call, in the order in which they are tried.
     call: [Vec<u16>; CALL_ROLES.len()],
 }
 
@@ -67,8 +67,8 @@ impl RecordShape {
         for (role, sources) in CALL_ROLES.into_iter().zip(&mut shape.call) {
             let of = |dialect: &u16| plan.call_sources(*dialect, role).iter().filter(applies);
             *sources = shape.dialects.iter().flat_map(of).copied().collect();
-            // What a status means is for the dialect to say that knows the span best: it may be
-            // copied from another span.
+            // Only the first dialect, which knows the span best, reads the status: it may be copied
+            // from another span.
             let first = shape.dialects.first().copied();
             sources.retain(|number| {
                 plan.sources.get(usize::from(*number)).is_none_or(|source| {
@@ -79,8 +79,8 @@ impl RecordShape {
         shape
     }
 
-    /// The sources that may find anything among facts of these kinds beside attributes, those of
-    /// tool calls not among them.
+    /// Yields the sources, without those of tool calls, that may find anything among facts of these
+    /// kinds beside attributes.
     #[inline]
     pub(super) fn by_other(&self, kinds: u16) -> impl Iterator<Item = u16> {
         // Most records have attributes alone: one test of bits for all sources in place of one
@@ -89,7 +89,7 @@ impl RecordShape {
         any.iter().filter(move |(_, read)| read & kinds != 0).map(|(number, _)| *number)
     }
 
-    /// The sources that read the attribute of that slot, those of tool calls not among them.
+    /// Returns the sources that read the attribute of that slot, without those of tool calls.
     #[inline]
     pub(super) fn by_slot(&self, slot: KeySlot) -> &[u16] {
         let at = usize::from(slot.0);
@@ -101,21 +101,21 @@ impl RecordShape {
         }
     }
 
-    /// The sources for a part of a tool call, in the order in which they are tried.
+    /// Returns the sources for a part of a tool call, in the order in which they are tried.
     pub(super) fn call(&self, role: Role) -> &[u16] {
         let at = CALL_ROLES.iter().position(|known| *known == role);
         at.map_or(&[], |at| &self.call[at])
     }
 }
 
-/// The shapes of all records so far, by their encoded conditions.
+/// Cache of record shapes by their encoded conditions, shared by all shards.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     known: RwLock<HashMap<Box<[u8]>, Arc<RecordShape>>>,
 }
 
 impl Shapes {
-    /// The shape of a record.
+    /// Returns the shape of a record.
     pub(super) fn of(&self, plan: &ReadingPlan, facts: FactsReader<'_>) -> Arc<RecordShape> {
         let conditions = facts.encoded_conditions();
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The spans of a trace in start order, each with its parent.
+//! Span tree: the spans of a trace in start order, each with its parent.
 
 use std::cmp::Reverse;
 
@@ -8,45 +8,45 @@ use crate::extract::record::layout::{self, Attribute, FactsReader};
 use crate::extract::table::KeySlot;
 use crate::model::{SpanFlags, SpanId, SpanRecord, TraceSpans, fetch};
 
-/// Attributes that a span has at most, as a rule.
+/// Attributes of most spans, for the first allocation.
 const ATTRIBUTES_GUESS: usize = 4;
 
-/// Up to this many spans are looked through rather than looked up.
+/// Most spans that are searched; more of them have an index by id.
 const FEW_MAX: usize = 20;
 
-/// Stands for "no parent in this trace".
+/// Index that stands for "no parent in this trace".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One span, or one log event.
+/// Span, or log event.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) record: &'a SpanRecord,
     pub(super) facts: FactsReader<'a>,
-    /// Place of the parent among [`Tree::spans`], or [`NONE`]; no span is its own ancestor.
+    /// Index of the parent in [`Tree::spans`], or [`NONE`]; no span is its own ancestor.
     pub(super) parent: u32,
-    /// Place among the trace's records.
+    /// Index in the trace's records.
     pub(super) arrival: u32,
-    /// Number of its form; a log event has none.
+    /// Number of its form; [`NONE`] for a log event.
     form: u32,
-    /// Where its attributes stand in [`Tree::values`].
+    /// Index of its first attribute in [`Tree::values`].
     attributes: u32,
-    /// Where its attributes without a slot stand in [`Tree::others`], and how many they are.
+    /// Index of its first attribute without a slot in [`Tree::others`], and their number.
     others: (u32, u32),
 }
 
-/// The spans of a trace.
+/// Spans and log events of a trace.
 pub(super) struct Tree<'a> {
-    /// In order of start; of one instant, spans before those within them, then in order of end,
-    /// then of id. Each span once.
+    /// Spans in order of start; of one instant, spans before those within them, then in order of
+    /// end, then of id. Each span once.
     pub(super) spans: Vec<Span<'a>>,
-    /// The log events in order of time; `parent` is the span that they belong to.
+    /// Log events in order of time; `parent` is the span that they belong to.
     pub(super) logs: Vec<Span<'a>>,
-    /// Records left out: the place among the trace's records, and why.
+    /// Records left out: the index in the trace's records, and the reason.
     pub(super) dropped: Vec<(u32, &'static str)>,
     forms: TraceForms<'a>,
-    /// The attributes of all spans that have a slot, their values encoded.
+    /// Encoded values of the attributes with a slot, of all spans.
     values: Vec<&'a [u8]>,
-    /// Those that have none.
+    /// Attributes without a slot, of all spans.
     others: Vec<Attribute<'a>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Tree<'a> {
         forms: &'a RecordForms,
         trace: &'a TraceSpans,
     ) -> Self {
-        // The trace has waited long enough to have left the caches.
+        // Prefetches: the trace has waited long enough to have left the CPU's caches.
         fetch(&trace.arena);
         let count = trace.spans.len();
         let mut tree = Self {
@@ -88,7 +88,7 @@ impl<'a> Tree<'a> {
         tree
     }
 
-    /// The one pass over a record's facts.
+    /// Reads a record's facts, in one pass.
     fn read(
         &mut self,
         record: &'a SpanRecord,
@@ -133,7 +133,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Ids with the places of their spans, in order of the ids; nothing where there are few spans.
+    /// Returns an index from ids to spans, in order of the ids; empty if there are few spans.
     fn places(&self) -> Vec<(SpanId, u32)> {
         if self.spans.len() <= FEW_MAX {
             return Vec::new();
@@ -144,7 +144,7 @@ impl<'a> Tree<'a> {
         places
     }
 
-    /// Whether two spans have one id.
+    /// Returns true if two spans have one id.
     fn repeats(&self, places: &[(SpanId, u32)]) -> bool {
         if self.spans.len() > FEW_MAX {
             return places.array_windows().any(|[(one, _), (next, _)]| one == next);
@@ -159,7 +159,7 @@ impl<'a> Tree<'a> {
         false
     }
 
-    /// The place of the span with that id.
+    /// Returns the index of the span with that id.
     fn place_of(&self, id: SpanId, places: &[(SpanId, u32)]) -> u32 {
         if self.spans.len() <= FEW_MAX {
             let at = self.spans.iter().position(|span| span.record.span_id == id);
@@ -169,7 +169,7 @@ impl<'a> Tree<'a> {
         at.ok().and_then(|at| places.get(at)).map_or(NONE, |(_, place)| *place)
     }
 
-    /// Of records with one span id the one with the greatest precedence stays.
+    /// Drops all records of a span id but the one with the greatest precedence.
     fn drop_duplicates(&mut self) {
         self.spans.sort_unstable_by_key(|span| {
             (span.record.span_id, Reverse(span.record.precedence()), span.arrival)
@@ -184,8 +184,8 @@ impl<'a> Tree<'a> {
         });
     }
 
-    /// A start snapshot may have an id of its own, with the span that it announces as its parent.
-    /// It stays only where nothing else is known of that span. The spans are in order of their ids.
+    /// Drops start snapshots that have an id of their own, with the span that they announce as
+    /// their parent, if that span is known otherwise. The spans are in order of their ids.
     fn drop_announcements(&mut self) {
         let ids: Vec<_> = self.spans.iter().map(|span| span.record.span_id).collect();
         let forms = &self.forms;
@@ -201,7 +201,7 @@ impl<'a> Tree<'a> {
     }
 
     fn link(&mut self, places: &[(SpanId, u32)]) {
-        // Spans of one parent often follow each other.
+        // Spans of one parent often follow each other: its place is looked up once.
         let mut last = (SpanId::default(), NONE);
         for at in 0..self.spans.len() {
             let id = self.spans[at].record.parent_id;
@@ -217,9 +217,10 @@ impl<'a> Tree<'a> {
         self.break_circles();
     }
 
-    /// Of spans that are their own ancestors the earliest becomes the outermost.
+    /// Breaks cycles: of spans that are their own ancestors the earliest becomes the outermost.
     fn break_circles(&mut self) {
-        // The start of the walk that came by first, for each span.
+        // For each span the start of the walk that reached it first: a walk that meets its own mark
+        // has closed a cycle, one that meets another's has not. Linear in the spans.
         let mut walks = vec![NONE; self.spans.len()];
         for start in 0..self.spans.len() as u32 {
             let mut at = start;
@@ -230,7 +231,6 @@ impl<'a> Tree<'a> {
             if walks.get(at as usize) != Some(&start) {
                 continue;
             }
-            // The walk has come back to itself.
             let first = at;
             let mut earliest = at;
             loop {
@@ -244,7 +244,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Of spans that start in one instant, puts those first that others of them are within.
+    /// Sorts spans that start in one instant so that outer spans precede those within them.
     fn put_outer_first(&mut self) {
         let start = |at: u32| self.get(at).map(|span| span.record.start_ns);
         let mut instants = self.spans.array_windows();
@@ -266,13 +266,13 @@ impl<'a> Tree<'a> {
         self.spans = spans;
     }
 
-    /// How a span is to be read.
+    /// Returns the form of a span: the sources to be read on it.
     #[inline]
     pub(super) fn form(&self, span: &Span<'a>) -> &RecordForm {
         self.forms.get(span.form)
     }
 
-    /// The encoded values of a span's attributes, in the order of its form.
+    /// Returns the encoded values of a span's attributes, in the order of its form.
     #[inline]
     pub(super) fn values(&self, span: &Span<'a>) -> &[&'a [u8]] {
         let from = span.attributes as usize;
@@ -280,7 +280,7 @@ impl<'a> Tree<'a> {
         self.values.get(from..to).unwrap_or(&[])
     }
 
-    /// A span's attributes without slots, keys and encoded values.
+    /// Returns a span's attributes without slots: keys and encoded values.
     #[inline]
     pub(super) fn others(&self, span: &Span<'a>) -> &[Attribute<'a>] {
         let from = span.others.0 as usize;
@@ -288,13 +288,13 @@ impl<'a> Tree<'a> {
         self.others.get(from..from + count).unwrap_or(&[])
     }
 
-    /// The span at a place; `None` for [`NONE`].
+    /// Returns the span at an index; `None` for [`NONE`].
     pub(super) fn get(&self, at: u32) -> Option<&Span<'a>> {
         self.spans.get(at as usize)
     }
 
-    /// For each span what `own` says of it, or else of its nearest ancestor of which `own` says
-    /// anything; [`NONE`] says nothing. Linear in the spans.
+    /// Returns for each span the value of `own`, or else that of its nearest ancestor with one;
+    /// [`NONE`] is no value. Linear in the spans.
     pub(super) fn inherit(&self, own: impl Fn(u32) -> u32) -> Vec<u32> {
         const UNKNOWN: u32 = NONE - 1;
         let mut found = vec![UNKNOWN; self.spans.len()];
@@ -311,7 +311,7 @@ impl<'a> Tree<'a> {
                     found[at as usize] = value;
                     break value;
                 }
-                // Marks the span as being looked at, so that a circle ends here.
+                // Marks the span as visited, so that a cycle ends here.
                 found[at as usize] = NONE;
                 path.push(at);
                 at = self.spans[at as usize].parent;
@@ -323,8 +323,8 @@ impl<'a> Tree<'a> {
         found
     }
 
-    /// Place of the span that the trace is attached to: the earliest root, else the earliest span
-    /// whose parent is not in the trace.
+    /// Returns the index of the span that the trace is attached to: the earliest root, else the
+    /// earliest span whose parent is not in the trace.
     pub(super) fn root(&self) -> Option<u32> {
         let is_root = |span: &Span<'_>| span.record.flags.has(SpanFlags::ROOT);
         let root = self.spans.iter().position(is_root);
@@ -333,7 +333,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// For each entry how many others are above it, given the place of the next above each, or
+/// Returns for each entry the number of its ancestors, given the index of the next above each, or
 /// [`NONE`]; none is above itself. Linear in the entries.
 pub(super) fn depths(above: &[u32]) -> Vec<u32> {
     let mut depths = vec![NONE; above.len()];

@@ -1,4 +1,5 @@
-//! Attributes such as `0.message.tool_calls.1.tool_call.id` put together again.
+//! Unflattening: attributes such as `0.message.tool_calls.1.tool_call.id` to the nested value that
+//! they describe.
 
 use std::borrow::Cow;
 
@@ -6,15 +7,15 @@ use hashbrown::HashMap;
 
 use crate::value::{Map, Value};
 
-/// Most items of one list; what lies beyond is left out, so that an index cannot ask for memory.
+/// Most items of one list; further ones are left out, so that an index cannot ask for memory.
 const ITEMS_MAX: usize = 4096;
 /// Most parts of one key; a longer key is left out, so that no key can exhaust the stack.
 const PARTS_MAX: usize = 64;
-/// Items that a list may have before they are indexed.
+/// Most children of a node that are searched; more of them have an index.
 const SCAN_MAX: usize = 16;
 
-/// Builds the value that keys divided by dots describe; numbers are places in lists. Lists keep
-/// the order of their numbers, gaps are closed. Nothing comes of no entries.
+/// Builds the value that keys divided by dots describe; numbers are places in lists. Lists keep the
+/// order of their numbers, gaps are closed. `None` without entries.
 pub(super) fn unflatten<'a>(
     entries: impl Iterator<Item = (&'a str, Value<'a>)>,
 ) -> Option<Value<'a>> {
@@ -26,18 +27,19 @@ pub(super) fn unflatten<'a>(
     (!root.children.is_empty()).then(|| root.into_value())
 }
 
-/// Whether a key has a place in the value.
+/// Returns true if a key is short enough to have a place in the value.
 #[inline]
 pub(super) fn is_placed(key: &str) -> bool {
     let dots = || key.bytes().filter(|byte| *byte == b'.').count();
     key.len() < PARTS_MAX || dots() < PARTS_MAX
 }
 
-/// The way to the node of the last key: that of the next one mostly begins alike.
+/// Path to the node of the last key: the next key mostly shares its prefix, and is inserted from
+/// there.
 #[derive(Default)]
 struct KeyPath<'a> {
     key: &'a str,
-    /// Of the parts of the key but the last one the byte behind its dot, and the place of its node.
+    /// End of each part of the key but the last one (behind its dot), and the index of its node.
     parts: Vec<(usize, usize)>,
 }
 
@@ -45,12 +47,14 @@ struct KeyPath<'a> {
 struct KeyTreeNode<'a> {
     value: Option<Value<'a>>,
     children: Vec<(&'a str, KeyTreeNode<'a>)>,
-    /// Where each child stands, once there are many.
+    /// Index of the children, once there are many.
     places: Option<Box<HashMap<&'a str, usize>>>,
 }
 
 impl<'a> KeyTreeNode<'a> {
     fn put(&mut self, key: &'a str, value: Value<'a>, path: &mut KeyPath<'a>) {
+        // Keys of flattened messages share most of their parts with the key before: only the parts
+        // behind the common prefix are looked up. Attributes in any other order are merely slower.
         let same = common_length(path.key.as_bytes(), key.as_bytes());
         path.key = key;
         let known = path.parts.iter().take_while(|(end, _)| *end <= same).count();
@@ -80,7 +84,7 @@ impl<'a> KeyTreeNode<'a> {
 
     fn place(&self, part: &str) -> Option<usize> {
         match &self.places {
-            // Keys of one parent come one after another, so the last child is nearly always it.
+            // Keys of one parent come one after another, so the last child nearly always matches.
             None => self.children.iter().rposition(|(known, _)| *known == part),
             Some(places) => places.get(part).copied(),
         }
@@ -119,7 +123,7 @@ impl<'a> KeyTreeNode<'a> {
     }
 }
 
-/// How many bytes two keys begin with alike.
+/// Returns the length of the common prefix of two keys, in bytes.
 fn common_length(one: &[u8], other: &[u8]) -> usize {
     let words = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
     let same = 8 * words.take_while(|(one, other)| one == other).count();

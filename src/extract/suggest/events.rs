@@ -1,5 +1,5 @@
-//! Log events that tell of calls what their spans lack: an event of a finished tool with its input
-//! beside the id of the call.
+//! Suggested sources in log events: an event of a finished tool with the id of the call and the
+//! input that the call's span lacks.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::words::{INPUTS, is_in};
 use super::write::{DialectSuggestion, SuggestedSource};
 use crate::model::TraceId;
 
-/// What the events of one name tell of a call.
+/// Parts of a call in the events of one name.
 struct ToldCalls<'p> {
     event: &'p str,
     count: usize,
-    /// Where id, name and arguments or result stand, and a flag or text of an error.
+    /// Places of id, name and arguments or result, and a flag or text of an error.
     parts: Vec<&'p SeenPlace>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn add_events(
         .map(|(name, of)| (name, of.len(), of_attributes(places(&of))))
         .collect();
     let told = seen.iter().filter_map(|(event, count, seen)| told(event, *count, seen));
-    // Of equals the first in order, whatever events came first.
+    // Reversed, so that of equals the first in order of names wins, whatever event came first.
     if let Some(told) = told.rev().max_by_key(|told| told.parts.len()) {
         let source = SuggestedSource::of_event(told.event, told.count, &told.parts);
         suggestion.messages.push(("input", source));
@@ -52,10 +52,11 @@ fn of_attributes(seen: Vec<SeenPlace>) -> Vec<SeenPlace> {
     seen.into_iter().filter(|it| matches!(it.place, ValuePlace::Attribute(_))).collect()
 }
 
-/// What the events of a name tell, if it is the id of a call with its arguments or its result.
+/// Returns the parts of a call in the events of a name, if they are the id of a call with its
+/// arguments or its result.
 fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldCalls<'p>> {
     let call = CallPlaces::find(&SpanMarker::Present(String::new()), seen, count);
-    // Parameters beside an input are those of something else.
+    // An input is the call's; parameters beside it are those of something else.
     let is_input = |it: &&SeenPlace| {
         let is_worded = is_in(it.last_word(), INPUTS);
         is_worded && !is_about(&it.words) && it.share(ValueShape::Object) >= 0.5

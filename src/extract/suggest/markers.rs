@@ -1,4 +1,4 @@
-//! What tells the spans of tool calls from the others.
+//! Candidate conditions that tell the spans of tool calls from the others.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::write::quoted;
 /// Most markers that are weighed.
 const MARKERS_MAX: usize = 64;
 
-/// A condition that may hold for the spans of tool calls.
+/// Condition that may hold for the spans of tool calls.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum SpanMarker {
-    /// An attribute says so.
+    /// Attribute with a value for "tool call".
     Kind(String, String),
-    /// An attribute is there that only such spans have.
+    /// Attribute that only such spans have.
     Present(String),
-    /// The span's name begins so.
+    /// Prefix of the span's name.
     NamePrefix(String),
-    /// The span has that name.
+    /// Name of the span.
     Name(String),
 }
 
@@ -33,7 +33,7 @@ impl SpanMarker {
         }
     }
 
-    /// As a condition of a dialect.
+    /// Returns it as a condition of a dialect, in YAML.
     pub(super) fn condition(&self) -> String {
         match self {
             Self::Kind(key, text) => format!("{{attr: {}, equals: {}}}", quoted(key), quoted(text)),
@@ -43,12 +43,12 @@ impl SpanMarker {
         }
     }
 
-    /// How sure it is, without a look at what else stands on its spans.
+    /// Returns its plausibility in points, without regard to the rest of its spans.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Self::Kind(key, text) => {
                 let words = words(key);
-                // What a call holds has a kind too, in a longer key.
+                // Parts of a call have a kind too, in a longer key: depth costs points.
                 let depth = words.len().saturating_sub(4) as u32 * 3;
                 let is_kind = u32::from(any_in(&words, KINDS));
                 let weight = if is_tool_kind(text, TOOLS) { 80 + 20 * is_kind } else { 40 };
@@ -62,7 +62,7 @@ impl SpanMarker {
     }
 }
 
-/// All markers that some spans have.
+/// Returns all markers of some spans.
 pub(super) fn markers(spans: &[&SampleSpan], places: &[SeenPlace]) -> Vec<SpanMarker> {
     let mut found: BTreeMap<SpanMarker, usize> = BTreeMap::new();
     let mut add = |marker: SpanMarker| {
@@ -96,9 +96,9 @@ pub(super) fn markers(spans: &[&SampleSpan], places: &[SeenPlace]) -> Vec<SpanMa
     found.into_keys().collect()
 }
 
-/// Whether an attribute says what kind of span it is on, and that it is a tool's.
+/// Returns true if an attribute states the kind of its span, and that it is a tool's.
 fn is_kind(key: &str, text: &str) -> bool {
-    // Some instrumentations write the JSON of a text.
+    // Some instrumentations write a text as JSON, in quotes.
     if !is_writable(text.trim_matches('"')) {
         return false;
     }
@@ -119,7 +119,7 @@ pub(super) fn has_number(words: &[String]) -> bool {
 const OTHER_NAMES: &[&str] =
     &["choice", "definition", "definitions", "available", "schema", "code", "cache", "callback"];
 
-/// Whether a place gives the name of a tool by its key alone.
+/// Returns true if a place holds the name of a tool, by its key alone.
 pub(super) fn names_tool(seen: &SeenPlace) -> bool {
     let is_tool = |word: &String| is_in(word, TOOLS);
     let is_named = match &seen.words[..] {
@@ -136,7 +136,7 @@ pub(super) fn names_tool(seen: &SeenPlace) -> bool {
         && !seen.texts.iter().all(|text| is_tool_kind(text, TOOLS))
 }
 
-/// What stands before the tool in the name of a span: `execute_tool `, `tool:`.
+/// Returns the part before the tool in the name of a span: `execute_tool `, `tool:`.
 fn prefix_of(name: &str) -> Option<&str> {
     let separators = name.match_indices([' ', ':', '/', '.', '-', '>']);
     let mut ends = separators.map(|(at, text)| at + text.len());

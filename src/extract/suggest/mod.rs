@@ -1,24 +1,24 @@
-//! Suggestions for an instrumentation that nobody knows: a dialect, made of what its spans hold.
+//! Dialect suggestions: a draft dialect for an unknown instrumentation, guessed from its spans.
 //!
-//! In: spans as they were sent ([`SpanSamples`]) and which of them some dialect takes. Out: entries
-//! for `dialects:`, each fact with its evidence. Nothing is judged by a suggestion: a person reads
-//! it, mends it and pastes it.
+//! In: spans as they were sent ([`SpanSamples`]) and the ids of those that some dialect knows. Out:
+//! entries for `dialects:`, each fact with its evidence. A suggestion judges nothing: a person
+//! reads, mends and pastes it.
 //!
 //! ```text
-//! samples   the spans that no dialect takes, and log events, with their values
-//! words     what the words of a key tell
-//! places    where values stand on some spans, and what they look like
-//! markers   what may tell spans of tool calls from others
-//! roles     which place holds which fact
-//! events    log events that tell what spans of calls lack
+//! samples   spans that no dialect knows, and log events, with their values
+//! words     word lists for keys
+//! places    places of values on some spans, with the shapes of the values
+//! markers   conditions that may tell spans of tool calls from others
+//! roles     scoring of places for each fact
+//! events    log events with the parts of a call that spans lack
 //! write     the entry as YAML
 //! ```
 //!
-//! A marker is taken with all spans that have it; the one whose spans show most of a call wins.
-//! Then the rest is looked at in the same way, for another instrumentation.
+//! A marker is tried with all spans that have it; the one whose spans show most of a call wins.
+//! Then the remaining spans are searched in the same way, for another instrumentation.
 //!
-//! **Invariants:** pure, the same for whatever order the spans came in. Names of the sender's stand
-//! in the YAML only where they are plain, so none of them can say anything else there.
+//! **Invariants:** pure, independent of the order in which the spans came. A sender's names stand
+//! in the YAML only if they are plain, so none of them can be read as anything else there.
 
 mod events;
 mod markers;
@@ -49,12 +49,12 @@ use crate::visible;
 
 /// Most dialects that are suggested at once.
 const SUGGESTIONS_MAX: usize = 4;
-/// Names of spans that are shown.
+/// Most names of spans that are shown.
 const NAMES_SHOWN_MAX: usize = 3;
-/// Values of one kind that a condition names.
+/// Most values of one kind that a condition names.
 const KINDS_MAX: usize = 8;
 
-/// What the spans that are not known, those of `known` aside, suggest.
+/// Returns suggestions for the spans that are not in `known`.
 pub fn suggest(
     samples: &SpanSamples,
     known: &HashSet<(TraceId, SpanId)>,
@@ -65,7 +65,7 @@ pub fn suggest(
     let mut found: Vec<DialectSuggestion> = Vec::new();
     while found.len() < SUGGESTIONS_MAX {
         let Some((marker, mut suggestion)) = best(&left, &spans) else { break };
-        // The same calls may stand on several spans: one dialect for each trace is enough.
+        // Other spans of the same traces may repeat the calls: one dialect for each trace suffices.
         let told: HashSet<TraceId> =
             left.iter().filter(|span| marker.holds(span)).map(|span| span.trace_id).collect();
         left.retain(|span| !told.contains(&span.trace_id));
@@ -79,7 +79,7 @@ pub fn suggest(
     found
 }
 
-/// The spans that show most of a tool call.
+/// Returns the marker whose spans show most of a tool call, with its suggestion.
 fn best(left: &[&SampleSpan], all: &[SampleSpan]) -> Option<(SpanMarker, DialectSuggestion)> {
     let weigh = |marker: SpanMarker| {
         let of: Vec<&SampleSpan> = left.iter().copied().filter(|it| marker.holds(it)).collect();
@@ -89,7 +89,7 @@ fn best(left: &[&SampleSpan], all: &[SampleSpan]) -> Option<(SpanMarker, Dialect
             let is_content = call.arguments.is_some() || call.result.is_some();
             is_content || call.id.is_some() || name.place != ValuePlace::SpanName
         });
-        // One span may look like anything.
+        // A single span may look like a call by chance: more of them add up to 16 points.
         let weight = marker.weight() + call.weight(of.len()) + of.len().min(8) as u32 * 2;
         is_call.then_some(((weight, of.len()), marker))
     };
@@ -119,7 +119,7 @@ fn suggestion(marker: &SpanMarker, left: &[&SampleSpan], all: &[SampleSpan]) -> 
         ..DialectSuggestion::default()
     };
     add_facts(&mut suggestion, marker, &around);
-    // Whatever is around a call repeats it: only what models said tells of others.
+    // All spans around a call repeat it: only messages on spans of models hold further calls.
     if let (SpanMarker::Kind(key, _), Some(on)) = (marker, suggestion.model_span.clone()) {
         let of_models =
             |span: &SampleSpan| span.raw(key).is_some_and(|text| any_in(&words(text), MODELS));
@@ -167,7 +167,8 @@ fn sources(
     sources
 }
 
-/// What all names of spans have in front of the tool, or behind it: `search.run`, `fetch.run`.
+/// Returns the decoder fields for the parts that all names of spans have before the tool, or behind
+/// it: `search.run`, `fetch.run`.
 fn common_ends(names: &[String]) -> String {
     let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else {
         return String::new();
@@ -189,7 +190,7 @@ fn common_ends(names: &[String]) -> String {
     ends.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The facts that stand on other spans too.
+/// Adds the facts that stand on other spans too.
 fn add_facts(suggestion: &mut DialectSuggestion, marker: &SpanMarker, around: &[&SampleSpan]) {
     let seen = places(around);
     let total = around.len();
@@ -212,7 +213,7 @@ fn add_facts(suggestion: &mut DialectSuggestion, marker: &SpanMarker, around: &[
     add_talk(suggestion, &outermost, &on);
 }
 
-/// What the user asked and the agent answered, on the outermost spans.
+/// Adds the user's request and the agent's answer, from the outermost spans.
 fn add_talk(suggestion: &mut DialectSuggestion, outermost: &[&SampleSpan], on: &str) {
     let seen = places(outermost);
     for (fact, lists, decode) in [
@@ -232,7 +233,7 @@ fn add_talk(suggestion: &mut DialectSuggestion, outermost: &[&SampleSpan], on: &
     }
 }
 
-/// The condition that an attribute says one of some kinds; `None` where it never does.
+/// Returns the condition that an attribute has a value of some kinds; `None` if it never does.
 fn kinds(key: &str, spans: &[&SampleSpan], list: &[&str]) -> Option<String> {
     let of = |span: &&SampleSpan| span.raw(key).map(str::to_owned);
     let said: BTreeSet<String> = spans.iter().filter_map(of).collect();
@@ -243,7 +244,7 @@ fn kinds(key: &str, spans: &[&SampleSpan], list: &[&str]) -> Option<String> {
         .then(|| format!("{{attr: {}, in: [{}]}}", quoted(key), fitting.join(", ")))
 }
 
-/// The attributes that hold the messages of models, with the calls that models asked for.
+/// Adds the attributes that hold messages of models, with the calls that the models asked for.
 fn add_messages(
     suggestion: &mut DialectSuggestion,
     spans: &[&SampleSpan],
@@ -269,7 +270,7 @@ fn add_messages(
     suggestion.messages.sort_by_key(|(part, _)| *part);
 }
 
-/// The attributes whose values hold tool calls or results, as messages have them.
+/// Returns the attributes whose values hold messages with tool calls.
 fn messages_of<'s>(spans: &[&'s SampleSpan]) -> HashSet<&'s str> {
     let mut holding: HashSet<&str> = HashSet::new();
     for value in spans.iter().flat_map(|span| &span.values) {
@@ -286,7 +287,7 @@ fn messages_of<'s>(spans: &[&'s SampleSpan]) -> HashSet<&'s str> {
     holding
 }
 
-/// A suggestion for spans of models without spans of tools: calls stand only in messages.
+/// Returns a suggestion for spans of models without spans of tools: calls stand only in messages.
 fn of_messages(spans: &[&SampleSpan]) -> Option<DialectSuggestion> {
     let mut suggestion = DialectSuggestion::default();
     add_messages(&mut suggestion, spans, |_| true, "");
@@ -310,7 +311,7 @@ fn of_messages(spans: &[&SampleSpan]) -> Option<DialectSuggestion> {
     Some(suggestion)
 }
 
-/// The name of the dialect: how the keys of its spans begin.
+/// Returns the name of the dialect: the first word of its spans' keys.
 fn name_of(marker: &SpanMarker, call: &CallPlaces<'_>, of: &[&SampleSpan]) -> String {
     let key = |seen: Option<&SeenPlace>| match &seen?.place {
         ValuePlace::Attribute(key) | ValuePlace::Entry(key, _) => Some(first_word(key)),
@@ -332,7 +333,7 @@ fn first_word(key: &str) -> String {
     if words.is_empty() { "own".to_owned() } else { words.join("-") }
 }
 
-/// A name that neither a built-in dialect has nor one that was suggested before.
+/// Returns a name that no built-in dialect and no earlier suggestion has.
 fn unused_name(wanted: &str, found: &[DialectSuggestion]) -> String {
     let is_used = |name: &str| {
         Dialect::builtin().iter().any(|known| known.name == name)
@@ -355,12 +356,12 @@ fn names_of(spans: &[&SampleSpan]) -> String {
 }
 
 impl SampleSpan {
-    /// The value of an attribute of its own.
+    /// Returns the value of an attribute of the span, not of its events.
     fn attribute(&self, key: &str) -> Option<&Value<'static>> {
         self.sample(key).map(|sample| &sample.value)
     }
 
-    /// The short text of an attribute as it was sent.
+    /// Returns the short text of an attribute as it was sent.
     fn raw(&self, key: &str) -> Option<&str> {
         self.sample(key)?.raw.as_deref()
     }

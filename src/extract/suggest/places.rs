@@ -1,4 +1,4 @@
-//! The places where values stand on some spans, and what stands there.
+//! Places of values on a set of spans, with statistics of the values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,32 +11,32 @@ use super::words::{ABOUT, ARGUMENTS, INPUTS, RESULTS, TOOLS, any_in, is_in, word
 use crate::value::{Map, Value};
 use crate::visible;
 
-/// Most places of one set of spans that are looked at.
+/// Most places of one set of spans.
 const PLACES_MAX: usize = 2_000;
-/// Values that are shown of each place.
+/// Most values that are shown of each place.
 const EXAMPLES_MAX: usize = 3;
 /// Longest value that is shown, characters.
 const EXAMPLE_CHARS_MAX: usize = 40;
 /// Longest text that may be a name, bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Where a value stands.
+/// Place of a value on a span.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum ValuePlace {
-    /// The attribute of that key.
+    /// Attribute of that key.
     Attribute(String),
     /// All attributes whose keys begin so.
     Prefix(String),
-    /// An attribute of the events of that name.
+    /// Attribute of the events of that name.
     Event(String, String),
-    /// An entry of the object that an attribute holds.
+    /// Entry of the object that an attribute holds.
     Entry(String, String),
-    /// The name of the span.
+    /// Name of the span.
     SpanName,
 }
 
 impl ValuePlace {
-    /// The words of its key.
+    /// Returns the words of its key.
     fn words(&self) -> Vec<String> {
         match self {
             Self::Attribute(key) | Self::Prefix(key) => words(key),
@@ -46,37 +46,37 @@ impl ValuePlace {
     }
 }
 
-/// What a value is.
+/// Shape of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueShape {
     Object,
     List,
     Number,
     Bool,
-    /// A text that may be a name.
+    /// Text that may be a name.
     Word,
     Text,
 }
 
-/// What stands at one place of some spans.
+/// Statistics of the values at one place of some spans.
 #[derive(Debug)]
 pub(super) struct SeenPlace {
     pub(super) place: ValuePlace,
     pub(super) words: Vec<String>,
-    /// The spans on which something stands there.
+    /// Number of values; one for each span that has any.
     pub(super) count: usize,
     shapes: [usize; 6],
     forms: [usize; 4],
-    /// How many of them are a JSON Schema.
+    /// Number of values that are a JSON Schema.
     schemas: usize,
-    /// The entries that envelopes have their content in, with how many there are.
+    /// Entries in which envelopes have their content, with their numbers.
     envelopes: BTreeMap<String, usize>,
     distinct: HashSet<u64>,
-    /// Some of the texts, as they are.
+    /// Sample of the texts, as they are.
     pub(super) texts: Vec<String>,
 }
 
-/// Texts that are kept of each place.
+/// Most texts in the sample of a place.
 const TEXTS_MAX: usize = 64;
 
 impl SeenPlace {
@@ -116,17 +116,17 @@ impl SeenPlace {
         }
     }
 
-    /// The share of its values that are of a shape.
+    /// Returns the share of its values that are of a shape, 0 to 1.
     pub(super) fn share(&self, shape: ValueShape) -> f64 {
         self.shapes[shape as usize] as f64 / self.count.max(1) as f64
     }
 
-    /// Whether its values say what arguments may be, not what they are.
+    /// Returns true if its values describe arguments (JSON Schemas) instead of being some.
     pub(super) fn holds_schemas(&self) -> bool {
         self.schemas * 2 > self.count
     }
 
-    /// The entry in which the values have their content, where most say more than that.
+    /// Returns the entry in which the values have their content, if most are envelopes.
     pub(super) fn envelope(&self) -> Option<&str> {
         let most = self.envelopes.iter().rev().max_by_key(|(_, count)| **count);
         most.filter(|(_, count)| **count > 1 && **count * 10 >= self.count * 8)
@@ -137,17 +137,17 @@ impl SeenPlace {
         self.forms[form as usize] > 0
     }
 
-    /// How many different values stand there.
+    /// Returns the number of different values.
     pub(super) fn distinct(&self) -> usize {
         self.distinct.len()
     }
 
-    /// The last word of its key that says something.
+    /// Returns the last word of its key.
     pub(super) fn last_word(&self) -> &str {
         self.words.last().map_or("", String::as_str)
     }
 
-    /// Some of its values, cut and made visible.
+    /// Returns some of its values, cut and made visible.
     pub(super) fn examples(&self) -> String {
         let shown = self.texts.iter().take(EXAMPLES_MAX).map(|text| {
             let cut = text.char_indices().nth(EXAMPLE_CHARS_MAX);
@@ -166,7 +166,7 @@ fn is_schema(map: &Map<'_>) -> bool {
         || (is_text("type") && map.get("parameters").is_some_and(|it| it.as_map().is_some()))
 }
 
-/// The entry that holds the content, where the others only tell about it.
+/// Returns the entry that holds the content, if the others only describe it.
 fn envelope<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     let is_content = |key: &str| {
         is_in(key, RESULTS) || is_in(key, INPUTS) || is_in(key, ARGUMENTS) || key == "value"
@@ -177,7 +177,7 @@ fn envelope<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     };
     let mut contents = map.iter().filter(|(key, _)| is_content(key));
     let (entry, content) = contents.next()?;
-    // An argument may be called so, too.
+    // An argument may have such a name, too: a scalar under it is no envelope.
     if map.len() == 1 && !is_in(entry, RESULTS) && content.as_map().is_none() {
         return None;
     }
@@ -203,7 +203,7 @@ fn is_word(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// All places of some spans at which something stands, in their order.
+/// Returns all places of some spans that have values, in their order.
 pub(super) fn places(spans: &[&SampleSpan]) -> Vec<SeenPlace> {
     let mut seen = SeenPlaces::default();
     for span in spans {
@@ -249,8 +249,8 @@ impl SeenPlaces {
     }
 }
 
-/// The prefix of an argument that stands in an attribute of its own, and the name of the argument:
-/// `acme.tool.arguments.` and `city`.
+/// Splits the key of an attribute that holds one argument into the prefix of all arguments and the
+/// name of this one: `acme.tool.arguments.` and `city`.
 fn prefix_of_arguments(key: &str) -> Option<(&str, &str)> {
     let ends = key.match_indices('.').map(|(at, _)| at);
     let end = ends.into_iter().find(|end| {
@@ -262,7 +262,7 @@ fn prefix_of_arguments(key: &str) -> Option<(&str, &str)> {
     (!rest.is_empty() && !is_about).then_some((prefix, rest))
 }
 
-/// The entries of an object that tells of a call: it names a tool, and what went in or came out.
+/// Yields the entries of an object that describes a call: it names a tool, and its input or output.
 fn call_entries<'v>(value: &'v Value<'_>) -> impl Iterator<Item = (&'v str, &'v Value<'v>)> {
     let has = |map: &Map<'_>, fits: &dyn Fn(&[String]) -> bool| {
         map.iter().any(|(key, _)| fits(&words(key)))
@@ -284,12 +284,12 @@ fn call_entries<'v>(value: &'v Value<'_>) -> impl Iterator<Item = (&'v str, &'v 
     map.into_iter().flat_map(Map::iter).filter(|(key, _)| is_path(key))
 }
 
-/// Whether a key may stand in the path of a decoder.
+/// Returns true if a key may stand in the path of a decoder.
 fn is_path(key: &str) -> bool {
     !key.is_empty() && key.len() <= 64 && key.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Whether the words of a key tell about a value instead of naming it.
+/// Returns true if the words of a key describe a value instead of naming it.
 pub(super) fn is_about(words: &[String]) -> bool {
     any_in(words, ABOUT)
 }

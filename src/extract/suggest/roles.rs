@@ -1,8 +1,8 @@
-//! Which of the places on the spans of tool calls holds which part of a call, and which of those
-//! on all spans the session and the agent.
+//! Scoring of places: the best place for each part of a call on the spans of tool calls, and for
+//! session and agent on all spans.
 //!
-//! Each place gets points: for the words of its key, for what its values look like, less where it
-//! is out of the way. The one with the most counts, of equals the one on more spans.
+//! Each place gets points for the words of its key and for the shape of its values, less if it is
+//! an unlikely kind of place. The place with most points wins, of equals the one on more spans.
 
 use hashbrown::HashMap;
 
@@ -14,7 +14,7 @@ use super::words::{
     SAYINGS, SESSIONS, TOOLS, any_in, is_in, is_tool_kind,
 };
 
-/// The parts of a call, each with the place where it seems to stand.
+/// Parts of a call, each with its likeliest place.
 pub(super) struct CallPlaces<'p> {
     pub(super) name: Option<&'p SeenPlace>,
     pub(super) id: Option<&'p SeenPlace>,
@@ -23,14 +23,14 @@ pub(super) struct CallPlaces<'p> {
     pub(super) error: Option<ErrorPlace<'p>>,
 }
 
-/// What shows that a call failed.
+/// Place that shows that a call failed.
 #[derive(Clone, Copy)]
 pub(super) enum ErrorPlace<'p> {
-    /// A text says why.
+    /// A text with the reason.
     Text(&'p SeenPlace),
-    /// A truth value, and the one that says that it failed.
+    /// A truth value, and the one that stands for a failure.
     Flag(&'p SeenPlace, bool),
-    /// A word, and the one that says so.
+    /// A word, and the one that stands for a failure.
     Word(&'p SeenPlace, &'p str),
 }
 
@@ -56,7 +56,8 @@ impl<'p> CallPlaces<'p> {
         Self { name, id, arguments, result, error }
     }
 
-    /// How much of a call was found, weighed by how many spans have it.
+    /// Returns the points of the parts that were found, weighed by the share of spans that have
+    /// them.
     pub(super) fn weight(&self, total: usize) -> u32 {
         let of = |seen: Option<&SeenPlace>, weight: usize| {
             seen.map_or(0, |seen| (weight * seen.count / total.max(1)) as u32)
@@ -83,11 +84,12 @@ fn best(
         (points(seen) - out_of_the_way - numbered, seen.count * 100 / total.max(1), seen)
     });
     let found = rated.filter(|(points, ..)| *points >= POINTS_MIN);
-    // Of equals the first in order, whatever spans came first.
+    // Reversed, so that of equals the first in order of places wins, whatever span came first.
     found.rev().max_by_key(|(points, share, _)| (*points, *share)).map(|(.., seen)| seen)
 }
 
-/// The word of a fact in a key, behind which only words stand that say no more.
+/// Returns the word of a key that names the fact: the last one that is no mere holder (`value`,
+/// `json`).
 fn content_word(seen: &SeenPlace) -> &str {
     let said = seen.words.iter().rev().find(|word| !is_in(word, HOLDERS));
     said.map_or("", String::as_str)
@@ -150,7 +152,7 @@ fn id_points(seen: &SeenPlace) -> i32 {
     }
 }
 
-/// More for what a tool is said of.
+/// Returns extra points for a key that names a tool.
 fn tool_points(seen: &SeenPlace) -> i32 {
     2 * i32::from(any_in(&seen.words, TOOLS))
 }
@@ -165,7 +167,7 @@ fn arguments_points(seen: &SeenPlace) -> i32 {
         word if is_in(word, ARGUMENTS) => 10,
         word if is_in(word, INPUTS) => 8,
         word if is_in(word, REQUESTS) => 5,
-        // By what it looks like alone.
+        // By its shape alone, so with the least points.
         _ if is_object && !is_about(&seen.words) && !says_otherwise(seen) => {
             return if let ValuePlace::Attribute(_) = seen.place { POINTS_MIN } else { 0 };
         }
@@ -184,7 +186,7 @@ fn arguments_points(seen: &SeenPlace) -> i32 {
     said + looks + tool_points(seen)
 }
 
-/// Objects that are neither arguments nor results.
+/// Returns true if the key names an object that is neither arguments nor result.
 fn says_otherwise(seen: &SeenPlace) -> bool {
     let other = [
         "metadata",
@@ -220,7 +222,7 @@ fn result_points(seen: &SeenPlace) -> i32 {
 }
 
 fn error_place(seen: &SeenPlace) -> Option<ErrorPlace<'_>> {
-    // What dialects read without being asked for.
+    // Every dialect reads `error.type` by default.
     let is_standard = seen.place == ValuePlace::Attribute("error.type".into());
     let is_entry = matches!(seen.place, ValuePlace::Entry(..) | ValuePlace::Prefix(_));
     if is_standard || is_entry || has_number(&seen.words) {
@@ -245,11 +247,11 @@ fn error_place(seen: &SeenPlace) -> Option<ErrorPlace<'_>> {
     }
 }
 
-/// The place of the session's id, of those on all spans.
+/// Returns the place of the session's id, of those on all spans.
 pub(super) fn session<'p>(places: &'p [SeenPlace], spans: &[&SampleSpan]) -> Option<&'p SeenPlace> {
     best(places, spans.len(), |seen| {
         let ValuePlace::Attribute(key) = &seen.place else { return 0 };
-        // The thread of a process is no conversation.
+        // By the conventions `thread.id` is a thread of the process, no conversation.
         if key == "thread.id" || seen.share(ValueShape::Word) < 0.9 || !is_one_a_trace(key, spans) {
             return 0;
         }
@@ -269,7 +271,7 @@ fn is_one_a_trace(key: &str, spans: &[&SampleSpan]) -> bool {
     })
 }
 
-/// The place of the agent's name.
+/// Returns the place of the agent's name.
 pub(super) fn agent(places: &[SeenPlace], total: usize) -> Option<&SeenPlace> {
     best(places, total, |seen| {
         let ValuePlace::Attribute(_) = &seen.place else { return 0 };

@@ -1,4 +1,4 @@
-//! The spans that are looked at: those that no dialect takes, with all their values.
+//! Sample of spans that no dialect knows, and of log events, with all their values.
 
 use std::borrow::Cow;
 
@@ -14,24 +14,24 @@ use crate::otlp::semconv::EVENT_NAME;
 use crate::otlp::wire::{Field, Fields, Malformed};
 use crate::value::{Value, json};
 
-/// Most spans that are looked at; the first ones.
+/// Most spans in the sample; the first ones.
 pub const SPANS_MAX: usize = 10_000;
-/// Most bytes of those spans.
+/// Most bytes of those spans and log events.
 const BYTES_MAX: usize = 64 << 20;
 /// Most values of one span.
 const VALUES_MAX: usize = 256;
 /// Longest key, in bytes.
 const KEY_BYTES_MAX: usize = 200;
-/// Longest text that may say what kind of span it is, in bytes.
+/// Longest text that may be the kind of a span, in bytes.
 const RAW_BYTES_MAX: usize = 64;
-/// Longest text that is read as JSON, in bytes.
+/// Longest text that is parsed as JSON, in bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Spans as they were sent.
 #[derive(Debug, Default)]
 pub struct SpanSamples {
     spans: Vec<EncodedSpan>,
-    /// The log events of traces.
+    /// Log events that belong to a trace.
     events: Vec<EncodedSpan>,
     bytes: usize,
     left_out: usize,
@@ -46,10 +46,10 @@ struct EncodedSpan {
 }
 
 impl SpanSamples {
-    /// Keeps the spans of a request of traces.
+    /// Adds the spans of a request of traces.
     ///
     /// # Errors
-    /// [`Broken`] where a part of it is; the rest is kept.
+    /// [`Broken`] if a part of it is; the rest is added.
     pub fn add(&mut self, body: &[u8]) -> Result<(), Broken> {
         let mut scope = String::new();
         walk(body, |step| match step {
@@ -59,10 +59,11 @@ impl SpanSamples {
         })
     }
 
-    /// Keeps the log events of a request of logs; of those beyond the limits nothing is told.
+    /// Adds the log events of a request of logs; those beyond the limits are dropped without a
+    /// count.
     ///
     /// # Errors
-    /// [`Broken`] where a part of it is; the rest is kept.
+    /// [`Broken`] if a part of it is; the rest is added.
     pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
         walk(body, |step| {
             let RequestStep::Item(encoded) = step else { return };
@@ -90,40 +91,40 @@ impl SpanSamples {
         self.spans.push(EncodedSpan { trace_id, span_id, scope, encoded });
     }
 
-    /// The log events that have a name, with their values.
+    /// Returns the log events that have a name, with their values.
     pub(super) fn events(&self) -> Vec<SampleSpan> {
         let read = |event: &EncodedSpan| event.read_event().ok();
         self.events.iter().filter_map(read).filter(|event| is_writable(&event.name)).collect()
     }
 
-    /// Spans beyond the limits, which are not looked at.
+    /// Returns the number of spans beyond the limits, which are left out.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// How many spans are looked at.
+    /// Returns the number of spans in the sample.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no spans.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// How many of them are not known.
+    /// Returns the number of spans that are not in `known`.
     pub fn unknown_count(&self, known: &HashSet<(TraceId, SpanId)>) -> usize {
         self.spans.iter().filter(|span| !known.contains(&(span.trace_id, span.span_id))).count()
     }
 
-    /// Those of the spans that are not known, with their values.
+    /// Returns the spans that are not in `known`, with their values.
     pub(super) fn unknown(&self, known: &HashSet<(TraceId, SpanId)>) -> Vec<SampleSpan> {
         let unknown = |span: &&EncodedSpan| !known.contains(&(span.trace_id, span.span_id));
         self.spans.iter().filter(unknown).filter_map(|span| span.read().ok()).collect()
     }
 }
 
-/// The ids of a span or log event; `numbers` are those of their fields.
+/// Returns the ids of a span or log event; `numbers` are those of their fields.
 fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
     let mut trace_id = None;
     let mut span_id = None;
@@ -142,40 +143,40 @@ fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
     trace_id.zip(span_id)
 }
 
-/// A span with what stands on it.
+/// Span with its values.
 #[derive(Debug)]
 pub(super) struct SampleSpan {
     pub(super) trace_id: TraceId,
     pub(super) scope: String,
     pub(super) name: String,
     pub(super) is_root: bool,
-    /// The attributes, then those of its events.
+    /// Attributes of the span, then those of its events.
     pub(super) values: Vec<SampleValue>,
 }
 
-/// An attribute of a span, or of one of its events.
+/// Attribute of a span, or of one of its events.
 #[derive(Debug)]
 pub(super) struct SampleValue {
-    /// The event's name; empty for the span's own.
+    /// Name of the event; empty for an attribute of the span.
     pub(super) event: String,
     pub(super) key: String,
-    /// The text that was sent, if it is a short one: what conditions compare.
+    /// Text that was sent, if it is short: conditions compare it.
     pub(super) raw: Option<String>,
     pub(super) form: ValueForm,
-    /// What it says.
+    /// Value, parsed.
     pub(super) value: Value<'static>,
 }
 
-/// How a value was written.
+/// Encoding of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ValueForm {
-    /// As what it is.
+    /// A typed value.
     Native,
-    /// As the text of JSON.
+    /// A text of JSON.
     Json,
-    /// As Python prints it.
+    /// A text as Python prints it.
     Python,
-    /// As a text that says nothing else.
+    /// A plain text.
     Plain,
 }
 
@@ -223,7 +224,7 @@ impl EncodedSpan {
                 _ => {}
             }
         }
-        // Before it had a field of its own the name of an event was an attribute.
+        // Before OTLP had a field for it, the name of an event was an attribute.
         if sample.name.is_empty() {
             let name = sample.values.iter().find(|value| value.key == EVENT_NAME);
             sample.name = name.and_then(|value| value.raw.clone()).unwrap_or_default();
@@ -244,7 +245,7 @@ impl SampleSpan {
                 _ => {}
             }
         }
-        // What the conventions say of exceptions is read without being asked for.
+        // Exceptions by the conventions are read by every dialect: no source need be suggested.
         if name == "exception" || !is_writable(&name) {
             return Ok(());
         }
@@ -266,7 +267,7 @@ impl SampleSpan {
     }
 }
 
-/// What a value says, and how it was written.
+/// Parses a value; returns its encoding and the value.
 fn read(value: Value<'static>) -> (ValueForm, Value<'static>) {
     let Value::String(text) = value else { return (ValueForm::Native, value) };
     let is_structured = text.trim_start().starts_with(['{', '[', '"']);
@@ -282,8 +283,8 @@ fn read(value: Value<'static>) -> (ValueForm, Value<'static>) {
     }
 }
 
-/// Whether a name of the sender's can stand in a config as it is: nothing there that YAML, or the
-/// substitution of variables, would read otherwise.
+/// Returns true if a sender's name can stand in a config as it is: YAML, and the substitution of
+/// variables, read nothing else in it.
 pub(super) fn is_writable(text: &str) -> bool {
     let plain = |char: char| char.is_alphanumeric() || " ._-/:@[]()#".contains(char);
     !text.is_empty() && text.len() <= KEY_BYTES_MAX && text.chars().all(plain)

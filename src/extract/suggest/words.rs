@@ -1,14 +1,14 @@
-//! Words in the keys of attributes, and which fact each tells of.
+//! Word lists for the keys of attributes, by the fact that they name.
 
-/// What a tool is called.
+/// Words for a tool.
 pub(super) const TOOLS: &[&str] = &["tool", "function", "toolcall", "toolname"];
-/// What may be called a tool, where nothing else is.
+/// Words that may stand for a tool, if no other does.
 pub(super) const ACTIONS: &[&str] =
     &["action", "skill", "plugin", "command", "capability", "ability", "activity"];
 /// Words beside those in the name of a kind of span: `execute_tool`, `tool-use`.
 pub(super) const CALLING: &[&str] =
     &["call", "calls", "calling", "execute", "execution", "use", "run", "invoke", "invocation"];
-/// What kinds of spans stand under.
+/// Words in the keys of kinds of spans.
 pub(super) const KINDS: &[&str] =
     &["kind", "type", "operation", "op", "category", "step", "event", "role", "class"];
 pub(super) const ARGUMENTS: &[&str] =
@@ -18,10 +18,10 @@ pub(super) const REQUESTS: &[&str] = &["request", "payload", "query", "body"];
 pub(super) const RESULTS: &[&str] =
     &["result", "results", "output", "outputs", "response", "return", "returned", "returns"];
 pub(super) const ANSWERS: &[&str] = &["out", "observation", "answer", "reply", "completion"];
-/// Words behind that of a fact that say no more than that it stands here: `input.value`.
+/// Words behind that of a fact that add nothing to it: `input.value`.
 pub(super) const HOLDERS: &[&str] =
     &["value", "json", "text", "raw", "content", "data", "str", "string", "message", "full"];
-/// Words that say that a key tells something about the fact, not the fact.
+/// Words of keys that describe a fact instead of holding it.
 pub(super) const ABOUT: &[&str] = &[
     "type",
     "mime",
@@ -68,13 +68,13 @@ pub(super) const MODELS: &[&str] =
 pub(super) const RUNS: &[&str] =
     &["agent", "workflow", "chain", "run", "turn", "crew", "graph", "task", "session", "root"];
 pub(super) const ERRORS: &[&str] = &["error", "exception", "failure", "failed"];
-/// What follows the word of an error where its text stands.
+/// Words that follow the word of an error in the key of its text.
 pub(super) const SAYINGS: &[&str] =
     &["message", "msg", "text", "reason", "description", "detail", "details"];
 pub(super) const OUTCOMES: &[&str] = &["status", "state", "outcome"];
 pub(super) const QUESTIONS: &[&str] = &["question", "prompt", "query", "ask"];
 
-/// The words of a key, in small letters: `acme.toolCall_id` is acme, tool, call, id.
+/// Splits a key into words, in lower case: `acme.toolCall_id` is acme, tool, call, id.
 pub(super) fn words(key: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';
@@ -99,7 +99,8 @@ pub(super) fn any_in(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| is_in(word, list))
 }
 
-/// Whether a text names the calling of a tool and nothing else: `execute_tool`, `TOOL_CALL`.
+/// Returns true if a text names the calling of a tool and nothing else: `execute_tool`,
+/// `TOOL_CALL`.
 pub(super) fn is_tool_kind(text: &str, tools: &[&str]) -> bool {
     let words = words(text);
     any_in(&words, tools)

@@ -1,11 +1,11 @@
-//! A suggestion as YAML, each fact below its evidence.
+//! Rendering of a suggestion as YAML, each fact below its evidence.
 
 use std::fmt::{self, Display, Write as _};
 
 use super::places::{SeenPlace, ValuePlace, ValueShape};
 use super::samples::ValueForm;
 
-/// A text as a scalar of YAML that reads as that text, wherever it stands.
+/// Returns a text as a scalar of YAML that reads as that text in any place.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |char: char| char.is_ascii_alphanumeric() || "._/-".contains(char);
     let is_plain = text.starts_with(|char: char| char.is_ascii_alphabetic())
@@ -18,18 +18,17 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// One source of a fact.
+/// Suggested source of a fact.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SuggestedSource {
-    /// As it stands in the dialect.
+    /// YAML of the source in the dialect.
     yaml: String,
-    /// Why: on how many spans, and what stands there.
+    /// Evidence: the number of spans, and examples of the values.
     evidence: String,
 }
 
 impl SuggestedSource {
-    /// The source that reads a place, with the decoder that its values ask for and what else is
-    /// to be said of it.
+    /// Returns the source that reads a place, with the decoder for its values and further fields.
     pub(super) fn new(seen: &SeenPlace, total: usize, decode: &str, more: &str) -> Self {
         let mut fields = Vec::new();
         let mut decode = decode.to_owned();
@@ -70,7 +69,7 @@ impl SuggestedSource {
         Self { yaml, evidence }
     }
 
-    /// The source that reads calls from log events of a name.
+    /// Returns the source that reads calls from log events of a name.
     pub(super) fn of_event(event: &str, count: usize, parts: &[&SeenPlace]) -> Self {
         let key = |seen: &&SeenPlace| match &seen.place {
             ValuePlace::Attribute(key) => Some(quoted(key)),
@@ -88,21 +87,21 @@ impl SuggestedSource {
     }
 }
 
-/// The decoder for arguments that stand at a place.
+/// Returns the decoder for arguments at a place.
 pub(super) fn arguments_decoder(seen: &SeenPlace) -> String {
     let is_object = seen.share(ValueShape::Object) >= 0.99;
     let read = if is_object { "json_or_pyliteral" } else { "json_or_py_or_text" };
     inside(seen, "unwrap", &format!("{read}→unwrap"))
 }
 
-/// The decoder for results that stand at a place.
+/// Returns the decoder for results at a place.
 pub(super) fn result_decoder(seen: &SeenPlace) -> String {
     let is_python = seen.has_form(ValueForm::Python);
     let read = if is_python { "json_or_py_or_text" } else { "tool_message" };
     inside(seen, read, read)
 }
 
-/// A decoder, after a look into the envelope that the values stand in.
+/// Returns a decoder that looks into the envelope of the values first, if they have one.
 fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
     match seen.envelope() {
         Some(entry) => format!("json:$.{entry}→{inner} | {outer}"),
@@ -110,40 +109,42 @@ fn inside(seen: &SeenPlace, inner: &str, outer: &str) -> String {
     }
 }
 
-/// What most instrumentations do with an error; stated where another source stands before it.
+/// Standard sources of errors: a suggested one before them would replace them, so they are written
+/// out.
 const STANDARD_ERRORS: [&str; 3] = [
     "{from: span_event, event: exception, key: exception.message}",
     "{from: status}",
     "{key: error.type, flag: true}",
 ];
 
-/// A dialect that reads what no other does.
+/// Suggested dialect for spans that no other dialect reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DialectSuggestion {
     pub(super) name: String,
-    /// How many spans it takes for tool calls.
+    /// Number of spans that it detects as tool calls.
     pub(super) span_count: usize,
-    /// What the spans are called, for people.
+    /// Names of the spans, for people.
     pub(super) span_names: String,
     pub(super) detect: Option<String>,
     pub(super) agent_span: Option<String>,
     pub(super) model_span: Option<String>,
-    /// The parts of a call, by the words of the dialect.
+    /// Parts of a call, by the keys of the dialect.
     pub(super) call: Vec<(&'static str, SuggestedSource)>,
-    /// The other facts.
+    /// Other facts.
     pub(super) facts: Vec<(&'static str, SuggestedSource)>,
-    /// The messages of models.
+    /// Messages of models.
     pub(super) messages: Vec<(&'static str, SuggestedSource)>,
 }
 
 impl DialectSuggestion {
-    /// Whether it reads a part of tool calls (`name`, `arguments`, `result`, `id`, `error`).
+    /// Returns true if it reads a part of tool calls (`name`, `arguments`, `result`, `id`,
+    /// `error`).
     pub fn reads(&self, part: &str) -> bool {
         self.call.iter().any(|(known, _)| *known == part)
     }
 }
 
-/// An entry of the list `dialects:`.
+/// Prints an entry of the list `dialects:`.
 impl Display for DialectSuggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  - name: {}", quoted(&self.name))?;

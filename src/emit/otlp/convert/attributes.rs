@@ -1,4 +1,4 @@
-//! The attributes of an evaluation.
+//! Attributes of an evaluation.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -6,7 +6,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use crate::emit::record::plain_explanation;
 use crate::model::{Evaluation, JudgeUse, Outcome};
 
-/// Attributes under construction.
+/// List of attributes under construction.
 #[derive(Default)]
 pub(super) struct Attributes(pub(super) Vec<KeyValue>);
 
@@ -33,7 +33,7 @@ impl Attributes {
     }
 }
 
-/// What event and span both carry.
+/// Returns the attributes that event and span share.
 pub(super) fn shared(evaluation: &Evaluation, content: bool) -> Attributes {
     let Evaluation { evaluator, target, outcome, .. } = evaluation;
     let mut attributes = Attributes(Vec::with_capacity(20));
@@ -90,7 +90,7 @@ fn own(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     }
 }
 
-/// How a judge came to the answer; nothing of what it was shown.
+/// Adds the attributes of a judge's use; none of the content that the judge was shown.
 fn of_judge(attributes: &mut Attributes, judge: &JudgeUse) {
     let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     attributes.text("spanscore.judge.model", judge.model.as_str());
@@ -104,7 +104,7 @@ fn of_judge(attributes: &mut Attributes, judge: &JudgeUse) {
     attributes.int("spanscore.evidence.cut_bytes", int(judge.cut_bytes));
 }
 
-/// The OpenInference form of the same answer.
+/// Adds the OpenInference form of the evaluation.
 pub(super) fn open_inference(attributes: &mut Attributes, evaluation: &Evaluation, content: bool) {
     attributes.text("evaluations.0.evaluation.name", evaluation.evaluator.name.as_str());
     if let Outcome::Scored(score) = &evaluation.outcome {

@@ -12,7 +12,7 @@ use crate::model::{Memory, Target};
 const CHILD: Options = Options { placement: Placement::Child, content: false };
 const LINKED: Options = Options { placement: Placement::Linked, content: true };
 
-/// Attributes as lines `key type value`.
+/// Prints attributes as lines `key type value`.
 fn lines(attributes: &[KeyValue]) -> String {
     let line = |kv: &KeyValue| {
         let value = match kv.value.as_ref().and_then(|value| value.value.as_ref()) {

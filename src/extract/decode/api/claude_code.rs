@@ -1,4 +1,4 @@
-//! Claude Code's events of finished tools: the call and, where it failed, its error in one object.
+//! Claude Code's events of finished tools: the call and, if it failed, its error in one object.
 
 use super::{ApiShape, has};
 

@@ -1,4 +1,4 @@
-//! Codex' events of finished tools: the call and what it gave back in one object.
+//! Codex' events of finished tools: the call and its output in one object.
 
 use super::{ApiShape, has};
 

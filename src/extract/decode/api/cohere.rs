@@ -11,7 +11,7 @@ pub(super) const SHAPE: ApiShape = ApiShape {
     ..ApiShape::NONE
 };
 
-/// Definitions of tools have the same members.
+/// Returns true for a tool definition, which has the same members as a call.
 fn is_definition(map: &Map<'_>) -> bool {
     let schema = |value: &Value<'_>| {
         ["type", "properties", "$schema"].iter().any(|key| value.get(key).is_some())

@@ -1,5 +1,5 @@
-//! The semantic conventions: parts of the types `tool_call` and `tool_call_response`; and the same
-//! of tools that run where the model does, `server_tool_call` and `server_tool_call_response`.
+//! The semantic conventions: parts of the types `tool_call` and `tool_call_response`; for tools
+//! that run beside the model, `server_tool_call` and `server_tool_call_response`.
 
 use super::ApiShape;
 

@@ -1,5 +1,5 @@
-//! Gemini: parts `{functionCall: ...}` and `{functionResponse: ...}`, in snake case too; and how
-//! its CLI repeats a call that it makes.
+//! Gemini: parts `{functionCall: ...}` and `{functionResponse: ...}`, in snake case too; and the
+//! form in which its CLI repeats a call that it makes.
 
 use super::{ApiShape, has};
 

@@ -1,8 +1,8 @@
-//! The shapes in which the interfaces of models write tool calls and their results, in the bodies
-//! of requests and responses: one file a shape, registered in [`SHAPES`].
+//! Shapes of tool calls and results in the request and response bodies of model APIs: one file a
+//! shape, registered in [`SHAPES`].
 //!
-//! Whatever instrumentation records such a body, and under whatever key, it is read by these. What
-//! marks a call or a result differs from shape to shape, so none is mistaken for another.
+//! A body is read by these shapes whatever instrumentation records it, and under whatever key. The
+//! marks of a call or a result differ from shape to shape, so none is mistaken for another.
 
 mod anthropic;
 mod bedrock;
@@ -23,23 +23,23 @@ mod vercel;
 pub(super) use self::pydantic::part_kind;
 use crate::value::{Map, Value};
 
-/// How one interface marks calls and results.
+/// Marks of calls and results in one API.
 pub(super) struct ApiShape {
-    /// Its name, and that of its fixture.
+    /// Name of the shape, and of its fixture.
     #[cfg_attr(not(test), expect(dead_code, reason = "names the fixture"))]
     pub(super) name: &'static str,
     /// Members of an object that hold a call and nothing else.
     pub(super) call_in: &'static [&'static str],
     /// Members of an object that hold a result and nothing else.
     pub(super) result_in: &'static [&'static str],
-    /// Whether an object is a call; its `type` stands beside it.
+    /// Returns true for an object that is a call; the second argument is its `type`.
     pub(super) is_call: fn(&Map<'_>, Option<&str>) -> bool,
-    /// Whether an object is a result.
+    /// Returns true for an object that is a result; the second argument is its `type`.
     pub(super) is_result: fn(&Map<'_>, Option<&str>) -> bool,
 }
 
 impl ApiShape {
-    /// A shape that marks nothing.
+    /// Shape that marks nothing.
     pub(super) const NONE: Self = Self {
         name: "",
         call_in: &[],
@@ -49,7 +49,7 @@ impl ApiShape {
     };
 }
 
-/// The known shapes: a new one is added here.
+/// Known shapes: a new one is added here.
 const SHAPES: [&ApiShape; 15] = [
     &conventions::SHAPE,
     &openai_chat::SHAPE,
@@ -68,13 +68,13 @@ const SHAPES: [&ApiShape; 15] = [
     &codex::SHAPE,
 ];
 
-/// The `type` of an object.
+/// Returns the `type` of an object.
 pub(super) fn kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("type").and_then(Value::as_str)
 }
 
-/// Whether an object has any member that some shape asks for: most are texts, and need not be held
-/// against all shapes.
+/// Returns true if an object has any member by which some shape recognises a call or result. A
+/// prefilter: most objects are texts, and are not held against all shapes.
 pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
     map.iter().any(|(key, value)| match key {
         "type" => value.as_str().is_some_and(|kind| kind.contains("tool") || kind.contains("call")),
@@ -87,12 +87,12 @@ pub(super) fn may_be_marked(map: &Map<'_>) -> bool {
     })
 }
 
-/// The member that holds nothing but a call.
+/// Returns the member that holds a call and nothing else.
 pub(super) fn call_in(map: &Map<'_>) -> Option<&'static str> {
     member(map, |shape| shape.call_in)
 }
 
-/// The member that holds nothing but a result.
+/// Returns the member that holds a result and nothing else.
 pub(super) fn result_in(map: &Map<'_>) -> Option<&'static str> {
     member(map, |shape| shape.result_in)
 }
@@ -105,19 +105,19 @@ fn member(
     SHAPES.iter().find_map(|shape| of(shape).iter().find(holds)).copied()
 }
 
-/// Whether an object is a call.
+/// Returns true if an object is a call in any shape.
 pub(super) fn is_call(map: &Map<'_>) -> bool {
     let kind = kind(map);
     SHAPES.iter().any(|shape| (shape.is_call)(map, kind))
 }
 
-/// Whether an object is a result.
+/// Returns true if an object is a result in any shape.
 pub(super) fn is_result(map: &Map<'_>) -> bool {
     let kind = kind(map);
     SHAPES.iter().any(|shape| (shape.is_result)(map, kind))
 }
 
-/// Whether all of these members are there.
+/// Returns true if all of these members are present.
 fn has(map: &Map<'_>, keys: &[&str]) -> bool {
     keys.iter().all(|key| map.get(key).is_some())
 }

@@ -1,5 +1,4 @@
-//! The messages of Pydantic AI as its own types are serialised: parts whose `part_kind` says what
-//! they are.
+//! Pydantic AI's messages as its types are serialised: parts marked by a `part_kind`.
 
 use super::ApiShape;
 use crate::value::{Map, Value};
@@ -14,7 +13,7 @@ pub(super) const SHAPE: ApiShape = ApiShape {
     ..ApiShape::NONE
 };
 
-/// What a part is.
+/// Returns the `part_kind` of a part.
 pub(in super::super) fn part_kind<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("part_kind").and_then(Value::as_str)
 }

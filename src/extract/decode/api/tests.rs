@@ -8,7 +8,7 @@ use super::super::messages::Messages;
 use super::SHAPES;
 use crate::value::{Value, json};
 
-/// What is read of a body, a line for each call and result.
+/// Reads a body and prints a line for each call and result.
 fn read(body: &Value<'_>) -> Vec<String> {
     let messages = Messages::read(body.clone());
     let calls = messages.calls.iter().map(|call| {

@@ -1,10 +1,10 @@
-//! Who wrote a message, and what it says.
+//! Author of a message, and the part of it that counts as text.
 
 use super::super::api::{kind, part_kind};
 use super::{block_text, repr};
 use crate::value::{Map, Value};
 
-/// Who wrote a message.
+/// Author of a message.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Author {
     Unknown,
@@ -14,7 +14,7 @@ pub(super) enum Author {
     Other,
 }
 
-/// Whether a message has content, be it empty.
+/// Returns true if a message has content and all of it is empty.
 pub(super) fn has_content(map: &Map<'_>) -> bool {
     let has = |map: &Map<'_>| {
         ["content", "contents", "parts"].iter().any(|key| {
@@ -29,7 +29,7 @@ pub(super) fn has_content(map: &Map<'_>) -> bool {
     has(map) || inner("data") || inner("kwargs")
 }
 
-/// Whether an object is a message of a user, or what Python prints of one.
+/// Returns true if an object is a message of a user, or what Python prints of one.
 pub(super) fn is_users(value: &Value<'_>) -> bool {
     let written_by = match value {
         Value::String(text) => repr::fields(text).as_ref().and_then(author),
@@ -38,8 +38,8 @@ pub(super) fn is_users(value: &Value<'_>) -> bool {
     written_by == Some(Author::User)
 }
 
-/// Whether a message is a user's and has words, or says of nobody that he wrote it: results of
-/// tools may be sent in the user's name too.
+/// Returns true if a message has words and is a user's, or names no author: results of tools may be
+/// sent in the user's name too.
 pub(super) fn asks(value: &Value<'_>) -> bool {
     let says = |part: &Value<'_>| {
         let text = part.get("text").and_then(Value::as_str).or_else(|| block_text(part));
@@ -54,7 +54,7 @@ pub(super) fn asks(value: &Value<'_>) -> bool {
     may_be_users && ["parts", "content"].into_iter().any(has)
 }
 
-/// Kinds of parts that hold what nobody says: what a model thinks, and data beside the words.
+/// Kinds of parts that are not spoken text: reasoning of a model, and data beside the words.
 const UNSAID: [&str; 12] = [
     "reasoning",
     "thinking",
@@ -70,13 +70,13 @@ const UNSAID: [&str; 12] = [
     "media",
 ];
 
-/// Whether an object is a part of somebody's message that is not said.
+/// Returns true if an object is a part of a user's or model's message that is not spoken text.
 pub(super) fn is_unsaid(map: &Map<'_>, outer: Author) -> bool {
     matches!(outer, Author::User | Author::Assistant)
         && kind(map).is_some_and(|kind| UNSAID.contains(&kind))
 }
 
-/// Who wrote a message, if the object is one.
+/// Returns the author of a message, or `None` if the object is no message.
 pub(super) fn author(map: &Map<'_>) -> Option<Author> {
     let role = map.get("role").or_else(|| map.get("_role")).and_then(Value::as_str);
     let role = role.map(|role| role.strip_prefix("ChatRole.").unwrap_or(role)).or_else(|| {
@@ -86,7 +86,7 @@ pub(super) fn author(map: &Map<'_>) -> Option<Author> {
         }
     })?;
     Some(of_role(role).unwrap_or_else(|| {
-        // Enumerations are printed as they are spelled in the code: `USER`, `User`.
+        // Enumerations print their members as the code spells them: `USER`, `User`.
         of_role(&role.to_ascii_lowercase()).unwrap_or(Author::Other)
     }))
 }
@@ -101,7 +101,7 @@ fn of_role(role: &str) -> Option<Author> {
     })
 }
 
-/// Who wrote a part of Pydantic AI's messages, which have no role.
+/// Returns the author of a part of Pydantic AI's messages, which have no role.
 fn part_author<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     match part_kind(map)? {
         "user-prompt" => Some("user"),
@@ -111,13 +111,13 @@ fn part_author<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     }
 }
 
-/// The class of a message in LangChain's own serialisation: the last item of `id`.
+/// Returns the class of a message in LangChain's serialisation: the last item of `id`.
 fn lang_chain_class<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     map.get("lc")?;
     map.get("id")?.as_list()?.last()?.as_str()
 }
 
-/// The text of a part that is nothing but text.
+/// Returns the text of a part that is nothing but text.
 pub(super) fn part_text<'m>(map: &'m Map<'_>) -> Option<&'m str> {
     if map.get("role").is_some() || map.get("_role").is_some() {
         return None;

@@ -1,17 +1,17 @@
-//! Which of the members that the reader of messages asks for an object has.
+//! Bit set of the known members of an object in a message.
 //!
-//! It asks for dozens, of objects that have a few: so each key is looked at once, and only those
-//! that are there are asked for.
+//! The reader of messages asks for dozens of members, of objects that have a few: so each key is
+//! matched once, and only members that are present are asked for.
 
 use super::author::{author, part_text};
 use super::{DEPTH_MAX, api, is_bracketed, repr};
 use crate::value::{Map, Value};
 
-/// Keys under which messages, or parts of them, stand, in the order in which they are to be read:
-/// a message's text before its calls.
+/// Keys under which messages, or parts of them, stand, in the order in which they are to be read: a
+/// message's text before its calls.
 pub(super) const ENVELOPES: [&str; 29] = [
     "messages",
-    // As Go prints the field of a struct.
+    // Go prints the field of a struct with a capital.
     "Messages",
     "message",
     "message_content",
@@ -42,37 +42,37 @@ pub(super) const ENVELOPES: [&str; 29] = [
     "result",
 ];
 
-/// Keys under which the rounds of calls and results stand that a library made by itself.
+/// Keys of the history of rounds (calls and results) that a client library ran by itself.
 pub(super) const ROUNDS: [&str; 2] =
     ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
 
-/// A set of such members, a bit each: those of [`ENVELOPES`] by their places, then the others.
+/// Set of known members, a bit each: those of [`ENVELOPES`] by their index, then the others.
 #[derive(Clone, Copy)]
 pub(super) struct Members(u32);
 
 impl Members {
-    /// Members that say who wrote a message, or what a part of one is.
+    /// Bit of the members that tell the author of a message, or the kind of a part.
     const ABOUT: u32 = 1 << 29;
-    /// The rounds that a library made by itself.
+    /// Bit of the rounds that a client library ran by itself.
     const ROUNDS: u32 = 1 << 30;
     const ENVELOPES: u32 = (1 << ENVELOPES.len()) - 1;
 
-    /// Those of an object.
+    /// Returns the set of an object's known members.
     pub(super) fn of(map: &Map<'_>) -> Self {
         Self(map.iter().fold(0, |all, (key, _)| all | bit(key)))
     }
 
-    /// Whether anything may say who wrote the message, or what a part of one is.
+    /// Returns true if a member may tell the author of the message, or the kind of a part.
     pub(super) fn say_author(self) -> bool {
         self.0 & Self::ABOUT != 0
     }
 
-    /// Whether there are rounds that a library made by itself.
+    /// Returns true if there are rounds that a client library ran by itself.
     pub(super) fn have_rounds(self) -> bool {
         self.0 & Self::ROUNDS != 0
     }
 
-    /// The envelopes among them, in the order in which they are to be read.
+    /// Yields the envelopes among them, in the order in which they are to be read.
     pub(super) fn envelopes(self) -> impl Iterator<Item = &'static str> {
         let mut rest = self.0 & Self::ENVELOPES;
         std::iter::from_fn(move || {
@@ -83,10 +83,11 @@ impl Members {
     }
 }
 
-/// Whether the reader of messages finds any in a value: a call, a result, or who wrote one. `None`
-/// where only reading tells.
+/// Predicts if the reader of messages finds a call, a result or an author in a value; `None` if
+/// only reading tells. A cheap test, so that a value without messages is neither copied nor read in
+/// vain.
 pub(super) fn holds_messages(value: &Value<'_>, depth: usize) -> Option<bool> {
-    // What lies deeper is not found.
+    // The reader stops at this depth too.
     if depth > DEPTH_MAX {
         return Some(false);
     }
@@ -129,7 +130,7 @@ fn any<'v>(values: impl Iterator<Item = &'v Value<'v>>, depth: usize) -> Option<
     found
 }
 
-/// The bit of a member; none of one that nobody asks for.
+/// Returns the bit of a member; 0 for an unknown key.
 fn bit(key: &str) -> u32 {
     if matches!(key.as_bytes(), b"role" | b"_role" | b"type" | b"lc" | b"part_kind" | b"block_type")
     {

@@ -1,8 +1,8 @@
-//! The messages of model calls, in whatever shape they were written.
+//! Reader of the messages of model calls, in any of their shapes.
 //!
-//! What marks a call or a result is for the shapes of [`api`] to say; this reader
-//! knows how messages lie in each other, and who wrote them, in the envelopes of OpenAI, Anthropic,
-//! Gemini, LangChain, OpenInference and others, and as Python prints them.
+//! The shapes of [`api`] recognise calls and results; this reader knows the nesting of messages and
+//! their authors, in the envelopes of OpenAI, Anthropic, Gemini, LangChain, OpenInference and
+//! others, and as Python prints them.
 
 mod author;
 mod keys;
@@ -18,70 +18,69 @@ use super::waiting::WaitingCalls;
 use super::{Decoded, api, is_bracketed, json_or_text, repr};
 use crate::value::{Map, Value};
 
-/// Deepest nesting that is searched; what lies deeper is not found.
+/// Deepest nesting that is searched; deeper messages are not found.
 const DEPTH_MAX: usize = 24;
 
-/// A tool call in a message.
+/// Tool call in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageCall<'a> {
-    /// The id that the model gave it.
+    /// Id that the model gave the call.
     pub id: Option<Cow<'a, str>>,
-    /// A second id of the same call, where the model's interface has two.
+    /// Second id of the same call, for model APIs that have two.
     pub item_id: Option<Cow<'a, str>>,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: Cow<'a, str>,
-    /// The arguments.
+    /// Arguments of the call.
     pub arguments: Decoded<'a>,
-    /// How many times a result stands between a call and the next before this call: calls with no
-    /// result between them were made together.
+    /// Number of times, before this call, that a result stands between two calls: calls of one turn
+    /// were made together.
     pub turn: u32,
 }
 
 impl MessageCall<'_> {
-    /// Whether only the id of the model's output item is known.
+    /// Returns true if only the id of the model's output item is known.
     pub(super) fn is_item(&self) -> bool {
         self.id.is_none() && self.item_id.is_some()
     }
 }
 
-/// A tool's result in a message.
+/// Tool result in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MessageResult<'a> {
-    /// The id of the call; empty where neither the result nor its call has one, or no call is
-    /// known.
+    /// Id of the call; empty if neither the result nor its call has one, or no call is known.
     pub id: Cow<'a, str>,
-    /// Place of its call among [`Messages::calls`], where these messages hold it.
+    /// Index of its call in [`Messages::calls`], if these messages hold it.
     pub call: Option<u32>,
-    /// What the tool gave back.
+    /// Value that the tool returned.
     pub value: Value<'a>,
-    /// Whether it is marked as an error.
+    /// True if it is marked as an error.
     pub is_error: bool,
 }
 
-/// What a list of messages holds.
+/// Calls, results and last texts of a list of messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Messages<'a> {
-    /// The tool calls in order.
+    /// Tool calls in order.
     pub calls: Vec<MessageCall<'a>>,
-    /// The tool results in order.
+    /// Tool results in order.
     pub results: Vec<MessageResult<'a>>,
-    /// The text of the last message of a user.
+    /// Text of the last message of a user.
     pub user: Option<Cow<'a, str>>,
-    /// How many of the calls stand before the last message of a user.
+    /// Number of calls before the last message of a user.
     pub before_user: usize,
-    /// The text of the last message of a model that has one.
+    /// Text of the last message of a model that has one.
     pub assistant: Option<Cow<'a, str>>,
-    /// The turn of the last call, and the number of results before it.
+    /// Turn of the last call; `answered` is the number of results before that call.
     turn: u32,
     answered: usize,
-    /// How many texts of models there were.
+    /// Number of texts by models.
     spoken: u32,
     waiting: WaitingCalls<'a>,
-    /// Whether any message says who wrote it.
+    /// True if any message names its author.
     pub has_author: bool,
-    /// How many results stand before the last message of a model.
+    /// Number of results before the last message of a model.
     behind_model: usize,
-    /// How many calls stand before each message of a model.
+    /// Number of calls before each message of a model.
     pub begins: Vec<usize>,
 }
 
@@ -93,13 +92,13 @@ impl<'a> Messages<'a> {
         messages
     }
 
-    /// Whether a value holds messages, told without reading them; `None` where only reading tells.
+    /// Returns true if a value holds messages, without reading them; `None` if only reading tells.
     pub(crate) fn are_in(value: &Value<'_>) -> Option<bool> {
         keys::holds_messages(value, 0)
     }
 
-    /// Of a state that holds a whole conversation what was said since the user spoke last; nothing
-    /// of one that holds none.
+    /// Returns the messages behind the user's last one, of a state that holds a whole conversation;
+    /// `None` for a state that holds none.
     pub(crate) fn last_turn(value: Value<'a>) -> Option<Value<'a>> {
         let mut value = json_or_text(value);
         for _ in 0..DEPTH_MAX {
@@ -123,7 +122,8 @@ impl<'a> Messages<'a> {
         None
     }
 
-    /// The results behind the last message of a model that belong to no call of these messages.
+    /// Yields the results behind the last message of a model that belong to no call of these
+    /// messages.
     pub(crate) fn loose_results(&self) -> impl Iterator<Item = &MessageResult<'a>> {
         let behind = self.results.get(self.behind_model..).unwrap_or_default();
         behind.iter().filter(|result| result.call.is_none() && result.id.is_empty())
@@ -205,7 +205,7 @@ impl<'a> Messages<'a> {
         if depth > DEPTH_MAX || is_marked && (self.call(&mut map) || self.result(&mut map)) {
             return;
         }
-        // What is taken out since may still be a bit: it is asked for in vain.
+        // A bit may outlive its member, which is removed below: the look-up then finds nothing.
         let members = Members::of(&map);
         let own_author = if members.say_author() { author(&map) } else { None };
         let author = own_author.unwrap_or(outer);
@@ -247,7 +247,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// A call of any shape.
+    /// Reads a call of any shape; returns true if the object was one.
     fn call(&mut self, map: &mut Map<'a>) -> bool {
         if api::is_result(map) {
             return false;
@@ -261,7 +261,7 @@ impl<'a> Messages<'a> {
             return false;
         }
         let Some(failed) = map.remove("success") else { return self.call_fields(map) };
-        // The event of a finished call holds both.
+        // The event of a finished call holds its result too.
         let is_error = matches!(&failed, Value::Bool(false))
             || failed.as_str().is_some_and(|text| text == "false");
         let id = map.get("tool_use_id").or_else(|| map.get("call_id")).and_then(Value::as_str);
@@ -280,7 +280,7 @@ impl<'a> Messages<'a> {
             ["call_id", "toolCallId", "toolUseId", "tool_use_id", "tool_call_id", "ref", "callId"];
         let mut own_id = take_text(map, &ids);
         let mut item_id = take_text(map, &["id"]);
-        // The items of OpenAI's Responses have ids of their own beside the calls'.
+        // Items of OpenAI's Responses have an id beside the `call_id`, prefixed `fc_`.
         if own_id.is_none() && !item_id.as_ref().is_some_and(|id| id.starts_with("fc_")) {
             own_id = item_id.take();
         }
@@ -310,7 +310,7 @@ impl<'a> Messages<'a> {
         true
     }
 
-    /// A result of any shape but a whole message.
+    /// Reads a result of any shape but a whole message; returns true if the object was one.
     fn result(&mut self, map: &mut Map<'a>) -> bool {
         if let Some(key) = api::result_in(map)
             && let Some(Value::Map(mut inner)) = map.remove(key)
@@ -324,7 +324,7 @@ impl<'a> Messages<'a> {
         let ids =
             ["call_id", "tool_use_id", "toolUseId", "toolCallId", "tool_call_id", "ref", "id"];
         let is_error = is_error(map);
-        // Some repeat the call beside its result.
+        // Some shapes repeat the call beside its result.
         let mut call = ["origin", "call"].into_iter().find_map(|key| match map.remove(key) {
             Some(Value::Map(call)) => Some(call),
             _ => None,
@@ -356,7 +356,7 @@ impl<'a> Messages<'a> {
         if call.is_none() && id.is_none() {
             call = waiting.call_of(calls, None, None);
         }
-        // A call whose own id is not known has that of its result.
+        // A call without a known id gets that of its result.
         if let (Some(at), Some(id)) = (call, &id)
             && let Some(call) = self.calls.get_mut(at as usize)
             && call.is_item()
@@ -368,7 +368,7 @@ impl<'a> Messages<'a> {
         let id = of_call.or(id).unwrap_or_default();
         call.into_iter().for_each(|call| self.waiting.answer(call));
         let (value, is_error) = match value {
-            // The Vercel AI SDK tells the kind of the output beside it.
+            // The Vercel AI SDK writes the type of the output beside it.
             Value::Map(mut map) if map.get("type").is_some() && map.get("value").is_some() => {
                 let failed = api::kind(&map).is_some_and(|kind| kind.starts_with("error"));
                 (map.remove("value").unwrap_or_default(), is_error || failed)
@@ -379,10 +379,10 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Keys of the tool that a result is of.
+/// Keys of the name of a tool.
 const NAMES: [&str; 3] = ["name", "tool_name", "toolName"];
 
-/// The arguments that an event of a finished call holds; it leaves out what is nested.
+/// Reads the arguments in the event of a finished call; such events leave out nested values.
 fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
     match map.remove("tool_input") {
         Some(Value::String(text)) if text.contains("\"<nested>\"") => Decoded::Unreadable(text),
@@ -394,7 +394,7 @@ fn event_arguments<'a>(map: &mut Map<'a>) -> Decoded<'a> {
     }
 }
 
-/// What is told of a call or a result without the kind of tool that it is of.
+/// Removes the kind of tool (`type`) from a server tool's call or result.
 fn untyped(mut told: Value<'_>) -> Value<'_> {
     if let Value::Map(map) = &mut told {
         map.remove("type");
@@ -402,12 +402,12 @@ fn untyped(mut told: Value<'_>) -> Value<'_> {
     told
 }
 
-/// Whether a list holds a message of a user.
+/// Returns true if a list holds a message of a user.
 fn is_chat(items: &[Value<'_>]) -> bool {
     items.iter().any(is_users)
 }
 
-/// The object that a text prints: a message of any author, or the call of a model.
+/// Parses the object that a text prints: a message of any author, or the call of a model.
 fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     let may = match author {
         Author::Unknown | Author::Tool => repr::may_print_fields(text),
@@ -422,7 +422,7 @@ fn printed(text: &str, author: Author) -> Option<Map<'static>> {
     counts.then_some(map)
 }
 
-/// Whether a text begins as Python prints a call: `ResponseFunctionToolCall(...)`.
+/// Returns true if a text begins as Python prints a call: `ResponseFunctionToolCall(...)`.
 fn prints_call(text: &str) -> bool {
     let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let name = &text[..name.count()];

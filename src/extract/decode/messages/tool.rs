@@ -1,4 +1,4 @@
-//! Messages with what a tool gave back, whoever is said to have written them.
+//! Messages that carry a tool's result, whoever is named as their author.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{Messages, NAMES, take_text};
 use crate::value::{Map, Value};
 
 impl<'a> Messages<'a> {
-    /// A message of the role `tool` that names its call.
+    /// Reads a message of the role `tool`; returns true if it has a result.
     pub(super) fn tool_message(&mut self, map: &mut Map<'a>) -> bool {
         for inner in ["data", "kwargs"] {
             if let Some(Value::Map(fields)) = map.get(inner)
@@ -40,8 +40,8 @@ impl<'a> Messages<'a> {
         true
     }
 
-    /// What was written as the user's text and is a list of results, or an object around one: the
-    /// interfaces of some models have results sent by the user. Gives back what is none.
+    /// Reads a user's text that is a list of tool results, or an object around one: some model APIs
+    /// have results sent by the user. Returns any other text.
     pub(super) fn replies(&mut self, text: Cow<'a, str>, depth: usize) -> Option<Cow<'a, str>> {
         let may_hold = ["result", "esponse"].iter().any(|word| text.contains(word));
         if !may_hold || !matches!(text.as_bytes(), [b'{' | b'[', b'{' | b'"', ..]) {
@@ -52,19 +52,19 @@ impl<'a> Messages<'a> {
         if !holds_results(parts.unwrap_or(&value)) {
             return Some(text);
         }
-        // Nobody speaks in it but the tool.
+        // Read as no author's: its texts are the tool's, not the user's.
         self.walk(value, Author::Other, depth + 1);
         None
     }
 }
 
-/// Whether a message names the call that it answers.
+/// Returns true if a message names the call that it answers.
 pub(super) fn names_call(map: &Map<'_>) -> bool {
     map.get("tool_call_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty())
 }
 
-/// The rounds of calls and results that a library made by itself before the response that holds
-/// them: what it repeats of the conversation before goes.
+/// Removes the rounds of calls and results that a client library ran by itself before the response
+/// that holds them, without the part of the conversation that they repeat.
 pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
     let Value::List(mut rounds) = ROUNDS.into_iter().find_map(|key| map.remove(key))? else {
         return None;
@@ -73,7 +73,8 @@ pub(super) fn rounds_before<'a>(map: &mut Map<'a>) -> Option<Vec<Value<'a>>> {
     Some(rounds.split_off(asked + 1))
 }
 
-/// Whether the content of a tool's message is a list of results that name their calls themselves.
+/// Returns true if the content of a tool's message is a list of results that name their calls
+/// themselves.
 fn holds_results(content: &Value<'_>) -> bool {
     let Some(items) = content.as_list() else { return false };
     let prints_result = |item: &Value<'_>| item.as_str().is_some_and(repr::may_print_fields);
@@ -88,7 +89,7 @@ pub(super) fn is_error(map: &Map<'_>) -> bool {
         || api::part_kind(map) == Some("retry-prompt")
 }
 
-/// OpenInference wraps each block once more.
+/// Removes the wrapper that OpenInference puts around each block.
 fn unwrap_contents(value: Value<'_>) -> Value<'_> {
     match value {
         Value::List(items) => Value::List(

@@ -1,4 +1,5 @@
-//! Why a trace gave the calls and facts it gave: what a user reads when one is missing.
+//! Explanation of a resolved trace: the source of each call and fact, and the reason for each that
+//! is missing.
 
 mod trace_facts;
 
@@ -21,75 +22,75 @@ use crate::model::{
 };
 use crate::visible;
 
-/// How a trace was read.
+/// Explanation of one trace.
 #[derive(Debug, Default)]
 pub struct TraceExplanation {
-    /// The trace.
+    /// Id of the trace.
     pub trace_id: TraceId,
-    /// Its spans in order of arrival, log events among them.
+    /// Spans in order of arrival, log events among them.
     pub spans: Vec<SpanExplanation>,
-    /// The calls in the messages of models, in order.
+    /// Calls in the messages of models, in order.
     pub messages: Vec<CallInMessage>,
-    /// The other facts of the trace, with where they came from.
+    /// Other facts of the trace, with their sources.
     pub facts: Vec<FactExplanation>,
     /// Calls that were made together, and those that gave the answer, in words.
     pub calls: Vec<String>,
 }
 
-/// How one span was read.
+/// Explanation of one span.
 #[derive(Debug, Default)]
 pub struct SpanExplanation {
-    /// The span.
+    /// Id of the span.
     pub span_id: SpanId,
-    /// Its name, or that of the log event; empty where no dialect asks for it.
+    /// Name of the span or log event; empty if no dialect reads it.
     pub name: String,
-    /// The dialects that take it for a tool call; the first one wins.
+    /// Dialects that detect a tool call in it; the first one wins.
     pub dialects: Vec<String>,
-    /// The dialect that says it is no tool call.
+    /// Dialect that excludes it from tool calls.
     pub excluded_by: Option<String>,
-    /// What gave each field of the call.
+    /// Source of each field of the call.
     pub given_by: Vec<GivenBy>,
-    /// What became of it, in words.
+    /// Outcome for the span, in words.
     pub outcome: String,
 }
 
-/// What gave one field of a tool call.
+/// Source of one field of a tool call.
 #[derive(Debug, PartialEq)]
 pub struct GivenBy {
-    /// The field: `name`, `id`, `arguments`, `result`, `error` or `status`.
+    /// Field: `name`, `id`, `arguments`, `result`, `error` or `status`.
     pub field: &'static str,
-    /// The dialect; empty for messages, and where nothing gave it.
+    /// Dialect of the source; empty for messages, and if there is no source.
     pub dialect: String,
-    /// What was read, or what stands there instead, such as ``attribute `tool.name` ``.
+    /// Place that was read, such as ``attribute `tool.name` ``, or the reason that there is none.
     pub source: String,
 }
 
-/// A call that a model's message holds.
+/// Call in a model's message.
 #[derive(Debug)]
 pub struct CallInMessage {
-    /// The model's span.
+    /// Span of the model.
     pub span_id: SpanId,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The call's id.
+    /// Id of the call.
     pub id: Option<String>,
-    /// What became of it, in words.
+    /// Outcome for the call, in words.
     pub outcome: &'static str,
-    /// The span of the call that it was joined to.
+    /// Span of the call that it was joined to.
     pub joined_to: Option<SpanId>,
 }
 
-/// What became of records, gathered while a trace is resolved.
+/// Outcomes of records, collected while a trace is resolved.
 #[derive(Default)]
 pub(super) struct Diagnostics {
-    /// By place of arrival.
+    /// Outcomes of spans, by index of arrival.
     spans: Vec<(u32, SpanOutcome)>,
     messages: Vec<CallInMessage>,
     facts: Vec<FactExplanation>,
     calls: Vec<String>,
 }
 
-/// What became of a span that a dialect takes for a tool call.
+/// Outcome for a span in which a dialect detects a tool call.
 enum SpanOutcome {
     Dropped(&'static str),
     Call(FieldSources),
@@ -143,11 +144,11 @@ impl Diagnostics {
 }
 
 impl Resolver {
-    /// Explains how a trace is read.
+    /// Explains the resolution of a trace.
     pub fn explain(&self, trace: &TraceSpans) -> TraceExplanation {
         let mut diagnostics = Diagnostics::default();
         let trajectory = self.resolve_with(trace, Effort::new(u64::MAX), Some(&mut diagnostics));
-        // Of several calls on a span the first is that of the span itself.
+        // Reversed, so that of several calls on a span the first, its own, stays in the map.
         let named = trajectory.tool_calls.iter().rev().map(|call| (call.span_id, call));
         let calls: HashMap<SpanId, &ToolCall<'_>> = named.collect();
         let mut rest = diagnostics.spans.into_iter().peekable();
@@ -183,9 +184,9 @@ impl Resolver {
         TraceExplanation { trace_id: trace.trace_id, spans, messages, facts, calls }
     }
 
-    /// The spans of a trace that some dialect takes, as those of tools, agents or models, or as
-    /// none. A span that is only taken at its word about its kind is not among them, nor is one of
-    /// which nothing is read but its name: a dialect of its own may read more of it.
+    /// Yields the spans of a trace that some dialect knows: as a tool's, an agent's or a model's,
+    /// or as none. Not among them are spans known only by the kind that they state, and spans of
+    /// which only the name is read: a dialect of their own may read more of them.
     pub fn known_spans(&self, trace: &TraceSpans) -> impl Iterator<Item = SpanId> {
         let is_known = |record: &&SpanRecord| {
             let facts = FactsReader::new(trace.facts(record));
@@ -215,8 +216,8 @@ impl Resolver {
         span.excluded_by = meanings.find_map(|meaning| meaning.exclude.as_ref().and_then(name));
     }
 
-    /// What gave the fields of a call. A field that the call has and no source of its span gave
-    /// comes from messages.
+    /// Returns the source of each field of a call. A field that the call has without a source on
+    /// its span comes from messages.
     fn explain_fields(
         &self,
         facts: FactsReader<'_>,
@@ -257,7 +258,7 @@ impl Resolver {
         fields
     }
 
-    /// That a field is not recorded, and where it was looked for.
+    /// Returns words for a field that is not recorded, with the places that were read.
     fn not_recorded(&self, sources: &[u16]) -> String {
         let source = |number: &u16| self.plan.sources.get(usize::from(*number));
         let looked: Vec<String> =
@@ -274,14 +275,14 @@ impl Resolver {
     }
 }
 
-/// Sources that are named where none of them yields.
+/// Most sources that are named if none of them yields.
 const LOOKED_SHOWN_MAX: usize = 4;
 
 fn is_found(content: &Content<'_>) -> bool {
     !matches!(content, Content::NotRecorded)
 }
 
-/// What stands in place of content.
+/// Returns words for the state of content that is not readable.
 fn state(content: &Content<'_>) -> &'static str {
     match content {
         Content::Redacted => ", where a placeholder stands",
@@ -290,8 +291,8 @@ fn state(content: &Content<'_>) -> &'static str {
     }
 }
 
-/// One line for each span, with the fields of a call below it; names come from strangers, so they
-/// are made [`visible`].
+/// Prints a line for each span, with the fields of a call below it; names come from strangers, so
+/// they are made [`visible`].
 impl fmt::Display for TraceExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}", self.trace_id)?;

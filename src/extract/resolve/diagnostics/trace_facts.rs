@@ -1,4 +1,4 @@
-//! Where the facts of a trace came from that belong to no single call.
+//! Explanation of facts that belong to no single call: session, agent, user input, final output.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use crate::model::tool_call::groups;
 use crate::model::{SpanId, ToolCall, Trajectory};
 use crate::visible;
 
-/// Values that were passed over and are named.
+/// Most candidates passed over that are named.
 const PASSED_SHOWN_MAX: usize = 8;
-/// Names of one group that are shown.
+/// Most names of one group that are shown.
 const NAMES_SHOWN_MAX: usize = 20;
 
-/// Where a fact of a trace came from.
+/// Source of one fact of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FactExplanation {
-    /// The fact: `session_id`, `agent_name`, `user_input` or `final_output`.
+    /// Fact: `session_id`, `agent_name`, `user_input` or `final_output`.
     pub fact: &'static str,
-    /// What gave it, in words; `None` where nothing did.
+    /// Source that gave it, in words; `None` if there is none.
     pub given_by: Option<String>,
-    /// What was asked before, and why it did not count, in words.
+    /// Candidates tried before, and why they did not count, in words.
     pub passed: Vec<String>,
 }
 
 impl Diagnostics {
-    /// Tells where session, agent, user input and final output come from.
+    /// Adds the sources of session, agent, user input and final output.
     pub(in crate::extract::resolve) fn add_facts(
         &mut self,
         plan: &ReadingPlan,
@@ -47,7 +47,7 @@ impl Diagnostics {
         self.facts.push(of_texts("final_output", plan, tree, &outputs));
     }
 
-    /// Tells which calls were made together, and which gave the answer.
+    /// Adds the groups of calls made together, and the calls that gave the answer.
     pub(in crate::extract::resolve) fn add_groups(
         &mut self,
         trajectory: &Trajectory<'_>,
@@ -88,7 +88,7 @@ fn of_group(group: &[ToolCall<'_>]) -> String {
     format!("group {number}: {}{more}: {why}", names.join(", "))
 }
 
-/// A source in words, with its dialect and its span.
+/// Returns a source in words, with its dialect and its span.
 fn words(plan: &ReadingPlan, source: u16, span: Option<SpanId>) -> Option<String> {
     let source = plan.sources.get(usize::from(source))?;
     let dialect = plan.dialects.get(usize::from(source.dialect));
@@ -114,7 +114,7 @@ fn of_texts(
                 explanation.given_by = said(text);
                 continue;
             }
-            // What comes behind the one that counts was not looked at.
+            // Candidates behind the chosen one were never read.
             TextVerdict::NotAsked => continue,
             TextVerdict::Nothing => "says nothing",
             TextVerdict::Weak if fact == "user_input" => "empty, or more than what the user asked",
@@ -129,7 +129,7 @@ fn of_texts(
     explanation
 }
 
-/// A line for the fact, and one for each value that was passed over.
+/// Prints a line for the fact, and one for each candidate that was passed over.
 impl fmt::Display for FactExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let given = self.given_by.as_deref().unwrap_or("not recorded");

@@ -1,14 +1,22 @@
-//! The order of a trace's calls, and which of them were made together.
+//! Grouping of parallel calls: the order of a trace's calls, and the groups that were made
+//! together.
 //!
-//! Calls of one model message are one group. Of calls that no message tells of, those that one
-//! agent made between two of its model calls are ([`turns`]); where the agent has no model spans,
-//! those that overlap in time. Calls that start in the same instant always are: clocks that count
-//! milliseconds tell no more of them. A call whose span is within another call's span follows that
-//! one all the same. Several messages in one list, on a span that the calls were made within, are
-//! rounds one after another unless their calls overlap. A message between whose calls the agent
-//! made others is none of one reply, and tells of no group. Inside a group the calls are listed in
-//! the order of the message, without one by what the telemetry says: start, end, name, span. Who
-//! judges must not read an order into that.
+//! Evidence is used in this order, and united by disjoint sets:
+//!
+//! 1. Calls of one model message are one group.
+//! 2. Calls that no message has are one group if one agent made them between two of its model
+//!    calls ([`turns`]); if the agent has no model spans, if they overlap in time.
+//! 3. Calls that start in the same instant are one group: a clock that counts milliseconds cannot
+//!    order them.
+//!
+//! Exceptions: a call whose span is within another call's span follows that one all the same.
+//! Several messages in one list, on a span that the calls were made within, are rounds one after
+//! another unless their calls overlap. A message between whose calls the agent made others is not
+//! one reply, and is evidence of no group.
+//!
+//! Inside a group the calls are listed in the order of the message; without one by start, end, name
+//! and span, which makes the order independent of arrival. An evaluator must not read an order of
+//! execution into that.
 
 mod sets;
 mod turns;
@@ -21,18 +29,18 @@ use super::messages::Asked;
 use super::tree::{NONE, Tree, depths};
 use crate::model::{Origin, ToolCall};
 
-/// A trace's calls on their way into order.
+/// Calls of a trace that are being grouped and sorted.
 pub(super) struct Together<'a> {
     calls: Vec<ToolCall<'a>>,
     places: Vec<CallPlace>,
 }
 
-/// Where a call was found.
+/// Evidence for the place of a call.
 #[derive(Clone, Copy)]
 struct CallPlace {
-    /// Place of its span.
+    /// Index of its span.
     span: u32,
-    /// The model's message that asked for it.
+    /// Model message that asked for it.
     asked: Asked,
 }
 
@@ -48,8 +56,8 @@ impl<'a> Together<'a> {
         self.places.push(CallPlace { span, asked });
     }
 
-    /// The calls in order, with the numbers of their groups; `agents` are the places of the spans
-    /// that name the agent of each span.
+    /// Returns the calls in order, with the numbers of their groups; `agents` are the indices of
+    /// the spans that name the agent of each span.
     pub(super) fn in_order(
         self,
         tree: &Tree<'a>,
@@ -90,7 +98,7 @@ impl<'a> Together<'a> {
             last = group;
             calls[at as usize].group = number;
         }
-        // Mostly they are in order already, and a call is large.
+        // Mostly they are in order already, and a move of each large call is saved.
         if order.is_sorted() {
             return calls;
         }
@@ -99,11 +107,11 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Which calls are within which.
+/// Nesting of calls in each other.
 struct Nest {
-    /// For each span the place of the call on it, or on the nearest span around it.
+    /// For each span the index of the call on it, or on the nearest span around it.
     nearest: Vec<u32>,
-    /// For each call the place of the call that its span is within.
+    /// For each call the index of the call that its span is within.
     outer: Vec<u32>,
 }
 
@@ -127,14 +135,14 @@ impl Nest {
         Self { nearest, outer }
     }
 
-    /// The call that a span is within, not the call on it.
+    /// Returns the call that a span is within, not the call on it.
     fn around(&self, tree: &Tree<'_>, span: u32) -> u32 {
         let parent = tree.get(span).map_or(NONE, |span| span.parent);
         self.nearest.get(parent as usize).copied().unwrap_or(NONE)
     }
 }
 
-/// Calls of one message.
+/// Joins the calls of one message.
 fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) {
     let asked = |at: &u32| places[*at as usize].asked.message;
     let is_told = |at: &u32| asked(at) != NONE;
@@ -150,8 +158,9 @@ fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) 
     });
 }
 
-/// Whether a call was made after the one before it in a list of several messages of a model: an
-/// agent's span that lasts as long as its calls tells all that the model said, round after round.
+/// Returns true if a call was made after the one before it in a list of several messages of a
+/// model: an agent's span that lasts as long as its calls holds all messages of the model, round
+/// after round.
 fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next: usize) -> bool {
     let is_within = |at: usize| {
         calls[at].origin == Origin::Span && calls[at].start_ns < places[at].asked.time_ns
@@ -162,16 +171,16 @@ fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next
         && calls[one].end_ns.wrapping_sub(1) < calls[next].start_ns
 }
 
-/// Messages that hold what is left of an earlier one: their calls began before the reply was there,
-/// and between two of them the same agent made another that they do not tell of. An instrumentation
-/// that writes every reply of a run on one span overwrites only as much of the last reply as the
-/// next one has.
+/// Returns the messages that hold remains of an earlier one: their calls began before the reply was
+/// there, and between two of them the same agent made another call that they do not hold. An
+/// instrumentation that writes every reply of a run on one span overwrites only as much of the last
+/// reply as the next one has.
 fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> {
     let mut order: Vec<usize> =
         (0..calls.len()).filter(|at| calls[*at].origin == Origin::Span).collect();
     order.sort_by_key(|at| (calls[*at].start_ns, calls[*at].end_ns));
     let message = |at: usize| places[at].asked.message;
-    // What has not ended ends last.
+    // An end of 0 means not ended, and wraps to the latest time.
     let end = |at: usize| calls[at].end_ns.wrapping_sub(1);
     let mut last_of: HashMap<u32, usize> = HashMap::new();
     let mut mixed = HashSet::new();
@@ -192,7 +201,8 @@ fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> 
     mixed
 }
 
-/// Calls of one instant; of those that messages alone tell of only the answer's is known.
+/// Joins the calls on spans that start in one instant. Calls that only messages have share the
+/// instant of the answer, which is no evidence.
 fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
     if calls.array_windows().all(|[one, next]| one.start_ns < next.start_ns) {
         return;
@@ -204,10 +214,17 @@ fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
     sets.join_runs(&by_start, |one, next| start(&one) == start(&next));
 }
 
-/// What tells the group of a call: when it began, how deep within other groups, which it is.
+/// Sort key of a group: its begin, its depth in other groups, the order of its message, and its
+/// rank by its first call.
 type GroupKey = (u64, u32, u32, u32);
 
-/// The groups of calls: their sets, but that a call follows the calls that it is within.
+/// Returns the group of each call: its set, split so that a call follows the calls that it is
+/// within.
+///
+/// A group is a set and a level, the number of calls of the same set around the call. So recursion
+/// splits a set into a group per level, while siblings stay together however deep they are. Begins
+/// and depths are then raised from outer to inner groups, so that an inner group sorts behind the
+/// outer one even if both begin in one instant, or if another of its calls began earlier.
 fn groups(
     calls: &[ToolCall<'_>],
     places: &[CallPlace],
@@ -215,7 +232,7 @@ fn groups(
     sets: &mut Sets,
 ) -> Vec<GroupKey> {
     let set_of: Vec<u32> = (0..calls.len() as u32).map(|at| sets.of(at)).collect();
-    // The nearest call around that is of the same set.
+    // For each call the nearest call around it that is in the same set.
     let mut within = vec![NONE; calls.len()];
     let all = depths(&nest.outer);
     let mut outer_first: Vec<u32> = (0..calls.len() as u32).collect();
@@ -248,7 +265,7 @@ fn groups(
         *begin = (*begin).min(own);
         *order = (*order).min(asked.order);
     }
-    // A group begins no earlier than those that its calls are within.
+    // Outer calls first, so that a raised begin reaches all groups inside.
     for &at in &outer_first {
         let outer = nest.outer[at as usize];
         let (inner, outer) = match group_of.get(outer as usize) {
@@ -268,7 +285,7 @@ fn groups(
     group_of.iter().map(key).collect()
 }
 
-/// For each group its rank among all by the span of its first call, which no order of arrival
+/// Returns for each group its rank by the span of its first call, which no order of arrival
 /// changes.
 fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u32> {
     let mut first = vec![None; count];
@@ -284,5 +301,5 @@ fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u3
     ranks
 }
 
-/// How far up a call of the same set is looked for.
+/// Most ancestors that are walked in search of a call of the same set.
 const DEPTH_MAX: usize = 64;

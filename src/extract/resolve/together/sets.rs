@@ -1,6 +1,7 @@
-//! Disjoint sets: which calls belong together, for any of several reasons.
+//! Disjoint sets (union-find) of calls that belong together, for any of several reasons.
 
-/// Numbers from 0, each in one set.
+/// Numbers from 0, each in one set. The root of a set is its lowest number, so that the outcome
+/// does not depend on the order of joins.
 pub(super) struct Sets {
     above: Vec<u32>,
 }
@@ -10,7 +11,7 @@ impl Sets {
         Self { above: (0..count as u32).collect() }
     }
 
-    /// The lowest number of the set that a number is in.
+    /// Returns the lowest number of the set that a number is in; halves the path to it.
     pub(super) fn of(&mut self, mut at: u32) -> u32 {
         while self.above[at as usize] != at {
             let above = self.above[at as usize];
@@ -20,14 +21,14 @@ impl Sets {
         at
     }
 
-    /// Makes the sets of two numbers one.
+    /// Joins the sets of two numbers.
     pub(super) fn join(&mut self, one: u32, other: u32) {
         let one = self.of(one);
         let other = self.of(other);
         self.above[one.max(other) as usize] = one.min(other);
     }
 
-    /// Joins neighbours that belong together.
+    /// Joins neighbours for which `together` holds.
     pub(super) fn join_runs(&mut self, numbers: &[u32], together: impl Fn(u32, u32) -> bool) {
         for [one, next] in numbers.array_windows() {
             if together(*one, *next) {

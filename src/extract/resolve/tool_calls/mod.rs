@@ -1,4 +1,4 @@
-//! Tool calls that stand on spans of their own.
+//! Tool calls on spans.
 
 mod sign;
 
@@ -20,26 +20,26 @@ use crate::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
-/// A tool call found on a span.
+/// Tool call on a span.
 pub(super) struct SpanCall<'a> {
     pub(super) call: ToolCall<'a>,
-    /// Place of the span.
+    /// Index of the span.
     pub(super) span: u32,
-    /// The model's message that asked for it.
+    /// Model message that asked for it.
     pub(super) asked: Asked,
-    /// A model's message is known to have asked for it.
+    /// True if a model's message is known to have asked for it.
     pub(super) joined: bool,
-    /// What gave its fields.
+    /// Sources of its fields.
     pub(super) sources: FieldSources,
-    /// Its dialect knows no marker of tools: it is a call only if a model asked for it.
+    /// True if its dialect knows no marker of tools: it is a call only if a model asked for it.
     pub(super) unmarked: bool,
-    /// The arguments are a bare value where an object is due.
+    /// True if the arguments are a bare value instead of an object.
     pub(super) bare_arguments: bool,
-    /// Place of the call that this one is part of.
+    /// Index of the call that this one is part of.
     pub(super) part_of: Option<u32>,
 }
 
-/// The numbers of the sources that gave the fields of a call on a span; `None` where none did.
+/// Numbers of the sources of a call's fields; `None` for a field without one.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FieldSources {
     pub(super) name: Option<u16>,
@@ -49,9 +49,9 @@ pub(super) struct FieldSources {
     pub(super) error: Option<u16>,
 }
 
-/// The tool calls on the spans of a trace, in start order, and the places of the spans that a
-/// dialect takes for a tool call and that give no tool name. A span that gives only the id of a
-/// call on another span is listed without a name: it is part of that call.
+/// Returns the tool calls on the spans of a trace, in start order, and the indices of the spans
+/// that a dialect detects as tool calls and that have no tool name. A span that only has the id of
+/// a call on another span is listed without a name: it is part of that call.
 pub(super) fn on_spans<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
@@ -92,9 +92,9 @@ pub(super) fn on_spans<'a>(
     (calls, unnamed)
 }
 
-/// A span that is called a call's by its own name and by nothing else is part of the call on
-/// another span that has its id. So is one whose name tells no more than its kind
-/// (`acme.tool.execution`), be there such a call or not.
+/// Removes the names of calls that only their span's name names, if another span has a call of that
+/// id: they are parts of that call. So are calls whose span's name tells no more than its kind
+/// (`acme.tool.execution`), whether there is such a call or not.
 fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     let is_of_span = |call: &SpanCall<'_>| call.is_named_by_span(plan);
     if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
@@ -113,8 +113,8 @@ fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
     }
 }
 
-/// Leaves out the calls of dialects that know no marker of tools, where no model asked for a tool
-/// of that name.
+/// Drops the calls of dialects that know no marker of tools, unless a model asked for a tool of
+/// that name.
 pub(super) fn keep_asked<'a>(
     plan: &ReadingPlan,
     calls: &mut Vec<SpanCall<'a>>,
@@ -130,9 +130,9 @@ pub(super) fn keep_asked<'a>(
 struct ToolCallReader<'a, 'r> {
     plan: &'a ReadingPlan,
     form: &'r RecordForm,
-    /// The encoded values of the span's attributes.
+    /// Encoded values of the span's attributes.
     values: &'r [&'a [u8]],
-    /// The values, read once: to read a text is to look at each of its bytes.
+    /// Decoded values, each read at most once: to read a text is to check each of its bytes.
     read: &'r [OnceCell<AnyValue<'a>>],
     raws: &'r mut Vec<Raw<'a>>,
 }
@@ -190,14 +190,14 @@ impl<'a> ToolCallReader<'a, '_> {
         Some(())
     }
 
-    /// The attribute at a place.
+    /// Returns the attribute at an index.
     fn attribute(&self, place: u16) -> Option<AnyValue<'a>> {
         let encoded = self.values.get(usize::from(place))?;
         let value = self.read.get(usize::from(place))?;
         Some(*value.get_or_init(|| layout::read(encoded)))
     }
 
-    /// What `get` makes of the first of a source's values of which it makes anything.
+    /// Returns the first of a source's values that `get` accepts.
     fn find<T>(
         &mut self,
         candidate: Candidate,
@@ -213,7 +213,7 @@ impl<'a> ToolCallReader<'a, '_> {
         self.raws.drain(..).find_map(|raw| get(source, raw))
     }
 
-    /// The first value that a source of any of the dialects yields.
+    /// Returns the first value of any source of the dialects for a role, with its source.
     fn first<T>(
         &mut self,
         role: Role,
@@ -227,7 +227,7 @@ impl<'a> ToolCallReader<'a, '_> {
         })
     }
 
-    /// The first readable content; without one, the first that is unreadable or taken out.
+    /// Returns the first readable content; without one, the first that is unreadable or redacted.
     fn content(&mut self, role: Role, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
         let readable = |source, raw| read::content(source, raw).filter(Content::is_recorded);
         self.first(role, facts, readable).or_else(|| self.first(role, facts, read::content))
@@ -265,7 +265,7 @@ impl<'a> ToolCallReader<'a, '_> {
         call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
     }
 
-    /// The value of the sources that only say which kind of error it was.
+    /// Returns the value of the sources that hold the type of an error.
     fn error_type(&self) -> Option<Cow<'a, str>> {
         self.form.call(Role::Error).iter().find_map(|candidate| {
             let source = self.plan.sources.get(usize::from(candidate.source))?;
@@ -285,12 +285,12 @@ impl<'a> ToolCallReader<'a, '_> {
 }
 
 impl<'a> SpanCall<'a> {
-    /// Whether its span only gives the id of a call.
+    /// Returns true if its span only has the id of a call.
     pub(super) fn is_nameless(&self) -> bool {
         self.call.name.is_empty()
     }
 
-    /// Whether nothing but the span's own name, with no mark before it, names the tool.
+    /// Returns true if only the span's name, without a prefix that marks tools, names the tool.
     pub(super) fn is_named_by_span(&self, plan: &ReadingPlan) -> bool {
         let source = self.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
         source.is_some_and(|source| {
@@ -298,8 +298,8 @@ impl<'a> SpanCall<'a> {
         })
     }
 
-    /// Takes arguments that some source gave; a bare value is kept as what it is, a text that is
-    /// not the arguments.
+    /// Sets the arguments from a source. A bare value is stored as unreadable text, since it is not
+    /// the arguments.
     pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
         let bare = match &arguments {
             Content::Recorded(lazy) if lazy.is_ready() => match lazy.get() {
@@ -317,7 +317,7 @@ impl<'a> SpanCall<'a> {
         self.call.arguments = bare.map_or(arguments, Content::Unreadable);
     }
 
-    /// Takes from a part of the same call what this one lacks.
+    /// Fills the gaps of this call from a part of it.
     pub(super) fn fill_from(&mut self, part: &mut Self) {
         let own = &mut self.call;
         let other = &mut part.call;

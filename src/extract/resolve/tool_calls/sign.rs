@@ -1,4 +1,4 @@
-//! What the value of an error source says: that a call failed, with which text, or that it did not.
+//! Error signs: the verdict of an error source that a call failed, with a text or without.
 //!
 //! Instrumentations write the error of a call that has none as whatever their language prints for
 //! nothing (`None`, `null`, `undefined`, `false`): such a text is no error, as it is no content.
@@ -11,15 +11,15 @@ use super::super::read::{self, Raw};
 use crate::model::Content;
 use crate::value::Value;
 
-/// What an error source says.
+/// Sign of a failed call.
 pub(super) enum Sign<'a> {
     /// The call failed, with this text.
     Text(Cow<'a, str>),
-    /// The call failed; a word for it, where there is one.
+    /// The call failed; with a word for it, if there is one.
     Flag(Option<Cow<'a, str>>),
 }
 
-/// Texts for an error that did not happen, in small letters.
+/// Texts for an error that did not happen, in lower case.
 const NO_ERROR: [&str; 15] = [
     "",
     "none",
@@ -38,7 +38,7 @@ const NO_ERROR: [&str; 15] = [
     "no error",
 ];
 
-/// What the value of an error source says.
+/// Reads the value of an error source; `None` if it is no sign of failure.
 pub(super) fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<'a>> {
     let source = &planned.source;
     let value = match read::decoded(source, raw)? {
@@ -54,7 +54,7 @@ pub(super) fn sign<'a>(planned: &'a PlannedSource, raw: Raw<'a>) -> Option<Sign<
     }
 }
 
-/// What a message says where it is known that the call failed.
+/// Reads the message of a call that is known to have failed.
 pub(super) fn of_message(message: &str) -> Sign<'_> {
     if is_no_error(message) || read::is_redacted(message) {
         return Sign::Flag(None);
@@ -81,13 +81,13 @@ fn of_value(value: Value<'_>) -> Option<Sign<'_>> {
     })
 }
 
-/// Whether a text stands where no error is.
+/// Returns true if a text stands for no error.
 fn is_no_error(text: &str) -> bool {
     let text = text.trim();
     NO_ERROR.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// The error that a result tells of: a text, or its member `error`.
+/// Returns the error in a result: a text, or its member `error`.
 pub(super) fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
     match result.value()? {
         Value::String(text) => Some(text.clone()),
@@ -99,18 +99,18 @@ pub(super) fn result_text<'a>(result: &Content<'a>) -> Option<Cow<'a, str>> {
     }
 }
 
-/// The result of a failed call where it explains the error: in its first line, with the causes in
-/// those below.
+/// Returns the result of a failed call if it explains the error: in its first line, with the causes
+/// in those below.
 pub(super) fn causes<'a>(error: &str, result: &Content<'a>) -> Option<Cow<'a, str>> {
     let Value::String(text) = result.value()? else { return None };
     let (first, _) = text.trim().split_once('\n')?;
     (text.len() <= CAUSES_BYTES_MAX && first.contains(error)).then(|| text.clone())
 }
 
-/// Longest explanation that takes the place of an error's text, bytes.
+/// Longest explanation that replaces an error's text, bytes.
 const CAUSES_BYTES_MAX: usize = 2000;
 
-/// The text before a traceback, unless that is all there is.
+/// Returns the text before a traceback, unless that is all there is.
 pub(super) fn without_traceback(text: Cow<'_, str>) -> Cow<'_, str> {
     const HEAD: &str = "Traceback (most recent call last)";
     match text.find(HEAD) {
