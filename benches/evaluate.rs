@@ -14,15 +14,15 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use spanscore::evaluate::{Evaluator, kind};
-use spanscore::model::tool_call::Lazy;
-use spanscore::model::trajectory::KeptSpan;
-use spanscore::model::{
+use spanscore_base::model::tool_call::Lazy;
+use spanscore_base::model::trajectory::KeptSpan;
+use spanscore_base::model::{
     CallStatus, Content, Effort, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
 };
-use spanscore::otlp::AnyValue;
-use spanscore::settings::Node;
-use spanscore::value::{Value, json};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::{Evaluator, kind};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -19,14 +19,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{ExtractionCache, Resolver, Table, extract};
-use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans};
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
-use spanscore::otlp::number::span;
-use spanscore::otlp::request::{RequestStep, walk};
-use spanscore::otlp::wire::{Field, Fields};
+use spanscore_base::model::{Facts, SpanBatch, TraceId, TraceSpans};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
+use spanscore_base::otlp::number::span;
+use spanscore_base::otlp::request::{RequestStep, walk};
+use spanscore_base::otlp::wire::{Field, Fields};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{ExtractionCache, Resolver, Table, extract};
 
 /// Spans of one request: 21 traces.
 const TRACES: usize = 21;
@@ -184,7 +184,7 @@ fn by_trace(batch: &SpanBatch) -> Vec<TraceSpans> {
             let facts = record.facts.start as usize..record.facts.end as usize;
             trace.arena.extend_from_slice(&batch.arena[facts]);
             let facts = start..trace.arena.len() as u32;
-            trace.spans.push(spanscore::model::SpanRecord { facts, ..record.clone() });
+            trace.spans.push(spanscore_base::model::SpanRecord { facts, ..record.clone() });
         }
     }
     traces.into_values().collect()

@@ -14,11 +14,11 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use spanscore::evaluate::inquiry::{Inquired, MarkKey, PromptRoom};
-use spanscore::evaluate::{Evaluator, Want, kind};
-use spanscore::model::{Content, Effort, ToolCall, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::{Value, json};
+use spanscore_base::model::{Content, Effort, ToolCall, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::inquiry::{Inquired, MarkKey, PromptRoom};
+use spanscore_evaluate::{Evaluator, Want, kind};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

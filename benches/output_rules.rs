@@ -12,11 +12,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
-use spanscore::evaluate::kinds::outputs::output_rules;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Content, Effort, Resource, Trajectory, Usage};
-use spanscore::settings::Node;
-use spanscore::value::json;
+use spanscore_base::model::{Content, Effort, Resource, Trajectory, Usage};
+use spanscore_base::settings::Node;
+use spanscore_base::value::json;
+use spanscore_evaluate::kinds::outputs::output_rules;
+use spanscore_evaluate::{Evaluator, Want};
 
 const PROSE: &str = "The carrier expects delivery within 4 business days, and the label is in the \
     attachment. You can start a return from the orders page in your account at any time. Refunds \

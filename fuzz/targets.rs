@@ -7,18 +7,18 @@ use std::io::{self, IoSlice};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use spanscore::config::{ConfigPart, ConfigSources, Loaded, ResolvedConfig, load};
-use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::evaluate::engine::select::{Scope, When};
-use spanscore::evaluate::kind;
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{ExtractionCache, Resolver, Table, extract};
-use spanscore::log::{Disk, DiskFile, Durability, Log, LogSettings, system_clock};
-use spanscore::model::{
+use spanscore_base::model::{
     Completion, Content, Effort, Facts, Outcome, SpanBatch, TraceSpans, Trajectory, Want,
 };
-use spanscore::otlp::{AnyValue, Signal, json, request, tag};
-use spanscore::settings::yaml;
-use spanscore::value::{Value, json as value_json, python};
+use spanscore_base::otlp::{AnyValue, Signal, json, request, tag};
+use spanscore_base::settings::yaml;
+use spanscore_base::value::{Value, json as value_json, python};
+use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_evaluate::engine::select::{Scope, When};
+use spanscore_evaluate::kind;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{ExtractionCache, Resolver, Table, extract};
+use spanscore_log::{Disk, DiskFile, Durability, Log, LogSettings, system_clock};
 
 /// A function over any bytes.
 pub(crate) type FuzzTarget = fn(&[u8]);

@@ -29,27 +29,7 @@
 //! 5. What cannot be judged is not evaluable; what broke is failed; neither is a score.
 //! 6. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
 
-pub mod detect;
-pub mod model;
-pub mod otlp;
-pub mod panics;
-pub mod settings;
-pub mod value;
-pub mod visible;
-
-pub mod client;
-mod lane;
-pub mod log;
-pub mod tls;
-
-pub mod assemble;
 pub mod config;
-pub mod emit;
-pub mod evaluate;
-pub mod external;
-pub mod extract;
-pub mod judge;
-pub mod receive;
 pub mod telemetry;
 
 pub mod cli;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use spanscore::assemble::Shard;
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::extract::{Resolver, Table, extract};
-use spanscore::model::{Completion, Evaluation, SpanBatch, Want};
-use spanscore::otlp::Signal;
 use spanscore::pipeline::{Collector, CollectorSettings};
+use spanscore_assemble::Shard;
+use spanscore_base::model::{Completion, Evaluation, SpanBatch, Want};
+use spanscore_base::otlp::Signal;
+use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_extract::{Resolver, Table, extract};
 
 use super::Protocol;
 use super::load::Template;

@@ -9,9 +9,9 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use spanscore::otlp::number::span;
-use spanscore::otlp::request::{RequestStep, walk};
-use spanscore::otlp::wire::{Field, Fields};
+use spanscore_base::otlp::number::span;
+use spanscore_base::otlp::request::{RequestStep, walk};
+use spanscore_base::otlp::wire::{Field, Fields};
 use tokio::net::TcpStream;
 
 use super::Protocol;

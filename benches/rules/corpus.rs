@@ -5,8 +5,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::{evaluator, findings, scored, trajectory};
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::Trajectory;
+use spanscore_base::model::Trajectory;
+use spanscore_evaluate::{Evaluator, Want};
 
 /// Rounds of which the fastest counts, for each share of the texts.
 const ROUNDS: usize = 5;

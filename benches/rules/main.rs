@@ -14,12 +14,12 @@ mod texts;
 
 use std::sync::Arc;
 
-use spanscore::evaluate::kinds::outputs::output_rules;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Content, Effort, Outcome, Resource, Score, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::Value;
-use spanscore::value::json;
+use spanscore_base::model::{Content, Effort, Outcome, Resource, Score, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::Value;
+use spanscore_base::value::json;
+use spanscore_evaluate::kinds::outputs::output_rules;
+use spanscore_evaluate::{Evaluator, Want};
 
 /// One finding as the details tell it.
 pub(crate) struct Seen {

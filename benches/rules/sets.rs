@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::texts::{self, Labelled};
 use super::{evaluator, findings, scored, trajectory};
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::Label;
+use spanscore_base::model::Label;
+use spanscore_evaluate::{Evaluator, Want};
 
 const SETS: [(&str, &str); 4] = [
     ("personal.jsonl", "no_pii"),

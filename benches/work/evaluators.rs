@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::engine::run::Configured;
+use spanscore_evaluate::engine::run::Configured;
 
 use super::shapes::{argument_key, tool_name};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{Resolver, Table, extract};
-use spanscore::model::{Completion, Effort, SpanBatch, TraceSpans, Want};
-use spanscore::otlp::Signal;
+use spanscore_base::model::{Completion, Effort, SpanBatch, TraceSpans, Want};
+use spanscore_base::otlp::Signal;
+use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table, extract};
 
 use super::evaluators::Case;
 

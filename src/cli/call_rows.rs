@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use crate::evaluate::{FailureJudge, FailureSettings};
-use crate::extract::raw_text;
-use crate::model::tool_call::groups;
-use crate::model::{Content, ToolCall, Trajectory, Usage};
-use crate::otlp::AnyValue;
-use crate::value::{Map, Value};
+use spanscore_base::model::tool_call::groups;
+use spanscore_base::model::{Content, ToolCall, Trajectory, Usage};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::value::{Map, Value};
+use spanscore_evaluate::{FailureJudge, FailureSettings};
+use spanscore_extract::raw_text;
 
 /// Converts a trajectory to an object; failures are judged by the built-in table.
 pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
@@ -31,7 +31,8 @@ pub(super) fn judged_row<'a>(
             ("input_schema", definition.input_schema.clone()),
         ])
     });
-    let resource = crate::otlp::any_value::key_values(&trajectory.resource.encoded).flatten();
+    let resource =
+        spanscore_base::otlp::any_value::key_values(&trajectory.resource.encoded).flatten();
     object([
         ("trace_id", Value::from(trajectory.trace_id.to_string())),
         ("span_id", Value::from(trajectory.span_id.to_string())),

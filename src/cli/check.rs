@@ -8,7 +8,7 @@ use super::serve::probing::{Unasked, check_external};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{self, ResolvedConfig};
-use crate::visible;
+use spanscore_base::visible;
 
 /// Checks a config and says what it would do
 ///

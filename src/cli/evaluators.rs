@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{CommandError, Exit, output};
 use crate::config::shared_schema;
-use crate::evaluate::{KINDS, Kind, kind};
-use crate::settings::nearest;
+use spanscore_base::settings::nearest;
+use spanscore_evaluate::{KINDS, Kind, kind};
 
 /// Lists the kinds of evaluators, or shows the settings of one
 #[derive(Args, Debug)]

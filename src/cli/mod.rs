@@ -22,6 +22,7 @@ mod score;
 mod send;
 mod serve;
 mod source;
+mod typed;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -34,7 +35,7 @@ use clap::{Parser, Subcommand};
 pub use exit_code::Exit;
 
 use crate::config::{self, ConfigError};
-use crate::visible;
+use spanscore_base::visible;
 
 /// Text of `--version`: the version, then the build.
 const LONG_VERSION: &str = concat!(

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::CommandError;
-use crate::visible;
+use spanscore_base::visible;
 
 /// Writes one or more lines to standard output. A reader that is gone (`| head`) ends the program
 /// quietly: see [`CommandError::ReaderGone`].

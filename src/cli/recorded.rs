@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::{CommandError, output};
-use crate::assemble::CutTrace;
 use crate::config::ResolvedConfig;
-use crate::evaluate::engine::run::{Configured, Evaluators};
-use crate::extract::dialect::Dialect;
-use crate::extract::{Resolver, Table};
-use crate::model::{Facts, Want};
-use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
-use crate::receive::file::read_requests;
-use crate::visible;
+use spanscore_assemble::CutTrace;
+use spanscore_base::model::{Facts, Want};
+use spanscore_base::otlp::Signal;
+use spanscore_base::visible;
+use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table};
+use spanscore_recordings::read_requests;
 
 /// Compiles the dialects of a plan for the given facts.
 pub(super) fn resolver(plan: &ResolvedConfig, facts: &Facts) -> Result<Resolver, CommandError> {

@@ -1,7 +1,7 @@
 //! Diff of two configs: the changes that a running process cannot take.
 
-use crate::settings::{Node, NodeKind};
-use crate::value::Value;
+use spanscore_base::settings::{Node, NodeKind};
+use spanscore_base::value::Value;
 
 /// Settings that can change while a process runs.
 const LIVE: [&str; 14] = [
@@ -88,7 +88,7 @@ fn collect(value: &Value<'_>, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::json;
+    use spanscore_base::value::json;
 
     fn check(before: &str, now: &str, expected: &[&str]) {
         let node = |text: &str| Node::from_value(&json::parse(text).unwrap());

@@ -12,14 +12,14 @@ use super::judged::{self, Judges};
 use super::read::read_all;
 use super::sources::ConfigSources;
 use super::tools_file;
-use crate::evaluate::engine::expect::Template;
-use crate::evaluate::engine::identity;
-use crate::evaluate::engine::run::{Against, Configured};
-use crate::evaluate::engine::tool_choice::{ToolChoice, texts_of};
-use crate::evaluate::{KINDS, Kind, kind};
-use crate::model::{EvaluatorInfo, Level};
-use crate::settings::{Key, Node, NodeKind, SettingsError, nearest};
-use crate::value::Value;
+use spanscore_base::model::{EvaluatorInfo, Level};
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, nearest};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::expect::Template;
+use spanscore_evaluate::engine::identity;
+use spanscore_evaluate::engine::run::{Against, Configured};
+use spanscore_evaluate::engine::tool_choice::{ToolChoice, texts_of};
+use spanscore_evaluate::{KINDS, Kind, kind};
 
 /// Most evaluators of one config.
 const EVALUATORS_MAX: usize = 1_000;

@@ -15,10 +15,10 @@ use super::dataset::{self, Mistake, Row};
 use super::expression::compile;
 use super::read::read_all;
 use super::sources::ConfigSources;
-use crate::evaluate::engine::expect::case::Case;
-use crate::evaluate::engine::expect::{Expectation, Expectations, Template};
-use crate::settings::{Node, Place, SettingsError};
-use crate::value::Value;
+use spanscore_base::settings::{Node, Place, SettingsError};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::expect::case::Case;
+use spanscore_evaluate::engine::expect::{Expectation, Expectations, Template};
 
 /// Most bytes of a dataset.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -1,9 +1,9 @@
 //! CEL expressions in settings, with their mistakes shown at their places.
 
 use super::sources::ConfigSources;
-use crate::evaluate::engine::select::{VARIABLES, When, WhenError};
-use crate::settings::{Node, NodeKind, Place, SettingsError, nearest};
-use crate::value::Value;
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError, nearest};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::select::{VARIABLES, When, WhenError};
 
 /// Longest expression, bytes.
 const EXPRESSION_BYTES_MAX: usize = 8_192;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::evaluate::Kind;
-use crate::evaluate::external::is_external;
-use crate::evaluate::inquiry::PROMPT_VERSION;
-use crate::evaluate::kinds::external::settings::REACHING_KEYS;
-use crate::judge::{JudgeSettings, unknown_judge};
-use crate::settings::{Node, SettingsError};
-use crate::value::Value;
+use spanscore_ask::judge::{JudgeSettings, unknown_judge};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+use spanscore_evaluate::Kind;
+use spanscore_evaluate::external::is_external;
+use spanscore_evaluate::inquiry::PROMPT_VERSION;
+use spanscore_evaluate::kinds::external::settings::REACHING_KEYS;
 
 /// The judges by their names.
 pub(super) type Judges = BTreeMap<String, JudgeSettings>;

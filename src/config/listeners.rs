@@ -1,8 +1,8 @@
 //! Checks of the listeners' exposure: TLS, addresses beyond the loopback one, and clients.
 
 use super::plan::Config;
-use crate::settings::{Node, SettingsError};
-use crate::tls::{ListenerTlsSettings, check_exposure};
+use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
+use spanscore_base::settings::{Node, SettingsError};
 
 /// Listener of the config.
 struct Listener<'a> {
@@ -114,7 +114,7 @@ fn descend<'a>(node: &'a Node, keys: &[&str]) -> &'a Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::json;
+    use spanscore_base::value::json;
 
     #[test]
     fn a_certificate_that_a_port_asks_nobody_for_is_warned_of() {

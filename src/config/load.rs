@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::sources::{ConfigError, ConfigProblem, ConfigSources};
 use super::substitute::Lookup;
-use crate::settings::{Key, Node, NodeKind, Place, SettingsError, yaml};
+use spanscore_base::settings::{Key, Node, NodeKind, Place, SettingsError, yaml};
 
 /// Part of a config.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,14 +4,14 @@
 //! the others, in the proportions of the default config. Quotas that do not fit are a mistake,
 //! found before anything runs.
 
-use crate::assemble::{LimitsSettings, SessionsSettings};
-use crate::detect::limits::RULES_BYTES_MAX;
-use crate::emit::forward::ForwardSettings;
-use crate::emit::settings::ExporterSettings;
-use crate::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
-use crate::model::MemoryLimits;
-use crate::receive::settings::OtlpReceiverSettings;
-use crate::settings::{Key, Node, Place, SettingsError};
+use spanscore_ask::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
+use spanscore_assemble::{LimitsSettings, SessionsSettings};
+use spanscore_base::model::MemoryLimits;
+use spanscore_base::settings::{Key, Node, Place, SettingsError};
+use spanscore_detect::limits::RULES_BYTES_MAX;
+use spanscore_emit::forward::ForwardSettings;
+use spanscore_emit::settings::ExporterSettings;
+use spanscore_receive::settings::OtlpReceiverSettings;
 
 const MIB: usize = 1 << 20;
 
@@ -260,10 +260,9 @@ fn place_of(node: &Node, setting: &str) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::emit;
-    use crate::receive::settings::ReceiversSettings;
-    use crate::settings::NodeKind;
-    use crate::value::json;
+    use spanscore_base::settings::NodeKind;
+    use spanscore_base::value::json;
+    use spanscore_receive::settings::ReceiversSettings;
 
     fn divided(text: &str) -> Result<MemoryLimits, SettingsError> {
         let node = Node::from_value(&json::parse(text).unwrap());
@@ -273,11 +272,11 @@ mod tests {
         let limits = or_empty(section("limits")).read().unwrap();
         let sessions = or_empty(section("sessions")).read().unwrap();
         let receivers: ReceiversSettings = or_empty(section("receivers")).read().unwrap();
-        let exporters = emit::settings::read(&section("exporters")).unwrap();
+        let exporters = spanscore_emit::settings::read(&section("exporters")).unwrap();
         let otlp = receivers.otlp.as_ref();
         let limits = &limits;
         let sessions = &sessions;
-        let forward = emit::forward::read_forwards(&section("forward")).unwrap();
+        let forward = spanscore_emit::forward::read_forwards(&section("forward")).unwrap();
         let exporters = &exporters[..];
         let forward = &forward[..];
         divide(ShareSettings { otlp, limits, sessions, exporters, forward }, &node)

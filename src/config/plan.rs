@@ -13,21 +13,20 @@ use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
 use super::read::read_all;
 use super::sources::{ConfigError, ConfigSources};
-use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use crate::emit;
-use crate::emit::forward::ForwardSettings;
-use crate::emit::settings::ExporterSettings;
-use crate::evaluate::engine::run::Configured;
-use crate::evaluate::kinds::kind;
-use crate::evaluate::{FailureJudge, FailureSettings};
-use crate::extract::Table;
-use crate::extract::dialect::{Dialect, Role};
-use crate::judge::{JudgeSettings, JudgingSettings, check_judges};
-use crate::log::{Durability, LogSettings};
-use crate::model::{Facts, Level, MemoryLimits};
-use crate::receive::settings::ReceiversSettings;
-use crate::settings::{HumanDuration, Node, SettingsError};
 use crate::telemetry::TelemetrySettings;
+use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::{Facts, Level, MemoryLimits};
+use spanscore_base::settings::{HumanDuration, Node, SettingsError};
+use spanscore_emit::forward::ForwardSettings;
+use spanscore_emit::settings::ExporterSettings;
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_evaluate::kinds::kind;
+use spanscore_evaluate::{FailureJudge, FailureSettings};
+use spanscore_extract::Table;
+use spanscore_extract::dialect::{Dialect, Role};
+use spanscore_log::{Durability, LogSettings};
+use spanscore_receive::settings::ReceiversSettings;
 
 /// The config of spanscore.
 ///
@@ -138,11 +137,11 @@ impl ResolvedConfig {
         let around = Surroundings { failures: defaults, judges, sources: &loaded.sources };
         let evaluators = evaluators::configure(entries, around, &mut errors);
         let exporters = match loaded.node.get("exporters") {
-            Some(node) => read_all(node, &mut errors, emit::settings::read),
+            Some(node) => read_all(node, &mut errors, spanscore_emit::settings::read),
             None => Some(Vec::new()),
         };
         let forward = match loaded.node.get("forward") {
-            Some(node) => read_all(node, &mut errors, emit::forward::read_forwards),
+            Some(node) => read_all(node, &mut errors, spanscore_emit::forward::read_forwards),
             None => Some(Vec::new()),
         };
         if let (Some(config), Some(forward)) = (&config, &forward) {

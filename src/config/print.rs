@@ -8,10 +8,10 @@ use std::fmt::Write;
 use super::load::Loaded;
 use super::secrets::Above;
 use super::sources::ConfigSources;
-use crate::settings::yaml::scalar::{self, ScalarForm};
-use crate::settings::{Node, NodeKind, REDACTED, without_secrets};
-use crate::value::Value;
-use crate::visible;
+use spanscore_base::settings::yaml::scalar::{self, ScalarForm};
+use spanscore_base::settings::{Node, NodeKind, REDACTED, without_secrets};
+use spanscore_base::value::Value;
+use spanscore_base::visible;
 
 /// Prints the config in block form.
 pub fn redacted(loaded: &Loaded) -> String {

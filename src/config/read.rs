@@ -1,6 +1,6 @@
 //! Readers of settings that find every mistake, not only the first.
 
-use crate::settings::{Node, NodeKind, Place, SettingsError};
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError};
 
 /// Most mistakes that are reported for one part of a config.
 const MISTAKES_MAX: usize = 20;

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::settings::{Node, NodeKind, REDACTED, nearest, user_of, without_secrets};
-use crate::value::Value;
+use spanscore_base::settings::{Node, NodeKind, REDACTED, nearest, user_of, without_secrets};
+use spanscore_base::value::Value;
 
 /// Words that mark a key as that of a secret, anywhere in it.
 const SECRET_WORDS: [&str; 7] =

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::secrets::{masked, masked_line, secrets_of};
 use super::substitute;
-use crate::settings::yaml::Written;
-use crate::settings::yaml::scalar::{self, ScalarForm};
-use crate::settings::{Node, NodeKind, Place, SettingsError};
-use crate::visible;
+use spanscore_base::settings::yaml::Written;
+use spanscore_base::settings::yaml::scalar::{self, ScalarForm};
+use spanscore_base::settings::{Node, NodeKind, Place, SettingsError};
+use spanscore_base::visible;
 
 /// Longest part of a source line that is shown, characters.
 const LINE_CHARS_MAX: usize = 120;

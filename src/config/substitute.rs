@@ -5,7 +5,7 @@
 //! a variable that is neither set nor given a default is an error, and a value never becomes more
 //! than one scalar.
 
-use crate::settings::SettingsError;
+use spanscore_base::settings::SettingsError;
 
 /// Lookup of an environment variable; `None` if it is not set.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -3,8 +3,8 @@
 //! Evaluators do no I/O, so the file is read here and its content takes the place of the setting.
 //! The evaluator's identity then changes with the content, not with the path.
 
-use crate::settings::{Node, NodeKind, SettingsError};
-use crate::value::{Value, json};
+use spanscore_base::settings::{Node, NodeKind, SettingsError};
+use spanscore_base::value::{Value, json};
 
 /// Most bytes of a file of definitions.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

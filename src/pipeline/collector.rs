@@ -22,25 +22,24 @@ use super::keeper::Keeper;
 use super::lost::KeptWork;
 use super::reload::ReloadCounter;
 use super::{Lost, Outlet, Pipeline, PipelineSettings};
-use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use crate::config::ResolvedConfig;
-use crate::detect;
-use crate::emit::forward::{
+use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+use spanscore_ask::external::ExternalStartError;
+use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::{Memory, MemoryLimits};
+use spanscore_emit::forward::{
     ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack, Unforwarded,
 };
-use crate::emit::settings::ExporterSettings;
-use crate::emit::{self, Exporters, Persistence, Unsent};
-use crate::evaluate::engine::run::{Configured, Evaluators};
-use crate::external::ExternalStartError;
-use crate::extract::dialect::Dialect;
-use crate::extract::{Resolver, Table, TableError};
-use crate::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
-use crate::log::LogLimits;
-use crate::model::{Memory, MemoryLimits};
-use crate::receive::settings::ReceiversSettings;
-use crate::receive::{self, FileReceiver, Receivers};
-use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
-use crate::tls::{Reread, Rereader};
+use spanscore_emit::settings::ExporterSettings;
+use spanscore_emit::{self, Exporters, Persistence, Unsent};
+use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table, TableError};
+use spanscore_log::LogLimits;
+use spanscore_net::tls::{Reread, Rereader};
+use spanscore_receive::settings::ReceiversSettings;
+use spanscore_receive::{self, FileReceiver, Receivers};
 
 /// Time for connections to close once nothing is left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -160,7 +159,7 @@ pub enum CollectorStartError {
     Dialects(#[from] TableError),
     /// Exporter.
     #[error(transparent)]
-    Exporter(#[from] emit::ExporterStartError),
+    Exporter(#[from] spanscore_emit::ExporterStartError),
     /// Forward.
     #[error(transparent)]
     Forward(#[from] ForwardStartError),
@@ -178,7 +177,7 @@ pub enum CollectorStartError {
     Log(#[from] JournalOpenError),
     /// Receiver.
     #[error(transparent)]
-    Receiver(#[from] receive::ReceiverStartError),
+    Receiver(#[from] spanscore_receive::ReceiverStartError),
 }
 
 /// Bound addresses of a running collector.
@@ -218,7 +217,7 @@ impl Collector {
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
-        let memory = Memory::new(&settings.memory).with_rules(detect::memory());
+        let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
         let times = hold_times(&settings);

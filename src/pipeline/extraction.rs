@@ -14,10 +14,10 @@ use tokio::task::JoinError;
 use tokio::time::{Instant, timeout_at};
 
 use super::pool::BatchPool;
-use crate::extract::{Extracted, ExtractionCache, Table, extract};
-use crate::model::SpanBatch;
-use crate::otlp::Signal;
-use crate::otlp::request::Broken;
+use spanscore_base::model::SpanBatch;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::request::Broken;
+use spanscore_extract::{Extracted, ExtractionCache, Table, extract};
 
 /// Largest body read in place: that takes less than a millisecond, and a change of threads would
 /// cost more than the delay to others. SDKs send no larger ones.
@@ -147,8 +147,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::extract::dialect::Dialect;
-    use crate::model::Facts;
+    use spanscore_base::model::Facts;
+    use spanscore_extract::dialect::Dialect;
 
     fn extraction() -> Extraction {
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &Facts::all()).unwrap();

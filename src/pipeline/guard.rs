@@ -1,6 +1,6 @@
 //! Panic recovery for the owners of traces and sessions.
 
-use crate::panics::caught;
+use spanscore_base::panics::caught;
 
 /// State machine that survives panics of its steps by starting anew.
 pub(super) trait Guarded {

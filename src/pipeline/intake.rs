@@ -29,13 +29,12 @@ use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
-use crate::detect;
-use crate::emit::forward::{Forwards, Passing};
-use crate::extract::{Extracted, Table};
-use crate::log::AppendError;
-use crate::model::{Claim, Claims, Share, SpanBatch, shard_of};
-use crate::otlp::{RawBody, Signal};
-use crate::receive::{Accepted, Intake, Received, Refused, Sender};
+use spanscore_base::model::{Claim, Claims, Share, SpanBatch, shard_of};
+use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_emit::forward::{Forwards, Passing};
+use spanscore_extract::{Extracted, Table};
+use spanscore_log::AppendError;
+use spanscore_receive::{Accepted, Intake, Received, Refused, Sender};
 
 /// Entry point for receivers.
 pub struct PipelineIntake {
@@ -130,7 +129,7 @@ impl PipelineIntake {
     pub(super) fn rest(&self) {
         if !self.is_used.swap(false, Ordering::Relaxed) {
             self.extraction.rest();
-            detect::forget();
+            spanscore_detect::forget();
         }
     }
 
@@ -410,10 +409,10 @@ impl Intake for PipelineIntake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluate::engine::run::Evaluators;
-    use crate::extract::dialect::Dialect;
-    use crate::model::{SpanRecord, Want};
     use crate::telemetry::Telemetry;
+    use spanscore_base::model::{SpanRecord, Want};
+    use spanscore_evaluate::engine::run::Evaluators;
+    use spanscore_extract::dialect::Dialect;
 
     fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> PipelineIntake {
         let evaluators = Evaluators::new(Vec::new(), Want::ALL);

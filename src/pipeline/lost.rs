@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::backlog::Unjudged;
-use crate::emit::Unsent;
-use crate::emit::forward::Unforwarded;
+use spanscore_emit::Unsent;
+use spanscore_emit::forward::Unforwarded;
 
 /// Losses of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -36,14 +36,14 @@ use std::time::Duration;
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 
-use crate::assemble::Sessions;
-use crate::assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
-use crate::emit::forward::Forwards;
-use crate::evaluate::engine::run::Evaluators;
-use crate::extract::Resolver;
-use crate::judge::LaneHandle;
-use crate::model::{Evaluation, Memory, Receipt};
 use crate::telemetry::Heartbeats;
+use spanscore_ask::judge::LaneHandle;
+use spanscore_assemble::Sessions;
+use spanscore_assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
+use spanscore_base::model::{Evaluation, Memory, Receipt};
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::Resolver;
 
 use backlog::Backlog;
 pub use backlog::Unjudged;

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::{SpanBatch, SpanRecord, TraceRun};
+use spanscore_base::model::{SpanBatch, SpanRecord, TraceRun};
 
 /// Limit of pooled batches.
 const BATCHES_MAX: usize = 32;

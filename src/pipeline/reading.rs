@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Share, TraceSpans};
+use spanscore_base::model::{Share, TraceSpans};
 
 /// Size of a trace's facts up to which nothing is taken, bytes.
 const SMALL_BYTES: usize = 128 << 10;

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::sessions::joined;
-use crate::assemble::{
+use spanscore_assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,
 };
-use crate::extract::{
-    Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
-};
-use crate::model::{
+use spanscore_base::model::{
     Completion, Effort, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory,
 };
-use crate::otlp::Signal;
-use crate::otlp::request::Broken;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::request::Broken;
+use spanscore_extract::{
+    Extracted, ExtractionCache, Resolver, SessionCalls, TraceExplanation, extract,
+};
 
 /// Recorded requests, assembled to traces.
 pub struct Replay<'r> {

@@ -12,8 +12,8 @@ use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
 use super::backlog::Backlog;
-use crate::model::Share;
-use crate::receive::{AskedRoom, Sender, Waiters};
+use spanscore_base::model::Share;
+use spanscore_receive::{AskedRoom, Sender, Waiters};
 
 /// Limit of a shard that is held up, as a multiple of the queue's free bytes.
 const SHARD_TIMES: usize = 4;

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::settings::{LogFormat, LogsSettings};
-use crate::visible;
+use spanscore_base::visible;
 
 /// Error of logs that cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -30,9 +30,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::push::Pushing;
 use self::spans::SpanPushing;
-use crate::client::Client;
-use crate::model::{Memory, Share};
-use crate::tls::{ListenerTlsSettings, Reread, ServerTls, TlsError};
+use spanscore_base::model::{Memory, Share};
+use spanscore_base::settings::tls::ListenerTlsSettings;
+use spanscore_net::client::Client;
+use spanscore_net::tls::{Reread, ServerTls, TlsError};
 
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};

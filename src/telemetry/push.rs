@@ -26,9 +26,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::process;
 use super::settings::MetricsOtlpSettings;
-use crate::client::{Client, SendError};
-use crate::otlp::Signal;
-use crate::settings::Address;
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::Address;
+use spanscore_net::client::{Client, SendError};
 
 /// Longest time for the last report, so that a dead backend does not hold up the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);

@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
-use crate::tls::{HandshakeFailure, ServerTls};
+use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
 /// Most open connections; one more closes the oldest: a new probe is worth more than a silent peer.
 const CONNECTIONS_MAX: usize = 64;

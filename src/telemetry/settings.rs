@@ -6,9 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::logs::filter;
-use crate::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
-use crate::settings::{Address, HumanDuration, Secret, SettingsError, optional_listen_address};
-use crate::tls::ListenerTlsSettings;
+use spanscore_base::settings::tls::ListenerTlsSettings;
+use spanscore_base::settings::{
+    Address, HumanDuration, Secret, SettingsError, optional_listen_address,
+};
+use spanscore_net::client::{ClientSettings, Compression, Connection, Protocol, TlsSettings};
 
 /// Our own metrics, spans, health and logs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]

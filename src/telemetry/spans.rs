@@ -21,10 +21,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::push::{LAST_PUSH_TIME, text_of};
 use super::settings::MetricsOtlpSettings;
-use crate::client::Client;
-use crate::otlp::Signal;
-use crate::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
-use crate::settings::Address;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
+use spanscore_base::settings::Address;
+use spanscore_net::client::Client;
 
 /// Most spans in the queue; more are dropped.
 const WAITING_MAX: usize = 2_048;

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
 use serde_json::{Value as Json, json};
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
 
 use crate::captures::{Request, fixture_lines, resolver, rows, traces};
 

@@ -4,12 +4,12 @@
 //! or `text_too_large`. Nothing here may take memory or time that grows with the product of both
 //! sides, which these tests would show by never ending.
 
-use spanscore::evaluate::{Want, kind};
-use spanscore::model::{
+use spanscore_base::model::{
     CallStatus, Content, Effort, Outcome, ToolCall, ToolDefinition, Trajectory,
 };
-use spanscore::settings::Node;
-use spanscore::value::{Map, Value, json};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value, json};
+use spanscore_evaluate::{Want, kind};
 
 const CALLS: usize = 10_000;
 const EXPECTED: usize = 1_000;

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use spanscore::cli::call_rows::row;
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{ExtractionCache, Resolver, Table, extract, reconcile};
-use spanscore::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
+use spanscore_base::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{ExtractionCache, Resolver, Table, extract, reconcile};
 
 /// One encoded request.
 pub(crate) enum Request {
@@ -115,8 +115,8 @@ pub(crate) fn traces(resolver: &Resolver, requests: &[Request]) -> Vec<TraceSpan
 pub(crate) fn add(
     trace: &mut TraceSpans,
     arena: &[u8],
-    resources: &[Arc<spanscore::model::Resource>],
-    mut record: spanscore::model::SpanRecord,
+    resources: &[Arc<spanscore_base::model::Resource>],
+    mut record: spanscore_base::model::SpanRecord,
 ) {
     let facts = &arena[record.facts.start as usize..record.facts.end as usize];
     let start = trace.arena.len() as u32;

@@ -174,7 +174,7 @@ fn plain_addresses_are_reached_on_a_machine_without_authorities() {
 fn evaluators_schema_and_completions_are_printed() {
     check(&["evaluators"], 0, "tool_efficiency", "");
     check(&["evaluators", "ToolErrorEvaluator"], 0, "treat_blank_as_error: boolean", "");
-    for kind in spanscore::evaluate::KINDS {
+    for kind in spanscore_evaluate::KINDS {
         let ran = run(&["evaluators", kind.name]);
         assert_eq!(ran.code, 0, "{}", kind.name);
         assert!(ran.out.contains("Example"), "{}", ran.out);

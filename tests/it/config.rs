@@ -115,7 +115,7 @@ fn configs_in_the_documentation_hold() {
 #[test]
 fn the_examples_of_the_kinds_hold() {
     let validator = jsonschema::validator_for(&spanscore::config::schema()).expect("a schema");
-    for kind in spanscore::evaluate::KINDS {
+    for kind in spanscore_evaluate::KINDS {
         let indented = || kind.example.lines().map(|line| format!("  {line}\n"));
         let text = match kind.example.starts_with("evaluators:") {
             true => kind.example.to_owned(),
@@ -135,7 +135,7 @@ fn the_examples_of_the_kinds_hold() {
 #[test]
 fn the_readme_lists_every_kind() {
     let readme = fs::read_to_string(root().join("README.md")).expect("a README");
-    for kind in spanscore::evaluate::KINDS {
+    for kind in spanscore_evaluate::KINDS {
         let row = format!("| `{}` | {} |", kind.name, kind.about.trim_end_matches('.'));
         assert!(readme.contains(&row), "the README lacks this row:\n{row}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use spanscore::model::{Claims, Evaluation, Receipt};
+use spanscore_base::model::{Claims, Evaluation, Receipt};
 
 use crate::support::evaluations::scored;
 use crate::support::exporters::{Fixture, KINDS, backend, otlp};

@@ -403,7 +403,7 @@ async fn damaged_log_is_read_as_far_as_it_is_whole() {
 
 #[tokio::test]
 async fn records_that_are_no_requests_are_counted_and_passed_over() {
-    use spanscore::log::{Durability, Folder, Log, LogSettings, RecordHead, system_clock};
+    use spanscore_log::{Durability, Folder, Log, LogSettings, RecordHead, system_clock};
     let folder = tempfile::tempdir().unwrap();
     let config = to_file(folder.path(), "100ms");
     let program = Program::start(folder.path(), &config);

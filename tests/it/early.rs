@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use spanscore::config::ConfigPart;
-use spanscore::evaluate::engine::run::Evaluators;
-use spanscore::evaluate::kind;
-use spanscore::model::Memory;
-use spanscore::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
-use spanscore::otlp::Signal;
 use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
-use spanscore::receive::{Intake, Received};
-use spanscore::settings::Node;
-use spanscore::value::{Value, json};
+use spanscore_base::model::Memory;
+use spanscore_base::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_evaluate::kind;
+use spanscore_receive::{Intake, Received};
 
 use crate::expectations::{call, plan, request, resolver, root};
 

@@ -7,11 +7,11 @@ use opentelemetry::metrics::MeterProvider;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
-use spanscore::emit::{Exporters, Unsent, settings};
-use spanscore::model::Memory;
-use spanscore::model::{Evaluation, Want};
-use spanscore::settings::Node;
-use spanscore::value::json;
+use spanscore_base::model::Memory;
+use spanscore_base::model::{Evaluation, Want};
+use spanscore_base::settings::Node;
+use spanscore_base::value::json;
+use spanscore_emit::{Exporters, Unsent, settings};
 
 use crate::support::evaluations::scored;
 use crate::support::exporters::{Fixture, KINDS, backend, otlp};

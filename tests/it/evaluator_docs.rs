@@ -1,7 +1,7 @@
 //! `docs/evaluators.md` says of each kind what the kind says of itself.
 
 use serde_json::Value;
-use spanscore::evaluate::{KINDS, Kind};
+use spanscore_evaluate::{KINDS, Kind};
 
 const MARK: &str = "cargo test --test it evaluator_docs -->\n";
 

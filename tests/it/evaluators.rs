@@ -12,14 +12,14 @@
 use std::path::{Path, PathBuf};
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::inquiry::JudgeAnswer;
-use spanscore::evaluate::shared::within_group::by_message;
-use spanscore::evaluate::{Evaluator, KINDS, Kind, kind};
-use spanscore::model::{
+use spanscore_base::model::{
     CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory, Usage, Want,
 };
-use spanscore::settings::Node;
-use spanscore::value::{Map, Value};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value};
+use spanscore_evaluate::inquiry::JudgeAnswer;
+use spanscore_evaluate::shared::within_group::by_message;
+use spanscore_evaluate::{Evaluator, KINDS, Kind, kind};
 
 fn yaml(name: &str, text: String) -> Value<'static> {
     let part = ConfigPart::Text { name: name.to_owned(), text };

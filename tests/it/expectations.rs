@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::AskedTarget;
-use spanscore::evaluate::engine::run::Evaluators;
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{Resolver, Table};
-use spanscore::model::{Evaluation, Outcome, Want};
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
 use spanscore::pipeline::batch::{Batch, BatchPlan, BatchProgress, JudgedGroup};
+use spanscore_base::model::{Evaluation, Outcome, Want};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
+use spanscore_evaluate::AskedTarget;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table};
 
 /// A span of trace `trace`; number 1 is the root.
 pub(crate) fn span(trace: u8, number: u8, attributes: &[(&str, &str)]) -> Json {

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use spanscore::evaluate::{FailureJudge, FailureSettings};
-use spanscore::model::{CallStatus, Content, ToolCall};
-use spanscore::value::{Value, json};
+use spanscore_base::model::{CallStatus, Content, ToolCall};
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::{FailureJudge, FailureSettings};
 
 #[derive(Deserialize)]
 struct Labelled {

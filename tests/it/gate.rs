@@ -354,7 +354,7 @@ fn requests_behind_their_lengths_are_read() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
     let mut file = Vec::new();
     for name in ["refund_agent.json", "weather_agent.json"] {
-        for request in spanscore::receive::file::read_requests(&recorded.join(name)) {
+        for request in spanscore_recordings::read_requests(&recorded.join(name)) {
             let (_, body) = request.expect("a request");
             file.extend_from_slice(&u32::try_from(body.len()).expect("small").to_be_bytes());
             file.extend_from_slice(&body);

@@ -4,10 +4,9 @@
 //! The cases are data of what Dokimos (`dokimos-dev/dokimos`, August 2026) answered; one JSON
 //! object per line.
 
-use spanscore::evaluate;
-use spanscore::model::{Content, Outcome, ToolCall, Trajectory, Want};
-use spanscore::settings::Node;
-use spanscore::value::{Map, Value, json};
+use spanscore_base::model::{Content, Outcome, ToolCall, Trajectory, Want};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value, json};
 
 pub(crate) const CASES: &[u8] = include_bytes!("../fixtures/parity/dokimos.jsonl.zst");
 pub(crate) const KNOWN: &[u8] = include_bytes!("../fixtures/parity/dokimos_known.jsonl.zst");
@@ -27,7 +26,7 @@ pub(crate) fn tool_calls<'a>(
 fn tool_call<'a>(call: &'a Value<'a>) -> Result<&'a Map<'a>, &'static str> {
     let map = call.as_map().ok_or("a call is not an object")?;
     let name = map.get("name").and_then(Value::as_str).ok_or("a call without a name")?;
-    if evaluate::shared::text::is_blank(name) {
+    if spanscore_evaluate::shared::text::is_blank(name) {
         return Err("a blank name");
     }
     for key in ["arguments", "metadata"] {
@@ -105,7 +104,7 @@ fn settings<'a>(case: &'a Value<'a>, kind: &str) -> Result<Map<'a>, &'static str
     Ok(settings)
 }
 
-fn answer(case: &Value<'_>, kind: &'static evaluate::Kind) -> Result<Answer, String> {
+fn answer(case: &Value<'_>, kind: &'static spanscore_evaluate::Kind) -> Result<Answer, String> {
     let trajectory = match kind.name.ends_with("reliability") {
         true => Trajectory::default(),
         false => trajectory(case)?,
@@ -134,7 +133,7 @@ fn run(compressed: &[u8]) -> (usize, Vec<String>) {
     for line in text.lines() {
         let case = json::parse(line).unwrap();
         let Some(kind) = case.get("evaluator").and_then(Value::as_str) else { continue };
-        let Some(kind) = evaluate::kind(kind) else { continue };
+        let Some(kind) = spanscore_evaluate::kind(kind) else { continue };
         let is_judged = matches!(kind.name, "task_completion" | "tool_argument_hallucination");
         if is_judged || case.get("judge_response").is_some() {
             continue;

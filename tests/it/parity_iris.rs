@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use spanscore::evaluate::kinds::outputs::output_rules;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Content, Label, Outcome, Resource, Score, Trajectory, Usage};
-use spanscore::settings::{Node, SettingsError};
+use spanscore_base::model::{Content, Label, Outcome, Resource, Score, Trajectory, Usage};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_evaluate::kinds::outputs::output_rules;
+use spanscore_evaluate::{Evaluator, Want};
 
 fn lines(name: &str) -> Vec<Value> {
     let path = format!("{}/tests/fixtures/parity/{name}.jsonl.zst", env!("CARGO_MANIFEST_DIR"));
@@ -19,7 +19,7 @@ fn lines(name: &str) -> Vec<Value> {
 
 fn node(value: &Value) -> Node {
     let text = value.to_string();
-    Node::from_value(&spanscore::value::json::parse(&text).unwrap())
+    Node::from_value(&spanscore_base::value::json::parse(&text).unwrap())
 }
 
 fn build(settings: &Value) -> Result<Box<dyn Evaluator>, SettingsError> {

@@ -9,13 +9,13 @@ use std::io::Read;
 use opentelemetry_proto::tonic::common::v1 as proto;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as ProtoValue;
 use prost::Message;
-use spanscore::evaluate::compat::uipath::{ATTRIBUTES, ErrorClass, error_class};
-use spanscore::evaluate::{Want, kind};
-use spanscore::model::trajectory::KeptSpan;
-use spanscore::model::{Content, Outcome, SpanId, Trajectory};
-use spanscore::otlp::AnyValue;
-use spanscore::settings::Node;
-use spanscore::value::{Number, Value, json};
+use spanscore_base::model::trajectory::KeptSpan;
+use spanscore_base::model::{Content, Outcome, SpanId, Trajectory};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Number, Value, json};
+use spanscore_evaluate::compat::uipath::{ATTRIBUTES, ErrorClass, error_class};
+use spanscore_evaluate::{Want, kind};
 
 const CASES: &[u8] = include_bytes!("../fixtures/parity/uipath.jsonl.zst");
 /// What depends on limits and leniencies of Python, where nine in ten are enough.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use spanscore::receive::settings::OtlpReceiverSettings;
-use spanscore::settings::HumanDuration;
+use spanscore_base::settings::HumanDuration;
+use spanscore_receive::settings::OtlpReceiverSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -3,9 +3,9 @@
 
 use std::net::SocketAddr;
 
-use spanscore::model::Memory;
-use spanscore::receive::settings::OtlpReceiverSettings;
-use spanscore::settings::HumanDuration;
+use spanscore_base::model::Memory;
+use spanscore_base::settings::HumanDuration;
+use spanscore_receive::settings::OtlpReceiverSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

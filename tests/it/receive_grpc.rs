@@ -11,8 +11,8 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
-use spanscore::otlp::Signal;
-use spanscore::receive::{Accepted, Refused};
+use spanscore_base::otlp::Signal;
+use spanscore_receive::{Accepted, Refused};
 use tonic::Code;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Channel;
@@ -188,7 +188,7 @@ async fn a_call_that_is_cut_hears_at_which_byte() {
 #[tokio::test]
 async fn one_call_past_the_limit_is_unavailable() {
     let settings = small_settings();
-    let mut harness = Harness::with(spanscore::receive::settings::OtlpReceiverSettings {
+    let mut harness = Harness::with(spanscore_receive::settings::OtlpReceiverSettings {
         max_concurrent_requests: 1,
         ..settings
     })

@@ -6,11 +6,11 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use reqwest::{Method, Response};
-use spanscore::model::Memory;
-use spanscore::otlp::Signal;
-use spanscore::receive::settings::{OtlpReceiverSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Receivers, Refused};
-use spanscore::settings::HumanDuration;
+use spanscore_base::model::Memory;
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::HumanDuration;
+use spanscore_receive::settings::{OtlpReceiverSettings, ReceiversSettings};
+use spanscore_receive::{Accepted, Receivers, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -10,8 +10,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use reqwest::{Client, Method};
-use spanscore::receive::settings::OtlpReceiverSettings;
-use spanscore::settings::HumanDuration;
+use spanscore_base::settings::HumanDuration;
+use spanscore_receive::settings::OtlpReceiverSettings;
 use tokio::net::TcpStream;
 use tonic::Code;
 

@@ -1,7 +1,7 @@
 //! One call counts once, and every call counts: what belongs together in a trace and in a session.
 
 use serde_json::{Value as Json, json};
-use spanscore::extract::reconcile;
+use spanscore_extract::reconcile;
 
 use crate::captures::{resolver, traces};
 use crate::traps::{request, span, trajectory};
@@ -122,7 +122,7 @@ fn a_call_asked_for_in_one_trace_and_run_in_the_next_is_one_call() {
     let second = request("x", &[span(5, None, "execute_tool pay", session(run))]);
     traces.extend(crate::captures::traces(&resolver, &[second]));
     let mut trajectories: Vec<_> = traces.iter().map(|trace| resolver.resolve(trace)).collect();
-    let count = |trajectory: &spanscore::model::Trajectory<'_>| trajectory.tool_calls.len();
+    let count = |trajectory: &spanscore_base::model::Trajectory<'_>| trajectory.tool_calls.len();
     assert_eq!(trajectories.iter().map(count).collect::<Vec<_>>(), [1, 1]);
     reconcile(&mut trajectories);
     assert_eq!(trajectories.iter().map(count).collect::<Vec<_>>(), [0, 1]);

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use spanscore::evaluate::kinds::outputs::output_rules;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Content, Effort, Label, Outcome, Resource, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::{Value, json};
+use spanscore_base::model::{Content, Effort, Label, Outcome, Resource, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Value, json};
+use spanscore_evaluate::kinds::outputs::output_rules;
+use spanscore_evaluate::{Evaluator, Want};
 
 use crate::support::rule_sets::{Labelled, read};
 

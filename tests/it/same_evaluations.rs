@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use spanscore::config::ConfigPart;
-use spanscore::evaluate::KINDS;
-use spanscore::evaluate::engine::run::Evaluators;
-use spanscore::model::{Evaluation, Want};
+use spanscore_base::model::{Evaluation, Want};
+use spanscore_evaluate::KINDS;
+use spanscore_evaluate::engine::run::Evaluators;
 
 use crate::expectations::{all_judged, call, plan, request, resolver, root, span};
 

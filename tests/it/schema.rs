@@ -6,9 +6,9 @@
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{Config, ConfigPart, load};
-use spanscore::evaluate::{KINDS, Kind};
-use spanscore::settings::Node;
-use spanscore::value;
+use spanscore_base::settings::Node;
+use spanscore_base::value;
+use spanscore_evaluate::{KINDS, Kind};
 
 /// The settings of all kinds, which the kind itself does not read.
 const SHARED: [&str; 9] = [
@@ -163,7 +163,7 @@ fn config_and_schema_take_the_same_sections() {
 fn a_pasted_definition_is_taken_by_both() {
     let validator = jsonschema::validator_for(&spanscore::config::schema()).unwrap();
     let check = |kind_name: &str, entry: Json, expected: bool| {
-        let kind = spanscore::evaluate::kind(kind_name).unwrap();
+        let kind = spanscore_evaluate::kind(kind_name).unwrap();
         let built = (kind.build)(&node(&entry));
         let config = json!({ "evaluators": { kind_name: entry } });
         assert_eq!(built.is_ok(), expected, "{:?}", built.err());

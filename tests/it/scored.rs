@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::Value as Json;
-use spanscore::evaluate::{KINDS, Kind};
+use spanscore_evaluate::{KINDS, Kind};
 
 use crate::support::collector::{HELD, Running};
 use crate::support::spans::{agent, attribute, request, scoped, searches, tool, with};

@@ -3,10 +3,10 @@
 //! `fixtures/seeds/tool_call_*.json`: spans with their attributes, settings, criteria, the score
 //! and its printed form.
 
-use spanscore::evaluate::{Want, kind};
-use spanscore::model::{Content, Outcome, ToolCall, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::{Value, json, python};
+use spanscore_base::model::{Content, Outcome, ToolCall, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Value, json, python};
+use spanscore_evaluate::{Want, kind};
 
 const EXAMPLES: &[(&str, &str, usize)] = &[
     ("tool_call_args", include_str!("../fixtures/seeds/tool_call_args.json"), 6),

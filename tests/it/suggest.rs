@@ -4,12 +4,12 @@
 use hashbrown::HashSet;
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::suggest::{SpanSamples, suggest};
-use spanscore::model::{SpanId, TraceId};
+use spanscore_base::model::{SpanId, TraceId};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::suggest::{SpanSamples, suggest};
 
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
 
 use crate::captures::{Request, resolver, rows, traces};
 use crate::traps::{key_values, request, span, trajectory};

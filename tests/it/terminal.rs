@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
-use spanscore::visible::is_hidden;
+use spanscore_base::visible::is_hidden;
 
 /// Renames the window, clears the screen, turns red in two ways, reverses and hides text.
 const HOSTILE: &str =

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use spanscore::evaluate::kind;
-use spanscore::evaluate::shared::within_group::by_message;
-use spanscore::extract::Resolver;
-use spanscore::model::session::join_session;
-use spanscore::model::{CallStatus, Content, Outcome, ToolCall, TraceSpans, Trajectory, Want};
-use spanscore::settings::Node;
-use spanscore::value::{self, Value};
+use spanscore_base::model::session::join_session;
+use spanscore_base::model::{CallStatus, Content, Outcome, ToolCall, TraceSpans, Trajectory, Want};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{self, Value};
+use spanscore_evaluate::kind;
+use spanscore_evaluate::shared::within_group::by_message;
+use spanscore_extract::Resolver;
 
 use crate::captures::{Request, resolver, traces};
 use crate::traps::{request, span};

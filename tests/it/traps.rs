@@ -7,12 +7,12 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, any
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message;
 use serde_json::{Value as Json, json};
-use spanscore::extract::dialect::Dialect;
+use spanscore_extract::dialect::Dialect;
 
 use crate::captures::{Request, resolver, rows, traces};
-use spanscore::otlp::Signal;
-use spanscore::otlp::json::transcode;
-use spanscore::settings::yaml;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::json::transcode;
+use spanscore_base::settings::yaml;
 
 fn any_value(value: &Json) -> Json {
     match value {

@@ -3,7 +3,7 @@
 //! that are empty.
 
 use serde_json::{Value as Json, json};
-use spanscore::extract::reconcile;
+use spanscore_extract::reconcile;
 
 use crate::captures::{resolver, traces};
 use crate::traps::{request, span, trajectory};

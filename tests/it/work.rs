@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::evaluate::engine::run::{Evaluators, Evidence};
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{Resolver, Table};
-use spanscore::model::{Completion, Content, Effort, Evaluation, Facts, Outcome, Trajectory, Want};
+use spanscore_base::model::{
+    Completion, Content, Effort, Evaluation, Facts, Outcome, Trajectory, Want,
+};
+use spanscore_evaluate::engine::run::{Evaluators, Evidence};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table};
 
 use crate::captures::traces;
 use crate::expectations::resolver;

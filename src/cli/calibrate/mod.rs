@@ -16,11 +16,11 @@ use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Loaded, ResolvedConfig, own_settings};
-use crate::judge::unknown_judge;
-use crate::model::{Evaluation, Outcome};
-use crate::settings::nearest;
-use crate::value::{Map, Value};
-use crate::visible;
+use spanscore_ask::judge::unknown_judge;
+use spanscore_base::model::{Evaluation, Outcome};
+use spanscore_base::settings::nearest;
+use spanscore_base::value::{Map, Value};
+use spanscore_base::visible;
 
 /// Compares a judge with labelled runs
 ///
@@ -145,7 +145,7 @@ fn unknown_evaluator<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Co
 
 /// One run with its label, its evaluation and the answers side by side.
 struct ComparedRun {
-    run: crate::evaluate::judged::labelled::LabelledRun,
+    run: spanscore_evaluate::judged::labelled::LabelledRun,
     evaluation: Evaluation,
     pairs: Vec<RatedPair>,
 }

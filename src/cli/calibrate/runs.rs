@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::agreement::RatedPair;
 use crate::cli::CommandError;
-use crate::evaluate::inquiry::{Conclusion, Inquired};
-use crate::evaluate::judged::labelled::LabelledRun;
-use crate::evaluate::{AskedInquiry, kind};
-use crate::model::{
+use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Label, Level, Outcome, Target, Trajectory,
     Want,
 };
-use crate::settings::Node;
-use crate::value::{Map, Value};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value};
+use spanscore_evaluate::inquiry::{Conclusion, Inquired};
+use spanscore_evaluate::judged::labelled::LabelledRun;
+use spanscore_evaluate::{AskedInquiry, kind};
 
 /// Limit of lines in one file.
 const LINES_MAX: usize = 100_000;

@@ -11,11 +11,11 @@ use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
-use crate::evaluate::FailureJudge;
-use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::replay::Replay;
-use crate::value::Value;
-use crate::visible;
+use spanscore_base::model::{Facts, TraceId, Trajectory};
+use spanscore_base::value::Value;
+use spanscore_base::visible;
+use spanscore_evaluate::FailureJudge;
 
 /// Shows the tool calls and other facts that recorded traces hold
 ///
@@ -186,7 +186,7 @@ fn cell(value: Option<&Value<'_>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::json;
+    use spanscore_base::value::json;
 
     #[test]
     fn a_trajectory_is_shown_with_its_calls() {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::extract::dialect::Dialect;
-use crate::extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};
-use crate::extract::{Resolver, Table};
-use crate::model::{Facts, ToolCall};
-use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
-use crate::settings::yaml;
+use spanscore_base::model::{Facts, ToolCall};
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::yaml;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};
+use spanscore_extract::{Resolver, Table};
 
 /// Prints suggested dialects for the spans of some files, ready for a config.
 pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, CommandError> {

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::golden::GoldenCall;
-use crate::value::Value;
+use spanscore_base::value::Value;
 
 /// Largest group, in calls, whose pairs are chosen by the likeness of arguments; in larger ones the
 /// first of a name is taken.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::alignment::align;
-use crate::value::{Map, Value};
+use spanscore_base::value::{Map, Value};
 
 /// Call of a run: its name, and its arguments if they are recorded.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +121,7 @@ fn common_value(a: &Value<'static>, b: &Value<'static>) -> Option<Value<'static>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::json;
+    use spanscore_base::value::json;
 
     fn check(runs: &[&[(&str, &str)]], is_one_order: bool, expected: &str) {
         let mut case = GoldenCase::default();

@@ -13,12 +13,12 @@ use clap::Args;
 use self::golden::{GoldenCall, GoldenCase};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
-use crate::evaluate::engine::select::{Scope, When};
-use crate::model::{Facts, Trajectory};
+use crate::cli::run::recording::create_own;
 use crate::pipeline::replay::Replay;
-use crate::receive::file::recording::create_own;
-use crate::value::Value;
-use crate::visible;
+use spanscore_base::model::{Facts, Trajectory};
+use spanscore_base::value::Value;
+use spanscore_base::visible;
+use spanscore_evaluate::engine::select::{Scope, When};
 
 /// Makes a dataset of expectations from recorded good runs
 ///

@@ -8,8 +8,8 @@ use super::tools::{
     start_of,
 };
 use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
-use crate::evaluate::KINDS;
-use crate::model::TraceId;
+use spanscore_base::model::TraceId;
+use spanscore_evaluate::KINDS;
 
 /// Limit of evaluations beside a trajectory.
 const BESIDE_MAX: usize = 50;

@@ -9,9 +9,9 @@ use super::store::{RunStore, StoredEvaluation};
 use super::tools::{EvaluateArgs, TRACES_MAX};
 use super::trim::{ANSWER_BYTES_MAX, fitted, page};
 use crate::cli::score::replies::CommandJudges;
-use crate::emit::{ContentFilter, ShownContent};
-use crate::evaluate::AskedTarget;
-use crate::model::{Evaluation, TraceId};
+use spanscore_base::model::{Evaluation, TraceId};
+use spanscore_emit::{ContentFilter, ShownContent};
+use spanscore_evaluate::AskedTarget;
 
 /// Limit of inquiries in one call; the answer counts the rest.
 const ASKED_MAX: usize = 100;

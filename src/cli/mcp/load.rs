@@ -9,14 +9,14 @@ use crate::cli::call_rows::judged_row;
 use crate::cli::score::{Heard, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
-use crate::emit::{ContentFilter, ShownContent};
-use crate::evaluate::engine::run::{Configured, Evaluators};
-use crate::evaluate::{AskedTarget, FailureJudge, kind};
-use crate::model::{Facts, TraceId, Trajectory};
 use crate::pipeline::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
 use crate::pipeline::replay::Replay;
-use crate::value::{Map, Value};
-use crate::visible;
+use spanscore_base::model::{Facts, TraceId, Trajectory};
+use spanscore_base::value::{Map, Value};
+use spanscore_base::visible;
+use spanscore_emit::{ContentFilter, ShownContent};
+use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_evaluate::{AskedTarget, FailureJudge, kind};
 
 /// Limit of tools counted by name.
 const TOOLS_MAX: usize = 10_000;

@@ -26,7 +26,7 @@ use self::server::TraceServer;
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs};
-use crate::emit::ShownContent;
+use spanscore_emit::ShownContent;
 
 /// Limit of a client's message, bytes; a longer one is refused.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;

@@ -19,7 +19,7 @@ use super::store::RunStore;
 use super::summary::summary;
 use super::tools::{self, SummarizeArgs, start_of};
 use super::trim::{self, ANSWER_BYTES_MAX, fitted};
-use crate::emit::{ContentFilter, ShownContent};
+use spanscore_emit::{ContentFilter, ShownContent};
 
 /// Resources on one page.
 const RESOURCES_PAGE: usize = 100;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 
-use crate::emit::record;
-use crate::evaluate::AskedTarget;
-use crate::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
 use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
-use crate::value::{Value as OwnValue, json};
+use spanscore_base::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
+use spanscore_base::value::{Value as OwnValue, json};
+use spanscore_emit::record;
+use spanscore_evaluate::AskedTarget;
 
 /// Deepest level of values read.
 const DEPTH_MAX: usize = 96;

@@ -7,10 +7,10 @@ use hashbrown::HashSet;
 use super::letters::{LetterKey, UnansweredLetter};
 use crate::cli::score::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use crate::cli::{CommandError, output};
-use crate::emit::record;
-use crate::evaluate::{AskedInquiry, AskedTarget};
-use crate::model::Evaluation;
 use crate::pipeline::batch::JudgedGroup;
+use spanscore_base::model::Evaluation;
+use spanscore_emit::record;
+use spanscore_evaluate::{AskedInquiry, AskedTarget};
 
 /// Result over all letters.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl Rejudging {
 fn place_of(
     letter: UnansweredLetter,
     evaluation: &Evaluation,
-) -> (u32, Option<crate::model::EvaluationId>) {
+) -> (u32, Option<spanscore_base::model::EvaluationId>) {
     if evaluation.id == letter.id {
         (letter.revision, letter.revises)
     } else {

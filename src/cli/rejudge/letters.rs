@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use hashbrown::HashSet;
 
-use crate::model::{EvaluationId, GivenVerdict, Reason, TraceId};
-use crate::value::{Value, json};
+use spanscore_base::model::{EvaluationId, GivenVerdict, Reason, TraceId};
+use spanscore_base::value::{Value, json};
 
 /// Limit of letters; further ones are left for another run.
 const LETTERS_MAX: usize = 1_000_000;

@@ -11,11 +11,11 @@ use self::asking::{Rejudged, Rejudging};
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
-use crate::emit::Exporters;
-use crate::model::{Evaluation, Memory};
 use crate::pipeline::UNANSWERED_FILE;
 use crate::pipeline::batch::{Batch, BatchPlan, BatchProgress};
-use crate::visible;
+use spanscore_base::model::{Evaluation, Memory};
+use spanscore_base::visible;
+use spanscore_emit::Exporters;
 
 /// File of answered letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";
@@ -139,7 +139,7 @@ fn judge_files(
 
 /// Delivers evaluations to exporters, and waits until they have arrived.
 fn export(
-    settings: &[crate::emit::settings::ExporterSettings],
+    settings: &[spanscore_emit::settings::ExporterSettings],
     memory: &Memory,
     within: std::time::Duration,
     evaluations: &[Evaluation],
@@ -158,7 +158,7 @@ fn export(
             exporters.offer(some.to_vec(), None);
         });
         exporters.shutdown(tokio::time::sleep(within)).await;
-        Ok::<_, crate::emit::ExporterStartError>(exporters.lost())
+        Ok::<_, spanscore_emit::ExporterStartError>(exporters.lost())
     });
     let lost = lost.map_err(anyhow::Error::new)?;
     let lost: Vec<String> = lost

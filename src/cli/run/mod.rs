@@ -3,6 +3,7 @@
 mod child;
 pub(super) mod record;
 mod recorder;
+pub(super) mod recording;
 mod variables;
 
 use std::ffi::OsString;
@@ -18,9 +19,9 @@ use super::score::replies::RepliesArgs;
 use super::score::{self, GateArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
-use crate::extract::TraceExplanation;
-use crate::receive::file::recording::{RecordingCounts, RecordingWatch};
-use crate::visible;
+use crate::cli::run::recording::{RecordingCounts, RecordingWatch};
+use spanscore_base::visible;
+use spanscore_extract::TraceExplanation;
 
 /// Runs a command, receives its telemetry, and prints the scores
 ///

@@ -7,14 +7,14 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Recorder;
+use crate::cli::run::recording::RecordingWatch;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::extract::{Resolver, TraceExplanation};
-use crate::model::Facts;
-use crate::otlp::Signal;
 use crate::pipeline::replay::Replay;
-use crate::receive::file::recording::RecordingWatch;
+use spanscore_base::model::Facts;
+use spanscore_base::otlp::Signal;
+use spanscore_extract::{Resolver, TraceExplanation};
 
 /// Receives OTLP and keeps the requests in a file
 ///

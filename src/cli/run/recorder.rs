@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::model::Memory;
-use crate::receive::Receivers;
-use crate::receive::file::recording::{Recording, RecordingCounts, RecordingWatch};
-use crate::receive::settings::ReceiversSettings;
+use crate::cli::run::recording::{Recording, RecordingCounts, RecordingWatch};
 use crate::telemetry::Telemetry;
+use spanscore_base::model::Memory;
+use spanscore_receive::Receivers;
+use spanscore_receive::settings::ReceiversSettings;
 
 /// Longest wait for requests under way when it stops.
 const SETTLE_TIME: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::rows::{RowVerdict, ScoreRow};
 use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
-use crate::value::Value;
+use spanscore_base::value::Value;
 
 /// Limit of subjects named one by one.
 pub(super) const NAMED_MAX: usize = 10;

@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
     use crate::cli::score::tally::Tallied;
-    use crate::model::GivenVerdict;
+    use spanscore_base::model::GivenVerdict;
 
     #[derive(Parser)]
     struct Parsed {

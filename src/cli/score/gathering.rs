@@ -7,9 +7,9 @@ use super::rows::{RowPlace, RowSpool};
 use super::silence::Heard;
 use super::tally::{Tallied, Tallies};
 use crate::cli::CommandError;
-use crate::evaluate::AskedTarget;
-use crate::model::Evaluation;
 use crate::pipeline::batch::{BatchError, JudgedGroup};
+use spanscore_base::model::Evaluation;
+use spanscore_evaluate::AskedTarget;
 
 /// Scores of some traces, prepared on the thread that judged them.
 pub(super) struct PreparedScores {

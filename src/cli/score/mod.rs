@@ -28,7 +28,7 @@ use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::config::ResolvedConfig;
 use crate::pipeline::batch::{Batch, BatchError, BatchPlan, BatchProgress};
-use crate::visible;
+use spanscore_base::visible;
 
 /// Judges recorded traces and prints the scores
 ///

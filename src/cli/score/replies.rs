@@ -7,10 +7,10 @@ use clap::Args;
 use tempfile::TempDir;
 
 use crate::cli::CommandError;
-use crate::evaluate::{AskedInquiry, AskedTarget};
-use crate::external;
-use crate::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
-use crate::model::Evaluation;
+use spanscore_ask::external;
+use spanscore_ask::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
+use spanscore_base::model::Evaluation;
+use spanscore_evaluate::{AskedInquiry, AskedTarget};
 
 /// Limit of inquiries held before judges are asked, bytes.
 pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::evaluate::engine::run::{Against, Configured, Evaluators};
-use crate::model::{Evaluation, Level, Outcome, Reason, TraceId};
 use crate::pipeline::batch::BatchCounts;
+use spanscore_base::model::{Evaluation, Level, Outcome, Reason, TraceId};
+use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
 
 /// Limit of cases and traces named one by one.
 const NAMED_MAX: usize = 5;

@@ -2,7 +2,7 @@
 //!
 //! They arrive in the order in which threads end their work, so nothing here depends on an order.
 
-use crate::model::{Evaluation, GivenVerdict, Outcome};
+use spanscore_base::model::{Evaluation, GivenVerdict, Outcome};
 
 /// Units of a score in sums: a sum of integers is the same in any order, one of floats is not.
 const PARTS: f64 = (1_u64 << 60) as f64;

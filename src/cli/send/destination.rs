@@ -10,9 +10,9 @@ use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 
 use super::SendArgs;
-use crate::client::{Client, Protocol, SendError, Taken};
-use crate::otlp::Signal;
-use crate::otlp::typed::TypedRequest;
+use crate::cli::typed::TypedRequest;
+use spanscore_base::otlp::Signal;
+use spanscore_net::client::{Client, Protocol, SendError, Taken};
 
 /// Tries of one request.
 const TRIES_MAX: u32 = 5;

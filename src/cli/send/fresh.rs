@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::{DecodeError, Message};
 use sha2::{Digest, Sha256};
 
-use crate::otlp::Signal;
+use spanscore_base::otlp::Signal;
 
 /// Rewriter of ids and times. Equal ids stay equal.
 pub(super) struct Fresh {

@@ -14,12 +14,13 @@ use clap::Args;
 
 use self::destination::{Destination, Sent};
 use self::fresh::Fresh;
+use self::words::{CompressionWord, ProtocolWord};
 use super::{CommandError, Exit, output};
-use crate::client::{ClientSettings, Compression, Protocol, TlsSettings, headers};
-use crate::otlp::Signal;
-use crate::receive::file::{FileError, read_requests};
-use crate::settings::{Address, Secret, SettingsError};
-use crate::visible;
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::{Address, Secret, SettingsError};
+use spanscore_base::visible;
+use spanscore_net::client::{ClientSettings, Protocol, TlsSettings, headers};
+use spanscore_recordings::{FileError, read_requests};
 
 /// Recorded run for `--sample`: an agent that refunds an order, with a failed and a repeated tool
 /// call.
@@ -54,15 +55,15 @@ pub(super) struct SendArgs {
     endpoint: Address,
     /// Protocol; without it gRPC to port 4317 and HTTP with protobuf to any other
     #[arg(long, value_enum, env = "OTEL_EXPORTER_OTLP_PROTOCOL")]
-    protocol: Option<Protocol>,
+    protocol: Option<ProtocolWord>,
     /// Compression of requests
     #[arg(
         long,
         value_enum,
-        default_value_t = Compression::None,
+        default_value_t = CompressionWord::None,
         env = "OTEL_EXPORTER_OTLP_COMPRESSION"
     )]
-    compression: Compression,
+    compression: CompressionWord,
     /// Header to send along, such as --header authorization="Bearer ..."; may be repeated
     #[arg(
         long = "header",
@@ -132,7 +133,7 @@ impl SendArgs {
             protocol: self.protocol(),
             endpoint: self.endpoint.clone(),
             headers: headers(pairs)?,
-            compression: self.compression,
+            compression: self.compression.into(),
             timeout: Duration::from_secs(self.timeout.into()),
             tls: TlsSettings::default(),
         })
@@ -140,7 +141,11 @@ impl SendArgs {
 
     fn protocol(&self) -> Protocol {
         let grpc_port = self.endpoint.reveal().trim_end_matches('/').ends_with(":4317");
-        self.protocol.unwrap_or(if grpc_port { Protocol::Grpc } else { Protocol::HttpProtobuf })
+        self.protocol.map(Protocol::from).unwrap_or(if grpc_port {
+            Protocol::Grpc
+        } else {
+            Protocol::HttpProtobuf
+        })
     }
 
     /// Returns the requests in order, read as they are sent. Only fresh ids need all of them at

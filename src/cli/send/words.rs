@@ -1,36 +1,49 @@
 //! Command-line words for protocols and compressions: those of OTLP's environment variables.
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 
-use crate::client::{Compression, Protocol};
+use spanscore_net::client::{Compression, Protocol};
 
-impl ValueEnum for Protocol {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Grpc, Self::HttpProtobuf, Self::HttpJson]
-    }
+/// Protocol of the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ProtocolWord {
+    /// OTLP/gRPC
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies
+    #[value(name = "http/protobuf")]
+    HttpProtobuf,
+    /// OTLP/HTTP with JSON bodies
+    #[value(name = "http/json")]
+    HttpJson,
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Grpc => PossibleValue::new("grpc").help("OTLP/gRPC"),
-            Self::HttpProtobuf => {
-                PossibleValue::new("http/protobuf").help("OTLP/HTTP with protobuf bodies")
-            }
-            Self::HttpJson => PossibleValue::new("http/json").help("OTLP/HTTP with JSON bodies"),
-        })
+impl From<ProtocolWord> for Protocol {
+    fn from(word: ProtocolWord) -> Self {
+        match word {
+            ProtocolWord::Grpc => Self::Grpc,
+            ProtocolWord::HttpProtobuf => Self::HttpProtobuf,
+            ProtocolWord::HttpJson => Self::HttpJson,
+        }
     }
 }
 
-impl ValueEnum for Compression {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::None, Self::Gzip, Self::Zstd]
-    }
+/// Compression of the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum CompressionWord {
+    /// Not at all
+    None,
+    /// gzip
+    Gzip,
+    /// Zstandard
+    Zstd,
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::None => PossibleValue::new("none").help("Not at all"),
-            Self::Gzip => PossibleValue::new("gzip").help("gzip"),
-            Self::Zstd => PossibleValue::new("zstd").help("Zstandard"),
-        })
+impl From<CompressionWord> for Compression {
+    fn from(word: CompressionWord) -> Self {
+        match word {
+            CompressionWord::None => Self::None,
+            CompressionWord::Gzip => Self::Gzip,
+            CompressionWord::Zstd => Self::Zstd,
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{ConfigError, Loaded, ResolvedConfig};
-use crate::external::{ExternalProbe, ProbeAnswer, probe};
+use spanscore_ask::external::{ExternalProbe, ProbeAnswer, probe};
 
 /// Time limit of an answer.
 const WITHIN: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use super::probing::check_external;
 use crate::cli::source::ConfigArgs;
 use crate::config::{ConfigError, Loaded, ResolvedConfig, needs_restart, texts};
 use crate::pipeline::{Collector, ReloadOutcome};
-use crate::settings::Node;
+use spanscore_base::settings::Node;
 
 /// Polling interval of watched files.
 const LOOK: Duration = Duration::from_secs(1);

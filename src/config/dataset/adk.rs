@@ -1,9 +1,9 @@
 //! Eval sets of the Agent Development Kit, in the current format and the one before.
 
 use super::{Lines, Mistake, ROWS_MAX, Row, field, list, name_of, push};
-use crate::evaluate::Kind;
-use crate::evaluate::engine::expect::case::Case;
-use crate::value::{Map, Value};
+use spanscore_base::value::{Map, Value};
+use spanscore_evaluate::Kind;
+use spanscore_evaluate::engine::expect::case::Case;
 
 /// Reads the eval set of the Agent Development Kit: `google/adk-python`, `evaluation/eval_case.py`.
 /// The calls of all turns of a case are expected in order; the answer is that of the last turn.

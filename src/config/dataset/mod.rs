@@ -16,9 +16,9 @@ mod adk;
 use std::path::Path;
 
 use super::expect::ExpectSettings;
-use crate::evaluate::Kind;
-use crate::evaluate::engine::expect::criteria;
-use crate::value::{Map, Value, json};
+use spanscore_base::value::{Map, Value, json};
+use spanscore_evaluate::Kind;
+use spanscore_evaluate::engine::expect::criteria;
 
 /// Most rows of a dataset.
 const ROWS_MAX: usize = 100_000;

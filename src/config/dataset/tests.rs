@@ -1,5 +1,5 @@
 use super::*;
-use crate::evaluate::kind;
+use spanscore_evaluate::kind;
 
 /// Returns the rows of a dataset as `names: criteria @ line`, then its mistakes.
 fn check(name: &str, kind_name: &str, change: &[(&str, &str)], text: &str, expected: &[&str]) {

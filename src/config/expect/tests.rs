@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::super::load::{ConfigPart, load};
 use super::super::plan::ResolvedConfig;
-use crate::model::Facts;
+use spanscore_base::model::Facts;
 
 /// Returns the facts of an evaluator whose folder holds these files, or its mistakes.
 fn said(files: &[(&str, &str)], evaluator: &str) -> String {

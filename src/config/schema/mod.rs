@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::evaluators::SharedSettings;
 use super::plan::Config;
-use crate::emit;
-use crate::evaluate::KINDS;
+use spanscore_evaluate::KINDS;
 
 /// Returns the schema of a config file, draft 2020-12.
 pub fn schema() -> Value {
@@ -49,7 +48,7 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
 
 /// Returns the schema of the `exporters` map.
 pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
-    let entries = emit::settings::KINDS.iter().map(|kind| {
+    let entries = spanscore_emit::settings::KINDS.iter().map(|kind| {
         let names: Vec<_> = kind.aliases.iter().chain([&kind.name]).copied().collect();
         let entry = entry(kind.name, kind.about, (kind.schema)(), generator);
         (format!("^({})(/.+)?$", names.join("|")), entry)
@@ -81,8 +80,8 @@ fn require_criteria(entry: &mut Value) {
 
 /// Returns the schema of the `forward` map.
 pub(super) fn forward(generator: &mut SchemaGenerator) -> Schema {
-    let entries = emit::forward::FORWARD_KINDS.iter().map(|(name, alias, about)| {
-        let entry = entry(name, about, emit::forward::forward_schema(), generator);
+    let entries = spanscore_emit::forward::FORWARD_KINDS.iter().map(|(name, alias, about)| {
+        let entry = entry(name, about, spanscore_emit::forward::forward_schema(), generator);
         (format!("^({alias}|{name})(/.+)?$"), entry)
     });
     keyed("Backends that get what was received: a map keyed kind/name.", entries.collect())
@@ -151,8 +150,8 @@ mod tests {
     #[test]
     fn a_name_means_one_type_to_all_kinds() {
         let mut known: Map<String, Value> = Map::new();
-        let exporters = emit::settings::KINDS.iter().map(|kind| (kind.schema)());
-        let exporters = exporters.chain([emit::forward::forward_schema()]);
+        let exporters = spanscore_emit::settings::KINDS.iter().map(|kind| (kind.schema)());
+        let exporters = exporters.chain([spanscore_emit::forward::forward_schema()]);
         for schema in KINDS.iter().map(|kind| (kind.schema)()).chain(exporters) {
             let definitions = schema.get("$defs").and_then(Value::as_object).cloned();
             for (name, definition) in definitions.into_iter().flatten() {

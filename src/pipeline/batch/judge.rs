@@ -9,13 +9,13 @@ use hashbrown::{HashMap, HashSet};
 
 use super::pieces::TracePieces;
 use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
-use crate::assemble::{
-    CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
-};
-use crate::evaluate::engine::run::{Evidence, Passes, when_errors};
-use crate::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajectory};
 use crate::pipeline::replay::reconcile_sessions;
 use crate::pipeline::sessions::evaluate_session;
+use spanscore_assemble::{
+    CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
+};
+use spanscore_base::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajectory};
+use spanscore_evaluate::engine::run::{Evidence, Passes, when_errors};
 
 /// Limit of a window, bytes of records; a larger trace has a window to itself.
 const WINDOW_BYTES: u64 = 8 << 20;

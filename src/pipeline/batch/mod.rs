@@ -17,13 +17,13 @@ pub mod spool;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use crate::assemble::{CutTrace, LimitsSettings, SessionKeyFields};
-use crate::evaluate::AskedTarget;
-use crate::evaluate::engine::run::Evaluators;
-use crate::extract::{Extracted, ExtractionCache, Resolver, extract};
-use crate::model::{Evaluation, SpanBatch, TraceId};
-use crate::otlp::Signal;
-use crate::otlp::request::Broken;
+use spanscore_assemble::{CutTrace, LimitsSettings, SessionKeyFields};
+use spanscore_base::model::{Evaluation, SpanBatch, TraceId};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::request::Broken;
+use spanscore_evaluate::AskedTarget;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::{Extracted, ExtractionCache, Resolver, extract};
 
 use judge::BatchJudge;
 use pieces::TracePieces;

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::spool::{Spool, SpoolPlace};
-use crate::model::{Resource, SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
+use spanscore_base::model::{Resource, SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId};
 
 /// Records of all traces, by trace.
 pub(super) struct TracePieces {

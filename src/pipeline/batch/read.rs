@@ -10,9 +10,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::pieces::TracePieces;
 use super::{BatchError, BatchPlan, BatchProgress};
-use crate::extract::{ExtractionCache, Table, extract};
-use crate::model::SpanBatch;
-use crate::receive::file::{FilePiece, read_pieces};
+use spanscore_base::model::SpanBatch;
+use spanscore_extract::{ExtractionCache, Table, extract};
+use spanscore_recordings::{FilePiece, read_pieces};
 
 /// Capacity of each worker's channels: lots on the way in, results on the way out.
 const WAITING_MAX: usize = 4;

@@ -3,7 +3,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Meter};
 
-use crate::log::{Log, LogUsage, Recovered};
+use spanscore_log::{Log, LogUsage, Recovered};
 
 /// Instruments of the log.
 pub(super) struct JournalMetrics {

@@ -26,17 +26,17 @@ use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
 
-use crate::emit::forward::ReadBack;
-use crate::judge::AnswerLog;
-use crate::log::{
+use metrics::JournalMetrics;
+use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote};
+use spanscore_ask::judge::AnswerLog;
+use spanscore_base::model::{Claim, Claims, Receipt};
+use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_emit::forward::ReadBack;
+use spanscore_log::{
     AppendError, Clock, Folder, Log, LogLimits, LogOpenError, Record, RecordHead, Recovered,
     system_clock,
 };
-use crate::model::{Claim, Claims, Receipt};
-use crate::otlp::{RawBody, Signal};
-use crate::receive::Received;
-use metrics::JournalMetrics;
-use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote};
+use spanscore_receive::Received;
 
 pub(super) use restore::{Priors, Restore};
 

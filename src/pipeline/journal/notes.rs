@@ -13,10 +13,10 @@
 
 use bytes::Bytes;
 
-use crate::assemble::PriorVerdict;
-use crate::log::PROBE_TAG;
-use crate::model::TraceId;
-use crate::otlp::{ContentCoding, RawBody, Signal};
+use spanscore_assemble::PriorVerdict;
+use spanscore_base::model::TraceId;
+use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
+use spanscore_log::PROBE_TAG;
 
 /// Request as received.
 pub(super) const REQUEST_TAG: u8 = 1;

@@ -11,13 +11,14 @@ use hashbrown::HashMap;
 
 use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
 use super::{Journal, Past};
-use crate::assemble::PriorVerdict;
-use crate::judge::LaneHandle;
-use crate::log::{Record, RecordReader, Skipped};
-use crate::model::{Claim, TraceId};
-use crate::panics::{Panicked, caught_future};
 use crate::pipeline::PipelineIntake;
-use crate::receive::{Received, file::REQUEST_BYTES_MAX, unpack};
+use spanscore_ask::judge::LaneHandle;
+use spanscore_assemble::PriorVerdict;
+use spanscore_base::model::{Claim, TraceId};
+use spanscore_base::panics::{Panicked, caught_future};
+use spanscore_log::{Record, RecordReader, Skipped};
+use spanscore_receive::{Received, unpack};
+use spanscore_recordings::REQUEST_BYTES_MAX;
 
 /// Records read before they are handed on, bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -250,16 +251,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::evaluate::engine::run::Evaluators;
-    use crate::extract::Table;
-    use crate::extract::dialect::Dialect;
-    use crate::log::{Durability, LogSettings};
-    use crate::model::{Share, Want};
-    use crate::otlp::Signal;
     use crate::pipeline::backlog::Backlog;
     use crate::pipeline::metrics::PipelineMetrics;
-    use crate::receive::{Intake, Refused};
     use crate::telemetry::Telemetry;
+    use spanscore_base::model::{Share, Want};
+    use spanscore_base::otlp::Signal;
+    use spanscore_evaluate::engine::run::Evaluators;
+    use spanscore_extract::Table;
+    use spanscore_extract::dialect::Dialect;
+    use spanscore_log::{Durability, LogSettings};
+    use spanscore_receive::{Intake, Refused};
 
     #[tokio::test]
     async fn nothing_is_acknowledged_into_a_log_that_nobody_reads() {

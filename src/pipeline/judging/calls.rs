@@ -11,8 +11,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use sha2::{Digest, Sha256};
 
-use crate::judge::{CallWatch, JudgeCall};
 use crate::telemetry::OwnSpans;
+use spanscore_ask::judge::{CallWatch, JudgeCall};
 
 /// Outcome of an answered request.
 const REPLIED: &str = "replied";

@@ -14,16 +14,16 @@ use opentelemetry::metrics::Meter;
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
 use super::{CollectorStartError, Outlet, PipelineLinks};
-use crate::emit::forward::Forwards;
-use crate::evaluate::AskedTarget;
-use crate::evaluate::engine::run::Evaluators;
-use crate::external::{ExternalHandle, ExternalLane, ExternalSettings};
-use crate::judge::{
+use crate::telemetry::OwnSpans;
+use spanscore_ask::external::{ExternalHandle, ExternalLane, ExternalSettings};
+use spanscore_ask::judge::{
     AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgesChange, JudgingSettings,
     LaneHandle, LaneSettings,
 };
-use crate::model::{Evaluation, Receipt};
-use crate::telemetry::OwnSpans;
+use spanscore_base::model::{Evaluation, Receipt};
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::AskedTarget;
+use spanscore_evaluate::engine::run::Evaluators;
 
 use outlet::AskedOutlet;
 pub(super) use pending::PendingTraces;

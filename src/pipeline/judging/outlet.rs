@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{PendingTraces, UnansweredLetters};
-use crate::model::{Evaluation, EvaluationId, GivenVerdict, Receipt, Recent};
 use crate::pipeline::Outlet;
 use crate::pipeline::metrics::PipelineMetrics;
+use spanscore_base::model::{Evaluation, EvaluationId, GivenVerdict, Receipt, Recent};
 
 /// Limit of remembered verdicts, by which a revision names the one that it supersedes.
 const GIVEN_MAX: usize = 65_536;

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::emit::forward::{Forwards, JudgedTrace};
-use crate::evaluate::AskedTarget;
-use crate::model::evaluation::Label;
-use crate::model::{Evaluation, TraceId};
+use spanscore_base::model::evaluation::Label;
+use spanscore_base::model::{Evaluation, TraceId};
+use spanscore_emit::forward::{Forwards, JudgedTrace};
+use spanscore_evaluate::AskedTarget;
 
 /// Limit of pending traces; further ones are reported by what is known at once.
 const TRACES_MAX: usize = 100_000;

@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use crate::emit::record;
-use crate::emit::rotating::{Rotating, Rotation};
-use crate::judge::DeadLetterChoice;
-use crate::model::{Evaluation, Outcome, Reason};
+use spanscore_ask::judge::DeadLetterChoice;
+use spanscore_base::model::{Evaluation, Outcome, Reason};
+use spanscore_emit::record;
+use spanscore_emit::rotating::{Rotating, Rotation};
 
 /// Path of the file in `data_dir`.
 pub const UNANSWERED_FILE: &str = "dead_letters/judges.jsonl";

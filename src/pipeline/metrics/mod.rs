@@ -13,10 +13,10 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 
 use self::skipped::{PassCounts, SkippedCounters};
-use crate::assemble::{Sessions, Shard, SpanCounts};
-use crate::evaluate::engine::run::{Evaluators, Passes};
-use crate::extract::{Extracted, Rejection};
-use crate::model::{Completion, Evaluation, Level, Outcome, Reason};
+use spanscore_assemble::{Sessions, Shard, SpanCounts};
+use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
+use spanscore_evaluate::engine::run::{Evaluators, Passes};
+use spanscore_extract::{Extracted, Rejection};
 
 /// Instruments of the stages between receivers and exporters.
 pub(super) struct PipelineMetrics {

@@ -3,7 +3,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use crate::evaluate::engine::run::{Configured, Evaluators, PassReason, Passes};
+use spanscore_evaluate::engine::run::{Configured, Evaluators, PassReason, Passes};
 
 /// Counts of skipped targets, by index of the evaluator and reason.
 #[derive(Default)]

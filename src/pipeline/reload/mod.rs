@@ -15,12 +15,12 @@ use self::setup::{HeldSettings, Reform, Setup};
 use super::Collector;
 use super::collector::{CollectorSettings, hold_times};
 use crate::config::ResolvedConfig;
-use crate::emit::ExporterStartError;
-use crate::emit::forward::ForwardStartError;
-use crate::evaluate::engine::run::Evaluators;
-use crate::extract::dialect::Dialect;
-use crate::extract::{Resolver, Table, TableError};
-use crate::judge::JudgeStartError;
+use spanscore_ask::judge::JudgeStartError;
+use spanscore_emit::ExporterStartError;
+use spanscore_emit::forward::ForwardStartError;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table, TableError};
 
 /// Reason why a checked config cannot be used now.
 #[derive(Debug, thiserror::Error)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use crate::evaluate::engine::run::Evaluators;
-use crate::extract::{Resolver, Table, Translation};
-use crate::model::{Reported, SpanRecord};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::{Reported, SpanRecord};
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::{Resolver, Table, Translation};
 
 /// Resolver with its evaluators: they must fit, as the table holds the facts that these need.
 #[derive(Clone)]

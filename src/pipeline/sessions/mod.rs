@@ -20,16 +20,16 @@ use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::reading::reserve;
 use super::reload::setup::{Reform, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
-use crate::assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use crate::evaluate::AskedTarget;
-use crate::evaluate::engine::run::{Evaluators, Evidence, Passes};
-use crate::extract::{Resolver, Table, reconcile};
-use crate::model::session::join_session;
-use crate::model::{
+use crate::telemetry::Heartbeats;
+use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
+use spanscore_base::model::session::join_session;
+use spanscore_base::model::{
     Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
 };
-use crate::panics::caught;
-use crate::telemetry::Heartbeats;
+use spanscore_base::panics::caught;
+use spanscore_evaluate::AskedTarget;
+use spanscore_evaluate::engine::run::{Evaluators, Evidence, Passes};
+use spanscore_extract::{Resolver, Table, reconcile};
 
 pub(super) use verdicts::SessionVerdicts;
 

@@ -1,12 +1,12 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::evaluate::engine::run::Configured;
-use crate::extract::Table;
-use crate::extract::dialect::Dialect;
-use crate::model::{Level, Memory, TraceId, Want};
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;
+use spanscore_base::model::{Level, Memory, TraceId, Want};
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_extract::Table;
+use spanscore_extract::dialect::Dialect;
 
 /// Builds a session worker with these evaluators, and the list of its evaluations.
 fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluation>>>) {
@@ -17,7 +17,7 @@ fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluati
     let outlet = Arc::clone(&out);
     let settings = SessionsSettings::default();
     let worker = SessionWorker {
-        trace_steps: u64::from(crate::model::effort::TRACE_STEPS),
+        trace_steps: u64::from(spanscore_base::model::effort::TRACE_STEPS),
         settings,
         sessions: Sessions::new(settings, 0),
         resolver: Arc::new(Resolver::new(Arc::new(table))),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::assemble::{DueSession, SessionsSettings};
-use crate::model::{Evaluation, GivenVerdicts, Recent, SessionKey, Share};
+use spanscore_assemble::{DueSession, SessionsSettings};
+use spanscore_base::model::{Evaluation, GivenVerdicts, Recent, SessionKey, Share};
 
 /// Bytes of an entry in a growing table, beside its key and verdicts.
 const ENTRY_BYTES: usize = 200;
@@ -60,7 +60,7 @@ fn bytes_of(key: &SessionKey, verdicts: &GivenVerdicts) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Completion;
+    use spanscore_base::model::Completion;
 
     fn judge(verdicts: &mut SessionVerdicts, id: &str, revision: u32) {
         let key = Arc::new(SessionKey { service_name: None, session_id: id.into() });

@@ -1,9 +1,9 @@
 //! Hand-over of inquiries from a shard to the lanes.
 
 use super::Worker;
-use crate::assemble::Due;
-use crate::evaluate::AskedTarget;
-use crate::model::Evaluation;
+use spanscore_assemble::Due;
+use spanscore_base::model::Evaluation;
+use spanscore_evaluate::AskedTarget;
 
 /// Results of a trace.
 pub(super) struct TraceAnswer<'a> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::evaluate::engine::run::{Against, Configured};
-use crate::evaluate::engine::tool_choice::ToolChoice;
-use crate::evaluate::{Early, Evaluator};
-use crate::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
-use crate::value::Value;
+use spanscore_base::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::run::{Against, Configured};
+use spanscore_evaluate::engine::tool_choice::ToolChoice;
+use spanscore_evaluate::{Early, Evaluator};
 
 /// Scores 0, or panics.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ impl Evaluator for Brittle {
         assert!(!self.0.load(Ordering::Relaxed), "a fault of an evaluator");
         Outcome::Scored(Score {
             value: 0.0,
-            explanation: crate::model::Explanation::default(),
+            explanation: spanscore_base::model::Explanation::default(),
             details: Value::Null,
             label: None,
         })

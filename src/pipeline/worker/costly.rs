@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::TraceId;
+use spanscore_base::model::TraceId;
 
 /// Shortest time between two lines.
 const SILENCE: Duration = Duration::from_secs(60);

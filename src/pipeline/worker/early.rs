@@ -3,10 +3,10 @@
 use std::time::SystemTime;
 
 use super::{Worker, unix_ns};
-use crate::assemble::{RunningTrace, TakenSteps};
-use crate::evaluate::engine::run::Evidence;
-use crate::model::{Claims, Completion, Effort, Evaluation, Reported};
-use crate::panics::caught;
+use spanscore_assemble::{RunningTrace, TakenSteps};
+use spanscore_base::model::{Claims, Completion, Effort, Evaluation, Reported};
+use spanscore_base::panics::caught;
+use spanscore_evaluate::engine::run::Evidence;
 
 /// Fraction of a trace's work budget for early verdicts, beside the budget itself: a quarter. The
 /// final judgement must not depend on the way in which the spans came.

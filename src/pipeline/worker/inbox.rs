@@ -125,11 +125,11 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::extract::Table;
-    use crate::extract::dialect::Dialect;
-    use crate::model::{Facts, Share};
     use crate::pipeline::room::{RequestQueue, ShardQueue};
-    use crate::receive::Sender;
+    use spanscore_base::model::{Facts, Share};
+    use spanscore_extract::Table;
+    use spanscore_extract::dialect::Dialect;
+    use spanscore_receive::Sender;
 
     #[tokio::test]
     async fn what_is_no_request_stays_between_those_before_and_behind_it() {

@@ -32,15 +32,15 @@ use inbox::Inbox;
 pub(super) use pace::JudgingPace;
 use pace::SLICE_STEPS;
 
-use crate::assemble::{Due, Handle, Shard, TakenSteps};
-use crate::emit::forward::Forwards;
-use crate::evaluate::engine::run::{Evaluators, Evidence, Passes};
-use crate::extract::{Resolver, Table};
-use crate::model::{
+use crate::telemetry::Heartbeats;
+use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
+use spanscore_base::model::{
     Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
 };
-use crate::panics::caught;
-use crate::telemetry::Heartbeats;
+use spanscore_base::panics::caught;
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::engine::run::{Evaluators, Evidence, Passes};
+use spanscore_extract::{Resolver, Table};
 
 /// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Worker;
-use crate::extract::Table;
-use crate::model::SpanBatch;
 use crate::pipeline::empty_shard;
 use crate::pipeline::reload::setup::{Reform, Setup};
 use crate::pipeline::sessions::SessionMessage;
+use spanscore_base::model::SpanBatch;
+use spanscore_extract::Table;
 
 impl Worker {
     /// Applies a config update. Records of open traces are translated to the new table; the traces

@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::brittle::{Brittle, configured};
 use super::pace::WORK_MAX;
 use super::*;
-use crate::assemble::{LimitsSettings, TracesSettings};
-use crate::evaluate::engine::run::Configured;
-use crate::extract::dialect::Dialect;
-use crate::extract::{ExtractionCache, Table, extract};
-use crate::model::{EvaluationId, Level, Memory, Want};
-use crate::otlp::{Signal, json};
 use crate::pipeline::room::{RequestQueue, ShardQueue};
 use crate::pipeline::{PipelineIntake, Unjudged};
-use crate::receive::{Intake, Received};
 use crate::telemetry::Telemetry;
+use spanscore_assemble::{LimitsSettings, TracesSettings};
+use spanscore_base::model::{EvaluationId, Level, Memory, Want};
+use spanscore_base::otlp::{Signal, json};
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{ExtractionCache, Table, extract};
+use spanscore_receive::{Intake, Received};
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
 

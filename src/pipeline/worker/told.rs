@@ -1,11 +1,11 @@
 //! Verdict notices to forwards: what tail sampling decides by.
 
 use super::Worker;
-use crate::assemble::Due;
-use crate::emit::forward::JudgedTrace;
-use crate::evaluate::AskedTarget;
-use crate::model::Evaluation;
-use crate::model::evaluation::Label;
+use spanscore_assemble::Due;
+use spanscore_base::model::Evaluation;
+use spanscore_base::model::evaluation::Label;
+use spanscore_emit::forward::JudgedTrace;
+use spanscore_evaluate::AskedTarget;
 
 impl Worker {
     /// Reports the verdict on a trace; if judges may still fail it, that waits for their answers.

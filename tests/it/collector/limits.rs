@@ -7,10 +7,10 @@ use std::time::Duration;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use spanscore::evaluate::engine::run::Against;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::model::{Facts, Outcome, Score, Trajectory};
-use spanscore::value::Value;
+use spanscore_base::model::{Facts, Outcome, Score, Trajectory};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::run::Against;
+use spanscore_evaluate::{Evaluator, Want};
 use tonic::Code;
 
 use crate::support::collector::{HELD, PROTOBUF, Running};

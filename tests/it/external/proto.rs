@@ -5,8 +5,8 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use prost_types::value::Kind;
 use prost_types::{Struct, Timestamp, Value};
-use spanscore::evaluate::external::json;
-use spanscore::evaluate::external::proto::{
+use spanscore_evaluate::external::json;
+use spanscore_evaluate::external::proto::{
     CallEnd, CallMessage, ContentMessage, ContentState, DefinitionMessage, DescribeRequest,
     DescribeResponse, EvaluateRequest, EvaluateResponse, EvaluationMessage, FailureMessage,
     NeededPart, OutcomeMessage, SaidMessage, ScoreMessage, ServedKind, TaskLevel, TaskMessage,

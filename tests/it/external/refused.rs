@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use spanscore::evaluate::external::proto::ServedKind;
+use spanscore_evaluate::external::proto::ServedKind;
 
 use super::server::{FakeEvaluator, Script, Scripted, all, described, kind};
 use crate::judges::refund;

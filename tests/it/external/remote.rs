@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use spanscore::evaluate::external::proto::{
+use spanscore_base::otlp::status::{RetryInfo, RpcStatus};
+use spanscore_evaluate::external::proto::{
     EvaluateResponse, EvaluationMessage, FailureMessage, OutcomeMessage, ScoreMessage, ServedKind,
     TaskLevel,
 };
-use spanscore::otlp::status::{RetryInfo, RpcStatus};
 use tonic::{Code, Status};
 
 use super::server::{FakeEvaluator, Script, Scripted, all, described, kind, scored};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
-use spanscore::evaluate::external::proto::{
+use spanscore_evaluate::external::proto::{
     DescribeResponse, EvaluateRequest, EvaluateResponse, EvaluationMessage, NeededPart,
     OutcomeMessage, ScoreMessage, ServedKind,
 };

@@ -4,8 +4,8 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use spanscore::client::{Compression, Protocol};
-use spanscore::otlp::Signal;
+use spanscore_base::otlp::Signal;
+use spanscore_net::client::{Compression, Protocol};
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use opentelemetry_proto::tonic::metrics::v1::{
     Gauge, Metric, NumberDataPoint, ResourceMetrics, ScopeMetrics, metric::Data,
 };
 use prost::Message;
-use spanscore::client::{Compression, Protocol};
-use spanscore::otlp::Signal;
+use spanscore_base::otlp::Signal;
+use spanscore_net::client::{Compression, Protocol};
 
 use super::{client, forwards, logs, send, settled};
 use crate::support::collector::Running;
@@ -92,7 +92,8 @@ async fn json_stays_as_it_is_over_http_and_becomes_protobuf_over_grpc() {
         assert_eq!((&*request.content_type, &*request.encoding), ("application/json", "gzip"));
         assert_eq!(request.body, text.as_bytes());
     }
-    let transcoded = spanscore::otlp::json::transcode(Signal::Traces, text.as_bytes()).unwrap();
+    let transcoded =
+        spanscore_base::otlp::json::transcode(Signal::Traces, text.as_bytes()).unwrap();
     assert_eq!(grpc.bodies(), vec![transcoded.to_vec(); 2]);
 }
 

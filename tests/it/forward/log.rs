@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
-use spanscore::model::{Memory, Source, TraceId};
-use spanscore::otlp::{RawBody, Signal};
 use spanscore::telemetry::Telemetry;
+use spanscore_base::model::{Memory, Source, TraceId};
+use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
 
 use super::forwards;
 use crate::support::raw_backend::RawBackend;

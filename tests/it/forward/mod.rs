@@ -11,8 +11,8 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs};
 use prost::Message;
-use spanscore::client::{Client, ClientSettings, Compression, Protocol, TlsSettings};
-use spanscore::otlp::Signal;
+use spanscore_base::otlp::Signal;
+use spanscore_net::client::{Client, ClientSettings, Compression, Protocol, TlsSettings};
 
 use crate::support::collector::Running;
 use crate::support::raw_backend::RawBackend;

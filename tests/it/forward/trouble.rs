@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use prost::Message;
-use spanscore::client::{Compression, Protocol};
-use spanscore::otlp::Signal;
+use spanscore_base::otlp::Signal;
+use spanscore_net::client::{Compression, Protocol};
 use tokio_util::sync::CancellationToken;
 
 use super::{balanced, client, forwards, send, settled};

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use spanscore::evaluate::inquiry::Inquired;
-use spanscore::evaluate::judged::labelled::LabelledRun;
-use spanscore::evaluate::{Evaluator, Want};
-use spanscore::extract::dialect::Dialect;
-use spanscore::extract::{Resolver, Table};
-use spanscore::model::{Facts, Trajectory};
-use spanscore::value::Map;
+use spanscore_base::model::{Facts, Trajectory};
+use spanscore_base::value::Map;
+use spanscore_evaluate::inquiry::Inquired;
+use spanscore_evaluate::judged::labelled::LabelledRun;
+use spanscore_evaluate::{Evaluator, Want};
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table};
 
 use super::{CALIBRATION, evaluator, items, room, silent};
 use crate::captures::{captures, traces};

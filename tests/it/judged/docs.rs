@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spanscore::evaluate::{KINDS, Kind};
+use spanscore_evaluate::{KINDS, Kind};
 
 use super::{inquire, room};
 use crate::evaluators::{first_asked, settings, trajectory};

@@ -1,10 +1,10 @@
 //! Attacks on the judge, with a judge that obeys whatever does not stand in a line of the record.
 
-use spanscore::evaluate::inquiry::{Conclusion, JudgeAnswer, JudgePrompt, PromptRoom};
-use spanscore::evaluate::judged::labelled::LabelledRun;
-use spanscore::evaluate::kind;
-use spanscore::model::{Outcome, Reason};
-use spanscore::value::{Map, Value, json};
+use spanscore_base::model::{Outcome, Reason};
+use spanscore_base::value::{Map, Value, json};
+use spanscore_evaluate::inquiry::{Conclusion, JudgeAnswer, JudgePrompt, PromptRoom};
+use spanscore_evaluate::judged::labelled::LabelledRun;
+use spanscore_evaluate::kind;
 
 use super::labelled::settings;
 use super::{INJECTION, evaluator, inquire, items, reply, room, silent, verdict};

@@ -1,9 +1,9 @@
 //! Every labelled run through a judge that answers as its label says.
 
-use spanscore::evaluate::inquiry::{Conclusion, JudgeAnswer};
-use spanscore::evaluate::judged::labelled::LabelledRun;
-use spanscore::evaluate::kind;
-use spanscore::value::Map;
+use spanscore_base::value::Map;
+use spanscore_evaluate::inquiry::{Conclusion, JudgeAnswer};
+use spanscore_evaluate::judged::labelled::LabelledRun;
+use spanscore_evaluate::kind;
 
 use super::{CALIBRATION, INJECTION, evaluator, inquire, items, reply, room, silent, verdict};
 

@@ -9,14 +9,14 @@ mod structure;
 
 use std::sync::Arc;
 
-use spanscore::evaluate::inquiry::{
+use spanscore_base::model::{Outcome, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value};
+use spanscore_evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquired, Inquiry, JudgeAnswer, JudgeAnswers, JudgePrompt, MarkKey,
     PromptRoom,
 };
-use spanscore::evaluate::{Evaluator, Want, kind};
-use spanscore::model::{Outcome, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::{Map, Value};
+use spanscore_evaluate::{Evaluator, Want, kind};
 
 /// The calibration data that ships with the project.
 pub(crate) const CALIBRATION: &str = include_str!("../../fixtures/judges/calibration.jsonl");

@@ -1,11 +1,11 @@
 //! Dokimos' own answers where it asked a judge: a judge that gives the scripted reply leads to the
 //! same score under `compat: dokimos`, and to none where Dokimos throws.
 
-use spanscore::evaluate::inquiry::Inquired;
-use spanscore::evaluate::{self, Want};
-use spanscore::model::{Content, Outcome, ToolCall, Trajectory};
-use spanscore::settings::Node;
-use spanscore::value::{Map, Value, json};
+use spanscore_base::model::{Content, Outcome, ToolCall, Trajectory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::{Map, Value, json};
+use spanscore_evaluate::inquiry::Inquired;
+use spanscore_evaluate::{self, Want};
 
 use super::room;
 use crate::parity_dokimos::{CASES, KNOWN, definitions, tool_calls};
@@ -81,7 +81,7 @@ fn trajectory<'a>(case: &'a Value<'a>, kind: &str) -> Result<Trajectory<'a>, &'s
     })
 }
 
-fn answer(case: &Value<'static>, kind: &evaluate::Kind) -> Result<f64, String> {
+fn answer(case: &Value<'static>, kind: &spanscore_evaluate::Kind) -> Result<f64, String> {
     let trajectory = trajectory(case, kind.name)?;
     let settings = Node::from_value(&Value::Map(settings(case, kind.name)));
     let evaluator = (kind.build)(&settings).map_err(|error| error.to_string())?;
@@ -118,7 +118,7 @@ fn check(compressed: &[u8], expected: usize) {
         }
         count += 1;
         let name = case.get("evaluator").and_then(Value::as_str).unwrap();
-        let found = answer(&case, evaluate::kind(name).unwrap());
+        let found = answer(&case, spanscore_evaluate::kind(name).unwrap());
         let score = case.get("expected").unwrap().get("score").and_then(Value::as_number);
         let right = match (score.map(|score| score.as_f64()), &found) {
             (Some(score), Ok(found)) => (score - found).abs() <= 1e-12,

@@ -2,9 +2,9 @@
 //! stands outside of the record does not depend on what stands in it.
 
 use proptest::prelude::*;
-use spanscore::evaluate::inquiry::{JudgeAnswer, JudgePrompt, PromptRoom};
-use spanscore::model::{CallStatus, Content, Outcome, Reason, ToolCall, Trajectory};
-use spanscore::value::{Map, Value, json};
+use spanscore_base::model::{CallStatus, Content, Outcome, Reason, ToolCall, Trajectory};
+use spanscore_base::value::{Map, Value, json};
+use spanscore_evaluate::inquiry::{JudgeAnswer, JudgePrompt, PromptRoom};
 
 use super::{evaluator, inquire, reply, room};
 

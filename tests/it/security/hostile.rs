@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prost::Message;
 use serde_json::{Value as Json, json};
-use spanscore::otlp::{Signal, json};
+use spanscore_base::otlp::{Signal, json};
 
 use crate::support::collector::{PROTOBUF, Running};
 use crate::support::spans::{agent, scoped, text, tool, with};

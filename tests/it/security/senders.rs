@@ -146,19 +146,19 @@ async fn a_name_in_a_certificate_is_a_clients() {
     let authority = Authority::new();
     let (server, known) = (authority.server(), authority.client("spiffe://test/team-d"));
     let mut settings = small_settings();
-    let tls = spanscore::tls::ListenerTlsSettings {
+    let tls = spanscore_base::settings::tls::ListenerTlsSettings {
         cert_pem: Some(server.cert),
-        key_pem: Some(spanscore::settings::Secret(server.key)),
+        key_pem: Some(spanscore_base::settings::Secret(server.key)),
         client_ca_pem: Some(authority.pem.clone()),
         ..Default::default()
     };
     settings.protocols.http.as_mut().unwrap().tls = Some(tls);
-    let client = spanscore::receive::settings::KnownClientSettings {
+    let client = spanscore_receive::settings::KnownClientSettings {
         certificate: Some("spiffe://test/team-d".to_owned()),
         ..Default::default()
     };
     let clients = [("team-d".to_owned(), client)].into();
-    let auth = spanscore::receive::settings::AuthSettings { clients, ..Default::default() };
+    let auth = spanscore_receive::settings::AuthSettings { clients, ..Default::default() };
     settings.auth = Some(auth);
     let harness = Harness::with(settings).await;
     let stranger = authority.client("spiffe://test/team-e");

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use spanscore::receive::settings::OtlpReceiverSettings;
-use spanscore::settings::{HumanDuration, Secret};
 use spanscore::telemetry::{MetricsSettings, Telemetry, TelemetrySettings};
-use spanscore::tls::{Changed, ListenerTlsSettings};
+use spanscore_base::settings::tls::ListenerTlsSettings;
+use spanscore_base::settings::{HumanDuration, Secret};
+use spanscore_net::tls::Changed;
+use spanscore_receive::settings::OtlpReceiverSettings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity as GrpcIdentity};
@@ -118,7 +119,7 @@ async fn plain_text_and_old_versions_are_closed_and_counted() {
 async fn a_port_of_tls_1_3_takes_no_older_one() {
     let authority = Authority::new();
     let mut settings = tls(&authority.server(), None);
-    settings.min_version = spanscore::tls::TlsVersion::V1_3;
+    settings.min_version = spanscore_base::settings::tls::TlsVersion::V1_3;
     let harness = Harness::with(with_tls(&settings)).await;
     let older = crate::support::web_client()
         .tls_certs_only([reqwest::Certificate::from_pem(authority.pem.as_bytes()).unwrap()])

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::resource::v1::Resource as ProtoResource;
 use prost::Message;
-use spanscore::model::{
+use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Level, Outcome, Resource,
     Score, SpanId, Target, TraceId,
 };
-use spanscore::value::Value;
+use spanscore_base::value::Value;
 
 /// A resource of that service.
 pub(crate) fn resource(service: &str) -> Arc<Resource> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
-use spanscore::emit::{Exporters, Persistence, Unsent, settings};
-use spanscore::log::Durability;
-use spanscore::model::{Evaluation, Memory};
-use spanscore::settings::Node;
-use spanscore::value::json;
+use spanscore_base::model::{Evaluation, Memory};
+use spanscore_base::settings::Node;
+use spanscore_base::value::json;
+use spanscore_emit::{Exporters, Persistence, Unsent, settings};
+use spanscore_log::Durability;
 
 use super::fake_backend::FakeBackend;
 

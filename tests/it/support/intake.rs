@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use spanscore::model::Memory;
-use spanscore::otlp::Signal;
-use spanscore::receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore::receive::{Accepted, Intake, Received, Receivers, Refused, Sender};
-use spanscore::settings::HumanDuration;
 use spanscore::telemetry::Telemetry;
+use spanscore_base::model::Memory;
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::HumanDuration;
+use spanscore_receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
+use spanscore_receive::{Accepted, Intake, Received, Receivers, Refused, Sender};
 use tokio::sync::Semaphore;
 
 /// Takes requests as one item each, unless told otherwise.

@@ -45,7 +45,7 @@ fn imports_are_recognised_in_every_spelling() {
         &["1 crate::*", "2 crate::", "3 crate::emit::g"],
     );
     check(
-        "use spanscore::emit;\nuse ::std::{fs, io::{self, Read as _}};",
+        "use spanscore_emit;\nuse ::std::{fs, io::{self, Read as _}};",
         &["1 crate::emit", "2 std::fs", "2 std::io", "2 std::io::Read"],
     );
     check(

@@ -11,7 +11,7 @@ use super::markdown;
 use super::out::ReportOut;
 use crate::cli::CommandError;
 use crate::cli::score::rows::RowVerdict;
-use crate::visible;
+use spanscore_base::visible;
 
 /// Limit of annotations; GitHub shows ten of a kind for each step.
 const ANNOTATIONS_MAX: usize = 50;

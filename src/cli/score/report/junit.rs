@@ -11,8 +11,8 @@ use super::out::ReportOut;
 use crate::cli::CommandError;
 use crate::cli::score::rows::{RowVerdict, ScoreRow};
 use crate::cli::score::tally::OutcomeTally;
-use crate::emit::details;
-use crate::visible;
+use spanscore_base::visible;
+use spanscore_emit::details;
 
 /// Writes the whole file.
 pub(super) fn write(

@@ -6,8 +6,8 @@ use super::summary::{COLUMNS, rows};
 use super::{OPEN_BUT_BROKEN, Report};
 use crate::cli::score::rows::ScoreRow;
 use crate::cli::score::statistics::ScoreEvidence;
-use crate::emit::details;
-use crate::visible;
+use spanscore_base::visible;
+use spanscore_emit::details;
 
 /// Limit of listed failures; comments have a limit, and readers too.
 const ROWS_MAX: usize = 50;

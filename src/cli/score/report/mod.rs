@@ -13,8 +13,8 @@ use super::rows::{ScoreRow, ScoreRows, VerdictSet};
 use super::silence::Silence;
 use super::tally::Tallies;
 use crate::cli::{CommandError, output};
-use crate::visible;
 use out::ReportOut;
+use spanscore_base::visible;
 
 /// Data of a report.
 #[derive(Clone, Copy)]

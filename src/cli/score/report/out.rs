@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::cli::run::recording::create_own;
 use crate::cli::{CommandError, output};
-use crate::receive::file::recording::create_own;
-use crate::visible;
+use spanscore_base::visible;
 
 /// Write buffer of a file, bytes.
 const BUFFER_BYTES: usize = 1 << 18;

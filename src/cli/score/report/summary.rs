@@ -4,7 +4,7 @@ use super::Report;
 use super::out::ReportOut;
 use crate::cli::score::tally::{mean_text, percent};
 use crate::cli::{CommandError, output};
-use crate::visible;
+use spanscore_base::visible;
 
 /// Columns, also of markdown.
 pub(super) const COLUMNS: [&str; 7] =

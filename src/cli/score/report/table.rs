@@ -9,8 +9,8 @@ use super::out::ReportOut;
 use crate::cli::score::gate::GateArgs;
 use crate::cli::score::rows::ScoreRow;
 use crate::cli::{CommandError, output};
-use crate::emit::details;
-use crate::visible;
+use spanscore_base::visible;
+use spanscore_emit::details;
 
 /// Hexadecimal digits shown of a trace id.
 const TRACE_DIGITS: usize = 8;

@@ -1,0 +1,207 @@
+//! Evaluator servers over HTTP: the same messages as proto3 JSON.
+//!
+//! Requests may be signed as Standard Webhooks says
+//! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use reqwest::redirect;
+use sha2::Sha256;
+
+use super::ExternalFault;
+use spanscore_evaluate::external::RemotePlan;
+use spanscore_evaluate::external::answer::shown;
+use spanscore_evaluate::external::json;
+use spanscore_evaluate::external::proto::{
+    DescribeRequest, DescribeResponse, EvaluateRequest, EvaluateResponse,
+};
+use spanscore_net::client::{self, Withheld};
+use spanscore_net::tls::ClientTls;
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// Longest wait that a server may ask for.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// What stands before a key of Standard Webhooks.
+const KEY_PREFIX: &str = "whsec_";
+
+/// A client of one server.
+pub(in crate::external) struct HttpEvaluator {
+    http: reqwest::Client,
+    endpoint: String,
+    withheld: Withheld,
+    key: Option<Vec<u8>>,
+    requests: AtomicU64,
+}
+
+/// A status with what came under it.
+struct HttpReply {
+    status: u16,
+    after: Option<Duration>,
+    body: Vec<u8>,
+}
+
+impl HttpEvaluator {
+    /// Prepares a client without connecting.
+    pub(super) fn new(remote: &RemotePlan, timeout: Duration) -> Result<Self, String> {
+        client::use_cryptography();
+        let headers = client::headers(
+            remote.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())),
+        );
+        let headers = headers.map_err(|error| error.to_string())?;
+        let withheld = Withheld::of(&headers, &remote.endpoint);
+        let tls = ClientTls::config_for(remote.endpoint.reveal(), &remote.tls, &["h2", "http/1.1"]);
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("spanscore/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .timeout(timeout)
+            .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?);
+        let key = remote.signing_key_env.as_deref().map(read_key).transpose()?;
+        Ok(Self {
+            http: builder.build().map_err(client::chain)?,
+            endpoint: remote.endpoint.reveal().to_owned(),
+            withheld,
+            key,
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// Asks what the server evaluates; `None` where it does not say.
+    pub(super) async fn describe(
+        &self,
+        request: &DescribeRequest,
+    ) -> Result<Option<DescribeResponse>, ExternalFault> {
+        let reply = self.post("/describe", json::describe_request(request)).await;
+        let reply = reply.map_err(|fault| ExternalFault::Unavailable(fault.told().1.to_owned()))?;
+        match reply.status {
+            200..=299 => json::describe_response(&reply.body).map(Some).map_err(invalid),
+            404 | 405 | 501 => Ok(None),
+            _ => match fault(&reply) {
+                fault @ ExternalFault::Final { .. } => Err(fault),
+                other => Err(ExternalFault::Unavailable(other.told().1.to_owned())),
+            },
+        }
+    }
+
+    /// Sends tasks once.
+    pub(super) async fn evaluate(
+        &self,
+        request: &EvaluateRequest,
+    ) -> Result<EvaluateResponse, ExternalFault> {
+        let reply = self.post("/evaluate", json::evaluate_request(request)).await?;
+        match reply.status {
+            200..=299 => json::evaluate_response(&reply.body).map_err(invalid),
+            _ => Err(fault(&reply)),
+        }
+    }
+
+    async fn post(&self, path: &str, body: String) -> Result<HttpReply, ExternalFault> {
+        let url = format!("{}{path}", self.endpoint);
+        let mut request = self.http.post(url).header("content-type", "application/json");
+        if let Some(key) = &self.key {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            let id = format!("msg_{:x}_{number:x}", now.as_nanos());
+            let time = now.as_secs().to_string();
+            let signature = sign(key, &id, &time, &body);
+            request = request.header("webhook-id", id).header("webhook-timestamp", time);
+            request = request.header("webhook-signature", signature);
+        }
+        let mut response = request.body(body).send().await.map_err(broken)?;
+        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let after = header.and_then(|value| client::retry_after(value, now));
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&chunk);
+            if body.len() > ANSWER_BYTES_MAX {
+                return Err(invalid(format!("is longer than {ANSWER_BYTES_MAX} bytes")));
+            }
+        }
+        let body = self.withheld.without_bytes(body);
+        Ok(HttpReply { status, after: after.map(|after| after.min(WAIT_MAX)), body })
+    }
+}
+
+/// The key that a variable of the environment holds.
+fn read_key(variable: &str) -> Result<Vec<u8>, String> {
+    let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+    let key = key.ok_or_else(|| {
+        format!("the environment variable {variable}, which `signing_key_env` names, is not set")
+    })?;
+    match key.trim().strip_prefix(KEY_PREFIX) {
+        Some(encoded) => STANDARD
+            .decode(encoded)
+            .map_err(|_| format!("{variable} begins with `{KEY_PREFIX}` and is not base64 then")),
+        None => Ok(key.trim().as_bytes().to_vec()),
+    }
+}
+
+/// The value of `webhook-signature`.
+fn sign(key: &[u8], id: &str, time: &str, body: &str) -> String {
+    // Keys of any length are taken.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return String::new() };
+    mac.update(format!("{id}.{time}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// What a status other than success means.
+fn fault(reply: &HttpReply) -> ExternalFault {
+    let text = String::from_utf8_lossy(&reply.body);
+    let status = reply.status;
+    let error = shown(&format!("HTTP {status}: {}", client::short(&text)));
+    match status {
+        408 | 504 => {
+            ExternalFault::Retryable { after: reply.after, error_type: "external_timeout", error }
+        }
+        409 | 429 => ExternalFault::Retryable {
+            after: reply.after,
+            error_type: "external_overloaded",
+            error,
+        },
+        503 if reply.after.is_some() => ExternalFault::Retryable {
+            after: reply.after,
+            error_type: "external_overloaded",
+            error,
+        },
+        502 | 503 => ExternalFault::Unavailable(error),
+        _ => ExternalFault::Final { error_type: "external_rejected", error },
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> ExternalFault {
+    let error = shown(&error.to_string());
+    ExternalFault::Final { error_type: "external_output_invalid", error }
+}
+
+/// What a failure of the connection means; the address, which may hold a secret, is not told.
+fn broken(error: reqwest::Error) -> ExternalFault {
+    let is_late = error.is_timeout() && !error.is_connect();
+    let error = client::short(&client::chain(error.without_url()));
+    if is_late {
+        let error_type = "external_timeout";
+        return ExternalFault::Retryable { after: None, error_type, error };
+    }
+    ExternalFault::Unavailable(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_that_of_standard_webhooks() {
+        // The example of the reference implementations.
+        let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a key");
+        let body = r#"{"test": 2432232314}"#;
+        let signature = sign(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body);
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+}

@@ -1,0 +1,175 @@
+//! How external evaluators are reached.
+
+mod description;
+mod grpc;
+mod http;
+mod process;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) use description::{Description, task_level};
+
+use self::grpc::GrpcEvaluator;
+use self::http::HttpEvaluator;
+use self::process::ProcessEvaluator;
+use spanscore_evaluate::external::proto::{
+    DescribeRequest, EvaluateRequest, EvaluateResponse, MINOR,
+};
+use spanscore_evaluate::external::{
+    ExternalPlan, ExternalTransport, RedactionGaps, invocations, ready,
+};
+
+/// What is sent.
+#[derive(Debug)]
+pub(super) enum ExternalRequest {
+    /// The input of a process.
+    Input(String),
+    /// Tasks for a server.
+    Tasks(Box<EvaluateRequest>),
+}
+
+impl ExternalRequest {
+    /// Makes of it what leaves: secrets replaced, what is too long cut; with what redaction
+    /// could not do as it should. Takes the longer the more there is.
+    pub(super) fn ready(
+        mut self,
+        plan: &ExternalPlan,
+    ) -> Result<(Self, RedactionGaps), ExternalFault> {
+        let done = match (&mut self, &plan.transport) {
+            (Self::Tasks(request), _) => ready(request, plan.redact),
+            (Self::Input(input), ExternalTransport::Process(process)) => {
+                let made = invocations::ready(input, plan.redact, process.output_format);
+                made.map(|(text, gaps)| {
+                    *input = text;
+                    gaps
+                })
+            }
+            (Self::Input(_), _) => Ok(RedactionGaps::default()),
+        };
+        let internal = |error| ExternalFault::Final { error_type: "internal_error", error };
+        done.map(|gaps| (self, gaps)).map_err(internal)
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(super) enum ExternalReply {
+    /// What a process wrote, and the end of what it wrote to its standard error.
+    Output(Vec<u8>, String),
+    /// What a server answered.
+    Response(EvaluateResponse),
+}
+
+/// Why nothing came back.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ExternalFault {
+    /// Nobody is there: nothing was evaluated.
+    Unavailable(String),
+    /// Another try may help.
+    Retryable {
+        /// The wait that is asked for.
+        after: Option<Duration>,
+        /// `error.type` of the evaluation, once there are no more tries.
+        error_type: &'static str,
+        /// What happened.
+        error: String,
+    },
+    /// The evaluator cannot do what the config wants of it.
+    Unfit {
+        /// `error.type` of the evaluation.
+        error_type: &'static str,
+        /// What it cannot do.
+        error: String,
+        /// The setting in question: keys below the entry of the evaluator.
+        at: Vec<String>,
+    },
+    /// It will never be answered.
+    Final {
+        /// `error.type` of the evaluation.
+        error_type: &'static str,
+        /// What happened.
+        error: String,
+    },
+}
+
+impl ExternalFault {
+    /// `error.type` and words of an evaluation that fails by it.
+    pub(super) fn told(&self) -> (&'static str, &str) {
+        match self {
+            Self::Unavailable(error) => ("external_unreachable", error),
+            Self::Retryable { error_type, error, .. }
+            | Self::Unfit { error_type, error, .. }
+            | Self::Final { error_type, error } => (error_type, error),
+        }
+    }
+}
+
+/// One evaluator, reached.
+pub(super) enum ExternalClient {
+    Process(ProcessEvaluator),
+    Grpc(GrpcEvaluator),
+    Http(HttpEvaluator),
+}
+
+impl ExternalClient {
+    /// Prepares a client; processes that wait are started.
+    ///
+    /// # Errors
+    /// What of the settings cannot be used, such as a file that cannot be read.
+    pub(super) fn new(plan: &ExternalPlan) -> Result<Arc<Self>, String> {
+        Ok(Arc::new(match &plan.transport {
+            ExternalTransport::Process(process) => {
+                Self::Process(ProcessEvaluator::new(process.clone(), plan.timeout))
+            }
+            ExternalTransport::Grpc(remote) => {
+                Self::Grpc(GrpcEvaluator::new(remote, plan.timeout)?)
+            }
+            ExternalTransport::Http(remote) => {
+                Self::Http(HttpEvaluator::new(remote, plan.timeout)?)
+            }
+        }))
+    }
+
+    /// What the evaluator says of itself; `wanted` is the kind's name where no setting names it.
+    pub(super) async fn describe(
+        &self,
+        plan: &ExternalPlan,
+        wanted: &str,
+    ) -> Result<Description, ExternalFault> {
+        let request = DescribeRequest {
+            minor: MINOR,
+            collector_version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let (response, remote) = match (self, &plan.transport) {
+            (Self::Grpc(client), ExternalTransport::Grpc(remote)) => {
+                (Some(client.describe(&request).await?), remote)
+            }
+            (Self::Http(client), ExternalTransport::Http(remote)) => {
+                (client.describe(&request).await?, remote)
+            }
+            _ => return Ok(Description::of_process()),
+        };
+        Description::of(response, remote, wanted)
+    }
+
+    /// Sends a request once.
+    pub(super) async fn evaluate(
+        &self,
+        request: &ExternalRequest,
+    ) -> Result<ExternalReply, ExternalFault> {
+        match (self, request) {
+            (Self::Process(client), ExternalRequest::Input(input)) => client.run(input).await,
+            (Self::Grpc(client), ExternalRequest::Tasks(request)) => {
+                client.evaluate(request).await.map(ExternalReply::Response)
+            }
+            (Self::Http(client), ExternalRequest::Tasks(request)) => {
+                client.evaluate(request).await.map(ExternalReply::Response)
+            }
+            _ => Err(ExternalFault::Final {
+                error_type: "internal_error",
+                error: "the evaluator does not speak this protocol".to_owned(),
+            }),
+        }
+    }
+}

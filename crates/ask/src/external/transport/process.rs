@@ -1,0 +1,245 @@
+//! Processes that evaluate: one for each evaluation, some started ahead.
+//!
+//! A process leads a group of its own. Whatever comes of it, the group is killed in the end: what
+//! it has started goes with it, but for what put itself into a session or a group of its own.
+
+use std::collections::VecDeque;
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+
+use super::{ExternalFault, ExternalReply};
+use spanscore_evaluate::external::ProcessPlan;
+use spanscore_evaluate::external::answer::shown;
+use spanscore_net::client::Withheld;
+
+/// Most bytes that a process may write to its output.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of its standard error that are kept: the last ones.
+const STDERR_BYTES_MAX: usize = 2 << 10;
+/// Shorter values of variables may be words of an answer.
+const HIDDEN_IN_OUTPUT_MIN: usize = 8;
+/// How long the end of a killed process is waited for.
+const REAP_TIME: Duration = Duration::from_secs(1);
+/// Variables that a process gets beside those of its settings, where we have them ourselves.
+const PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+
+/// A program that is run once for each evaluation.
+pub(in crate::external) struct ProcessEvaluator {
+    plan: ProcessPlan,
+    timeout: Duration,
+    hidden: HiddenValues,
+    /// Started, and waiting for their input.
+    spares: Mutex<VecDeque<Running>>,
+}
+
+/// The values of its variables, which are not shown where it prints them.
+struct HiddenValues {
+    /// In what it writes to its standard error.
+    errors: Withheld,
+    /// In its output, where words of the protocol stand: the longer ones.
+    output: Withheld,
+}
+
+impl HiddenValues {
+    fn of(plan: &ProcessPlan) -> Self {
+        let values = || plan.env.values().map(|value| value.reveal());
+        let long = values().filter(|value| value.len() >= HIDDEN_IN_OUTPUT_MIN);
+        Self { errors: Withheld::of_secrets(values()), output: Withheld::of_secrets(long) }
+    }
+
+    /// What is shown of the end of a standard error.
+    fn shown(&self, end: &[u8], is_cut: bool) -> String {
+        let end = String::from_utf8_lossy(end);
+        let end = if is_cut {
+            // What is left of a character says nothing.
+            self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
+        } else {
+            &end
+        };
+        shown(&self.errors.without(end))
+    }
+}
+
+/// A process with its group.
+struct Running {
+    child: Child,
+    group: Option<Pid>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Running {
+    /// Kills it, and all that it has started.
+    fn kill(&mut self) {
+        if let Some(group) = self.group.take() {
+            // It may have ended, with all that it had started.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl ProcessEvaluator {
+    /// Starts those that wait.
+    pub(super) fn new(plan: ProcessPlan, timeout: Duration) -> Self {
+        let hidden = HiddenValues::of(&plan);
+        let own = Self { plan, timeout, hidden, spares: Mutex::default() };
+        own.refill();
+        own
+    }
+
+    /// Evaluates once.
+    pub(super) async fn run(&self, input: &str) -> Result<ExternalReply, ExternalFault> {
+        let mut running = self.take()?;
+        self.refill();
+        match tokio::time::timeout(self.timeout, talk(&mut running, input, &self.hidden)).await {
+            Ok(said) => said,
+            Err(_) => {
+                let ended = running.child.try_wait();
+                running.kill();
+                let _ = tokio::time::timeout(REAP_TIME, running.child.wait()).await;
+                let error = match ended {
+                    Ok(Some(status)) => format!(
+                        "it ended with {status}, but its output was still open after {:?}: \
+                         something that it started holds it, and was killed if it was of its \
+                         process group; start such processes with an output of their own",
+                        self.timeout
+                    ),
+                    _ => format!("it gave no answer within {:?} and was killed", self.timeout),
+                };
+                Err(ExternalFault::Final { error_type: "external_timeout", error })
+            }
+        }
+    }
+
+    /// One that waits, or a new one.
+    fn take(&self) -> Result<Running, ExternalFault> {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(mut spare) = spares.pop_front() {
+            if matches!(spare.child.try_wait(), Ok(None)) {
+                return Ok(spare);
+            }
+        }
+        drop(spares);
+        self.start().map_err(|error| {
+            let program = self.plan.command.first().map_or("", String::as_str);
+            ExternalFault::Final {
+                error_type: "external_not_started",
+                error: format!("`{}` cannot be started: {error}", shown(program)),
+            }
+        })
+    }
+
+    /// Starts what is missing of those that wait; one that cannot be started is told by the
+    /// evaluation that would have needed it.
+    fn refill(&self) {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        while spares.len() < self.plan.spares as usize {
+            let Ok(spare) = self.start() else { return };
+            spares.push_back(spare);
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Running> {
+        let mut words = self.plan.command.iter();
+        let mut command = Command::new(words.next().map_or("", String::as_str));
+        command.args(words).env_clear().process_group(0).kill_on_drop(true);
+        let passed = PASSED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.envs(passed);
+        command.envs(self.plan.env.iter().map(|(name, value)| (name, value.reveal())));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn()?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Running { child, group })
+    }
+}
+
+/// Writes the input, reads what comes back, and waits for the end.
+async fn talk(
+    running: &mut Running,
+    input: &str,
+    hidden: &HiddenValues,
+) -> Result<ExternalReply, ExternalFault> {
+    let stdin = running.child.stdin.take();
+    let stdout = running.child.stdout.take();
+    let stderr = running.child.stderr.take();
+    let writing = async {
+        if let Some(mut stdin) = stdin {
+            // One that does not read its input may still have an answer.
+            let _ = stdin.write_all(input.as_bytes()).await;
+            let _ = stdin.shutdown().await;
+        }
+    };
+    let mut output = Vec::new();
+    let mut errors = VecDeque::new();
+    let mut is_cut = false;
+    let writing = async {
+        writing.await;
+        Ok(())
+    };
+    let errors_read = async {
+        is_cut = read_end(stderr, &mut errors).await;
+        Ok(())
+    };
+    // The first that fails ends it.
+    tokio::try_join!(writing, read_output(stdout, &mut output), errors_read)?;
+    let status = running.child.wait().await;
+    running.kill();
+    let errors = hidden.shown(errors.make_contiguous(), is_cut);
+    match status {
+        Ok(status) if status.success() => {
+            Ok(ExternalReply::Output(hidden.output.without_bytes(output), errors))
+        }
+        Ok(status) => Err(ExternalFault::Final {
+            error_type: "external_process_failed",
+            error: if errors.is_empty() {
+                format!("it ended with {status}")
+            } else {
+                format!("it ended with {status}; the end of its stderr: {errors}")
+            },
+        }),
+        Err(error) => Err(ExternalFault::Final {
+            error_type: "external_process_failed",
+            error: error.to_string(),
+        }),
+    }
+}
+
+/// Reads all of an output, unless there is too much of it.
+async fn read_output(
+    from: Option<impl AsyncRead + Unpin>,
+    into: &mut Vec<u8>,
+) -> Result<(), ExternalFault> {
+    let Some(from) = from else { return Ok(()) };
+    // What cannot be read any more is the end.
+    let _ = from.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(into).await;
+    if into.len() <= OUTPUT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(ExternalFault::Final {
+        error_type: "external_output_too_long",
+        error: format!("it wrote more than {OUTPUT_BYTES_MAX} bytes and was killed"),
+    })
+}
+
+/// Reads all of it and keeps the end; whether there was more.
+async fn read_end(from: Option<impl AsyncRead + Unpin>, into: &mut VecDeque<u8>) -> bool {
+    let Some(mut from) = from else { return false };
+    let mut chunk = [0; 4096];
+    let mut is_cut = false;
+    while let Ok(count @ 1..) = from.read(&mut chunk).await {
+        into.extend(&chunk[..count]);
+        let more = into.len().saturating_sub(STDERR_BYTES_MAX);
+        is_cut |= more > 0;
+        into.drain(..more);
+    }
+    is_cut
+}

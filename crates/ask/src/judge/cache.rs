@@ -1,0 +1,90 @@
+//! Answer cache: the same question to the same model is paid once. First in, first out, within
+//! [`ANSWERS_BYTES_MAX`].
+
+use hashbrown::HashMap;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+
+use super::settings::JudgeSettings;
+use super::wire::JudgeQuestion;
+use spanscore_evaluate::inquiry::PROMPT_VERSION;
+
+/// Limit of the cache, bytes of texts and entries.
+pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
+/// Bytes that an entry takes beside its text.
+const ENTRY_BYTES: usize = 96;
+
+/// Digest of a question: model, parameters, prompt and sample number.
+pub(crate) type QuestionKey = [u8; 16];
+
+/// Hashes a question; `sample` tells votes apart.
+pub(in crate::judge) fn key_of(
+    judge: &JudgeSettings,
+    question: &JudgeQuestion,
+    sample: u32,
+) -> QuestionKey {
+    let mut hash = Sha256::new();
+    hash.update(judge.identity());
+    hash.update(PROMPT_VERSION.to_be_bytes());
+    hash.update(question.prompt.digest);
+    hash.update(question.temperature.to_be_bytes());
+    hash.update(question.max_tokens.to_be_bytes());
+    hash.update(sample.to_be_bytes());
+    hash.update(question.remark.as_deref().unwrap_or_default());
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
+
+/// Answers by question, evicted oldest first.
+#[derive(Debug, Default)]
+pub(in crate::judge) struct AnswerCache {
+    answers: HashMap<QuestionKey, String>,
+    order: VecDeque<QuestionKey>,
+    bytes: usize,
+}
+
+impl AnswerCache {
+    /// Returns the cached answer to a question.
+    pub(in crate::judge) fn get(&self, key: &QuestionKey) -> Option<&str> {
+        self.answers.get(key).map(String::as_str)
+    }
+
+    /// Adds an answer, unless it takes more than a sixteenth of the cache.
+    pub(in crate::judge) fn keep(&mut self, key: QuestionKey, text: String) {
+        let bytes = text.len() + ENTRY_BYTES;
+        if bytes > ANSWERS_BYTES_MAX / 16 || self.answers.contains_key(&key) {
+            return;
+        }
+        self.bytes += bytes;
+        self.answers.insert(key, text);
+        self.order.push_back(key);
+        while self.bytes > ANSWERS_BYTES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            let gone = self.answers.remove(&oldest).map_or(0, |text| text.len() + ENTRY_BYTES);
+            self.bytes -= gone;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_kept_within_their_bytes() {
+        let mut cache = AnswerCache::default();
+        let key = |n: u32| {
+            let mut key = [0; 16];
+            key[..4].copy_from_slice(&n.to_be_bytes());
+            key
+        };
+        let text = "x".repeat(ANSWERS_BYTES_MAX / 32);
+        (0..100).for_each(|n| cache.keep(key(n), text.clone()));
+        assert!(cache.bytes <= ANSWERS_BYTES_MAX && cache.answers.len() == cache.order.len());
+        assert_eq!((cache.get(&key(0)), cache.get(&key(99))), (None, Some(&*text)));
+        cache.keep(key(1_000), "x".repeat(ANSWERS_BYTES_MAX));
+        assert_eq!(cache.get(&key(1_000)), None, "too large");
+    }
+}

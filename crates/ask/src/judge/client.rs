@@ -1,0 +1,243 @@
+//! HTTP client of one judge: sends a request and reads the reply, or replays a recorded one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::redirect;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+
+use super::cache::QuestionKey;
+use super::settings::JudgeSettings;
+use super::wire::{
+    self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
+};
+use spanscore_base::settings::Secret;
+use spanscore_net::client::{self, Withheld};
+use spanscore_net::tls::ClientTls;
+
+/// Limit of an answer's body, bytes.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// Recording or replay of replies, with its folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyRecording {
+    /// Writes each reply to this folder.
+    Record(PathBuf),
+    /// Reads replies from this folder; no judge is asked.
+    Replay(PathBuf),
+}
+
+/// Start-up errors: no judge can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeStartError {
+    /// The environment variable with the key is not set.
+    #[error(
+        "judge `{judge}`: the environment variable {variable}, which `api_key_env` names, is not \
+         set"
+    )]
+    NoKey {
+        /// Name of the judge.
+        judge: String,
+        /// Name of the variable.
+        variable: String,
+    },
+    /// The HTTP client cannot be built.
+    #[error("failed to set up the client of judge `{judge}`: {error}")]
+    Client {
+        /// Name of the judge.
+        judge: String,
+        /// Cause.
+        error: String,
+    },
+    /// More judges over the life of the process than it keeps: each one ever asked is remembered.
+    #[error("the process has asked {count} judges: a restart forgets those that are no more")]
+    TooMany {
+        /// Limit.
+        count: usize,
+    },
+    /// The system gave no random bytes.
+    #[error("failed to mark records: the system gave no random numbers")]
+    NoRandomness,
+    /// The folder for recordings cannot be created.
+    #[error("failed to create {path}: {error}")]
+    Folder {
+        /// Folder.
+        path: String,
+        /// Cause.
+        error: std::io::Error,
+    },
+}
+
+/// Client of one judge, with its key and its recording.
+#[derive(Clone)]
+pub(super) struct JudgeClient {
+    settings: Arc<JudgeSettings>,
+    key: Option<Secret>,
+    http: reqwest::Client,
+    withheld: Withheld,
+    recording: Option<ReplyRecording>,
+}
+
+/// File format of a recorded reply, JSON.
+#[derive(Serialize, Deserialize)]
+struct RecordedReply {
+    model: String,
+    text: String,
+    is_refused: bool,
+    input_tokens: u64,
+    cached_tokens: u64,
+    output_tokens: u64,
+}
+
+impl JudgeClient {
+    pub(super) fn new(
+        name: &str,
+        settings: &JudgeSettings,
+        recording: Option<ReplyRecording>,
+    ) -> Result<Self, JudgeStartError> {
+        client::use_cryptography();
+        let is_replayed = matches!(recording, Some(ReplyRecording::Replay(_)));
+        let key = match &settings.api_key_env {
+            Some(variable) if !is_replayed => {
+                let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+                let missing = || JudgeStartError::NoKey {
+                    judge: name.to_owned(),
+                    variable: variable.clone(),
+                };
+                Some(Secret(key.ok_or_else(missing)?.trim().to_owned()))
+            }
+            _ => None,
+        };
+        let failed = |error: String| JudgeStartError::Client { judge: name.to_owned(), error };
+        let tls = ClientTls::config_for(settings.base_url(), &settings.tls, &["h2", "http/1.1"]);
+        let tls = tls.map_err(|error| failed(error.to_string()))?;
+        let http = reqwest::Client::builder()
+            .user_agent(wire::USER_AGENT)
+            .timeout(settings.timeout.0)
+            .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls)
+            .build()
+            .map_err(|error| failed(client::chain(error)))?;
+        let address = settings.base_url.clone().unwrap_or_default();
+        let withheld = Withheld::of_values(key.as_ref().map(Secret::reveal), &address);
+        Ok(Self { settings: Arc::new(settings.clone()), key, http, withheld, recording })
+    }
+
+    /// Sends one request, or reads the recorded reply; no retries.
+    pub(super) async fn ask(
+        &self,
+        key: QuestionKey,
+        quirks: &Quirks,
+        question: &JudgeQuestion,
+    ) -> Result<Reply, Fault> {
+        if let Some(ReplyRecording::Replay(folder)) = &self.recording {
+            return read_recorded(&file_of(folder, key)).await;
+        }
+        let request =
+            wire::request(&self.settings, self.key.as_ref().map(Secret::reveal), quirks, question);
+        let answer = self.send(request).await?;
+        let reply = wire::reply(&self.settings, quirks, &answer)?;
+        if let Some(ReplyRecording::Record(folder)) = &self.recording {
+            self.record(&file_of(folder, key), &reply).await;
+        }
+        Ok(reply)
+    }
+
+    async fn send(&self, request: WireRequest) -> Result<HttpAnswer, Fault> {
+        let mut post = self.http.post(request.url).header("content-type", "application/json");
+        for (name, value) in request.headers {
+            post = post.header(name, value);
+        }
+        let sent = post.body(request.body.to_string()).send().await;
+        let mut response = sent.map_err(broken)?;
+        let header = |name: &str| response.headers().get(name).and_then(|it| it.to_str().ok());
+        let mut answer = HttpAnswer {
+            status: response.status().as_u16(),
+            after: after(header("retry-after-ms"), header("retry-after")),
+            should_retry: header("x-should-retry").and_then(|value| value.parse().ok()),
+            body: Vec::new(),
+        };
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            answer.body.extend_from_slice(&chunk);
+            if answer.body.len() > ANSWER_BYTES_MAX {
+                return Err(Fault::Unreadable("its answer is longer than 4 MiB".to_owned()));
+            }
+        }
+        answer.body = self.withheld.without_bytes(answer.body);
+        Ok(answer)
+    }
+
+    /// Writes a reply to the recording. One cut by a length limit is skipped: the question is asked
+    /// again with more room.
+    async fn record(&self, file: &std::path::Path, reply: &Reply) {
+        if matches!(reply.finish, Finish::Length | Finish::Overflow) {
+            return;
+        }
+        let recorded = RecordedReply {
+            model: self.settings.model.clone(),
+            text: reply.text.clone(),
+            is_refused: reply.finish == Finish::Refused,
+            input_tokens: reply.usage.input,
+            cached_tokens: reply.usage.cached,
+            output_tokens: reply.usage.output,
+        };
+        let written = match serde_json::to_vec_pretty(&recorded) {
+            Ok(bytes) => write_own(file, &bytes).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = written {
+            tracing::error!(file = %file.display(), error, "a reply could not be recorded");
+        }
+    }
+}
+
+fn file_of(folder: &std::path::Path, key: QuestionKey) -> PathBuf {
+    let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    folder.join(format!("{digits}.json"))
+}
+
+/// Writes a file with mode 0600: replies quote what was judged.
+async fn write_own(file: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = tokio::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(file).await;
+    let mut file = file?;
+    file.write_all(bytes).await?;
+    file.flush().await
+}
+
+async fn read_recorded(file: &std::path::Path) -> Result<Reply, Fault> {
+    let bytes = tokio::fs::read(file).await.map_err(|_| Fault::NotRecorded)?;
+    let recorded: RecordedReply = serde_json::from_slice(&bytes)
+        .map_err(|error| Fault::Rejected { status: 0, text: error.to_string() })?;
+    let finish = if recorded.is_refused { Finish::Refused } else { Finish::Stop };
+    let usage = TokenUsage {
+        input: recorded.input_tokens,
+        cached: recorded.cached_tokens,
+        output: recorded.output_tokens,
+    };
+    Ok(Reply { text: recorded.text, finish, usage })
+}
+
+/// Reads the wait from `retry-after-ms` (below 1e9 ms), else from `retry-after`.
+fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Duration> {
+    let milliseconds = milliseconds.and_then(|value| value.trim().parse::<f64>().ok());
+    let milliseconds = milliseconds.filter(|value| (0.0..1e9).contains(value));
+    milliseconds.map(|value| Duration::from_secs_f64(value / 1_000.0)).or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        client::retry_after(seconds_or_date?, i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+    })
+}
+
+/// Maps a transport error to a fault. Strips the URL, which may hold a key.
+fn broken(error: reqwest::Error) -> Fault {
+    let is_unsent = error.is_connect() || error.is_builder();
+    let is_late = error.is_timeout();
+    let text = client::short(&client::chain(error.without_url()));
+    match (is_unsent, is_late) {
+        (true, _) => Fault::Unreachable(text),
+        (false, true) => Fault::Broken("no answer within `timeout`".to_owned()),
+        (false, false) => Fault::Broken(text),
+    }
+}

@@ -1,0 +1,474 @@
+//! Dialog of one inquiry: sampling with majority vote, recheck of suspected injections, escalation.
+//!
+//! ```text
+//! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
+//!    the other suspects one, too: again without it
+//!    each: question ─► reply ─► read; not readable: one repair
+//! ```
+//!
+//! Sampling is sequential: after `samples_min` votes it goes on, up to `samples_max`, only while
+//! the conclusion is unsure or an injection is suspected. A clear case is paid once.
+
+use crate::judge::settings::JudgeSettings;
+use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
+use spanscore_base::model::{JudgeUse, Outcome, Reason};
+use spanscore_evaluate::inquiry::{
+    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
+    PROMPT_VERSION, PromptRoom,
+};
+
+/// Temperature of votes. At a temperature of 0 each vote would repeat the first.
+const VOTE_TEMPERATURE: f64 = 0.7;
+/// Factor of `max_tokens` for the second try of an answer that was cut.
+const LONGER: u32 = 4;
+/// Tokens reserved for instructions and statements beside the record.
+const OVERHEAD_TOKENS: u32 = 2_000;
+/// Smallest estimate by which a silent cut is detected: smaller ones are too coarse.
+const ESTIMATE_TOKENS_MIN: u64 = 512;
+
+/// Next step of a dialog.
+#[derive(Debug)]
+pub(super) enum DialogStep {
+    /// Render the inquiry within these limits.
+    Render(PromptRoom),
+    /// Ask a question.
+    Ask {
+        /// Index of the judge.
+        judge: usize,
+        /// Question.
+        question: Box<JudgeQuestion>,
+        /// Sample number, so that votes do not share a cache entry.
+        sample: u32,
+    },
+    /// End the inquiry.
+    Done(Box<DialogEnd>),
+}
+
+/// Result of a dialog.
+#[derive(Debug)]
+pub(super) enum DialogEnd {
+    /// Conclusion from the votes.
+    Concluded(Conclusion),
+    /// No conclusion.
+    GivenUp(Outcome),
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Sampling,
+    /// Asked again with strings withheld, after these answers.
+    Rechecking(JudgeAnswers),
+    Escalated,
+}
+
+/// State of one inquiry between its questions.
+#[derive(Debug)]
+pub(super) struct Dialog {
+    plan: JudgePlan,
+    /// Judges asked before, which failed.
+    given_up: Vec<usize>,
+    /// Judge that is asked now, and the one that decides unsure cases.
+    pub(super) judge: usize,
+    escalate_to: Option<usize>,
+    room: PromptRoom,
+    prompt: Option<JudgePrompt>,
+    /// Answers to earlier windows of a vote that has several.
+    part: Option<JudgeAnswers>,
+    /// Bytes cut from the rendered record.
+    cut_bytes: u64,
+    /// True if our detectors found an injection in the rendered record.
+    injection_found: bool,
+    phase: Phase,
+    is_escalated: bool,
+    votes: Vec<JudgeAnswers>,
+    /// Readable answers of the current judge, votes that were discarded included.
+    answers: u32,
+    remark: Option<String>,
+    is_longer: bool,
+    is_halved: bool,
+    end: Option<DialogEnd>,
+    pub(super) cost_nano: u64,
+}
+
+impl Dialog {
+    /// Starts a dialog. `bytes_per_token` is the current estimate for the judge.
+    pub(super) fn new(
+        plan: JudgePlan,
+        judge: usize,
+        escalate_to: Option<usize>,
+        settings: &JudgeSettings,
+        (bytes_per_token, mark_key): (f64, MarkKey),
+    ) -> Self {
+        let room = PromptRoom {
+            evidence_tokens: evidence_tokens(&plan, settings),
+            bytes_per_token,
+            answer_tokens: answer_tokens(&plan, settings),
+            withholds_injections: false,
+            withheld: Vec::new(),
+            window: 0,
+            mark_key,
+        };
+        Self {
+            plan,
+            given_up: Vec::new(),
+            judge,
+            escalate_to,
+            room,
+            prompt: None,
+            part: None,
+            cut_bytes: 0,
+            injection_found: false,
+            phase: Phase::Sampling,
+            is_escalated: false,
+            votes: Vec::new(),
+            answers: 0,
+            remark: None,
+            is_longer: false,
+            is_halved: false,
+            end: None,
+            cost_nano: 0,
+        }
+    }
+
+    /// Returns the next step.
+    pub(super) fn next(&mut self, judges: &[JudgeSettings]) -> DialogStep {
+        match (self.end.take(), &self.prompt, judges.get(self.judge)) {
+            (None, None, Some(_)) => DialogStep::Render(self.room.clone()),
+            (None, Some(prompt), Some(settings)) => {
+                let question = self.question(prompt.clone(), settings);
+                DialogStep::Ask {
+                    judge: self.judge,
+                    question: Box::new(question),
+                    sample: self.answers,
+                }
+            }
+            (end, ..) => DialogStep::Done(Box::new(end.unwrap_or_else(|| {
+                let error = "the judge is not configured".to_owned();
+                DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
+            }))),
+        }
+    }
+
+    /// Takes in the prompt, or the reason why there is none.
+    pub(super) fn rendered(&mut self, prompt: Result<JudgePrompt, Outcome>) {
+        match prompt {
+            Ok(prompt) => {
+                self.cut_bytes = prompt.cut_bytes;
+                self.injection_found = prompt.injection_found;
+                self.prompt = Some(prompt);
+            }
+            Err(outcome) => self.give_up(outcome),
+        }
+    }
+
+    fn question(&self, prompt: JudgePrompt, settings: &JudgeSettings) -> JudgeQuestion {
+        let is_vote = self.plan.samples_max > 1
+            && (self.answers > 0 || self.plan.samples_min > 1)
+            && self.phase == Phase::Sampling;
+        let longer = if self.is_longer { LONGER } else { 1 };
+        let max_tokens = settings.max_tokens.max(prompt.answer_tokens).saturating_mul(longer);
+        JudgeQuestion {
+            prompt,
+            remark: self.remark.clone(),
+            temperature: if is_vote { VOTE_TEMPERATURE } else { settings.temperature },
+            max_tokens,
+        }
+    }
+
+    /// Estimates the tokens of a question; the output is its limit.
+    pub(super) fn estimate(&self, question: &JudgeQuestion) -> TokenUsage {
+        let remark = question.remark.as_ref().map_or(0, String::len);
+        let bytes = question.prompt.system.len() + question.prompt.user.len() + remark;
+        let input = (bytes as f64 / self.room.bytes_per_token).ceil() as u64;
+        TokenUsage { input, cached: 0, output: u64::from(question.max_tokens) }
+    }
+
+    /// Takes in a reply; returns true if it was readable.
+    pub(super) fn replied(
+        &mut self,
+        inquiry: &dyn Inquiry,
+        question: &JudgeQuestion,
+        reply: &Reply,
+    ) -> bool {
+        let estimate = self.estimate(question).input;
+        let reported = reply.usage.input;
+        if reported > 0 && reported < estimate / 2 && estimate >= ESTIMATE_TOKENS_MIN {
+            self.cut_short(estimate, reported);
+            return false;
+        }
+        match reply.finish {
+            Finish::Refused => {
+                let explanation = "the judge refused to answer".to_owned();
+                self.give_up(Outcome::NotEvaluable { reason: Reason::JudgeRefused, explanation });
+                return false;
+            }
+            Finish::Overflow => {
+                self.overflowed();
+                return false;
+            }
+            Finish::Length if !self.is_longer && self.remark.is_none() => {
+                self.is_longer = true;
+                return false;
+            }
+            Finish::Length => {
+                self.unreadable("it was cut at its longest".to_owned());
+                return false;
+            }
+            Finish::Stop => {}
+        }
+        match inquiry.read(&self.room, &reply.text) {
+            Ok(answers) => {
+                (self.remark, self.is_longer) = (None, false);
+                if let Some(all) = self.whole(answers) {
+                    self.answered(inquiry, all);
+                }
+                true
+            }
+            Err(why) if self.remark.is_none() && !self.is_longer => {
+                self.remark = Some(format!(
+                    "Your last reply could not be used: {why}. Reply again with the JSON object \
+                     only."
+                ));
+                false
+            }
+            Err(why) => {
+                self.unreadable(why.0);
+                false
+            }
+        }
+    }
+
+    /// Joins the answers to windows; returns them after the last window, before it `None`.
+    fn whole(&mut self, answers: JudgeAnswers) -> Option<JudgeAnswers> {
+        let windows = self.prompt.as_ref().map_or(1, |prompt| prompt.windows);
+        let whole = match self.part.take() {
+            None => answers,
+            Some(mut before) => {
+                before.items.extend(answers.items);
+                before.injection_suspected |= answers.injection_suspected;
+                before
+            }
+        };
+        if windows <= 1 {
+            return Some(whole);
+        }
+        // The prompt is of one window: the next one, or the first of another vote, is rendered.
+        self.prompt = None;
+        if self.room.window + 1 < windows {
+            self.room.window += 1;
+            self.part = Some(whole);
+            return None;
+        }
+        self.room.window = 0;
+        Some(whole)
+    }
+
+    fn cut_short(&mut self, estimate: u64, reported: u64) {
+        let error = format!(
+            "about {estimate} tokens were sent and {reported} were read: the judge cuts what does \
+             not fit; raise its context (for Ollama `num_ctx`) or lower `evidence_tokens`"
+        );
+        self.give_up(Outcome::Failed { error_type: "judge_context_truncated", error });
+    }
+
+    fn unreadable(&mut self, why: String) {
+        let error = format!("the judge's reply cannot be used: {why}");
+        self.give_up(Outcome::Failed { error_type: "judge_reply_invalid", error });
+    }
+
+    fn give_up(&mut self, outcome: Outcome) {
+        self.end = Some(DialogEnd::GivenUp(outcome));
+    }
+
+    /// Ends the dialog without another answer: by the votes so far if they reach `samples_min`,
+    /// else with `outcome`.
+    pub(super) fn stop(&mut self, inquiry: &dyn Inquiry, outcome: Outcome) {
+        let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
+        self.end = Some(match (&self.phase, enough) {
+            (Phase::Rechecking(_), _) | (_, false) => DialogEnd::GivenUp(outcome),
+            (_, true) => DialogEnd::Concluded(inquiry.conclude(&self.room, &self.votes)),
+        });
+    }
+
+    /// Handles a request that did not fit: asks again with half of the record, once.
+    pub(super) fn overflowed(&mut self) {
+        if std::mem::replace(&mut self.is_halved, true) {
+            let explanation = "the record does not fit into the judge".to_owned();
+            self.give_up(Outcome::NotEvaluable { reason: Reason::EvidenceTooLong, explanation });
+            return;
+        }
+        self.room.evidence_tokens /= 2;
+        (self.prompt, self.part, self.room.window) = (None, None, 0);
+        self.votes.clear();
+    }
+
+    fn answered(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
+        self.answers += 1;
+        let suspects = answers.injection_suspected && self.plan.rechecks_injections;
+        match std::mem::replace(&mut self.phase, Phase::Sampling) {
+            Phase::Rechecking(first) => self.votes = vec![surviving(&first, answers)],
+            Phase::Escalated => self.votes = vec![answers],
+            Phase::Sampling => return self.sampled(inquiry, answers),
+        }
+        if suspects { self.recheck(inquiry) } else { self.conclude(inquiry) }
+    }
+
+    fn sampled(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
+        self.votes.push(answers);
+        let count = self.votes.len() as u32;
+        if count < self.plan.samples_min {
+            return;
+        }
+        let conclusion = inquiry.conclude(&self.room, &self.votes);
+        let is_unsure = conclusion.is_unsure || conclusion.injection_suspected;
+        if is_unsure && count < self.plan.samples_max {
+            return;
+        }
+        if conclusion.injection_suspected && self.plan.rechecks_injections {
+            return self.recheck(inquiry);
+        }
+        if let Some(other) = self.escalate_to.filter(|_| conclusion.is_unsure) {
+            (self.judge, self.phase, self.is_escalated) = (other, Phase::Escalated, true);
+            return;
+        }
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    fn conclude(&mut self, inquiry: &dyn Inquiry) {
+        let conclusion = inquiry.conclude(&self.room, &self.votes);
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    /// Asks again without the suspected injection: without the strings that our detectors found, or
+    /// without the lines cited by a judge that suspects one. If neither is left to withhold, its
+    /// answer is not believed.
+    fn recheck(&mut self, inquiry: &dyn Inquiry) {
+        if self.injection_found && !self.room.withholds_injections {
+            self.room.withholds_injections = true;
+        } else if self.room.withheld.is_empty() {
+            self.room.withheld = self.cited();
+            if self.room.withheld.is_empty() {
+                return self.disbelieve(inquiry);
+            }
+        } else {
+            return self.disbelieve(inquiry);
+        }
+        (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
+    }
+
+    /// Returns the lines cited by votes that suspect an injection, sorted.
+    fn cited(&self) -> Vec<u64> {
+        let suspecting = self.votes.iter().filter(|vote| vote.injection_suspected);
+        let items = suspecting.flat_map(|vote| &vote.items);
+        let sound = items.filter(|item| item.overturned.is_none());
+        let mut cited: Vec<u64> = sound.flat_map(|item| item.cites.iter().copied()).collect();
+        cited.sort_unstable();
+        cited.dedup();
+        cited
+    }
+
+    /// Concludes without a score, as the judge itself says that it may have been swayed.
+    fn disbelieve(&mut self, inquiry: &dyn Inquiry) {
+        let mut conclusion = inquiry.conclude(&self.room, &self.votes);
+        let calls = conclusion.calls.iter_mut().map(|(_, _, outcome)| outcome);
+        for outcome in std::iter::once(&mut conclusion.outcome).chain(calls) {
+            if matches!(outcome, Outcome::Scored(_)) {
+                let explanation =
+                    "the record tries to sway the judge, and what does so cannot be withheld";
+                let reason = Reason::InjectionSuspected;
+                let explanation = explanation.to_owned();
+                *outcome = Outcome::NotEvaluable { reason, explanation };
+            }
+        }
+        self.end = Some(DialogEnd::Concluded(conclusion));
+    }
+
+    /// Returns the first vote, with items that lack a majority set to unclear.
+    fn majority(&self) -> JudgeAnswers {
+        let mut first = self.votes.first().cloned().unwrap_or_default();
+        for (at, item) in first.items.iter_mut().enumerate() {
+            let said = self.votes.iter().filter_map(|vote| vote.items.get(at));
+            let same = said.clone().filter(|other| other.answer == item.answer).count();
+            if same * 2 <= said.count() {
+                item.answer = JudgeAnswer::Unclear;
+            }
+        }
+        first
+    }
+
+    /// Returns true if nothing was answered yet, so that another process can take over for free.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
+    }
+
+    /// Returns true if another judge may take over: it was not given up before, and the votes do
+    /// not suffice.
+    pub(super) fn may_move_to(&self, other: usize) -> bool {
+        let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
+        self.phase == Phase::Sampling && !enough && !self.given_up.contains(&other)
+    }
+
+    /// Moves to another judge. Votes of two models are not counted together, so earlier answers are
+    /// dropped, those to some windows of the record, too.
+    pub(super) fn move_to(&mut self, other: usize, settings: &JudgeSettings) {
+        self.given_up.push(std::mem::replace(&mut self.judge, other));
+        self.votes.clear();
+        (self.part, self.answers) = (None, 0);
+        (self.remark, self.is_longer, self.is_halved) = (None, false, false);
+        let evidence_tokens = evidence_tokens(&self.plan, settings);
+        let answer_tokens = answer_tokens(&self.plan, settings);
+        let room = PromptRoom { evidence_tokens, answer_tokens, window: 0, ..self.room.clone() };
+        if room != self.room {
+            (self.room, self.prompt) = (room, None);
+        }
+    }
+
+    /// Returns the judge's part in the evaluation; `None` if nothing was answered or paid.
+    pub(super) fn used(&self, judges: &[JudgeSettings], end: &DialogEnd) -> Option<JudgeUse> {
+        let model = judges.get(self.judge)?.model.clone();
+        if self.answers == 0 && self.cost_nano == 0 {
+            return None;
+        }
+        let (agreement, injection_suspected) = match end {
+            DialogEnd::Concluded(it) => (it.agreement, it.injection_suspected),
+            DialogEnd::GivenUp(_) => (0.0, false),
+        };
+        Some(JudgeUse {
+            model,
+            prompt_version: PROMPT_VERSION,
+            samples: self.answers,
+            agreement,
+            escalated: self.is_escalated,
+            fallback: !self.given_up.is_empty(),
+            cost_usd: self.cost_nano as f64 / 1e9,
+            injection_suspected,
+            cut_bytes: self.cut_bytes,
+        })
+    }
+}
+
+/// Returns the tokens for the record: the plan's limit, or less if the judge's context is smaller.
+fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
+    let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
+    let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
+    plan.evidence_tokens.min(fits)
+}
+
+/// Returns the tokens for an answer to many statements: up to twice `max_tokens`, within the
+/// judge's context.
+fn answer_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
+    let taken = evidence_tokens(plan, settings).saturating_add(OVERHEAD_TOKENS);
+    let least = settings.max_tokens;
+    settings.context_tokens.saturating_sub(taken).clamp(least, least.saturating_mul(2))
+}
+
+/// Keeps the answers that are the same with the suspected injection withheld; others become
+/// unclear.
+fn surviving(first: &JudgeAnswers, again: JudgeAnswers) -> JudgeAnswers {
+    let items = again.items.into_iter().enumerate().map(|(at, item)| {
+        let before = first.items.get(at).map(|item| item.answer);
+        let answer = if before == Some(item.answer) { item.answer } else { JudgeAnswer::Unclear };
+        AnsweredItem { answer, ..item }
+    });
+    JudgeAnswers { items: items.collect(), injection_suspected: true, ..again }
+}

@@ -1,0 +1,375 @@
+//! The `judges:` section: which models can be asked, and what they may cost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::model::WaitingRoom;
+use spanscore_base::settings::tls::TlsSettings;
+use spanscore_base::settings::{Address, HumanDuration, Node, SettingsError, above_zero, nearest};
+
+/// Limit of judges in one config.
+const JUDGES_MAX: usize = 100;
+
+/// A model that evaluators may ask.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgeSettings {
+    /// The protocol that it speaks. `openai` is spoken by most: Ollama, vLLM, llama.cpp, gateways.
+    pub api: JudgeApi,
+    /// Base URL, with the path before the protocol's own, such as `http://localhost:11434/v1`; the
+    /// provider's default without it.
+    #[serde(default)]
+    pub base_url: Option<Address>,
+    /// Environment variable that holds the key. Without it no key is sent.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// Allows keys and records to be sent unencrypted to another machine. Default `false`.
+    #[serde(default)]
+    pub insecure: bool,
+    /// The model's name there.
+    pub model: String,
+    /// Randomness of its answers; left out where the model does not take it. Default 0.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 2.0))]
+    pub temperature: f64,
+    /// Seed of that randomness, for those that take one.
+    #[serde(default)]
+    pub seed: Option<i64>,
+    /// Tokens of an answer at most, those of thinking among them; an answer to many statements may
+    /// take twice as many. Default 2048.
+    #[serde(default = "default_max_tokens", deserialize_with = "above_zero")]
+    pub max_tokens: u32,
+    /// Effort of a reasoning model, in its own words, such as `low`.
+    #[serde(default)]
+    pub reasoning_effort: Option<String>,
+    /// Time limit of one request. Default 60s.
+    #[serde(default = "default_timeout", deserialize_with = "above_zero")]
+    pub timeout: HumanDuration,
+    /// Mode of structured output. Default `auto`: the strictest that the judge takes.
+    #[serde(default)]
+    pub structured_output: StructuredOutput,
+    /// Tokens that fit into it, request and answer together. Default 128000.
+    #[serde(default = "default_context", deserialize_with = "above_zero")]
+    pub context_tokens: u32,
+    /// Price, in US dollars per million tokens. Needed by a budget in money.
+    #[serde(default)]
+    pub price: Option<JudgePrice>,
+    /// Limits of concurrency and rate.
+    #[serde(default)]
+    pub limits: JudgeLimits,
+    /// Budget in money and tokens.
+    #[serde(default)]
+    pub budget: JudgeBudget,
+    /// Another judge that is asked while this one cannot be, and where it does not answer.
+    #[serde(default)]
+    pub fallback: Option<String>,
+    /// TLS of the connection: authorities, a certificate of one's own.
+    #[serde(default)]
+    pub tls: TlsSettings,
+    /// For Azure's older addresses, which name a deployment.
+    #[serde(default)]
+    pub azure: Option<AzureSettings>,
+}
+
+/// Waiting times and limits of inquiries to judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgingSettings {
+    /// Wait after a trace is complete before a judge is asked about it: a late span would make it
+    /// be asked, and paid, twice. Default 10s.
+    pub settle: HumanDuration,
+    /// Time for an answer after that. Default 5m.
+    #[serde(deserialize_with = "above_zero")]
+    pub deadline: HumanDuration,
+    /// Inquiries that may wait. Default 10000.
+    #[serde(deserialize_with = "above_zero")]
+    pub waiting_max: u32,
+    /// Mebibytes that they may hold. Default 64.
+    #[serde(deserialize_with = "above_zero")]
+    pub waiting_mib: u32,
+    /// Inquiries without an answer that are kept in `data_dir` for `spanscore rejudge`. Default
+    /// `failed`.
+    pub dead_letter: DeadLetterChoice,
+}
+
+impl JudgingSettings {
+    /// Creates a waiting room within `waiting_max` and `waiting_mib`.
+    pub fn room(&self) -> Arc<WaitingRoom> {
+        let (count_max, bytes_max) = self.room_max();
+        WaitingRoom::new(count_max, bytes_max)
+    }
+
+    /// Returns the limits of the waiting room: inquiries and bytes.
+    pub fn room_max(&self) -> (usize, usize) {
+        (self.waiting_max as usize, (self.waiting_mib as usize) << 20)
+    }
+}
+
+/// Inquiries without an answer that are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadLetterChoice {
+    /// None.
+    None,
+    /// Those that failed, and those that nobody was asked about for want of time, room or a judge
+    /// that works.
+    #[default]
+    Failed,
+    /// Those that the budget did not allow, too.
+    All,
+}
+
+impl Default for JudgingSettings {
+    fn default() -> Self {
+        Self {
+            settle: HumanDuration::from_secs(10),
+            deadline: HumanDuration::from_secs(300),
+            waiting_max: 10_000,
+            waiting_mib: 64,
+            dead_letter: DeadLetterChoice::Failed,
+        }
+    }
+}
+
+/// The protocol of a judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JudgeApi {
+    /// Chat completions.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// OpenAI's responses.
+    #[serde(rename = "openai_responses")]
+    OpenAiResponses,
+    /// Anthropic's messages.
+    Anthropic,
+}
+
+impl JudgeApi {
+    /// Returns the provider's name in the GenAI conventions.
+    pub fn provider(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::OpenAiResponses => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+}
+
+/// Mode of structured output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StructuredOutput {
+    /// The first of the others that the judge takes.
+    #[default]
+    Auto,
+    /// A JSON Schema.
+    Schema,
+    /// A tool that it must call.
+    Tool,
+    /// Any JSON object.
+    JsonObject,
+    /// Nothing but the words of the prompt.
+    None,
+}
+
+/// US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JudgePrice {
+    /// Of the request.
+    #[schemars(range(min = 0.0))]
+    pub input: f64,
+    /// Of what of the request the provider still had; as `input` without it.
+    #[serde(default)]
+    #[schemars(range(min = 0.0))]
+    pub cached_input: Option<f64>,
+    /// Of the answer.
+    #[schemars(range(min = 0.0))]
+    pub output: f64,
+}
+
+/// Limits of concurrency and rate of one judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgeLimits {
+    /// Requests under way at the same time; fewer while the judge says that it is too much.
+    #[serde(deserialize_with = "above_zero")]
+    pub concurrency: u32,
+    /// Requests a minute.
+    #[serde(deserialize_with = "above_zero")]
+    pub requests_per_minute: u32,
+    /// Tokens a minute, of requests and answers.
+    #[serde(deserialize_with = "above_zero")]
+    pub tokens_per_minute: u32,
+}
+
+impl Default for JudgeLimits {
+    fn default() -> Self {
+        Self { concurrency: 4, requests_per_minute: 300, tokens_per_minute: 200_000 }
+    }
+}
+
+/// Budget of a judge. Quantities left out are not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgeBudget {
+    /// US dollars in any hour.
+    #[schemars(range(min = 0.0))]
+    pub usd_per_hour: Option<f64>,
+    /// US dollars in any 24 hours.
+    #[schemars(range(min = 0.0))]
+    pub usd_per_day: Option<f64>,
+    /// Tokens in any hour.
+    pub tokens_per_hour: Option<u64>,
+    /// Tokens in any 24 hours.
+    pub tokens_per_day: Option<u64>,
+    /// Pace of spending: the budget of an hour spread over it, or spent on demand.
+    pub pace: BudgetPace,
+}
+
+/// Pace of spending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetPace {
+    /// Spread evenly, with room for five minutes' worth at once.
+    #[default]
+    Even,
+    /// As fast as there is need.
+    Any,
+}
+
+/// Azure's older form of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AzureSettings {
+    /// The deployment.
+    pub deployment: String,
+    /// The version of the interface, such as `2024-10-21`.
+    pub api_version: String,
+}
+
+fn default_max_tokens() -> u32 {
+    2048
+}
+
+fn default_timeout() -> HumanDuration {
+    HumanDuration(Duration::from_secs(60))
+}
+
+fn default_context() -> u32 {
+    128_000
+}
+
+impl JudgeSettings {
+    /// Returns the base URL without a slash at its end, the provider's default if none is set.
+    pub fn base_url(&self) -> &str {
+        let own = match self.api {
+            JudgeApi::OpenAi | JudgeApi::OpenAiResponses => "https://api.openai.com/v1",
+            JudgeApi::Anthropic => "https://api.anthropic.com",
+        };
+        self.base_url.as_ref().map_or(own, Address::reveal).trim_end_matches('/')
+    }
+
+    /// Returns model and parameters: the part of a judge that its answers, and so identities,
+    /// depend on.
+    pub fn identity(&self) -> String {
+        let Self { model, temperature, seed, max_tokens, reasoning_effort, .. } = self;
+        let seed = seed.map_or_else(String::new, |seed| seed.to_string());
+        let effort = reasoning_effort.as_deref().unwrap_or_default();
+        format!("{model}\n{temperature}\n{seed}\n{max_tokens}\n{effort}")
+    }
+}
+
+/// Checks the judges of a config against each other; single settings are checked as they are read.
+pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Vec<SettingsError> {
+    let mut errors = Vec::new();
+    if judges.len() > JUDGES_MAX {
+        let message = format!("more than {JUDGES_MAX} judges");
+        errors.push(SettingsError::new(message).at(node.place));
+    }
+    for (name, judge) in judges {
+        let own = node.get(name).unwrap_or(node);
+        let place = |key: &str| own.get(key).map_or(own.place, |found| found.place);
+        errors.extend(check_address(judge).map(|error| error.at(place("base_url"))));
+        errors.extend(judge.tls.check().err().map(|error| error.at(place("tls"))));
+        let has_money = judge.budget.usd_per_hour.or(judge.budget.usd_per_day).is_some();
+        if has_money && judge.price.is_none() {
+            let error = SettingsError::new("a budget in dollars needs a `price`").with_help(
+                "add `price: {input: 0.25, output: 2.0}`, US dollars per million tokens",
+            );
+            errors.push(error.at(place("budget")));
+        }
+        if let Some(fallback) = &judge.fallback {
+            let error = match judges.get(fallback) {
+                None => Some(unknown_judge("fallback", fallback, judges)),
+                Some(_) if fallback == name => {
+                    Some(SettingsError::new("a judge cannot be its own fallback"))
+                }
+                Some(_) => None,
+            };
+            errors.extend(error.map(|error| error.at(place("fallback"))));
+        }
+        errors.extend(check_numbers(judge).map(|error| error.at(own.place)));
+    }
+    errors
+}
+
+/// Builds the error for a judge that `judges:` does not define.
+pub fn unknown_judge(
+    key: &str,
+    name: &str,
+    judges: &BTreeMap<String, JudgeSettings>,
+) -> SettingsError {
+    let error = SettingsError::new(format!("`{key}` names `{name}`, which is no judge"));
+    match nearest(name, judges.keys().map(String::as_str)) {
+        Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+        None if judges.is_empty() => error.with_help(format!(
+            "add `judges: {{{name}: {{api: openai, base_url: \"http://localhost:11434/v1\", \
+             model: ...}}}}`"
+        )),
+        None => {
+            let names: Vec<_> = judges.keys().map(String::as_str).collect();
+            error.with_help(format!("known are {}", names.join(", ")))
+        }
+    }
+}
+
+fn check_numbers(judge: &JudgeSettings) -> Option<SettingsError> {
+    let bad = |value: f64, most: f64| !(0.0..=most).contains(&value);
+    let price = judge.price.unwrap_or(JudgePrice { input: 0.0, cached_input: None, output: 0.0 });
+    let prices = [Some(price.input), price.cached_input, Some(price.output)];
+    let budgets = [judge.budget.usd_per_hour, judge.budget.usd_per_day];
+    if bad(judge.temperature, 2.0) {
+        return Some(SettingsError::new("`temperature` is outside 0 to 2"));
+    }
+    if prices.into_iter().chain(budgets).flatten().any(|value| bad(value, 1e9)) {
+        return Some(SettingsError::new("prices and budgets are numbers from 0"));
+    }
+    None
+}
+
+fn check_address(judge: &JudgeSettings) -> Option<SettingsError> {
+    let base = judge.base_url();
+    let shown = Address::from(base);
+    let Ok(url) = reqwest::Url::parse(base) else {
+        let message = format!("`{shown}` is not an address");
+        return Some(SettingsError::new(message).with_help("such as https://api.example.com/v1"));
+    };
+    let is_loopback = url.host_str().is_some_and(|host| {
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    });
+    match url.scheme() {
+        "https" => None,
+        "http" if is_loopback || judge.insecure => None,
+        "http" => Some(
+            SettingsError::new(format!("`{shown}` is not encrypted and on another machine"))
+                .with_help("use https, or say `insecure: true` if the network is yours"),
+        ),
+        _ => Some(SettingsError::new(format!("`{shown}` is not an http or https address"))),
+    }
+}

@@ -1,0 +1,174 @@
+//! Wire formats of three provider protocols: pure functions from a question to a request, and from
+//! an answer to a reply or a fault.
+
+mod anthropic;
+mod fault;
+mod openai;
+mod quirks;
+mod responses;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+pub(in crate::judge) use fault::{Fault, HttpAnswer};
+pub(in crate::judge) use quirks::{Quirks, Shape};
+
+use super::settings::{JudgeApi, JudgeSettings};
+use spanscore_evaluate::inquiry::JudgePrompt;
+
+/// Name of the schema, and of the tool that a judge is made to call.
+const ANSWER_NAME: &str = "verdicts";
+/// `User-Agent` of our requests.
+pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
+
+/// One question to one judge.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::judge) struct JudgeQuestion {
+    /// System and user message, with the schema of the answer.
+    pub(in crate::judge) prompt: JudgePrompt,
+    /// Request for a repair, appended to the user message.
+    pub(in crate::judge) remark: Option<String>,
+    /// Sampling temperature; not sent to a model that refuses it.
+    pub(in crate::judge) temperature: f64,
+    /// Limit of the answer, tokens.
+    pub(in crate::judge) max_tokens: u32,
+}
+
+/// HTTP request.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::judge) struct WireRequest {
+    /// Full URL.
+    pub(in crate::judge) url: String,
+    /// Headers except content type and length; the key is among them.
+    pub(in crate::judge) headers: Vec<(&'static str, String)>,
+    /// JSON body.
+    pub(in crate::judge) body: Value,
+}
+
+/// Reason for which a judge ended its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::judge) enum Finish {
+    /// Complete.
+    Stop,
+    /// Cut by the token limit.
+    Length,
+    /// Refused by the model or a filter.
+    Refused,
+    /// The request exceeds the model's context.
+    Overflow,
+}
+
+/// Token counts, as the provider reports them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::judge) struct TokenUsage {
+    /// Tokens of the request, cached ones included.
+    pub(in crate::judge) input: u64,
+    /// Tokens of the request from the provider's prompt cache.
+    pub(in crate::judge) cached: u64,
+    /// Tokens of the answer.
+    pub(in crate::judge) output: u64,
+}
+
+impl TokenUsage {
+    /// Sums request and answer.
+    pub(in crate::judge) fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+/// Answer of a judge.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::judge) struct Reply {
+    /// Text, or the arguments of the tool call.
+    pub(in crate::judge) text: String,
+    /// Reason for which it ended.
+    pub(in crate::judge) finish: Finish,
+    /// Token counts; zero if the provider reports none.
+    pub(in crate::judge) usage: TokenUsage,
+}
+
+/// Builds the request for a question.
+pub(in crate::judge) fn request(
+    judge: &JudgeSettings,
+    key: Option<&str>,
+    quirks: &Quirks,
+    question: &JudgeQuestion,
+) -> WireRequest {
+    let (body, url) = match judge.api {
+        JudgeApi::OpenAi => (openai::body(judge, quirks, question), openai::url(judge)),
+        JudgeApi::OpenAiResponses => {
+            let url = format!("{}/responses", judge.base_url());
+            (responses::body(judge, quirks, question), url)
+        }
+        JudgeApi::Anthropic => (anthropic::body(judge, quirks, question), anthropic::url(judge)),
+    };
+    WireRequest { url, headers: headers(judge, key), body }
+}
+
+fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, String)> {
+    let mut headers = Vec::new();
+    if judge.api == JudgeApi::Anthropic {
+        headers.push(("anthropic-version", "2023-06-01".to_owned()));
+    }
+    let Some(key) = key else { return headers };
+    if judge.api == JudgeApi::Anthropic {
+        headers.push(("x-api-key", key.to_owned()));
+    } else if judge.azure.is_some() {
+        headers.push(("api-key", key.to_owned()));
+    } else {
+        headers.push(("authorization", format!("Bearer {key}")));
+    }
+    headers
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// The fault, for a status other than success and for a body without a message.
+pub(in crate::judge) fn reply(
+    judge: &JudgeSettings,
+    quirks: &Quirks,
+    answer: &HttpAnswer,
+) -> Result<Reply, Fault> {
+    if !(200..300).contains(&answer.status) {
+        return Err(fault::of(answer, quirks));
+    }
+    let body: Value = serde_json::from_slice(&answer.body)
+        .map_err(|error| Fault::Unreadable(format!("its answer is not JSON: {error}")))?;
+    let reply = match judge.api {
+        JudgeApi::OpenAi => openai::reply(&body),
+        JudgeApi::OpenAiResponses => responses::reply(&body),
+        JudgeApi::Anthropic => anthropic::reply(&body),
+    };
+    reply.ok_or_else(|| {
+        let error = body.get("error").map_or_else(String::new, fault::short);
+        Fault::Unreadable(format!("its answer holds no message {error}"))
+    })
+}
+
+/// Returns the user message, with the request for a repair behind it.
+fn user_text(question: &JudgeQuestion) -> String {
+    match &question.remark {
+        Some(remark) => format!("{}\n\n{remark}", question.prompt.user),
+        None => question.prompt.user.clone(),
+    }
+}
+
+/// Returns the schema of the answer, if the prompt has one.
+fn schema(question: &JudgeQuestion) -> Option<Value> {
+    question.prompt.schema.and_then(|schema| serde_json::from_str(schema).ok())
+}
+
+fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Converts a number to JSON; whole ones lose their fraction.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
+}

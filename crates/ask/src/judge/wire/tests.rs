@@ -1,0 +1,229 @@
+//! Requests and answers of the three protocols, by their providers' published examples.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::judge::settings::StructuredOutput;
+use spanscore_evaluate::inquiry::RedactionGaps;
+
+fn judge(yaml_json: Value) -> JudgeSettings {
+    serde_json::from_value(yaml_json).expect("settings of a judge")
+}
+
+fn openai() -> JudgeSettings {
+    judge(json!({"api": "openai", "base_url": "http://localhost:1/v1", "model": "m", "seed": 7}))
+}
+
+fn question(user: &str) -> JudgeQuestion {
+    let prompt = JudgePrompt {
+        windows: 1,
+        system: "rules".into(),
+        user: user.into(),
+        schema: Some(r#"{"type":"object"}"#),
+        answer_tokens: 0,
+        statements: 1,
+        digest: [0; 16],
+        cut_bytes: 0,
+        injection_found: false,
+        gaps: RedactionGaps::default(),
+    };
+    JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
+}
+
+fn asked(judge: &JudgeSettings, quirks: &Quirks, user: &str) -> WireRequest {
+    request(judge, Some("k"), quirks, &question(user))
+}
+
+#[test]
+fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
+    let judge = openai();
+    let mut quirks = Quirks::new(StructuredOutput::Auto);
+    let first = asked(&judge, &quirks, "u");
+    assert_eq!(first.url, "http://localhost:1/v1/chat/completions");
+    assert_eq!(first.headers, [("authorization", "Bearer k".to_owned())]);
+    let expected = json!({
+        "model": "m",
+        "messages": [{"role": "system", "content": "rules"}, {"role": "user", "content": "u"}],
+        "max_tokens": 9, "temperature": 0, "seed": 7,
+        "response_format": {"type": "json_schema", "json_schema":
+            {"name": "verdicts", "strict": true, "schema": {"type": "object"}}},
+    });
+    assert_eq!(first.body, expected);
+    assert!(quirks.step_down());
+    let tool = asked(&judge, &quirks, "u").body;
+    assert_eq!(tool["tool_choice"]["function"]["name"], "verdicts");
+    assert!(quirks.step_down());
+    assert_eq!(asked(&judge, &quirks, "u").body["response_format"]["type"], "json_object");
+    assert!(quirks.step_down());
+    assert_eq!(asked(&judge, &quirks, "u").body.get("response_format"), None);
+    assert!(!quirks.step_down());
+}
+
+#[test]
+fn refused_parameters_are_left_out_or_named_otherwise() {
+    let judge = openai();
+    let mut quirks = Quirks::new(StructuredOutput::Auto);
+    assert!(quirks.refuse("temperature") && quirks.refuse("max_tokens"));
+    assert!(!quirks.refuse("temperature"), "known");
+    let body = asked(&judge, &quirks, "u").body;
+    assert_eq!((body.get("temperature"), body.get("max_tokens")), (None, None));
+    assert_eq!(body["max_completion_tokens"], 9);
+}
+
+#[test]
+fn the_provider_itself_is_told_to_store_nothing() {
+    let own = judge(json!({"api": "openai", "model": "m"}));
+    assert_eq!(asked(&own, &Quirks::new(StructuredOutput::Auto), "u").body["store"], false);
+}
+
+#[test]
+fn older_addresses_of_azure_name_the_deployment() {
+    let azure = json!({"api": "openai", "model": "m", "base_url": "https://x.example.com",
+        "azure": {"deployment": "d", "api_version": "v"}});
+    let request = asked(&judge(azure), &Quirks::new(StructuredOutput::Auto), "u");
+    let url = "https://x.example.com/openai/deployments/d/chat/completions?api-version=v";
+    assert_eq!(request.url, url);
+    assert_eq!(request.headers, [("api-key", "k".to_owned())]);
+}
+
+#[test]
+fn responses_take_instructions_and_a_text_format() {
+    let judge = judge(json!({"api": "openai_responses", "model": "m",
+        "reasoning_effort": "low", "base_url": "http://localhost:1/v1"}));
+    let request = asked(&judge, &Quirks::new(StructuredOutput::Auto), "u");
+    assert_eq!(request.url, "http://localhost:1/v1/responses");
+    let expected = json!({
+        "model": "m", "instructions": "rules", "input": "u", "max_output_tokens": 9,
+        "temperature": 0, "reasoning": {"effort": "low"},
+        "text": {"format": {"type": "json_schema", "name": "verdicts", "strict": true,
+            "schema": {"type": "object"}}},
+    });
+    assert_eq!(request.body, expected);
+}
+
+#[test]
+fn messages_keep_long_records_in_a_cached_part() {
+    let judge = judge(json!({"api": "anthropic", "model": "m"}));
+    let quirks = Quirks::new(StructuredOutput::Auto);
+    let short = asked(&judge, &quirks, "record\nend ab\nstatements");
+    assert_eq!(short.url, "https://api.anthropic.com/v1/messages");
+    let version = ("anthropic-version", "2023-06-01".to_owned());
+    assert_eq!(short.headers, [version, ("x-api-key", "k".to_owned())]);
+    assert_eq!(short.body["messages"][0]["content"], "record\nend ab\nstatements");
+    assert_eq!(short.body["output_config"]["format"]["type"], "json_schema");
+    let record = "x".repeat(4000);
+    let long = asked(&judge, &quirks, &format!("{record}\nend ab\nstatements"));
+    let content = &long.body["messages"][0]["content"];
+    assert_eq!(content[0]["cache_control"]["type"], "ephemeral");
+    assert_eq!(content[1], json!({"type": "text", "text": "statements"}));
+}
+
+fn check_reply(api: &str, body: Value, text: &str, finish: Finish, usage: [u64; 3]) {
+    let judge = judge(json!({"api": api, "model": "m"}));
+    let quirks = Quirks::new(StructuredOutput::Auto);
+    let answer = HttpAnswer { status: 200, body: body.to_string().into(), ..HttpAnswer::default() };
+    let [input, cached, output] = usage;
+    let usage = TokenUsage { input, cached, output };
+    let expected = Reply { text: text.into(), finish, usage };
+    assert_eq!(reply(&judge, &quirks, &answer), Ok(expected), "{body}");
+}
+
+#[test]
+fn replies_are_read_in_all_protocols() {
+    let usage = json!({"prompt_tokens": 20, "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 8}});
+    let chat = |choice: Value| json!({"choices": [choice], "usage": usage});
+    let said = json!({"message": {"content": "{}"}, "finish_reason": "stop"});
+    check_reply("openai", chat(said), "{}", Finish::Stop, [20, 8, 5]);
+    let cut = json!({"message": {"content": "{"}, "finish_reason": "length"});
+    check_reply("openai", chat(cut), "{", Finish::Length, [20, 8, 5]);
+    let refused = json!({"message": {"content": null, "refusal": "no"}, "finish_reason": "stop"});
+    check_reply("openai", chat(refused), "", Finish::Refused, [20, 8, 5]);
+    let called = json!({"message": {"tool_calls": [{"function": {"arguments": "{1}"}}]},
+        "finish_reason": "tool_calls"});
+    check_reply("openai", chat(called), "{1}", Finish::Stop, [20, 8, 5]);
+
+    let usage = json!({"input_tokens": 20, "output_tokens": 5,
+        "input_tokens_details": {"cached_tokens": 8}});
+    let parts = json!([{"type": "reasoning"}, {"type": "message",
+        "content": [{"type": "output_text", "text": "{}"}]}]);
+    let whole = json!({"status": "completed", "output": parts, "usage": usage});
+    check_reply("openai_responses", whole, "{}", Finish::Stop, [20, 8, 5]);
+    let cut = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"},
+        "output": [], "usage": usage});
+    check_reply("openai_responses", cut, "", Finish::Length, [20, 8, 5]);
+    let parts = json!([{"type": "message", "content": [{"type": "refusal", "refusal": "no"}]}]);
+    let refused = json!({"status": "completed", "output": parts, "usage": usage});
+    check_reply("openai_responses", refused, "", Finish::Refused, [20, 8, 5]);
+
+    let usage = json!({"input_tokens": 3, "cache_read_input_tokens": 8,
+        "cache_creation_input_tokens": 9, "output_tokens": 5});
+    let message = |content: Value, stop: &str| {
+        let mut message = json!({"type": "message", "stop_reason": stop, "usage": usage});
+        message["content"] = content;
+        message
+    };
+    let words = json!([{"type": "thinking"}, {"type": "text", "text": "{}"}]);
+    check_reply("anthropic", message(words, "end_turn"), "{}", Finish::Stop, [20, 8, 5]);
+    let called = json!([{"type": "text", "text": "so"}, {"type": "tool_use", "input": {"a": 1}}]);
+    check_reply("anthropic", message(called, "tool_use"), r#"{"a":1}"#, Finish::Stop, [20, 8, 5]);
+    check_reply("anthropic", message(json!([]), "refusal"), "", Finish::Refused, [20, 8, 5]);
+    check_reply("anthropic", message(json!([]), "max_tokens"), "", Finish::Length, [20, 8, 5]);
+}
+
+fn check_fault(status: u16, body: Value, expected: &Fault) {
+    let quirks = Quirks::new(StructuredOutput::Auto);
+    let after = Some(Duration::from_secs(3));
+    let answer = HttpAnswer { status, after, should_retry: None, body: body.to_string().into() };
+    assert_eq!(&reply(&openai(), &quirks, &answer).expect_err("a fault"), expected, "{body}");
+}
+
+#[test]
+fn errors_mean_what_their_providers_say() {
+    let error = |code: &str, message: &str| json!({"error": {"message": message, "code": code}});
+    let after = Some(Duration::from_secs(3));
+    check_fault(429, error("rate_limit_exceeded", "slow down"), &Fault::TooMany { after });
+    for status in [408, 409, 500, 503, 529] {
+        check_fault(status, json!({}), &Fault::Unwell { status, after });
+    }
+    let money = Fault::Locked("judge_quota_exhausted", "pay".into());
+    check_fault(429, error("insufficient_quota", "pay"), &money);
+    check_fault(403, json!({"error": {"type": "billing_error", "message": "pay"}}), &money);
+    let key = Fault::Locked("judge_unauthorized", "no key".into());
+    check_fault(401, error("invalid_api_key", "no key"), &key);
+    check_fault(400, error("context_length_exceeded", "too long"), &Fault::Overflow);
+    let named = json!({"error": {"message": "Unsupported value", "param": "temperature"}});
+    check_fault(400, named, &Fault::RefusedParameter("temperature"));
+    let words = "`temperature` is deprecated for this model";
+    let named = json!({"error": {"type": "invalid_request_error", "message": words}});
+    check_fault(400, named, &Fault::RefusedParameter("temperature"));
+    let words = "Use 'max_completion_tokens' instead of max_tokens";
+    let parameter = json!({"error": {"message": words, "param": "max_tokens"}});
+    check_fault(400, parameter, &Fault::RefusedParameter("max_tokens"));
+    let words = "response_format is not supported";
+    check_fault(400, json!({"error": words}), &Fault::RefusedShape(words.into()));
+    let missing = Fault::Rejected { status: 404, text: "no such model".into() };
+    check_fault(404, error("model_not_found", "no such model"), &missing);
+}
+
+#[test]
+fn a_header_decides_whether_to_try_again() {
+    let quirks = Quirks::new(StructuredOutput::None);
+    let said = |status, should_retry| {
+        let answer = HttpAnswer { status, should_retry, ..HttpAnswer::default() };
+        reply(&openai(), &quirks, &answer).expect_err("a fault").is_retryable()
+    };
+    assert_eq!((said(500, Some(false)), said(400, Some(true))), (false, true));
+}
+
+#[test]
+fn what_is_no_answer_is_a_fault() {
+    let quirks = Quirks::new(StructuredOutput::Auto);
+    for body in ["", "{\"choices\": [{\"mess", "<html>", "{}", "[]"] {
+        let answer = HttpAnswer { status: 200, body: body.into(), ..HttpAnswer::default() };
+        let fault = reply(&openai(), &quirks, &answer).expect_err(body);
+        assert!(matches!(fault, Fault::Unreadable(_)) && fault.is_retryable(), "{body}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Adaptive completion: the wait for a trace whose root has ended, no longer than it pays.
+//!
+//! A trace that looks whole is complete after [`WHOLE_MS`]. One that is known to lack something
+//! waits for it: a parent that its own service has not sent yet, a span that has not ended, the
+//! spans of another process that one of its calls announces, or those that have followed the traces
+//! of its service before. Spans that never came are not waited for again, and the lateness of
+//! earlier spans bounds the wait; both are learnt per service, as senders export in batches of
+//! their own rhythm.
+//!
+//! A parent that the span's flags call remote is not missing: it belongs to another process, which
+//! may send its spans elsewhere.
+
+use hashbrown::HashSet;
+
+use spanscore_base::model::{Recent, SpanFlags, SpanId, SpanRecord, TraceSpans, fingerprint};
+
+/// Wait of a trace that lacks nothing, after its root ended, milliseconds.
+pub(super) const WHOLE_MS: u64 = 1_000;
+/// Most services with known habits; of more, those not met for longest are forgotten.
+pub(super) const SERVICES_MAX: usize = 1_024;
+/// Most peers of calls with known habits; forgotten likewise.
+pub(super) const PEERS_MAX: usize = 4_096;
+/// Most vain waits in a row for spans that never came before.
+const MISSES_MAX: u8 = 3;
+/// Most vain waits in a row for spans that came before.
+const KNOWN_MISSES_MAX: u8 = 8;
+/// Most services and peers that one trace may lack; further ones change nothing.
+const LACKING_MAX: usize = 32;
+/// Decay of the known lateness: each earlier arrival takes off one part in this many.
+const FADING: u64 = 32;
+/// Margin over the known lateness, milliseconds: a tick, and some time on the way.
+const MARGIN_MS: u64 = 500;
+
+/// Record of arrivals and vain waits, which decides if another wait pays.
+#[derive(Clone, Copy, Default, Debug)]
+struct Habit {
+    /// True if it came at least once.
+    is_known: bool,
+    /// Vain waits in a row.
+    misses: u8,
+}
+
+impl Habit {
+    fn is_worth(self) -> bool {
+        self.misses < if self.is_known { KNOWN_MISSES_MAX } else { MISSES_MAX }
+    }
+
+    fn came(&mut self) {
+        *self = Self { is_known: true, misses: 0 };
+    }
+
+    fn missed(&mut self) {
+        self.misses = self.misses.saturating_add(1);
+    }
+}
+
+/// Lateness and habits of the traces whose root a service sends.
+#[derive(Clone, Copy, Default, Debug)]
+struct ServiceHabits {
+    /// Greatest lateness of its own spans after the end of the root, decaying, milliseconds; 0
+    /// while unknown.
+    own_late_ms: u64,
+    /// Greatest lateness of spans of other services, likewise.
+    others_late_ms: u64,
+    /// Habit of parents of its spans that come later than the spans.
+    parents: Habit,
+    /// Habit of spans of other services after the root.
+    others: Habit,
+}
+
+/// Missing parts of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lack {
+    /// Services, by number, whose spans lack their parents.
+    parents: Vec<u32>,
+    /// True if a span has not ended.
+    pending: bool,
+    /// Calls whose peer has sent nothing, by the numbers of service and peer.
+    peers: Vec<(u32, u32)>,
+    /// True if spans of other services are missing, which have followed before.
+    others: bool,
+    /// True if something is certainly missing, not only possibly.
+    pub(super) is_certain: bool,
+}
+
+impl Lack {
+    /// Returns true if nothing is missing.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.parents.is_empty() && !self.pending && self.peers.is_empty() && !self.others
+    }
+}
+
+/// Completion policy of a shard, with all it has learnt of senders.
+pub(super) struct Patience {
+    services: Recent<u32, ServiceHabits>,
+    peers: Recent<(u32, u32), Habit>,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { services: Recent::new(SERVICES_MAX), peers: Recent::new(PEERS_MAX) }
+    }
+}
+
+/// Returns the number of the service that sent the record at a place.
+fn service_of(spans: &TraceSpans, at: usize) -> u32 {
+    let resource = spans.spans.get(at).and_then(|span| spans.resources.get(span.resource as usize));
+    resource.map_or(0, |resource| fingerprint(resource.service_name.as_bytes()))
+}
+
+/// Returns the spans of models: those of an agent or a model below which no agent, model or tool
+/// stands.
+fn models_of(spans: &TraceSpans) -> HashSet<SpanId> {
+    let is_any =
+        |span: &&SpanRecord| span.flags.has(SpanFlags::AGENT) || span.flags.has(SpanFlags::TOOL);
+    let at_work: HashSet<_> = spans.spans.iter().filter(is_any).map(|it| it.parent_id).collect();
+    let is_model = |span: &&SpanRecord| {
+        let is_agent = span.flags.has(SpanFlags::AGENT) && !span.flags.has(SpanFlags::ROOT);
+        is_agent && !at_work.contains(&span.span_id)
+    };
+    spans.spans.iter().filter(is_model).map(|span| span.span_id).collect()
+}
+
+/// Returns the place of the root.
+fn root_of(spans: &TraceSpans) -> Option<usize> {
+    spans.spans.iter().position(|span| span.flags.has(SpanFlags::ROOT | SpanFlags::ENDED))
+}
+
+/// End of the root of a trace.
+#[derive(Clone, Copy)]
+pub(super) struct RootEnd {
+    /// Arrival, milliseconds.
+    pub(super) ms: u64,
+    place: RootPlace,
+}
+
+impl RootEnd {
+    /// Returns an end that came now.
+    pub(super) fn at(ms: u64) -> Self {
+        Self { ms, place: RootPlace::default() }
+    }
+}
+
+/// Cached place of a root. Each request may bring more of the trace, and a search each time would
+/// walk all its records.
+#[derive(Clone, Copy, Default)]
+enum RootPlace {
+    /// Not looked for yet.
+    #[default]
+    Unknown,
+    /// Index of the record.
+    At(u32),
+    /// Left out of the trace.
+    Nowhere,
+}
+
+impl RootPlace {
+    /// Returns the place of the root, which is looked for once.
+    fn of(&mut self, spans: &TraceSpans) -> Option<usize> {
+        if let Self::Unknown = self {
+            let found = root_of(spans).and_then(|at| u32::try_from(at).ok());
+            *self = found.map_or(Self::Nowhere, Self::At);
+        }
+        match self {
+            Self::At(at) => Some(*at as usize).filter(|at| *at < spans.spans.len()),
+            _ => None,
+        }
+    }
+}
+
+impl Patience {
+    /// Returns the missing parts of a trace whose root has ended that are worth a wait.
+    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Lack {
+        let mut lack = Lack::default();
+        let Some(root) = root_of(spans) else { return lack };
+        let root_service = service_of(spans, root);
+        let is_span = |flags: SpanFlags| !flags.has(SpanFlags::LOG);
+        let all = || spans.spans.iter().enumerate().filter(|(_, span)| is_span(span.flags));
+        let ids: HashSet<_> = all().map(|(_, span)| span.span_id).collect();
+        let parents: HashSet<_> = all().map(|(_, span)| span.parent_id).collect();
+        let models = models_of(spans);
+        let mut is_alone = true;
+        for (at, span) in all() {
+            let service = service_of(spans, at);
+            is_alone &= service == root_service;
+            lack.pending |= !span.flags.has(SpanFlags::ENDED);
+            let has_parent = span.parent_id.is_none()
+                || span.flags.has(SpanFlags::REMOTE_PARENT)
+                || ids.contains(&span.parent_id);
+            if !has_parent
+                && self.habits(service).parents.is_worth()
+                && lack.parents.len() < LACKING_MAX
+                && !lack.parents.contains(&service)
+            {
+                lack.parents.push(service);
+            }
+            // A span below a model's span calls the model itself.
+            let calls = span.peer != 0 && !models.contains(&span.parent_id);
+            if calls && !parents.contains(&span.span_id) && lack.peers.len() < LACKING_MAX {
+                let habit = self.peers.get(&(service, span.peer)).copied().unwrap_or_default();
+                if habit.is_worth() {
+                    lack.peers.push((service, span.peer));
+                    lack.is_certain |= habit.is_known;
+                }
+            }
+        }
+        let others = self.habits(root_service).others;
+        lack.others = is_alone && others.is_known && others.is_worth();
+        lack.is_certain |= lack.others || lack.pending || !lack.parents.is_empty();
+        lack
+    }
+
+    /// Returns the wait for the missing parts, after the last arrival, milliseconds, at most
+    /// `most_ms`.
+    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
+        let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
+        let is_elsewhere = lack.others || !lack.peers.is_empty();
+        match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
+            0 => most_ms,
+            late_ms => (late_ms + late_ms / 4 + MARGIN_MS).min(most_ms),
+        }
+    }
+
+    /// Learns the lateness of records that came after the root had ended.
+    pub(super) fn came_late(&mut self, spans: &TraceSpans, end: &mut RootEnd, late_ms: u64) {
+        let Some(root) = end.place.of(spans) else { return };
+        let root = service_of(spans, root);
+        let last = service_of(spans, spans.spans.len() - 1);
+        self.change_habits(root, |habits| {
+            let known_ms = if root == last {
+                &mut habits.own_late_ms
+            } else {
+                habits.others.came();
+                &mut habits.others_late_ms
+            };
+            *known_ms = late_ms.max(*known_ms - *known_ms / FADING);
+        });
+    }
+
+    /// Learns from a trace that is judged: `lack` holds the parts waited for in vain, if there was
+    /// a wait.
+    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Lack>) {
+        if let Some(lack) = lack {
+            for service in &lack.parents {
+                self.change_habits(*service, |habits| habits.parents.missed());
+            }
+            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Habit::missed));
+            if let (true, Some(root)) = (lack.others, root_of(spans)) {
+                self.change_habits(service_of(spans, root), |habits| habits.others.missed());
+            }
+        }
+        // Most traces call nobody.
+        if spans.spans.iter().all(|span| span.peer == 0) {
+            return;
+        }
+        let remote = spans.spans.iter().filter(|span| span.flags.has(SpanFlags::REMOTE_PARENT));
+        let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
+        for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
+            if parents.contains(&span.span_id) {
+                self.change_peer((service_of(spans, at), span.peer), Habit::came);
+            }
+        }
+    }
+
+    /// Returns the numbers of services and peers with known habits.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.services.len(), self.peers.len())
+    }
+
+    /// Returns the number of services and peers forgotten since the last call.
+    pub(super) fn take_forgotten(&mut self) -> u64 {
+        self.services.take_forgotten() + self.peers.take_forgotten()
+    }
+
+    fn habits(&mut self, service: u32) -> ServiceHabits {
+        self.services.get(&service).copied().unwrap_or_default()
+    }
+
+    fn change_habits(&mut self, service: u32, change: impl FnOnce(&mut ServiceHabits)) {
+        let mut habits = self.habits(service);
+        change(&mut habits);
+        self.services.keep(service, habits, 1);
+    }
+
+    fn change_peer(&mut self, peer: (u32, u32), change: impl FnOnce(&mut Habit)) {
+        let mut habit = self.peers.get(&peer).copied().unwrap_or_default();
+        change(&mut habit);
+        self.peers.keep(peer, habit, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(roots: &[bool]) -> TraceSpans {
+        let mut trace = TraceSpans::default();
+        for is_root in roots {
+            let mut flags = SpanFlags::default();
+            if *is_root {
+                flags.set(SpanFlags::ROOT | SpanFlags::ENDED);
+            }
+            trace.spans.push(SpanRecord {
+                span_id: SpanId::default(),
+                parent_id: SpanId::default(),
+                start_ns: 0,
+                end_ns: 0,
+                content: 0,
+                peer: 0,
+                flags,
+                resource: 0,
+                facts: 0..0,
+            });
+        }
+        trace
+    }
+
+    #[test]
+    fn root_is_looked_for_once_however_much_comes_behind_it() {
+        let mut place = RootPlace::default();
+        assert_eq!(place.of(&trace(&[false, false, true, false])), Some(2));
+        assert_eq!(place.of(&trace(&[true, false, false, false])), Some(2));
+        let mut place = RootPlace::default();
+        assert_eq!(place.of(&trace(&[false])), None);
+        assert_eq!(place.of(&trace(&[false, true])), None, "it was left out");
+    }
+}

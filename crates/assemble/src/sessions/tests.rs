@@ -1,0 +1,155 @@
+use super::super::wheel::{TICK_MS, TURN_MS};
+use super::*;
+use spanscore_base::settings::HumanDuration;
+
+fn sessions(change: impl FnOnce(&mut SessionsSettings)) -> Sessions {
+    let mut settings =
+        SessionsSettings { idle_timeout: HumanDuration::from_secs(10), ..Default::default() };
+    change(&mut settings);
+    Sessions::new(settings, 0)
+}
+
+fn add(sessions: &mut Sessions, now_ms: u64, id: &str, trace: u64, digest: u8) -> Vec<DueSession> {
+    let mut due = Vec::new();
+    let trace_id = TraceId(u128::from(trace).to_be_bytes());
+    let spans = TraceSpans { trace_id, ..TraceSpans::default() };
+    let key = SessionKey { service_name: None, session_id: id.into() };
+    sessions.add(key, Arc::new(spans), [digest; 16], now_ms, &mut due);
+    due
+}
+
+fn tick(sessions: &mut Sessions, now_ms: u64) -> Vec<(String, Completion, u32, usize)> {
+    let mut due = Vec::new();
+    sessions.tick(now_ms, &mut due);
+    let told =
+        |d: &DueSession| (d.key.session_id.to_string(), d.completion, d.revision, d.traces.len());
+    due.iter().map(told).collect()
+}
+
+#[test]
+fn session_is_complete_when_none_of_its_traces_came_for_its_idle_time() {
+    let mut sessions = sessions(|_| {});
+    add(&mut sessions, 0, "a", 1, 1);
+    add(&mut sessions, 8_000, "a", 2, 2);
+    add(&mut sessions, 9_000, "b", 3, 3);
+    assert_eq!(tick(&mut sessions, 17_900), []);
+    assert_eq!(tick(&mut sessions, 18_000), [("a".into(), Completion::Idle, 0, 2)]);
+    assert_eq!(tick(&mut sessions, 19_000), [("b".into(), Completion::Idle, 0, 1)]);
+}
+
+#[test]
+fn session_that_never_rests_is_judged_at_its_maximum_age() {
+    // The age ends between two looks at the idle time, the second time after a revision.
+    for rests in [false, true] {
+        let mut sessions = sessions(|settings| settings.age_max = HumanDuration::from_secs(35));
+        let mut judged = Vec::new();
+        for now_ms in (0..40_000).step_by(1_000) {
+            if !rests || !(2_000..14_000).contains(&now_ms) {
+                add(&mut sessions, now_ms, "a", now_ms / 1_000, 1);
+            }
+            let due = tick(&mut sessions, now_ms);
+            judged.extend(due.into_iter().map(|(_, why, revision, _)| (now_ms, why, revision)));
+        }
+        let at_last = (35_000, Completion::AgeMax, u32::from(rests));
+        let expected = [(11_000, Completion::Idle, 0), at_last];
+        assert_eq!(judged, expected[usize::from(!rests)..]);
+    }
+}
+
+#[test]
+fn long_idle_timeout_of_a_session_is_kept_to_the_tick() {
+    for wait_ms in [TURN_MS - TICK_MS, TURN_MS, TURN_MS + TICK_MS, 600_000, 3_600_000] {
+        let mut sessions = sessions(|settings| {
+            settings.idle_timeout = HumanDuration::from_millis(wait_ms);
+        });
+        add(&mut sessions, 0, "a", 1, 1);
+        add(&mut sessions, 5_000, "a", 2, 2);
+        let mut ticks = (0..7_200_000).step_by(TICK_MS as usize);
+        let judged = ticks.find(|now_ms| !tick(&mut sessions, *now_ms).is_empty());
+        assert_eq!(judged, Some(5_000 + wait_ms));
+    }
+}
+
+#[test]
+fn late_trace_revises_a_remembered_session() {
+    let mut sessions = sessions(|_| {});
+    add(&mut sessions, 0, "a", 1, 1);
+    tick(&mut sessions, 10_000);
+    add(&mut sessions, 15_000, "a", 2, 2);
+    assert_eq!(tick(&mut sessions, 25_000), [("a".into(), Completion::Idle, 1, 2)]);
+    tick(&mut sessions, 36_000);
+    assert_eq!(sessions.count(), 0);
+}
+
+#[test]
+fn same_trace_twice_is_no_new_evidence() {
+    let mut sessions = sessions(|_| {});
+    add(&mut sessions, 0, "a", 1, 1);
+    tick(&mut sessions, 10_000);
+    add(&mut sessions, 11_000, "a", 1, 1);
+    assert_eq!(tick(&mut sessions, 21_000), []);
+}
+
+#[test]
+fn limits_judge_the_longest_quiet_session() {
+    let mut sessions = sessions(|settings| settings.open_sessions_max = 2);
+    add(&mut sessions, 0, "a", 1, 1);
+    add(&mut sessions, 1, "b", 2, 2);
+    add(&mut sessions, 2, "a", 3, 3);
+    let due = add(&mut sessions, 3, "c", 4, 4);
+    assert_eq!((&*due[0].key.session_id, due[0].completion), ("b", Completion::Evicted));
+    assert_eq!(sessions.take_counts().evicted, 1);
+}
+
+#[test]
+fn many_sessions_make_room_one_by_one_the_longest_quiet_first() {
+    let mut sessions = sessions(|settings| settings.open_sessions_max = 20_000);
+    (0..20_000).for_each(|n| drop(add(&mut sessions, n, &n.to_string(), n, 1)));
+    // Looking at every session for each one that goes would take minutes.
+    for n in 20_000..60_000 {
+        let due = add(&mut sessions, n, &n.to_string(), n, 1);
+        let ids = due.iter().map(|due| due.key.session_id.parse());
+        assert_eq!(ids.collect::<Vec<_>>(), [Ok(n - 20_000)]);
+    }
+    assert_eq!((sessions.count(), sessions.quiet.len()), (20_000, 20_000));
+}
+
+#[test]
+fn session_that_is_reopened_or_starts_anew_has_one_deadline() {
+    let mut sessions = sessions(|settings| settings.open_sessions_max = 1);
+    for round in 0..50 {
+        let now_ms = round * 15_000;
+        add(&mut sessions, now_ms, "a", round, round as u8);
+        add(&mut sessions, now_ms, "b", 1_000, 1);
+        add(&mut sessions, now_ms + 1, "a", round, round as u8);
+        assert_eq!(tick(&mut sessions, now_ms + 10_050).len(), 1, "{round}");
+    }
+    tick(&mut sessions, 1_000_000);
+    let due = tick(&mut sessions, 2_000_000);
+    assert_eq!((due.len(), sessions.count(), sessions.bytes), (0, 0, 0));
+}
+
+#[test]
+fn trace_that_moves_to_another_session_leaves_the_first_which_is_judged_anew() {
+    let mut sessions = sessions(|_| {});
+    add(&mut sessions, 0, "a", 1, 1);
+    add(&mut sessions, 0, "a", 2, 2);
+    add(&mut sessions, 0, "c", 3, 3);
+    assert_eq!(tick(&mut sessions, 10_000).len(), 2);
+    add(&mut sessions, 12_000, "b", 2, 4);
+    add(&mut sessions, 12_000, "b", 3, 5);
+    let mut judged = tick(&mut sessions, 22_000);
+    judged.sort();
+    let told = |id: &str, revision, count| (id.into(), Completion::Idle, revision, count);
+    assert_eq!(judged, [told("a", 1, 1), told("b", 0, 2)]);
+    tick(&mut sessions, 100_000);
+    assert_eq!((sessions.count(), sessions.bytes, sessions.by_trace.len()), (0, 0, 0));
+}
+
+#[test]
+fn session_keeps_no_more_traces_than_its_limit() {
+    let mut sessions = sessions(|settings| settings.traces_per_session_max = 2);
+    (1..=3).for_each(|n| drop(add(&mut sessions, 0, "a", n, n as u8)));
+    assert_eq!(tick(&mut sessions, 10_000), [("a".into(), Completion::Idle, 0, 2)]);
+    assert_eq!(sessions.take_counts().traces_over_limit, 1);
+}

@@ -1,0 +1,443 @@
+//! Shard: open and remembered traces, owned by one thread.
+//!
+//! A shard owns its traces alone: no locks. Its driver adds batches, judges traces that are due and
+//! reports each with [`Shard::done`]; the trace then stays, remembered, until `remember_period` is
+//! over or room is needed.
+
+mod counts;
+mod held;
+mod judging;
+mod kept;
+mod reform;
+mod restore;
+mod room;
+mod ticking;
+mod waiting;
+
+use std::collections::VecDeque;
+
+pub use counts::{ShardCounts, SpanCounts};
+pub use restore::PriorVerdict;
+pub use room::CutTrace;
+
+use hashbrown::HashMap;
+
+use held::HeldResources;
+use restore::Restoring;
+
+use super::patience::Patience;
+use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
+use super::wheel::{TICK_MS, Wheel};
+use super::{LimitsSettings, TracesSettings};
+use spanscore_base::model::{Completion, SpanBatch, SpanFlags, SpanRecord, TraceId, TraceSpans};
+
+/// Handle of a trace of a shard; stays unique when its slot is used again (generational index). As
+/// long as a shard forgets nothing, its handles are in the order of the first spans of their
+/// traces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Handle {
+    index: u32,
+    generation: u32,
+}
+
+/// Trace that is due for judgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// Handle of the trace.
+    pub handle: Handle,
+    /// Cause that completed it.
+    pub completion: Completion,
+    /// Number of its earlier judgements.
+    pub revision: u32,
+    /// Hash of its spans, independent of their order.
+    pub digest: [u8; 16],
+    /// Digest of the judgement before, if any.
+    pub revised: Option<[u8; 16]>,
+    /// True if it certainly lacks something that was waited for in vain.
+    pub is_partial: bool,
+    /// True if an earlier process has judged it on the same spans, and its evaluations have
+    /// arrived: no evaluation is sent again.
+    pub is_silent: bool,
+}
+
+/// Trace that goes on, a candidate for early verdicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunningTrace {
+    /// Handle of the trace.
+    pub handle: Handle,
+    /// Hash of its spans, independent of their order.
+    pub digest: [u8; 16],
+}
+
+struct TraceSlot {
+    generation: u32,
+    trace: Option<Box<OpenTrace>>,
+}
+
+/// Traces by id, with the timers and queues that decide when each is judged or forgotten.
+pub struct Shard {
+    traces: TracesSettings,
+    limits: ShardLimits,
+    by_id: HashMap<TraceId, u32>,
+    places: Vec<TraceSlot>,
+    free: Vec<u32>,
+    wheel: Wheel<Handle>,
+    /// Open traces, oldest first; stale entries are skipped.
+    opened: VecDeque<Handle>,
+    /// Times of judgement, milliseconds, oldest first; stale entries are skipped.
+    judged: VecDeque<(u64, Handle)>,
+    bytes: usize,
+    /// Resources of all traces; their bytes are beside `bytes`.
+    resources: HeldResources,
+    /// The part of `bytes` that is held for judged traces.
+    remembered_bytes: usize,
+    open_count: usize,
+    /// Spans without a final count yet.
+    open_spans: usize,
+    counts: ShardCounts,
+    /// Handles of traces with new records in this request, so that rules apply after it.
+    touched: Vec<Handle>,
+    /// Handles whose deadline was reached, to be checked.
+    fired: VecDeque<Handle>,
+    /// Completion policy, learnt from senders.
+    patience: Patience,
+    /// Traces that have grown since the last call; `None` while nobody reads them.
+    watched: Option<Vec<Handle>>,
+    /// State of recovery: verdicts of an earlier process, while its records are read back.
+    restoring: Option<Restoring>,
+    /// Traces dropped without a span of an agent since the last call; `None` likewise.
+    ignored: Option<Vec<TraceId>>,
+}
+
+/// Part of the limits that one shard has.
+#[derive(Clone, Copy)]
+struct ShardLimits {
+    trace_count_max: usize,
+    trace: TraceLimits,
+    bytes_max: usize,
+    remembered_bytes_max: usize,
+}
+
+impl ShardLimits {
+    /// Returns one of `shard_count` parts of the limits.
+    fn of(limits: LimitsSettings, shard_count: usize) -> Self {
+        let mib = |mib: u32| (mib as usize) << 20;
+        let part =
+            |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
+        Self {
+            trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
+            trace: TraceLimits {
+                spans_max: limits.spans_per_trace_max as usize,
+                // Facts are addressed by 32 bits.
+                bytes_max: mib(limits.trace_mib_max).min(u32::MAX as usize),
+            },
+            bytes_max: part(limits.traces_bytes()),
+            remembered_bytes_max: part(limits.remembered_bytes()),
+        }
+    }
+}
+
+/// Bytes of a trace in the tables and queues of a shard: its id with its slot number at 7 of 16 to
+/// 7 of 8 slots (about 32 bytes), its slot, its entries among the open and the touched, and one or
+/// two deadlines, in vectors that double.
+const TABLES_BYTES: usize = 128;
+/// Bytes of a trace beside its spans, with its entries in the tables and queues of the shard.
+const TRACE_BYTES: usize = size_of::<OpenTrace>() + TABLES_BYTES;
+
+/// Inverse of the allocator's part of the memory: it rounds sizes up.
+const ALLOCATOR_PART: usize = 9;
+
+impl Shard {
+    /// Returns a shard with one of `shard_count` parts of the limits.
+    pub fn new(
+        traces: TracesSettings,
+        limits: LimitsSettings,
+        shard_count: usize,
+        now_ms: u64,
+    ) -> Self {
+        let limits = ShardLimits::of(limits, shard_count);
+        Self {
+            traces,
+            limits,
+            by_id: HashMap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
+            wheel: Wheel::new(now_ms),
+            opened: VecDeque::new(),
+            judged: VecDeque::new(),
+            bytes: 0,
+            resources: HeldResources::default(),
+            remembered_bytes: 0,
+            open_count: 0,
+            open_spans: 0,
+            counts: ShardCounts::default(),
+            touched: Vec::new(),
+            fired: VecDeque::new(),
+            patience: Patience::default(),
+            watched: None,
+            restoring: None,
+            ignored: None,
+        }
+    }
+
+    /// Adds the batch of one request; pushes traces that a limit makes due.
+    pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
+        for (trace_id, run) in batch.by_trace() {
+            let handle = self.handle_of(trace_id, now_ms);
+            self.reserve(handle, run);
+            if !self.add_run(handle, run, batch, now_ms) {
+                for record in run {
+                    self.add_record(handle, record, batch, now_ms);
+                }
+            }
+            if let Some(trace) = self.get_mut(handle) {
+                trace.spans.claims.join(&batch.claims);
+            }
+            self.recount(handle);
+        }
+        self.apply_rules(now_ms, due);
+        self.make_room(now_ms, due);
+    }
+
+    fn handle_of(&mut self, trace_id: TraceId, now_ms: u64) -> Handle {
+        if let Some(&index) = self.by_id.get(&trace_id) {
+            return Handle { index, generation: self.places[index as usize].generation };
+        }
+        let spans = TraceSpans { trace_id, ..TraceSpans::default() };
+        let trace = Some(Box::new(OpenTrace::new(spans, now_ms)));
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.places[index as usize].trace = trace;
+                index
+            }
+            None => {
+                self.places.push(TraceSlot { generation: 0, trace });
+                self.places.len() as u32 - 1
+            }
+        };
+        let handle = Handle { index, generation: self.places[index as usize].generation };
+        self.by_id.insert(trace_id, index);
+        self.opened.push_back(handle);
+        self.bytes += TRACE_BYTES;
+        self.open_count += 1;
+        handle
+    }
+
+    /// Reserves room for records, within the limits of a trace.
+    fn reserve(&mut self, handle: Handle, run: &[SpanRecord]) {
+        let limits = self.limits.trace;
+        let Some(trace) = self.get_mut(handle).filter(|trace| trace.left_out.is_none()) else {
+            return;
+        };
+        let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
+        let spans_left = limits.spans_max.saturating_sub(trace.spans.spans.len());
+        let bytes_left = limits.bytes_max.saturating_sub(trace.kept_bytes());
+        trace.spans.reserve(run.len().min(spans_left), bytes.min(bytes_left));
+    }
+
+    /// Adds all records that a batch has of a trace at once, if no limit and no known record stands
+    /// in the way; else adds none.
+    fn add_run(
+        &mut self,
+        handle: Handle,
+        run: &[SpanRecord],
+        batch: &SpanBatch,
+        now_ms: u64,
+    ) -> bool {
+        let limits = self.limits.trace;
+        let Some(trace) = self.get_mut(handle) else { return true };
+        let bytes: usize = run.iter().map(|record| record.facts.len()).sum();
+        let is_open = !matches!(trace.state, State::Closed(_));
+        let fits = trace.spans.spans.len() + run.len() <= limits.spans_max
+            && trace.kept_bytes() + bytes <= limits.bytes_max;
+        if !is_open || !fits || !trace.add_all(run, batch) {
+            return false;
+        }
+        self.open_spans += run.len();
+        self.grown(handle, now_ms);
+        true
+    }
+
+    fn add_record(&mut self, handle: Handle, record: &SpanRecord, batch: &SpanBatch, now_ms: u64) {
+        let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
+        let facts = record.facts.start as usize..record.facts.end as usize;
+        let facts = batch.arena.get(facts).unwrap_or(&[]);
+        let Some(resource) = batch.resources.get(record.resource as usize) else { return };
+        let before = trace.tally.taken;
+        let added = trace.add(record, facts, resource, self.limits.trace);
+        let is_taken = trace.tally.taken > before;
+        self.open_spans += usize::from(is_taken);
+        self.counts.added(added, is_taken, record.flags.has(SpanFlags::LOG));
+        match added {
+            Added::New | Added::Conflict { is_news: true } => self.grown(handle, now_ms),
+            Added::LeftOut => {
+                match trace.state {
+                    State::Open => {
+                        trace.state = State::Closed(now_ms);
+                        self.touched.push(handle);
+                    }
+                    // It was judged with all that the limit allows.
+                    State::Judged(since_ms) => trace.state = State::Closed(since_ms),
+                    State::Closed(_) => {}
+                }
+            }
+            Added::Duplicate | Added::Conflict { is_news: false } => {}
+        }
+    }
+
+    /// Marks a trace as grown; reopens a judged one.
+    fn grown(&mut self, handle: Handle, now_ms: u64) {
+        let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
+        trace.last_ms = now_ms;
+        if let State::Judged(_) = trace.state {
+            trace.state = State::Open;
+            self.remembered_bytes -= std::mem::take(&mut trace.remembered_bytes);
+            trace.is_open = true;
+            self.counts.reopened += 1;
+            self.open_count += 1;
+            self.opened.push_back(handle);
+        }
+        if self.touched.last() != Some(&handle) {
+            self.touched.push(handle);
+        }
+    }
+
+    /// Arms the deadlines of the traces that the last request touched.
+    fn apply_rules(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for handle in touched.drain(..) {
+            self.note_arrival(handle, now_ms);
+            let Some(trace) = self.get_mut(handle) else { continue };
+            if let State::Closed(_) = trace.state {
+                if trace.is_open {
+                    self.counts.evicted_by_size += 1;
+                    self.judge(handle, Completion::Evicted, now_ms, due);
+                }
+                continue;
+            }
+            self.arm(handle);
+            self.watch(handle);
+        }
+        self.touched = touched;
+    }
+
+    /// Begins to record the running traces that grow, for [`take_running`](Self::take_running).
+    pub fn watch_running(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
+    fn watch(&mut self, handle: Handle) {
+        if self.watched.is_none() {
+            return;
+        }
+        if self.get_mut(handle).is_some_and(|trace| trace.is_running() && trace.has_grown())
+            && let Some(watched) = &mut self.watched
+        {
+            watched.push(handle);
+        }
+    }
+
+    /// Returns the traces of agents still at work that have grown since the last call. A trace
+    /// whose root has ended is not among them: it is judged soon.
+    pub fn take_running(&mut self) -> Vec<RunningTrace> {
+        let watched = self.watched.as_mut().map(std::mem::take).unwrap_or_default();
+        let running = watched.into_iter().filter_map(|handle| {
+            let trace = self.get_mut(handle).filter(|trace| trace.is_running())?;
+            Some(RunningTrace { handle, digest: trace.digest.to_be_bytes() })
+        });
+        running.collect()
+    }
+
+    /// Returns the steps charged to a trace so far.
+    pub fn steps(&self, handle: Handle) -> TakenSteps {
+        self.get(handle).map_or_else(TakenSteps::default, |trace| trace.steps)
+    }
+
+    /// Charges steps to a trace.
+    pub fn take_steps(&mut self, handle: Handle, steps: TakenSteps) {
+        if let Some(trace) = self.get_mut(handle) {
+            trace.steps.judged = trace.steps.judged.saturating_add(steps.judged);
+            trace.steps.early = trace.steps.early.saturating_add(steps.early);
+        }
+    }
+
+    fn arm(&mut self, handle: Handle) {
+        let traces = self.traces;
+        let Some(trace) = self.get_mut(handle) else { return };
+        let (deadline, _) = trace.deadline(&traces);
+        // A later deadline is found when the armed one fires.
+        if deadline.saturating_add(TICK_MS) < trace.armed_ms {
+            trace.armed_ms = deadline;
+            self.wheel.arm(deadline, handle);
+        }
+    }
+
+    /// Makes all open traces due: the end of the input or of the process.
+    pub fn drain(&mut self, completion: Completion, now_ms: u64, due: &mut Vec<Due>) {
+        while let Some(handle) = self.opened.pop_front() {
+            if self.get_mut(handle).is_some_and(|trace| trace.state == State::Open) {
+                self.note_lack(handle);
+                self.judge(handle, completion, now_ms, due);
+            }
+        }
+    }
+
+    /// Returns the records of a due trace; `None` once it is forgotten.
+    pub fn trace(&self, handle: Handle) -> Option<&TraceSpans> {
+        self.get(handle).map(|trace| &trace.spans)
+    }
+
+    /// Returns all traces at hand, also those without a span of an agent, in no promised order.
+    pub fn traces(&self) -> impl Iterator<Item = &TraceSpans> {
+        self.places.iter().filter_map(|place| place.trace.as_deref()).map(|trace| &trace.spans)
+    }
+
+    /// Returns the number of open traces.
+    pub fn open_count(&self) -> usize {
+        self.open_count
+    }
+
+    /// Returns the number of spans of traces that are open or being judged.
+    pub fn open_spans(&self) -> usize {
+        self.open_spans
+    }
+
+    /// Returns the number of open and remembered traces.
+    pub fn trace_count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Returns the bytes held for open and remembered traces.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.resources.bytes()
+    }
+
+    /// Returns the counts since the last call.
+    pub fn take_counts(&mut self) -> ShardCounts {
+        self.counts.forgotten_habits += self.patience.take_forgotten();
+        std::mem::take(&mut self.counts)
+    }
+
+    fn get(&self, handle: Handle) -> Option<&OpenTrace> {
+        let place = self.places.get(handle.index as usize)?;
+        place.trace.as_deref().filter(|_| place.generation == handle.generation)
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> Option<&mut OpenTrace> {
+        let place = self.places.get_mut(handle.index as usize)?;
+        if place.generation != handle.generation {
+            return None;
+        }
+        place.trace.as_deref_mut()
+    }
+}
+
+/// Returns true if a handle names a trace that waits for judgement.
+fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
+    let place = &places[handle.index as usize];
+    let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
+    place.generation == handle.generation && is_open
+}
+
+#[cfg(test)]
+mod tests;

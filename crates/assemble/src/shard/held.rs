@@ -1,0 +1,98 @@
+//! Memory accounting of a shard: its traces one by one, and each shared resource once.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{Handle, Shard};
+use crate::trace::{CountedTrace, OpenTrace};
+use spanscore_base::model::Resource;
+
+/// Capacity in entries below which tables and queues are not shrunk.
+const KEPT_ENTRIES: usize = 1024;
+
+/// Resources that the traces of a shard name, by reference count. Most are those of many traces,
+/// and counted once.
+#[derive(Default)]
+pub(super) struct HeldResources {
+    /// Number of traces with the resource at an address: while there is one, no other resource has
+    /// that address.
+    counts: HashMap<usize, u32>,
+    bytes: usize,
+}
+
+fn address(resource: &Arc<Resource>) -> usize {
+    Arc::as_ptr(resource).addr()
+}
+
+impl HeldResources {
+    /// Returns the bytes of all of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn add(&mut self, resource: &Arc<Resource>) {
+        let count = self.counts.entry(address(resource)).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.bytes += resource.bytes();
+        }
+    }
+
+    fn remove(&mut self, resource: &Arc<Resource>) {
+        let Some(count) = self.counts.get_mut(&address(resource)) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&address(resource));
+            self.bytes -= resource.bytes();
+        }
+    }
+
+    /// Returns the bytes of those that only this trace has.
+    pub(super) fn alone(&self, trace: &OpenTrace) -> usize {
+        let counted = trace.spans.resources.iter().take(trace.counted.resources);
+        let alone = counted.filter(|resource| self.counts.get(&address(resource)) == Some(&1));
+        alone.map(|resource| resource.bytes()).sum()
+    }
+}
+
+impl Shard {
+    /// Counts the memory that a trace holds now in place of what was counted before.
+    pub(super) fn recount(&mut self, handle: Handle) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        let trace = place.trace.as_deref_mut().filter(|_| place.generation == handle.generation);
+        let Some(trace) = trace else { return };
+        let resources = &trace.spans.resources;
+        resources.iter().skip(trace.counted.resources).for_each(|it| self.resources.add(it));
+        let counted = CountedTrace { bytes: trace.bytes(), resources: resources.len() };
+        self.bytes = self.bytes + counted.bytes - trace.counted.bytes;
+        trace.counted = counted;
+    }
+
+    /// Takes a trace out of the count.
+    pub(super) fn uncount(&mut self, trace: &OpenTrace) {
+        let counted = trace.spans.resources.iter().take(trace.counted.resources);
+        counted.for_each(|resource| self.resources.remove(resource));
+        self.bytes -= trace.counted.bytes;
+    }
+
+    /// Gives back the memory of tables and queues that a flood has left mostly empty.
+    pub(super) fn shrink(&mut self) {
+        let is_empty = |len: usize, room: usize| room > KEPT_ENTRIES && len < room / 4;
+        if is_empty(self.by_id.len(), self.by_id.capacity()) {
+            self.by_id.shrink_to(2 * self.by_id.len());
+        }
+        if is_empty(self.resources.counts.len(), self.resources.counts.capacity()) {
+            self.resources.counts.shrink_to(2 * self.resources.counts.len());
+        }
+        if is_empty(self.opened.len(), self.opened.capacity()) {
+            self.opened.shrink_to(2 * self.opened.len());
+        }
+        if is_empty(self.fired.len(), self.fired.capacity()) {
+            self.fired.shrink_to(2 * self.fired.len());
+        }
+        if is_empty(self.judged.len(), self.judged.capacity()) {
+            self.judged.shrink_to(2 * self.judged.len());
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Evaluations and verdicts remembered with a trace, and traces without an evaluation.
+
+use super::{Handle, Shard};
+use spanscore_base::model::{GivenVerdicts, Reported, TraceId};
+
+impl Shard {
+    /// Returns the last evaluations of a trace that evaluators must know again.
+    pub fn reported(&self, handle: Handle) -> &[Reported] {
+        self.get(handle).map_or(&[], |trace| trace.said.reported())
+    }
+
+    /// Remembers evaluations of a trace, once they have left, for as long as the trace is
+    /// remembered.
+    pub fn keep_reported(&mut self, handle: Handle, reported: Vec<Reported>) {
+        if let Some(trace) = self.get_mut(handle) {
+            trace.said.keep_reported(reported);
+        }
+        self.recount(handle);
+    }
+
+    /// Returns the verdicts of a trace.
+    pub fn verdicts(&self, handle: Handle) -> GivenVerdicts {
+        self.get(handle).map(|trace| trace.said.verdicts()).unwrap_or_default()
+    }
+
+    /// Remembers the verdicts of a trace, for as long as the trace is remembered.
+    pub fn keep_verdicts(&mut self, handle: Handle, verdicts: GivenVerdicts) {
+        if let Some(trace) = self.get_mut(handle) {
+            trace.said.keep_verdicts(verdicts);
+        }
+        self.recount(handle);
+    }
+
+    /// Starts or stops to record the ids of traces that are dropped without a span of an agent.
+    pub fn watch_ignored_if(&mut self, is_watched: bool) {
+        if !is_watched {
+            self.ignored = None;
+        } else if self.ignored.is_none() {
+            self.ignored = Some(Vec::new());
+        }
+    }
+
+    /// Returns the traces dropped without a span of an agent since the last call.
+    pub fn take_ignored(&mut self) -> Vec<TraceId> {
+        self.ignored.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

@@ -1,0 +1,49 @@
+//! Config updates while traces are open: other facts, times and limits.
+
+use super::{Handle, Shard, ShardLimits};
+use crate::{LimitsSettings, TracesSettings};
+use spanscore_base::model::{Reported, TraceId, TraceSpans};
+
+impl Shard {
+    /// Rewrites the records of all traces and the evaluations remembered of them; `lacks` if
+    /// earlier records do not retain all facts that are read from now on.
+    pub fn reform(
+        &mut self,
+        lacks: bool,
+        mut change: impl FnMut(&mut TraceSpans, &mut Vec<Reported>),
+    ) {
+        for trace in self.places.iter_mut().filter_map(|place| place.trace.as_mut()) {
+            trace.said.change_reported(|reported| change(&mut trace.spans, reported));
+            trace.lacks_facts |= lacks;
+        }
+    }
+
+    /// Changes times and limits, of open traces, too; traces beyond them go with the next tick.
+    pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
+        self.limits = ShardLimits::of(limits, shard_count);
+        if traces == self.traces {
+            return;
+        }
+        self.traces = traces;
+        // Those whose time is shorter now have to be looked at sooner.
+        let open: Vec<Handle> = self.opened.iter().copied().collect();
+        open.into_iter().for_each(|handle| self.arm(handle));
+    }
+
+    /// Marks a trace as having records that do not retain all facts that are read now.
+    pub fn lacks_facts(&mut self, trace_id: TraceId) {
+        let place = self.by_id.get(&trace_id).and_then(|at| self.places.get_mut(*at as usize));
+        if let Some(trace) = place.and_then(|place| place.trace.as_mut()) {
+            trace.lacks_facts = true;
+        }
+    }
+
+    /// Starts or stops to record running traces that grow.
+    pub fn watch_if(&mut self, is_watched: bool) {
+        if !is_watched {
+            self.watched = None;
+        } else if self.watched.is_none() {
+            self.watch_running();
+        }
+    }
+}

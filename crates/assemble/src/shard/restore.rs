@@ -1,0 +1,119 @@
+//! Recovery of a shard: the traces of an earlier process, record by record, from a log.
+//!
+//! The clock of the shard is then that of the records: traces judged long ago are judged and
+//! forgotten again, so that no more is held at once than was then. Verdicts of the earlier process
+//! are known, and not sent again. If the evidence at hand is not that of the earlier verdict, more
+//! of the trace may be to come, and it is not judged until all records are back.
+
+use hashbrown::HashMap;
+
+use super::super::trace::State;
+use super::{Handle, Shard};
+use spanscore_base::model::{Claims, TraceId};
+
+/// Last verdict of an earlier process on a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PriorVerdict {
+    /// Number of judgements before it.
+    pub revision: u32,
+    /// Digest of the spans that it was judged on.
+    pub digest: [u8; 16],
+    /// Digest of the judgement before it, if any.
+    pub revised: Option<[u8; 16]>,
+    /// True if its evaluations have arrived everywhere.
+    pub is_delivered: bool,
+}
+
+/// State of a recovery.
+#[derive(Default)]
+pub(super) struct Restoring {
+    priors: HashMap<TraceId, PriorVerdict>,
+    /// True if delivered traces are due as well, for their sessions.
+    tells_known: bool,
+    /// True once all records are back: the remaining verdicts are of traces that are open again.
+    is_over: bool,
+}
+
+/// Comparison of a trace with the verdict of an earlier process.
+pub(super) enum SaidBefore {
+    /// No verdict, or one that is known already.
+    Nothing,
+    /// A verdict on the same evidence.
+    This(PriorVerdict),
+    /// A verdict on other evidence, of which more may be to come.
+    Other,
+}
+
+impl Shard {
+    /// Begins a recovery, until [`resume`](Self::resume): records of the past follow. If
+    /// `tells_known`, traces that need not be judged again are due nevertheless, and silent.
+    pub fn restore(&mut self, priors: HashMap<TraceId, PriorVerdict>, tells_known: bool) {
+        self.restoring = Some(Restoring { priors, tells_known, is_over: false });
+    }
+
+    /// Ends a recovery: all records of the past are back. Open traces may still get more from
+    /// senders that retry, so their waits begin anew; traces not judged for want of evidence are
+    /// open again.
+    pub fn resume(&mut self, now_ms: u64) {
+        let Some(mut restoring) = self.restoring.take() else { return };
+        restoring.priors.retain(|trace_id, prior| {
+            let Some(&index) = self.by_id.get(trace_id) else { return false };
+            let handle = Handle { index, generation: self.places[index as usize].generation };
+            let Some(trace) = self.get_mut(handle) else { return false };
+            let is_other = trace.digest != u128::from_be_bytes(prior.digest);
+            if is_other && matches!(trace.state, State::Judged(_)) {
+                self.grown(handle, now_ms);
+            }
+            true
+        });
+        restoring.is_over = true;
+        self.restoring = Some(restoring).filter(|restoring| !restoring.priors.is_empty());
+        self.touched.clear();
+        let open: Vec<Handle> = self.opened.iter().copied().collect();
+        for handle in open {
+            if let Some(trace) = self.get_mut(handle).filter(|trace| trace.is_open) {
+                (trace.last_ms, trace.armed_ms) = (now_ms, u64::MAX);
+                self.arm(handle);
+            }
+        }
+    }
+
+    /// Returns true during a recovery.
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.as_ref().is_some_and(|restoring| !restoring.is_over)
+    }
+
+    /// Returns the claims on the records that a trace needs again should the process end.
+    pub fn claims(&self, handle: Handle) -> Claims {
+        self.get(handle).map(|trace| trace.spans.claims.clone()).unwrap_or_default()
+    }
+
+    /// Returns the verdict of an earlier process on a trace that is judged now, once.
+    pub(super) fn said_before(&mut self, handle: Handle) -> SaidBefore {
+        let Some(trace) = self.get(handle) else { return SaidBefore::Nothing };
+        let trace_id = trace.spans.trace_id;
+        let digest = trace.digest;
+        let Some(restoring) = &mut self.restoring else { return SaidBefore::Nothing };
+        let Some(prior) = restoring.priors.get(&trace_id).copied() else {
+            return SaidBefore::Nothing;
+        };
+        let prior_digest = u128::from_be_bytes(prior.digest);
+        if prior_digest != digest && !restoring.is_over {
+            return SaidBefore::Other;
+        }
+        restoring.priors.remove(&trace_id);
+        if prior_digest == digest {
+            return SaidBefore::This(prior);
+        }
+        // The verdict on other evidence is revised.
+        if let Some(trace) = self.get_mut(handle) {
+            trace.set_judged(Some((prior.revision.saturating_add(1), prior_digest)));
+        }
+        SaidBefore::Nothing
+    }
+
+    /// Returns true if a trace is due although it need not be judged again.
+    pub(super) fn tells_known(&self) -> bool {
+        self.restoring.as_ref().is_some_and(|restoring| restoring.tells_known)
+    }
+}

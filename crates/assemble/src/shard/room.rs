@@ -1,0 +1,150 @@
+//! Eviction: judged traces after their time, and traces beyond a limit.
+
+use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
+use super::{Due, Handle, Shard, TRACE_BYTES};
+use spanscore_base::model::{Completion, TraceId};
+
+/// Trace that a limit of one trace cut short: it is judged on the retained spans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutTrace {
+    /// The trace's id.
+    pub trace_id: TraceId,
+    /// Retained spans and log events.
+    pub kept: usize,
+    /// Spans and log events left out.
+    pub left_out: u64,
+    /// The limit that was met first.
+    pub limit: TraceLimit,
+}
+
+impl Shard {
+    /// Returns the traces at hand that a limit of one trace cut short, in the order of their first
+    /// spans as long as no trace was forgotten.
+    pub fn cut_traces(&self) -> impl Iterator<Item = CutTrace> {
+        let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
+        traces.filter_map(|trace| {
+            let LeftOut { limit, count } = trace.left_out?;
+            let trace_id = trace.spans.trace_id;
+            let kept = trace.spans.spans.len();
+            Some(CutTrace { trace_id, kept, left_out: count, limit })
+        })
+    }
+
+    /// Returns true if a due trace is not yet reported as [`done`](Self::done).
+    pub fn is_due(&self, due: &Due) -> bool {
+        let is_due = |trace: &OpenTrace| trace.state != State::Open && trace.remembered_bytes == 0;
+        self.get(due.handle).is_some_and(is_due)
+    }
+
+    /// Undoes a judgement of which no evaluation left, before the trace is [`done`](Self::done):
+    /// the next one revises the one before it, if any.
+    pub fn not_judged(&mut self, due: &Due) {
+        if let Some(trace) = self.get_mut(due.handle) {
+            let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+            trace.set_judged(before);
+        }
+        self.counts.spans.lost += self.settle(due.handle);
+    }
+
+    /// Marks a due trace as judged: from now on it is remembered for late spans.
+    pub fn done(&mut self, handle: Handle) {
+        self.counts.spans.judged += self.settle(handle);
+        self.remember(handle);
+    }
+
+    /// Settles the spans of a trace; returns their number.
+    pub(super) fn settle(&mut self, handle: Handle) -> u64 {
+        let Some(trace) = self.get_mut(handle) else { return 0 };
+        let settled = trace.tally.settle();
+        self.open_spans -= settled as usize;
+        u64::from(settled)
+    }
+
+    /// Remembers a trace for late spans.
+    pub(super) fn remember(&mut self, handle: Handle) {
+        let Some(trace) = self.get_mut(handle) else { return };
+        let Some(since_ms) = trace.judged_since() else { return };
+        if trace.remembered_bytes == 0 {
+            let bytes = trace.counted.bytes + TRACE_BYTES;
+            trace.remembered_bytes = bytes;
+            self.remembered_bytes += bytes;
+        }
+        self.judged.push_back((since_ms, handle));
+    }
+
+    /// Forgets a judged trace, for callers that need no revisions.
+    pub fn forget(&mut self, handle: Handle) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        if place.generation != handle.generation {
+            return;
+        }
+        let Some(mut trace) = place.trace.take() else { return };
+        let unsettled = trace.tally.settle();
+        self.counts.spans.forgotten += u64::from(unsettled);
+        self.open_spans -= unsettled as usize;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(handle.index);
+        self.by_id.remove(&trace.spans.trace_id);
+        self.uncount(&trace);
+        self.bytes -= TRACE_BYTES;
+        self.remembered_bytes -= trace.remembered_bytes;
+        self.open_count -= usize::from(trace.is_open);
+    }
+
+    pub(super) fn forget_judged(&mut self, now_ms: u64) {
+        let remember_ms = self.traces.remember_period.as_ms();
+        while let Some(&(since_ms, handle)) = self.judged.front() {
+            if self.is_remembered_since(handle, since_ms) {
+                if since_ms.saturating_add(remember_ms) > now_ms {
+                    return;
+                }
+                self.forget(handle);
+            }
+            self.judged.pop_front();
+        }
+    }
+
+    /// Returns true if the last judgement of a trace was at that time: else it is open, gone, or
+    /// was judged again.
+    fn is_remembered_since(&mut self, handle: Handle, since_ms: u64) -> bool {
+        self.get_mut(handle).is_some_and(|trace| trace.judged_since() == Some(since_ms))
+    }
+
+    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. A trace
+    /// judged here goes once the driver is done with it.
+    pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        let mut going_count = 0;
+        let mut going_bytes = 0;
+        loop {
+            let over_bytes = self.bytes().saturating_sub(going_bytes) > self.limits.bytes_max;
+            let over_count =
+                self.by_id.len().saturating_sub(going_count) > self.limits.trace_count_max;
+            let over_remembered = self.remembered_bytes > self.limits.remembered_bytes_max;
+            if !over_bytes && !over_count && !over_remembered {
+                return;
+            }
+            if let Some((since_ms, handle)) = self.judged.pop_front() {
+                if self.is_remembered_since(handle, since_ms) {
+                    self.counts.forgotten_early += 1;
+                    self.forget(handle);
+                }
+                continue;
+            }
+            if !over_bytes && !over_count {
+                return;
+            }
+            let Some(handle) = self.opened.pop_front() else { return };
+            let Some(trace) = self.get(handle).filter(|trace| trace.state == State::Open) else {
+                continue;
+            };
+            going_count += 1;
+            going_bytes += trace.counted.bytes + TRACE_BYTES + self.resources.alone(trace);
+            if over_bytes {
+                self.counts.evicted_by_memory += 1;
+            } else {
+                self.counts.evicted_by_count += 1;
+            }
+            self.judge(handle, Completion::Evicted, now_ms, due);
+        }
+    }
+}

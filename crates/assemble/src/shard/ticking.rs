@@ -1,0 +1,54 @@
+//! Ticks: traces that become due with time, a bounded number at once.
+
+use super::{Due, Shard, State, is_open};
+use spanscore_base::model::Completion;
+
+impl Shard {
+    /// Pushes traces that are due at `now`, and forgets those remembered long enough.
+    pub fn tick(&mut self, now_ms: u64, due: &mut Vec<Due>) {
+        self.tick_some(now_ms, usize::MAX, due);
+    }
+
+    /// Returns the number of traces that may be due and were not pushed by the last tick.
+    pub fn behind(&self) -> usize {
+        self.fired.len()
+    }
+
+    /// Does the same as [`Self::tick`], but pushes at most `most`; the next tick goes on with
+    /// the rest, which stay open until then.
+    pub fn tick_some(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
+        let mut fired = Vec::new();
+        let places = &self.places;
+        self.wheel.due(now_ms, |handle| is_open(places, handle), &mut fired);
+        self.fired.extend(fired);
+        while due.len() < most {
+            let Some(handle) = self.fired.pop_front() else { break };
+            let traces = self.traces;
+            let Some(trace) = self.get_mut(handle) else { continue };
+            if trace.state != State::Open {
+                continue;
+            }
+            let (deadline, completion) = trace.deadline(&traces);
+            if deadline <= now_ms {
+                let is_root = completion == Completion::RootEnded;
+                if !is_root {
+                    self.note_lack(handle);
+                }
+                if !is_root || !self.is_waited_for(handle, now_ms) {
+                    self.judge(handle, completion, now_ms, due);
+                }
+            } else if trace.armed_ms <= now_ms {
+                trace.armed_ms = u64::MAX;
+                self.arm(handle);
+            }
+        }
+        self.forget_judged(now_ms);
+        // Traces leave this queue out of order; it is swept when most of it is stale.
+        if self.opened.len() > 2 * self.open_count + 1024 {
+            let places = &self.places;
+            self.opened.retain(|handle| is_open(places, handle));
+        }
+        self.make_room(now_ms, due);
+        self.shrink();
+    }
+}

@@ -1,0 +1,62 @@
+//! Adaptive waits of a shard: `quiet_period: auto`.
+
+use super::{Handle, Shard, State};
+use crate::patience::RootEnd;
+
+impl Shard {
+    /// Updates the waits of a trace by an arrival.
+    pub(super) fn note_arrival(&mut self, handle: Handle, now_ms: u64) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        let Some(trace) = place.trace.as_deref_mut() else { return };
+        trace.patience_ms = 0;
+        trace.is_partial = false;
+        if !trace.root_ended {
+            return;
+        }
+        match &mut trace.root_end {
+            None => trace.root_end = Some(RootEnd::at(now_ms)),
+            Some(end) if now_ms > end.ms && self.traces.quiet_period.is_auto() => {
+                let late_ms = now_ms - end.ms;
+                self.patience.came_late(&trace.spans, end, late_ms);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Marks a trace that is judged without its root as partial if it certainly lacks something.
+    pub(super) fn note_lack(&mut self, handle: Handle) {
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return };
+        if let Some(trace) = place.trace.as_deref_mut() {
+            trace.is_partial = self.patience.lack(&trace.spans).is_certain;
+        }
+    }
+
+    /// Returns true if a trace that is complete by its root waits nevertheless, since it lacks
+    /// something; then its deadline is armed anew.
+    pub(super) fn is_waited_for(&mut self, handle: Handle, now_ms: u64) -> bool {
+        if !self.traces.quiet_period.is_auto() {
+            return false;
+        }
+        let Some(place) = self.places.get_mut(handle.index as usize) else { return false };
+        let Some(trace) = place.trace.as_deref_mut().filter(|trace| trace.state == State::Open)
+        else {
+            return false;
+        };
+        let lack = self.patience.lack(&trace.spans);
+        if !lack.is_nothing() && trace.patience_ms == 0 {
+            let most_ms = self.traces.quiet_period_max.as_ms();
+            let wait_ms = self.patience.wait_ms(&trace.spans, &lack, most_ms);
+            if trace.last_ms.saturating_add(wait_ms) > now_ms {
+                trace.patience_ms = wait_ms;
+                trace.armed_ms = u64::MAX;
+                self.counts.waited_longer += 1;
+                self.arm(handle);
+                return true;
+            }
+        }
+        trace.is_partial = lack.is_certain;
+        let in_vain = Some(&lack).filter(|lack| !lack.is_nothing());
+        self.patience.learn(&trace.spans, in_vain);
+        false
+    }
+}

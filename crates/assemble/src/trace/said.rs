@@ -1,0 +1,61 @@
+//! Evaluations remembered of a trace: none of most open ones, so they are held beside them.
+
+use spanscore_base::model::{GivenVerdicts, Reported};
+
+/// Evaluations of one trace, remembered for as long as it may be revised.
+#[derive(Debug, Default)]
+pub(crate) struct SaidOfTrace(Option<Box<SaidParts>>);
+
+#[derive(Debug, Default)]
+struct SaidParts {
+    /// Last evaluations that evaluators must know again.
+    reported: Vec<Reported>,
+    /// Verdicts of the trace.
+    verdicts: GivenVerdicts,
+}
+
+impl SaidOfTrace {
+    /// Returns the last evaluations that evaluators must know again.
+    pub(crate) fn reported(&self) -> &[Reported] {
+        self.0.as_ref().map_or(&[], |said| &said.reported)
+    }
+
+    /// Returns the verdicts of the trace.
+    pub(crate) fn verdicts(&self) -> GivenVerdicts {
+        self.0.as_ref().map(|said| said.verdicts.clone()).unwrap_or_default()
+    }
+
+    /// Remembers evaluations.
+    pub(crate) fn keep_reported(&mut self, reported: Vec<Reported>) {
+        if self.0.is_some() || !reported.is_empty() {
+            self.0.get_or_insert_default().reported = reported;
+        }
+    }
+
+    /// Remembers the verdicts of the trace.
+    pub(crate) fn keep_verdicts(&mut self, verdicts: GivenVerdicts) {
+        if self.0.is_some() || !verdicts.is_empty() {
+            self.0.get_or_insert_default().verdicts = verdicts;
+        }
+    }
+
+    /// Rewrites the remembered evaluations.
+    pub(crate) fn change_reported(&mut self, change: impl FnOnce(&mut Vec<Reported>)) {
+        match &mut self.0 {
+            Some(said) => change(&mut said.reported),
+            None => {
+                let mut reported = Vec::new();
+                change(&mut reported);
+                self.keep_reported(reported);
+            }
+        }
+    }
+
+    /// Returns the bytes held for it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |said| {
+            let SaidParts { reported, verdicts } = &**said;
+            size_of::<SaidParts>() + reported.capacity() * size_of::<Reported>() + verdicts.bytes()
+        })
+    }
+}

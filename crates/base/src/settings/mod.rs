@@ -1,0 +1,194 @@
+//! Settings as a user wrote them, with the place of each value.
+//!
+//! Every part of the config is read from a [`Node`]: a tree of values that know their line and
+//! column. `Node::read` turns one into a typed struct through `serde`, so each stage keeps its
+//! settings, defaults and documentation beside its code, and a mistake still names its place and
+//! the nearest valid word.
+
+mod address;
+mod both;
+mod check;
+mod de;
+mod duration;
+mod nearest;
+mod secret;
+pub mod tls;
+pub mod yaml;
+
+use std::fmt;
+
+pub use address::{Address, REDACTED, user_of, without_secrets};
+pub use both::{joined, keys_of, schema_of_both};
+pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
+pub use duration::HumanDuration;
+pub use nearest::nearest;
+pub use secret::Secret;
+
+use crate::value::{Map, Value};
+
+/// Line and column of a value, both from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Line, from 1; 0 if the value has no place.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+/// Value of the settings with its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Content of the node.
+    pub kind: NodeKind,
+    /// Place of the node.
+    pub place: Place,
+}
+
+/// Content of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodeKind {
+    /// Nothing, or `null`.
+    #[default]
+    Null,
+    /// A scalar: text, number or truth value (never a list or map).
+    Scalar(Value<'static>),
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order written.
+    Map(Vec<(Key, Node)>),
+}
+
+/// Key of a map with its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Key {
+    /// Text of the key.
+    pub text: String,
+    /// Place of the key.
+    pub place: Place,
+}
+
+/// Mistake in a setting, with its place and its remedy.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct SettingsError {
+    /// Description of the mistake.
+    pub message: String,
+    /// Remedy, such as the nearest valid word.
+    pub help: Option<String>,
+    /// Place of the mistake; `None` if the value has no place.
+    pub place: Option<Place>,
+}
+
+impl SettingsError {
+    /// Returns an error without a place yet.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None, place: None }
+    }
+
+    /// Adds a remedy.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Sets the place, unless a more exact one is known.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        if self.place.is_none() && place.line > 0 {
+            self.place = Some(place);
+        }
+        self
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, " ({help})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Node {
+    /// Reads the node as a typed struct.
+    pub fn read<'de, T: serde::Deserialize<'de>>(&'de self) -> Result<T, SettingsError> {
+        T::deserialize(self)
+    }
+
+    /// Returns the entry of a map.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entries().find(|(k, _)| k.text == key).map(|(_, node)| node)
+    }
+
+    /// Returns the entries, if it is a map.
+    pub fn entries(&self) -> impl Iterator<Item = &(Key, Node)> {
+        match &self.kind {
+            NodeKind::Map(entries) => entries.as_slice(),
+            _ => &[],
+        }
+        .iter()
+    }
+
+    /// Splits a map in two by its keys: those that `belongs` names, and the others. Any other node
+    /// stays whole on the right.
+    pub fn split(&self, belongs: impl Fn(&str) -> bool) -> (Node, Node) {
+        let NodeKind::Map(entries) = &self.kind else {
+            return (Node { kind: NodeKind::Map(Vec::new()), place: self.place }, self.clone());
+        };
+        let (left, right) = entries.iter().cloned().partition(|(key, _)| belongs(&key.text));
+        let node = |entries| Node { kind: NodeKind::Map(entries), place: self.place };
+        (node(left), node(right))
+    }
+
+    /// Replaces, adds or removes the entry of a key; a node that is no map stays as it is.
+    pub fn set(&mut self, key: &str, value: Option<Self>) {
+        let NodeKind::Map(entries) = &mut self.kind else { return };
+        let at = entries.iter().position(|(known, _)| known.text == key);
+        match (at, value) {
+            (Some(at), Some(value)) => entries[at].1 = value,
+            (Some(at), None) => drop(entries.remove(at)),
+            (None, Some(value)) => {
+                let key = Key { text: key.to_owned(), place: value.place };
+                entries.push((key, value));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the value without its places.
+    pub fn to_value(&self) -> Value<'static> {
+        match &self.kind {
+            NodeKind::Null => Value::Null,
+            NodeKind::Scalar(value) => value.clone(),
+            NodeKind::List(items) => Value::List(items.iter().map(Node::to_value).collect()),
+            NodeKind::Map(entries) => Value::Map(
+                entries
+                    .iter()
+                    .map(|(key, node)| (key.text.clone(), node.to_value()))
+                    .collect::<Map<'_>>(),
+            ),
+        }
+    }
+
+    /// Returns a node without places, for settings that do not come from a file.
+    pub fn from_value(value: &Value<'_>) -> Self {
+        let kind = match value {
+            Value::Null => NodeKind::Null,
+            Value::List(items) => NodeKind::List(items.iter().map(Node::from_value).collect()),
+            Value::Map(map) => NodeKind::Map(
+                map.iter()
+                    .map(|(key, value)| {
+                        (
+                            Key { text: key.to_owned(), place: Place::default() },
+                            Node::from_value(value),
+                        )
+                    })
+                    .collect(),
+            ),
+            scalar => NodeKind::Scalar(scalar.clone().into_owned()),
+        };
+        Self { kind, place: Place::default() }
+    }
+}

@@ -1,0 +1,227 @@
+//! TLS settings, under the names of the OpenTelemetry Collector.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{HumanDuration, Secret, SettingsError};
+
+/// Default interval at which files are reloaded.
+const RELOAD_INTERVAL: HumanDuration = HumanDuration::from_secs(60);
+
+/// TLS of a listener.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListenerTlsSettings {
+    /// PEM file of the listener's certificate, with those between it and its authority.
+    pub cert_file: Option<String>,
+    /// The same as text, in place of the file.
+    pub cert_pem: Option<String>,
+    /// PEM file of the certificate's key.
+    pub key_file: Option<String>,
+    /// The same as text, in place of the file; best from the environment.
+    pub key_pem: Option<Secret>,
+    /// PEM file of the authorities of senders' certificates. With it only senders with such a
+    /// certificate are let in (mutual TLS).
+    pub client_ca_file: Option<String>,
+    /// The same as text, in place of the file.
+    pub client_ca_pem: Option<String>,
+    /// Oldest version that is spoken. Default `1.2`.
+    pub min_version: TlsVersion,
+    /// Interval at which the files are read again. Default 1m; 0 reads them at a reload of the
+    /// config alone. Open connections go on.
+    pub reload_interval: HumanDuration,
+}
+
+impl Default for ListenerTlsSettings {
+    fn default() -> Self {
+        Self {
+            cert_file: None,
+            cert_pem: None,
+            key_file: None,
+            key_pem: None,
+            client_ca_file: None,
+            client_ca_pem: None,
+            min_version: TlsVersion::default(),
+            reload_interval: RELOAD_INTERVAL,
+        }
+    }
+}
+
+/// TLS of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsSettings {
+    /// True to speak in the clear to a gRPC endpoint without `http://` or `https://`.
+    pub insecure: bool,
+    /// True to accept any certificate of the backend: everyone on the way can then read all.
+    pub insecure_skip_verify: bool,
+    /// PEM file of the authorities to trust in place of the system's.
+    pub ca_file: Option<String>,
+    /// The same as text, in place of the file.
+    pub ca_pem: Option<String>,
+    /// True to trust the system's authorities beside those. Default `false`.
+    pub include_system_ca_certs_pool: bool,
+    /// PEM file of the certificate for the backend.
+    pub cert_file: Option<String>,
+    /// The same as text, in place of the file.
+    pub cert_pem: Option<String>,
+    /// PEM file of that certificate's key.
+    pub key_file: Option<String>,
+    /// The same as text, in place of the file; best from the environment.
+    pub key_pem: Option<Secret>,
+    /// Name that the backend's certificate must hold, if it is not the endpoint's.
+    pub server_name_override: Option<String>,
+    /// Oldest version that is spoken. Default `1.2`.
+    pub min_version: TlsVersion,
+    /// Interval at which the files are read again, at a new connection. Default 1m; 0 reads them
+    /// only at the start.
+    pub reload_interval: HumanDuration,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            insecure: false,
+            insecure_skip_verify: false,
+            ca_file: None,
+            ca_pem: None,
+            include_system_ca_certs_pool: false,
+            cert_file: None,
+            cert_pem: None,
+            key_file: None,
+            key_pem: None,
+            server_name_override: None,
+            min_version: TlsVersion::default(),
+            reload_interval: RELOAD_INTERVAL,
+        }
+    }
+}
+
+/// Version of TLS. Older ones are broken (RFC 8996) and not spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[default]
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+impl ListenerTlsSettings {
+    /// Checks the settings themselves; no file is read.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
+        one_of("key_file", "key_pem", self.key_file.is_some(), self.key_pem.is_some())?;
+        let ca_file = self.client_ca_file.is_some();
+        let ca_pem = self.client_ca_pem.is_some();
+        one_of("client_ca_file", "client_ca_pem", ca_file, ca_pem)?;
+        if self.cert_file.is_none() && self.cert_pem.is_none() {
+            let error = SettingsError::new("`tls` of a listener needs a certificate");
+            return Err(error.with_help("name it in `cert_file`, and its key in `key_file`"));
+        }
+        if self.key_file.is_none() && self.key_pem.is_none() {
+            let error = SettingsError::new("`tls` of a listener needs the certificate's key");
+            return Err(error.with_help("name it in `key_file`"));
+        }
+        Ok(())
+    }
+}
+
+impl TlsSettings {
+    /// Checks the settings themselves; no file is read.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        one_of("ca_file", "ca_pem", self.ca_file.is_some(), self.ca_pem.is_some())?;
+        one_of("cert_file", "cert_pem", self.cert_file.is_some(), self.cert_pem.is_some())?;
+        one_of("key_file", "key_pem", self.key_file.is_some(), self.key_pem.is_some())?;
+        let has_cert = self.cert_file.is_some() || self.cert_pem.is_some();
+        let has_key = self.key_file.is_some() || self.key_pem.is_some();
+        if has_cert != has_key {
+            return Err(SettingsError::new("`cert_file` and `key_file` go together"));
+        }
+        Ok(())
+    }
+}
+
+fn one_of(file: &str, pem: &str, has_file: bool, has_pem: bool) -> Result<(), SettingsError> {
+    if has_file && has_pem {
+        let error = SettingsError::new(format!("`{file}` and `{pem}` name the same thing twice"));
+        return Err(error.with_help("leave out one of them"));
+    }
+    Ok(())
+}
+
+/// Checks the exposure of a listener: beyond the loopback address everyone who can reach it reads
+/// and writes its traffic, unless TLS protects it or its owner states that something else does
+/// (`insecure: true`).
+///
+/// # Errors
+/// The mistake with its remedy.
+pub fn check_exposure(endpoint: &str, has_tls: bool, insecure: bool) -> Result<(), SettingsError> {
+    if has_tls && insecure {
+        let error = SettingsError::new("`insecure: true` contradicts `tls`");
+        return Err(error.with_help("leave out one of them"));
+    }
+    if has_tls || insecure || is_loopback(endpoint) {
+        return Ok(());
+    }
+    let text = format!("`{endpoint}` is beyond the loopback address, and has no TLS");
+    let help = "add `tls: {cert_file: FILE, key_file: FILE}`, or `insecure: true` where the \
+                network around it is trusted";
+    Err(SettingsError::new(text).with_help(help))
+}
+
+/// Returns true if nobody beyond this host reaches an endpoint. A name that is not `localhost` may
+/// stand for any address.
+fn is_loopback(endpoint: &str) -> bool {
+    let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_loopback_a_listener_needs_tls_or_a_word() {
+        for endpoint in ["127.0.0.1:4317", "127.9.9.9:1", "localhost:0", "[::1]:4317"] {
+            assert_eq!(check_exposure(endpoint, false, false), Ok(()), "{endpoint}");
+        }
+        for endpoint in ["0.0.0.0:4317", "[::]:4317", "10.0.0.1:1", "collector:4317"] {
+            assert!(check_exposure(endpoint, false, false).is_err(), "{endpoint}");
+            assert_eq!(check_exposure(endpoint, true, false), Ok(()));
+            assert_eq!(check_exposure(endpoint, false, true), Ok(()));
+            assert!(check_exposure(endpoint, true, true).is_err());
+        }
+    }
+
+    #[test]
+    fn a_listener_needs_a_certificate_and_its_key_once_each() {
+        let some = |text: &str| Some(text.to_owned());
+        let good = ListenerTlsSettings {
+            cert_file: some("c"),
+            key_file: some("k"),
+            ..ListenerTlsSettings::default()
+        };
+        assert_eq!(good.check(), Ok(()));
+        for bad in [
+            ListenerTlsSettings::default(),
+            ListenerTlsSettings { key_file: None, ..good.clone() },
+            ListenerTlsSettings { cert_pem: some("c"), ..good.clone() },
+            ListenerTlsSettings { key_pem: Some(Secret::default()), ..good.clone() },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! JSON: one lexer, and readers and a writer of values.
+//!
+//! RFC 8259, strict, with these limits: [`DEPTH_MAX`] levels; lone surrogates in `\u` escapes
+//! become U+FFFD. Numbers stay exact ([`Number`](super::Number)); one written with a fraction or an
+//! exponent is a double, and may overflow to infinity.
+//!
+//! All readers of the project take their tokens from [`lexer`]: this one, Python's
+//! ([`python::json`](super::python::json)), the transcoder of OTLP/JSON
+//! ([`otlp::json`](crate::otlp::json)), and those that look for the end of a value, only check it
+//! ([`skip`]) or need some fields of an object ([`fields`]).
+
+pub mod fields;
+#[cfg(any(test, feature = "testing"))]
+pub mod hard_texts;
+pub mod lexer;
+mod read;
+pub mod skip;
+mod write;
+
+pub use read::{DEPTH_MAX, JsonError, parse, parse_prefix};
+pub use write::{write, write_string};

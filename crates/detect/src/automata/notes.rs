@@ -1,0 +1,317 @@
+//! Pool of lazy-DFA caches under one memory limit, which compiled expressions count against too.
+//!
+//! A lazy DFA caches each state that a text leads to, some megabytes where an attacker writes the
+//! text, and there are hundreds of automata. So all caches stay within what compiled expressions
+//! leave of one [share]. Each automaton has a place for its caches, which all threads use: a reader
+//! takes a cache out, has it alone, and puts it back. A text takes from some fifty places, so that
+//! must cost no more than the lock of that place: a cache that is out stays counted, and the share
+//! is asked only for what it grew by. Where there is no room for that, eviction goes around the
+//! places like a clock's hand: a cache that nobody has read with since the hand last passed goes,
+//! and the share counts it. Its states are worked out again.
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use regex_automata::hybrid::dfa;
+use regex_automata::meta;
+
+use crate::limits::RULES_BYTES_MAX;
+use spanscore_base::model::Share;
+
+static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
+static NOTES: LazyLock<Arc<KeptNotes>> = LazyLock::new(|| KeptNotes::new(share()));
+
+/// Returns the memory share of compiled expressions and of their caches, of the whole process.
+pub(crate) fn share() -> Arc<Share> {
+    Arc::clone(&SHARE)
+}
+
+/// Bytes of a compiled expression, counted until dropped.
+pub(crate) struct CompiledBytes(usize);
+
+impl CompiledBytes {
+    pub(crate) fn new(bytes: usize) -> Self {
+        SHARE.take(bytes);
+        Self(bytes)
+    }
+}
+
+impl Drop for CompiledBytes {
+    fn drop(&mut self) {
+        SHARE.give_back(self.0);
+    }
+}
+
+/// Lazy-DFA cache of one automaton.
+pub(crate) trait AutomatonNotes {
+    /// Returns its size in bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl AutomatonNotes for dfa::Cache {
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+}
+
+impl AutomatonNotes for meta::Cache {
+    fn bytes(&self) -> usize {
+        self.memory_usage()
+    }
+}
+
+/// Pool of the caches of one automaton that nobody reads with now: several once several threads
+/// have read with it at the same time.
+pub(crate) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<AutomatonPlace<N>>);
+
+struct AutomatonPlace<N> {
+    lying: Mutex<Vec<LyingNotes<N>>>,
+    all: Arc<KeptNotes>,
+}
+
+struct LyingNotes<N> {
+    notes: Box<N>,
+    bytes: usize,
+    /// True if nobody has read with it since eviction last passed.
+    is_idle: bool,
+}
+
+/// Cache that a reader has taken out, and the bytes of it that are counted.
+pub(crate) struct TakenNotes<N> {
+    pub(crate) notes: Box<N>,
+    counted: usize,
+}
+
+impl<N: AutomatonNotes + Send> NotesPlace<N> {
+    /// Adds an empty pool for one more automaton.
+    pub(crate) fn new() -> Self {
+        Self::within(&NOTES)
+    }
+
+    fn within(all: &Arc<KeptNotes>) -> Self {
+        let place = Arc::new(AutomatonPlace { lying: Mutex::default(), all: Arc::clone(all) });
+        all.enter(Arc::downgrade(&place) as Weak<dyn Forgetful + Send + Sync>);
+        Self(place)
+    }
+
+    /// Takes a cache out of the pool, or makes one.
+    pub(crate) fn take(&self, new: impl FnOnce() -> N) -> TakenNotes<N> {
+        match self.0.lying().pop() {
+            Some(LyingNotes { notes, bytes, .. }) => TakenNotes { notes, counted: bytes },
+            None => TakenNotes { notes: Box::new(new()), counted: 0 },
+        }
+    }
+
+    /// Puts a cache back if the share has room for what it grew by; else drops it.
+    pub(crate) fn keep(&self, TakenNotes { notes, counted }: TakenNotes<N>) {
+        let bytes = notes.bytes();
+        let all = &self.0.all;
+        if all.makes_room(bytes.saturating_sub(counted)) {
+            all.share.give_back(counted.saturating_sub(bytes));
+            self.0.lying().push(LyingNotes { notes, bytes, is_idle: false });
+        } else {
+            all.share.give_back(counted);
+            all.share.count_forgotten(1);
+        }
+    }
+}
+
+impl<N> AutomatonPlace<N> {
+    /// Locks the caches; a panic of another holder leaves them whole.
+    fn lying(&self) -> MutexGuard<'_, Vec<LyingNotes<N>>> {
+        self.lying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<N> Drop for AutomatonPlace<N> {
+    fn drop(&mut self) {
+        self.all.share.give_back(self.lying().iter().map(|notes| notes.bytes).sum());
+    }
+}
+
+/// Pool that eviction can take caches from.
+trait Forgetful {
+    /// Evicts idle caches, or all; those that stay count as idle until somebody reads with them.
+    /// Returns how many were evicted, and their bytes.
+    fn forget(&self, all: bool) -> (usize, usize);
+}
+
+impl<N> Forgetful for AutomatonPlace<N> {
+    fn forget(&self, all: bool) -> (usize, usize) {
+        let mut lying = self.lying();
+        let is_idle =
+            |notes: &mut LyingNotes<N>| std::mem::replace(&mut notes.is_idle, true) || all;
+        let forgotten: Vec<_> = lying.extract_if(.., is_idle).collect();
+        drop(lying);
+        (forgotten.len(), forgotten.iter().map(|notes| notes.bytes).sum())
+    }
+}
+
+/// Pools of all automata within one share.
+struct KeptNotes {
+    share: Arc<Share>,
+    places: Mutex<AutomatonPlaces>,
+}
+
+#[derive(Default)]
+struct AutomatonPlaces {
+    all: Vec<Weak<dyn Forgetful + Send + Sync>>,
+    /// Index of the pool that eviction looks at next: the clock's hand.
+    next: usize,
+    /// Number of pools from which on those of automata that are gone are removed: twice as many as
+    /// were left the last time, so that adding a pool costs a constant on average.
+    many: usize,
+}
+
+impl KeptNotes {
+    fn new(share: Arc<Share>) -> Arc<Self> {
+        Arc::new(Self { share, places: Mutex::default() })
+    }
+
+    fn places(&self) -> MutexGuard<'_, AutomatonPlaces> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, place: Weak<dyn Forgetful + Send + Sync>) {
+        let mut places = self.places();
+        if places.all.len() >= places.many {
+            places.all.retain(|place| place.strong_count() > 0);
+            places.many = 64 + 2 * places.all.len();
+        }
+        places.all.push(place);
+    }
+
+    /// Takes bytes of the share, evicting idle caches for them; `false` if there is not enough to
+    /// evict.
+    fn makes_room(&self, bytes: usize) -> bool {
+        if bytes == 0 || self.share.try_take(bytes) {
+            return true;
+        }
+        let mut places = self.places();
+        // Twice around: the first time marks all caches as idle, the second evicts those that
+        // nobody has read with meanwhile.
+        for _ in 0..2 * places.all.len() {
+            let next = places.next % places.all.len();
+            places.next = next + 1;
+            let Some(place) = places.all[next].upgrade() else { continue };
+            let (forgotten, bytes_of_them) = place.forget(false);
+            self.share.give_back(bytes_of_them);
+            self.share.count_forgotten(forgotten);
+            if forgotten > 0 && self.share.try_take(bytes) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Evicts all caches that nobody reads with now.
+    fn forget(&self) {
+        for place in self.places().all.iter().filter_map(Weak::upgrade) {
+            self.share.give_back(place.forget(true).1);
+        }
+    }
+}
+
+/// Evicts all caches, for when there is nothing to read.
+pub(crate) fn forget() {
+    NOTES.forget();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Noted(usize);
+
+    impl AutomatonNotes for Noted {
+        fn bytes(&self) -> usize {
+            self.0
+        }
+    }
+
+    /// Makes pools within a share of so many bytes.
+    fn places(count: usize, bytes: usize) -> (Arc<Share>, Vec<NotesPlace<Noted>>) {
+        let share = Share::new("x", bytes);
+        let all = KeptNotes::new(Arc::clone(&share));
+        (share, (0..count).map(|_| NotesPlace::within(&all)).collect())
+    }
+
+    /// Reads with a cache of a pool and lets it grow to at least so many bytes; returns its bytes
+    /// before.
+    fn read(place: &NotesPlace<Noted>, bytes: usize) -> usize {
+        let mut taken = place.take(|| Noted(0));
+        let before = taken.notes.0;
+        taken.notes.0 = before.max(bytes);
+        place.keep(taken);
+        before
+    }
+
+    #[test]
+    fn notes_stay_within_their_share_and_some_are_forgotten_for_others() {
+        let (share, places) = places(4, 100);
+        for (place, held) in places.iter().zip([30, 60, 90]) {
+            assert_eq!((read(place, 30), share.held()), (0, held));
+        }
+        assert_eq!((read(&places[1], 40), share.held()), (30, 100), "what was added is counted");
+        assert_eq!((read(&places[3], 30), share.held(), share.forgotten()), (0, 100, 1));
+        assert_eq!([0, 1, 2, 3].map(|place| read(&places[place], 0)), [0, 40, 30, 30]);
+        drop(places);
+        assert_eq!(share.held(), 0, "gone with their automata");
+    }
+
+    #[test]
+    fn several_read_with_one_automaton_at_once() {
+        let (share, places) = places(1, 100);
+        let mut one = places[0].take(|| Noted(0));
+        let mut other = places[0].take(|| Noted(0));
+        (one.notes.0, other.notes.0) = (10, 20);
+        places[0].keep(one);
+        places[0].keep(other);
+        assert_eq!(share.held(), 30);
+        let taken = [0, 0].map(|_| places[0].take(|| Noted(0)));
+        assert_eq!((taken.each_ref().map(|taken| taken.notes.0), share.held()), ([20, 10], 30));
+    }
+
+    #[test]
+    fn notes_that_are_read_with_outlive_those_that_are_not() {
+        let (share, places) = places(80, 80);
+        for place in &places[..8] {
+            read(place, 10);
+        }
+        for place in &places[8..] {
+            read(place, 10);
+            for often in [3, 5] {
+                assert_eq!(read(&places[often], 10), 10);
+            }
+        }
+        assert_eq!((share.held(), share.forgotten()), (80, 72));
+    }
+
+    #[test]
+    fn notes_that_never_fit_are_not_kept() {
+        let (share, places) = places(1, 99);
+        read(&places[0], 100);
+        assert_eq!((read(&places[0], 0), share.held(), share.forgotten()), (0, 0, 1));
+        read(&places[0], 60);
+        read(&places[0], 100);
+        assert_eq!((share.held(), share.forgotten()), (0, 2), "what was counted is given back");
+    }
+
+    #[test]
+    fn places_of_automata_that_are_gone_are_taken_out() {
+        let all = KeptNotes::new(Share::new("x", 100));
+        for _ in 0..1_000 {
+            NotesPlace::<Noted>::within(&all);
+        }
+        assert!(all.places().all.len() <= 64);
+    }
+
+    #[test]
+    fn all_notes_are_forgotten_when_there_is_nothing_to_read() {
+        let (share, places) = places(3, 100);
+        places.iter().for_each(|place| {
+            read(place, 10);
+        });
+        places[0].0.all.forget();
+        assert_eq!((share.held(), share.forgotten(), read(&places[1], 0)), (0, 0, 0));
+    }
+}

@@ -1,0 +1,282 @@
+//! Conditions on the fields of a JSON object, and the object reduced to the fields they read.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use regex::{Regex, RegexBuilder};
+
+use super::config::{ConditionConfig, FieldDetectorConfig, Says};
+use crate::limits::{DFA_BYTES_MAX, ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX, REGEX_BYTES_MAX};
+use spanscore_base::settings::SettingsError;
+use spanscore_base::value::json::{self, fields};
+use spanscore_base::value::{Map, Value};
+
+/// Texts that stand for nothing, in lower case.
+const NOTHING: &[&str] = &[
+    "",
+    "none",
+    "null",
+    "nil",
+    "undefined",
+    "false",
+    "n/a",
+    "0",
+    "ok",
+    "okay",
+    "success",
+    "no error",
+    "no errors",
+    "none.",
+    "not_error",
+];
+
+/// Set of field names that detectors read: folded names, and endings of names.
+pub(super) struct Wanted {
+    names: BTreeSet<String>,
+    endings: Vec<String>,
+}
+
+impl Wanted {
+    /// Collects the first names of paths, `*ed` for an ending.
+    pub(super) fn new<'n>(paths: impl Iterator<Item = &'n String>) -> Self {
+        let mut names = BTreeSet::new();
+        let mut endings = Vec::new();
+        for path in paths {
+            match path.strip_prefix('*') {
+                Some(ending) if endings.iter().any(|known| known == ending) => {}
+                Some(ending) => endings.push(ending.to_owned()),
+                None => {
+                    names.insert(path.clone());
+                }
+            }
+        }
+        Self { names, endings }
+    }
+
+    fn holds(&self, key: &str) -> bool {
+        self.names.contains(key) || self.endings.iter().any(|ending| key.ends_with(&**ending))
+    }
+}
+
+/// The fields of one object that detectors read.
+pub(super) struct ResultFields<'v> {
+    entries: Vec<(String, Cow<'v, Value<'v>>)>,
+    /// Number of all fields of the object.
+    count: usize,
+}
+
+/// Returns a name without case, `_`, `-` and spaces, which do not matter.
+pub(super) fn folded(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+impl<'v> ResultFields<'v> {
+    /// Picks the fields of an object.
+    pub(super) fn of_map(map: &'v Map<'v>, wanted: &Wanted) -> Self {
+        let mut found = Self { entries: Vec::new(), count: map.len() };
+        let entries = map.iter().map(|(key, value)| (folded(key), value));
+        for (key, value) in entries.filter(|(key, _)| wanted.holds(key)) {
+            found.replace(key, Cow::Borrowed(value));
+        }
+        found
+    }
+
+    /// Picks the fields of a text that begins with a JSON object, of a truncated one those that it
+    /// still shows; `None` where it has no field.
+    pub(super) fn of_text(text: &'v str, wanted: &Wanted) -> Option<Self> {
+        let mut found = Self { entries: Vec::new(), count: 0 };
+        let whole = fields::walk(text, |key, value| {
+            found.count += 1;
+            let key = folded(key);
+            if wanted.holds(&key) {
+                found.replace(key, Cow::Owned(read(value.trim())));
+            }
+        });
+        (whole.is_some() || found.count > 0).then_some(found)
+    }
+
+    /// Adds a field; of a repeated one the last counts. Bounded by [`FIELDS_MAX`]: endings may fit
+    /// any number of names.
+    fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
+        match self.entries.iter().position(|(known, _)| *known == key) {
+            Some(at) => self.entries[at].1 = value,
+            None if self.entries.len() < FIELDS_MAX => self.entries.push((key, value)),
+            None => {}
+        }
+    }
+
+    /// Returns the number of all fields of the object.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns a field by its folded name.
+    pub(super) fn get(&self, name: &str) -> Option<&Value<'v>> {
+        let named = self.entries.iter().find(|(key, _)| key == name);
+        named.map(|(_, value)| &**value)
+    }
+
+    /// Returns true if a value that a path leads to passes.
+    fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let leads = |value| below(value, rest).is_some_and(&passes);
+        match first.strip_prefix('*') {
+            Some(ending) => {
+                let ends_so = self.entries.iter().filter(|(key, _)| key.ends_with(ending));
+                ends_so.map(|(_, value)| &**value).any(leads)
+            }
+            None => self.get(first).is_some_and(leads),
+        }
+    }
+}
+
+/// Returns the value below another one at a path.
+fn below<'a, 'v>(value: &'a Value<'v>, path: &[String]) -> Option<&'a Value<'v>> {
+    path.iter().try_fold(value, |value, name| {
+        let entry = || value.as_list()?.get(name.parse::<usize>().ok()?);
+        let Some(map) = value.as_map() else { return entry() };
+        map.iter().take(ENTRIES_MAX).find(|(key, _)| folded(key) == *name).map(|(_, v)| v)
+    })
+}
+
+/// Parses a field's value; one that is too large becomes a text that shows only that it is there.
+fn read(text: &str) -> Value<'_> {
+    let small = (text.len() <= FIELD_BYTES_MAX).then(|| json::parse(text).ok()).flatten();
+    small.unwrap_or(Value::String(Cow::Borrowed("...")))
+}
+
+/// A compiled detector of fields.
+pub(super) struct FieldDetector {
+    pub(super) says: Says,
+    pub(super) kind: String,
+    pub(super) category: String,
+    when: Vec<FieldCondition>,
+    unless: Vec<FieldCondition>,
+    keys_max: usize,
+}
+
+struct FieldCondition {
+    paths: Vec<Vec<String>>,
+    filled: bool,
+    is: Vec<String>,
+    range: Option<(i64, i64)>,
+    matches: Option<Regex>,
+}
+
+impl FieldDetector {
+    pub(super) fn new(config: &FieldDetectorConfig) -> Result<Self, SettingsError> {
+        if config.kind.is_empty() || config.when.is_empty() {
+            return Err(SettingsError::new("`kind` and `when` are needed"));
+        }
+        let compile = |conditions: &[ConditionConfig]| {
+            conditions.iter().map(FieldCondition::new).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            says: config.says,
+            kind: config.kind.clone(),
+            category: config.category.clone(),
+            when: compile(&config.when)?,
+            unless: compile(&config.unless)?,
+            keys_max: config.keys_max.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Returns true if all `when` and no `unless` conditions hold.
+    pub(super) fn hits(&self, fields: &ResultFields<'_>) -> bool {
+        fields.count() <= self.keys_max
+            && self.when.iter().all(|condition| condition.holds(fields))
+            && !self.unless.iter().any(|condition| condition.holds(fields))
+    }
+
+    /// Returns the names at the top of the object that it reads.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        let conditions = self.when.iter().chain(&self.unless);
+        conditions.flat_map(|condition| condition.paths.iter().filter_map(|path| path.first()))
+    }
+}
+
+impl FieldCondition {
+    fn new(config: &ConditionConfig) -> Result<Self, SettingsError> {
+        let range = (config.from.is_some() || config.to.is_some())
+            .then(|| (config.from.unwrap_or(i64::MIN), config.to.unwrap_or(i64::MAX)));
+        let tests =
+            [config.filled, !config.is.is_empty(), range.is_some(), config.matches.is_some()];
+        if config.at.is_empty() || tests.iter().filter(|given| **given).count() != 1 {
+            let help = "as in `{at: [status], is: [error]}`";
+            return Err(SettingsError::new(
+                "a condition has `at` and one of `filled`, `is`, `from` with `to`, `matches`",
+            )
+            .with_help(help));
+        }
+        let compile = |text: &String| {
+            RegexBuilder::new(text)
+                .case_insensitive(true)
+                .size_limit(REGEX_BYTES_MAX)
+                .dfa_size_limit(DFA_BYTES_MAX)
+                .build()
+                .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")))
+        };
+        Ok(Self {
+            paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),
+            filled: config.filled,
+            is: config.is.iter().map(|text| text.to_lowercase()).collect(),
+            range,
+            matches: config.matches.as_ref().map(compile).transpose()?,
+        })
+    }
+
+    fn holds(&self, fields: &ResultFields<'_>) -> bool {
+        self.paths.iter().any(|path| fields.any_at(path, |value| self.passes(value)))
+    }
+
+    fn passes(&self, value: &Value<'_>) -> bool {
+        if self.filled {
+            return is_filled(value);
+        }
+        if let Some((from, to)) = self.range {
+            return whole_number(value).is_some_and(|number| (from..=to).contains(&number));
+        }
+        if let Some(expression) = &self.matches {
+            return value.as_str().is_some_and(|text| expression.is_match(text));
+        }
+        let text = match value {
+            Value::String(text) => text.trim().to_lowercase(),
+            Value::Map(_) | Value::List(_) => return false,
+            other => other.to_string(),
+        };
+        self.is.contains(&text)
+    }
+}
+
+/// Returns true if a value is neither empty nor a word for nothing. A fraction counts as empty: it
+/// is a measure, such as a margin of error.
+fn is_filled(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !NOTHING.contains(&&*text.trim().to_lowercase()),
+        Value::List(list) => list.iter().any(is_filled),
+        Value::Map(map) => map.iter().any(|(_, value)| is_filled(value)),
+        // An integer that does not fit is not 0.
+        Value::Number(number) => number.is_integer() && number.as_i64() != Some(0),
+        Value::Bool(true) => true,
+    }
+}
+
+/// Reads a whole number, or that at the beginning of a text, as in `404 Not Found`.
+fn whole_number(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Number(number) if number.is_integer() => number.as_i64(),
+        Value::String(text) => {
+            let text = text.trim();
+            let sign = text.starts_with('-');
+            let digits = text.trim_start_matches('-');
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            if digits[end..].starts_with(|c: char| !c.is_whitespace()) {
+                return None;
+            }
+            digits[..end].parse().ok().map(|number: i64| if sign { -number } else { number })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,373 @@
+//! Bare error messages: a scorer that tells from its form that a short text is nothing else.
+//!
+//! A tool that hands on the message of an exception announces it with no word: `division by zero`.
+//! Such a text is known by its form as a whole: a first word of something wrong, a predicate of
+//! failure, and the register of programs (quoted values, identifiers, technical nouns), without the
+//! first words of changes, documentation and prose. Each sign has points (`packs/messages.yaml`),
+//! and none decides alone.
+
+use hashbrown::HashSet;
+use regex::{Regex, RegexBuilder};
+
+use super::search::FailureSearch;
+use super::{FailureFinding, Says};
+use crate::limits::{DFA_BYTES_MAX, MESSAGE_BYTES_MAX, REGEX_BYTES_MAX};
+use spanscore_base::settings::{SettingsError, yaml};
+
+/// Reason that a finding gives.
+pub(super) const KIND: &str = "the result is nothing but the message of an error";
+/// Family of that reason.
+pub(super) const CATEGORY: &str = "message";
+
+/// Points that make a text a message.
+const ENOUGH: i32 = 14;
+/// Points of a first word that means something wrong.
+const WRONG: i32 = 20;
+/// Points of the first word `not`.
+const NOT: i32 = 15;
+/// Points of other first words that state a constraint.
+const CONSTRAINT: i32 = 10;
+/// Points of the first word `no`.
+const NO: i32 = 7;
+/// Points of a named speaker.
+const SPEAKER: i32 = 5;
+/// Points of each predicate, and of all of them at most.
+const PREDICATE: i32 = 10;
+const PREDICATES_MAX: i32 = 15;
+/// Points of a weak sign that governs the text, and of one that only stands in it.
+const WEAK_HEAD: i32 = 9;
+const WEAK: i32 = 4;
+/// Points of the register of programs, at most.
+const REGISTER_MAX: i32 = 15;
+/// Words up to which a text is hardly more than a name for what went wrong.
+const FEW_WORDS: usize = 4;
+/// Bytes from which on a text is rather prose, and from which on it hardly is a message.
+const LONG: usize = 120;
+const VERY_LONG: usize = 240;
+/// Bytes from which on a sentence that quotes nothing is rather prose.
+const LONG_SENTENCE: usize = 80;
+/// Longest value behind a message, bytes.
+const VALUE_BYTES_MAX: usize = 40;
+/// Verbs behind which the word before is a subject, no order.
+const COPULAS: [&str; 17] = [
+    "is", "are", "was", "were", "cannot", "can't", "must", "should", "has", "have", "does", "did",
+    "may", "can", "isn't", "aren't", "will",
+];
+/// Words behind which the word before is a subject too, and words before something wrong that was
+/// received.
+const STATES: [&str; 9] = [
+    "aborted",
+    "expected",
+    "failed",
+    "exceeded",
+    "overflowed",
+    "not",
+    "already",
+    "timed",
+    "exceeds",
+];
+const CAME: [&str; 3] = ["received", "found", "got"];
+/// Steps per byte of a short text.
+const STEPS_PER_BYTE: usize = 16;
+
+/// Word lists and expressions as they are written.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MessageConfig {
+    wrong: String,
+    actions: String,
+    nouns: String,
+    discourse: String,
+    technical: String,
+    shared: String,
+    predicates: Vec<String>,
+    weak: String,
+    weak_head: String,
+    identifier: String,
+    programs: String,
+    quoted: String,
+    speaker: String,
+    against: Vec<AgainstConfig>,
+}
+
+/// A sign against a message, as it is written.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgainstConfig {
+    points: i32,
+    pattern: String,
+}
+
+type WordSet = HashSet<Box<str>>;
+
+/// Features of a text.
+struct Looks {
+    /// Number of kinds of predicates that it has.
+    predicates: i32,
+    /// Points of its first word.
+    of_first: i32,
+    /// True if it names who speaks.
+    is_named: bool,
+    is_sentence: bool,
+    /// True if it begins small and ends without a full stop.
+    is_phrase: bool,
+    /// True if it quotes something.
+    quotes: bool,
+    /// True if it holds a name from a program.
+    names: bool,
+    words: Vec<String>,
+}
+
+/// The signs of a message, compiled.
+pub(super) struct MessageSigns {
+    wrong: WordSet,
+    actions: WordSet,
+    nouns: WordSet,
+    discourse: WordSet,
+    technical: WordSet,
+    shared: WordSet,
+    predicates: Vec<Regex>,
+    weak: Regex,
+    weak_head: Regex,
+    identifier: Regex,
+    /// Phrases that only programs use.
+    programs: Regex,
+    quoted: Regex,
+    speaker: Regex,
+    against: Vec<(i32, Regex)>,
+}
+
+impl MessageSigns {
+    /// Compiles the built-in ones.
+    pub(super) fn built_in() -> Result<Self, SettingsError> {
+        let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
+            .and_then(|node| node.read())
+            .map_err(|error| SettingsError::new(format!("built-in messages: {error}")))?;
+        let words = |text: &str| text.split_whitespace().map(Box::from).collect();
+        let against = config.against.iter();
+        Ok(Self {
+            wrong: words(&config.wrong),
+            actions: words(&config.actions),
+            nouns: words(&config.nouns),
+            discourse: words(&config.discourse),
+            technical: words(&config.technical),
+            shared: words(&config.shared),
+            predicates: config
+                .predicates
+                .iter()
+                .map(|it| compiled(it, true))
+                .collect::<Result<_, _>>()?,
+            weak: compiled(&config.weak, true)?,
+            weak_head: compiled(&config.weak_head, true)?,
+            identifier: compiled(&config.identifier, false)?,
+            programs: compiled(&config.programs, true)?,
+            quoted: compiled(&config.quoted, false)?,
+            speaker: compiled(&config.speaker, false)?,
+            against: against
+                .map(|it| Ok((it.points, compiled(&it.pattern, true)?)))
+                .collect::<Result<_, SettingsError>>()?,
+        })
+    }
+
+    /// Judges a text about which no other detector has reported anything.
+    pub(super) fn judge<'d>(
+        &self,
+        text: &str,
+        search: &FailureSearch<'d, '_>,
+    ) -> Option<FailureFinding<'d>> {
+        if text.len() > MESSAGE_BYTES_MAX
+            || text.contains('\n')
+            || !search.effort.spend(text.len() * STEPS_PER_BYTE)
+        {
+            return None;
+        }
+        let finding = FailureFinding { says: Says::Failed, kind: KIND, category: CATEGORY };
+        self.is_message(text).then_some(finding)
+    }
+
+    fn is_message(&self, text: &str) -> bool {
+        let text = text.trim();
+        let body = self.speaker.find(text).map_or(text, |found| &text[found.end()..]);
+        let said = words_of(if body.is_empty() { text } else { body });
+        let Some(first) = said.first() else { return false };
+        let predicates = self.predicates.iter().filter(|it| it.is_match(text)).count() as i32;
+        let of_first = self.first(first);
+        // Most results hold no sign at all.
+        if predicates == 0 && of_first == 0 && !self.weak.is_match(text) {
+            return false;
+        }
+        let looks = Looks {
+            predicates,
+            of_first,
+            is_named: body.len() < text.len(),
+            is_sentence: text.ends_with('.'),
+            is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
+            quotes: self.quoted.is_match(text),
+            names: self.identifier.is_match(text),
+            words: words_of(text),
+        };
+        // A single word is a value; so is a text in brackets.
+        let is_data = !looks.is_named && text.starts_with(['[', '{', '(', '<']);
+        if is_data || looks.words.len() < 2 {
+            return false;
+        }
+        let weak = self.weak(text, &looks);
+        let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
+        if !has_sign || !self.is_of_programs(text, &looks) {
+            return false;
+        }
+        let points = looks.of_first
+            + if looks.is_named { SPEAKER } else { 0 }
+            + (looks.predicates * PREDICATE).min(PREDICATES_MAX)
+            + weak
+            + self.register(text, &looks)
+            - self.first_against(&said, body, &looks)
+            - self.form_against(text, &looks);
+        points >= ENOUGH
+    }
+
+    /// Returns the points of the first word.
+    fn first(&self, word: &str) -> i32 {
+        match word {
+            word if self.wrong.contains(word) => WRONG,
+            "not" => NOT,
+            "no" => NO,
+            "expected" | "expecting" | "too" | "only" | "must" | "out" => CONSTRAINT,
+            _ => 0,
+        }
+    }
+
+    /// Returns the points of weak signs, which count only where there are no others.
+    fn weak(&self, text: &str, looks: &Looks) -> i32 {
+        let is_weak = looks.predicates == 0 && looks.of_first == 0 && self.weak.is_match(text);
+        if is_weak && self.weak_head.is_match(text) {
+            WEAK_HEAD
+        } else if is_weak && (looks.quotes || has(&self.technical, looks)) {
+            WEAK
+        } else {
+            0
+        }
+    }
+
+    /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
+    fn is_of_programs(&self, text: &str, looks: &Looks) -> bool {
+        let compares = || {
+            let words = || looks.words.iter().map(String::as_str);
+            words().any(|word| word == "got") && words().any(|word| word.starts_with("expect"))
+        };
+        looks.is_named
+            || looks.is_phrase
+            || looks.quotes
+            || looks.names
+            || has(&self.technical, looks)
+            || looks.of_first == WRONG && has(&self.shared, looks)
+            || compares()
+            || self.programs.is_match(text)
+    }
+
+    /// Returns the points that a first word costs with which changes, documentation and prose
+    /// begin.
+    fn first_against(&self, said: &[String], body: &str, looks: &Looks) -> i32 {
+        let Some(first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
+        let begins = |found: Option<regex::Match<'_>>| found.is_some_and(|it| it.start() == 0);
+        let is_subject = || {
+            let second = said.get(1).map_or("", String::as_str);
+            COPULAS.contains(&second)
+                || STATES.contains(&second)
+                || CAME.contains(&&**first) && self.wrong.contains(second)
+                || begins(self.quoted.find(body))
+                || begins(self.identifier.find(body))
+        };
+        let is_stated = looks.predicates > 0;
+        if matches!(&**first, "the" | "a" | "an") {
+            5
+        } else if self.actions.contains(&**first) && !is_subject() {
+            match (is_stated, self.nouns.contains(&**first)) {
+                (true, true) if looks.is_phrase => 8,
+                (true, true) => 13,
+                (true, false) => 20,
+                (false, _) => 25,
+            }
+        } else if self.discourse.contains(&**first) {
+            if is_stated && !looks.is_sentence { 10 } else { 15 }
+        } else {
+            0
+        }
+    }
+
+    /// Returns the points of the register of programs: values, identifiers and technical things, in
+    /// a phrase.
+    fn register(&self, text: &str, looks: &Looks) -> i32 {
+        let count =
+            |list: &WordSet| looks.words.iter().filter(|word| list.contains(&***word)).count();
+        let nouns = match (count(&self.technical), count(&self.shared)) {
+            (2.., _) | (1, 1..) => 9,
+            (1, 0) => 6,
+            (0, 2..) => 5,
+            (0, 1) => 4,
+            (0, 0) => 0,
+        };
+        let value = text.rsplit_once(": ").is_some_and(|(_, value)| {
+            (1..=VALUE_BYTES_MAX).contains(&value.len()) && !value.contains(char::is_whitespace)
+        });
+        let signs = [
+            (looks.quotes, 7),
+            (looks.names, 7),
+            (looks.is_phrase, 6),
+            (value, 4),
+            (!looks.is_sentence, 2),
+            (!looks.is_sentence && looks.words.len() <= FEW_WORDS, 4),
+        ];
+        (nouns + sum(&signs)).min(REGISTER_MAX)
+    }
+
+    /// Returns the points that the form of the text costs.
+    fn form_against(&self, text: &str, looks: &Looks) -> i32 {
+        let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
+        let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
+        let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
+            let begins = next.is_ascii_uppercase() || *next == b'*';
+            matches!(end, b'.' | b';') && *space == b' ' && begins
+        });
+        let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
+        let signs = [
+            (text.len() > VERY_LONG, 12),
+            ((LONG + 1..=VERY_LONG).contains(&text.len()), 6),
+            (is_prose && !is_stated, 6),
+            (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
+            (is_two && !looks.quotes, 4),
+            (is_marked && !looks.is_named, 10),
+        ];
+        let others = self.against.iter().filter(|(_, pattern)| pattern.is_match(text));
+        sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
+    }
+}
+
+fn has(list: &WordSet, looks: &Looks) -> bool {
+    looks.words.iter().any(|word| list.contains(&**word))
+}
+
+/// Sums the points of those signs that hold.
+fn sum(signs: &[(bool, i32)]) -> i32 {
+    signs.iter().filter(|(holds, _)| *holds).map(|(_, points)| points).sum()
+}
+
+/// Compiles an expression whose words are those of ASCII, as the language of programs is.
+fn compiled(pattern: &str, any_case: bool) -> Result<Regex, SettingsError> {
+    let ascii = pattern.replace(r"\b", r"(?-u:\b)").replace(r"\w", "[0-9A-Za-z_]");
+    let ascii = ascii.replace(r"\d", "[0-9]");
+    let built = RegexBuilder::new(&ascii)
+        .case_insensitive(any_case)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(DFA_BYTES_MAX)
+        .build();
+    built.map_err(|error| SettingsError::new(format!("built-in messages: `{pattern}`: {error}")))
+}
+
+/// Returns the words of a text in small letters.
+fn words_of(text: &str) -> Vec<String> {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'-');
+    let parts = text.split(|c: char| !c.is_ascii() || !is_of_word(c as u8));
+    let trimmed = parts.map(|part| part.trim_matches(['\'', '-']));
+    trimmed.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
+}

@@ -1,0 +1,274 @@
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax::Config;
+use regex_automata::{Anchored, Input};
+
+use super::*;
+use crate::limits::{DFA_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX};
+use spanscore_base::model::Effort;
+
+fn said(text: &str) -> Option<(Says, String)> {
+    let detectors = built_in_detectors().unwrap();
+    detectors
+        .judge_text(text, &Effort::default())
+        .map(|finding| (finding.says, finding.kind.to_owned()))
+}
+
+fn check(text: &str, says: Option<Says>) {
+    assert_eq!(said(text).map(|(says, _)| says), says, "{text:.200}");
+}
+
+#[test]
+fn every_built_in_expression_compiles() {
+    let pack = built_in_pack().unwrap();
+    let mut wrong = Vec::new();
+    for text in &pack.texts {
+        let one = PackConfig {
+            name: pack.name.clone(),
+            expressions: by_bytes_all(&pack.expressions),
+            detectors: vec![plain(text)],
+            ..PackConfig::default()
+        };
+        if let Err(error) = compile(&[one]) {
+            wrong.push(format!("{}: {:.300}", text.kind, error.to_string()));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+}
+
+#[test]
+fn a_failure_is_found_in_what_stands_around_it() {
+    for text in [
+        "Tool result: Error: boom",
+        "\"Error: boom\"",
+        "[{\"type\": \"text\", \"text\": \"Error: boom\"}]",
+        "{'status': 'error'}",
+        "{\"kwargs\": {\"content\": \"Error: boom\"}}",
+        r#"{"role": "tool", "content": [{"type": "text", "text": "{\"ok\": false}"}]}"#,
+    ] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
+fn of_a_long_text_the_beginning_and_the_end_are_read() {
+    let middle = |bytes: usize| "word ".repeat(bytes / 5);
+    check(&format!("Error: boom {}", middle(1 << 20)), Some(Says::Failed));
+    check(&format!("{}\nexit code: 2", middle(1 << 20)), Some(Says::Failed));
+    let hidden = format!("{}\nexit code: 2\n{}", middle(HEAD_BYTES_MAX), middle(TAIL_BYTES_MAX));
+    check(&hidden, None);
+}
+
+#[test]
+fn what_stopped_a_program_stands_in_its_last_lines() {
+    let copied = "copied a file\n".repeat(900);
+    check(&format!("{copied}Error: could not copy: no space left"), Some(Says::Failed));
+    check(&format!("{copied}cat: b.txt: No such file or directory"), Some(Says::Failed));
+    check("Cloning into 'y'...\nfatal: unable to access 'https://x/'", Some(Says::Failed));
+    let since = "all well\n".repeat(12);
+    check(&format!("{copied}Error: could not copy: no space left\n{since}"), None);
+}
+
+#[test]
+fn what_stands_in_a_record_is_not_said_of_the_call() {
+    check(r#"[{"id": 3, "status": "failed", "error": "declined"}]"#, None);
+    check(r#"{"id": 3, "status": "failed"}"#, None);
+    check(r#"{"status": "failed", "message": "declined"}"#, Some(Says::Failed));
+    check(r#"[{"status": "failed", "message": "declined"}]"#, Some(Says::Failed));
+}
+
+#[test]
+fn what_was_not_done_is_a_failure_where_a_reason_is_given() {
+    check(r#"{"booked": false, "reason": "payment declined"}"#, Some(Says::Failed));
+    check(r#"{"booked": false}"#, None);
+    check(r#"{"id": 3, "booked": false, "reason": "not asked for"}"#, None);
+    check(r#"(1045, "Access denied for user 'root'")"#, Some(Says::Failed));
+    check(r#"[1045, "Access denied for user 'root'"]"#, Some(Says::Failed));
+}
+
+#[test]
+fn forms_that_hold_such_words_are_ordinary() {
+    for text in [
+        "Mean squared error: 0.031",
+        "Rate limit: 4999 of 5000 remaining",
+        "Not found: 0 of 12",
+        "Nothing failed.",
+        "Timeout: a thriller",
+        "Fix error when saving (#12)",
+        "Exit code: 0\nOutput: Error: quoted",
+        r#"{"last_error": "timeout", "healthy": true}"#,
+    ] {
+        check(text, None);
+    }
+}
+
+#[test]
+fn hostile_texts_end() {
+    for unit in
+        ["[", "{\"a\":", "error ", "a: ", "\n at ", "Traceback (most recent call last):\n", "'"]
+    {
+        let _ = said(&unit.repeat(200_000 / unit.len()));
+    }
+}
+
+#[test]
+fn packs_of_a_config_come_first() {
+    let texts = vec![
+        TextDetectorConfig {
+            kind: "the house rule".to_owned(),
+            pattern: "no stock".to_owned(),
+            ..TextDetectorConfig::default()
+        },
+        TextDetectorConfig {
+            says: Says::Ordinary,
+            kind: "a known warning".to_owned(),
+            pattern: "error: cache cold".to_owned(),
+            ..TextDetectorConfig::default()
+        },
+    ];
+    let pack = FailurePackConfig { name: "house".to_owned(), texts, ..Default::default() };
+    let detectors = FailureDetectors::new(&[pack], true).unwrap();
+    let kind = |text| {
+        detectors.judge_text(text, &Effort::default()).map(|finding| finding.kind.to_owned())
+    };
+    assert_eq!(kind("No stock left").as_deref(), Some("the house rule"));
+    assert_eq!(kind("Error: cache cold"), None);
+    assert_eq!(kind("Error: x").as_deref(), Some("the result begins with an error"));
+}
+
+#[test]
+fn a_result_that_is_nothing_but_an_exception_s_message_is_a_failure() {
+    for text in [
+        "[Errno 2] No such file or directory: 'x'",
+        "division by zero",
+        "'NoneType' object has no attribute 'get'",
+        "invalid literal for int() with base 10: 'a'",
+        "list index out of range",
+        "unhashable type: 'list'",
+        "max_size must be a positive number, not '2'",
+        "grpc: received message larger than max (3 vs. 2)",
+        "expected parsed statement to be of type amount but got city",
+        r#"[{"type": "text", "text": "dkLen must be a number"}]"#,
+        r#"{"result": "identifiers may not be negative"}"#,
+    ] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
+fn what_is_said_of_people_and_things_is_no_message_of_an_exception() {
+    for text in [
+        "The package was not delivered yet",
+        "Order 17 is not shipped yet",
+        "Account status: closed",
+        "Missing Person (2019)",
+        "Only 3 seats left",
+        "fix: reject invalid index types (#12)",
+        "Reject requests whose type is not known",
+        // One of several, or beside what it is a part of.
+        r#"["the index must be a string", "Add a section", "done"]"#,
+        r#"{"id": 1, "title": "t", "by": "a", "at": "b", "text": "buffer underflow"}"#,
+    ] {
+        check(text, None);
+    }
+}
+
+#[test]
+fn what_only_programs_say_of_a_thing_needs_no_technical_noun() {
+    for text in [
+        "Eval name is required",
+        "Callback called multiple times",
+        "Sort aborted",
+        "Received unknown parameter: colour",
+        "incomplete input",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    ] {
+        check(text, Some(Says::Failed));
+    }
+    for text in [
+        "color=red size=unknown",
+        "The parcel was refused by the recipient.",
+        "Raises ValueError if the value is not an integer.",
+        "Segmentation fault (core dumped): causes and solutions",
+        "I read the file; it holds 14 orders, two of them without a customer.",
+    ] {
+        check(text, None);
+    }
+}
+
+/// Vocabulary of agents' tools on ordinary days, without a word of failing.
+const PROSE: &str = "order refund the parcel customer of status search with agent tool should \
+    then invoice date city because weather flight an result nearest retry";
+
+#[test]
+fn ordinary_words_open_no_detector_that_tells() {
+    let pack = built_in_pack().unwrap();
+    let mut open: Vec<String> = Vec::new();
+    for text in pack.texts.iter().filter(|text| text.says != Says::Ordinary) {
+        let one = PackConfig {
+            name: pack.name.clone(),
+            expressions: by_bytes_all(&pack.expressions),
+            detectors: vec![plain(text)],
+            ..PackConfig::default()
+        };
+        let steps = built_in(&[one]).unwrap().scan(PROSE, usize::MAX).steps();
+        if steps > PROSE.len() * crate::limits::STEPS_PER_BYTE {
+            open.push(format!("{}: {:.60}", text.kind, text.pattern));
+        }
+    }
+    assert_eq!(open, [""; 0]);
+}
+
+/// An automaton that goes from the end of a text towards its beginning makes a state for each way
+/// in which it can stand there. A counted repetition that may begin at several places gives new
+/// ones for nearly every text, each worth hundreds of bytes of text read.
+#[test]
+fn expressions_for_the_end_of_a_text_soon_know_all_their_states() {
+    const WORDS: [&str; 16] = [
+        "please ",
+        "retry ",
+        "try again ",
+        "fix ",
+        "errors ",
+        "the ",
+        "exit code 2 ",
+        "returned ",
+        "traceback (most recent call last):\n",
+        "killed ",
+        "fault ",
+        "with ",
+        "KeyError: x\n",
+        "command not found ",
+        "correct ",
+        "status='error' ",
+    ];
+    let mut random = 7_u64;
+    let mut text = || {
+        let mut text = String::new();
+        while text.len() < 400 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            text.push_str(WORDS[(random >> 60) as usize]);
+        }
+        text
+    };
+    let texts: Vec<String> = (0..600).map(|_| text()).collect();
+    for config in built_in_pack().unwrap().texts.iter().filter(|text| text.at == TextPlace::End) {
+        let pattern = plain(config).pattern.unwrap().replace(r"\b", r"(?-u:\b)");
+        let syntax = Config::new().case_insensitive(!config.case_sensitive).utf8(false);
+        let states = thompson::Config::new().reverse(true).utf8(false);
+        let automaton = DFA::builder()
+            .configure(DFA::config().cache_capacity(DFA_BYTES_MAX))
+            .syntax(syntax)
+            .thompson(states)
+            .build(&pattern)
+            .unwrap();
+        let mut cache = automaton.create_cache();
+        let mut cleared = 0;
+        for text in &texts {
+            let input = Input::new(text).anchored(Anchored::Yes);
+            automaton.try_search_rev(&mut cache, &input).unwrap();
+            cleared = cache.clear_count();
+        }
+        assert!(cleared == 0, "{}: {:.100}", config.kind, config.pattern);
+    }
+}

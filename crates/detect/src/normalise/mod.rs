@@ -1,0 +1,7 @@
+//! Normalisation: the text as a reader sees it, with a map back to the bytes as they came.
+
+pub(crate) mod encoded;
+pub(crate) mod escaped;
+pub(crate) mod leet;
+pub(crate) mod shadow;
+pub(crate) mod spaced;

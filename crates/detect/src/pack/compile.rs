@@ -1,0 +1,262 @@
+//! A compiled detector: its gate, its search, and the checks of a match.
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use super::super::limits::REFUSED_MAX;
+use super::engine::EngineLook;
+use super::expression::Expression;
+use super::named;
+use super::number::Point;
+use super::reach::Reach;
+use super::tail::LiteralTail;
+use super::windows::TextWindow;
+use crate::Severity;
+use crate::prefilter::profile::Profile;
+use crate::prefilter::sieve::Anchors;
+use crate::validate::Validator;
+
+/// Bytes before a match that context is looked for in.
+pub(super) const BEFORE: usize = 48;
+/// Bytes after a match that context is looked for in.
+pub(super) const AFTER: usize = 32;
+
+/// Form of the text that a detector matches.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TextForm {
+    /// Invisible characters dropped, look-alikes, full-width forms and accents folded.
+    #[default]
+    Normalised,
+    /// As it came.
+    AsIs,
+    /// In lower case.
+    Lower,
+    /// In upper case.
+    Upper,
+}
+
+/// Gate of a detector: conditions on a text, all of which must hold for the detector to run.
+#[derive(Default)]
+pub(crate) struct Gate {
+    /// One of these anchors occurs.
+    pub(crate) needs: Option<Box<Anchors>>,
+    /// Or a byte beyond ASCII in their place.
+    pub(crate) or_non_ascii: bool,
+    /// One of these anchors occurs too.
+    pub(crate) also_needs: Option<Box<Anchors>>,
+    /// Digits stand together; the detector runs only there.
+    pub(crate) digits: bool,
+    /// So many digits stand within thirty-two bytes.
+    pub(crate) digits_min: u8,
+    /// An `@` occurs.
+    pub(crate) at_sign: bool,
+    /// Twenty bytes stand without white space.
+    pub(crate) long_token: bool,
+    /// True if each match is a part of a [long token](crate::bytes::tokens), so that the
+    /// expression runs in these alone.
+    pub(crate) in_token: bool,
+}
+
+impl Gate {
+    /// Returns true if the detector can hit.
+    pub(crate) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
+        let needs = self.needs.as_deref().is_none_or(|needs| meet(anchors, needs));
+        self.fits(profile)
+            && (needs || self.or_non_ascii && profile.non_ascii())
+            && self.has_asked(anchors)
+    }
+
+    /// Returns true if a text of that profile has all that the detector needs beside anchors.
+    pub(crate) fn fits(&self, profile: &Profile) -> bool {
+        (!self.digits || !profile.digits.is_empty())
+            && self.digits_min <= profile.digits_max
+            && (!self.at_sign || profile.at_sign)
+            && (!self.long_token || profile.long_token)
+    }
+
+    /// Returns true if one of `also_needs` occurs, or the detector has none.
+    pub(crate) fn has_asked(&self, anchors: &Anchors) -> bool {
+        self.also_needs.as_deref().is_none_or(|asked| meet(anchors, asked))
+    }
+}
+
+/// Returns true if two sets of anchors have one in common.
+pub(crate) fn meet(some: &Anchors, others: &Anchors) -> bool {
+    some.iter().zip(others).any(|(a, b)| a & b != 0)
+}
+
+/// A compiled detector: see [`DetectorConfig`](super::config::DetectorConfig) for the parts.
+pub(crate) struct Detector {
+    pub(crate) rule: String,
+    pub(crate) kind: String,
+    pub(crate) category: String,
+    pub(crate) severity: Severity,
+    pub(crate) form: TextForm,
+    pub(crate) gate: Gate,
+    pub(crate) literal: Option<Vec<u8>>,
+    pub(crate) pattern: Option<Expression>,
+    pub(crate) validate: Option<Validator>,
+    pub(crate) near: Option<Arc<Expression>>,
+    pub(crate) not_near: Option<Arc<Expression>>,
+    /// Denies the finding where it touches it.
+    pub(crate) denied: Option<Arc<Expression>>,
+    /// Words that may stand directly before the finding.
+    pub(crate) named_as: Option<Arc<Expression>>,
+    pub(crate) obfuscated: bool,
+    pub(crate) count_min: u32,
+    /// Match bounds around each of `gate.needs`, by the anchor; empty where they are not known, and
+    /// the expression runs over the whole text.
+    pub(crate) reaches: Vec<(u16, Reach)>,
+    /// Test of the literal's surroundings for the rest of a match, where there is one.
+    pub(crate) tail: Option<LiteralTail>,
+    /// Match bounds around the first digit, for a detector of numbers, or around an `@`, for one
+    /// that needs it.
+    pub(crate) point: Option<Point>,
+}
+
+impl Detector {
+    /// Gives each finding in these regions, in order, to `take` until that returns [`Flow::Break`].
+    /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
+    /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        regions: impl Iterator<Item = Range<usize>>,
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> bool {
+        let mut regions = regions.peekable();
+        let Some(pattern) = self.pattern.as_ref().filter(|_| regions.peek().is_some()) else {
+            return true;
+        };
+        let Some(pattern) = pattern.get() else { return false };
+        let mut pattern = pattern.look();
+        for region in regions {
+            let flow = self.search(&mut pattern, text, region, refused, take);
+            if let ControlFlow::Break(is_searched) = flow {
+                return is_searched;
+            }
+        }
+        true
+    }
+
+    /// Gives each finding in these windows, the first one first; else as [`find`](Self::find).
+    pub(super) fn find_in(
+        &self,
+        text: &[u8],
+        windows: &[TextWindow],
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> bool {
+        let Some(pattern) = &self.pattern else { return true };
+        let Some(pattern) = pattern.get() else { return false };
+        let mut pattern = pattern.look();
+        let mut at = 0;
+        for window in windows {
+            let flow = match window.begin {
+                None => self.search(&mut pattern, text, window.part.clone(), refused, take),
+                // A match reaches over it.
+                Some(begin) if begin < at => continue,
+                Some(begin) => {
+                    let Some(whole) = pattern.find_at(text, begin..window.part.end) else {
+                        continue;
+                    };
+                    at = whole.end.max(whole.start + 1);
+                    self.give(&mut pattern, text, whole, refused, take)
+                }
+            };
+            if let ControlFlow::Break(is_searched) = flow {
+                return is_searched;
+            }
+        }
+        true
+    }
+
+    /// Gives each match in a region; breaks with true if the text counts as searched.
+    fn search(
+        &self,
+        pattern: &mut EngineLook<'_>,
+        text: &[u8],
+        region: Range<usize>,
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> ControlFlow<bool> {
+        let mut at = region.start;
+        while at <= region.end
+            && let Some(whole) = pattern.find(text, at..region.end)
+        {
+            at = whole.end.max(whole.start + 1);
+            self.give(pattern, text, whole, refused, take)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn give(
+        &self,
+        pattern: &mut EngineLook<'_>,
+        text: &[u8],
+        whole: Range<usize>,
+        refused: &mut u32,
+        take: &mut impl FnMut(Range<usize>) -> Flow,
+    ) -> ControlFlow<bool> {
+        let part = pattern.group(text, whole.clone()).unwrap_or(whole);
+        let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
+        match flow {
+            Flow::Break => ControlFlow::Break(true),
+            Flow::Refuse if *refused == REFUSED_MAX => ControlFlow::Break(false),
+            Flow::Refuse => {
+                *refused += 1;
+                ControlFlow::Continue(())
+            }
+            Flow::Continue => ControlFlow::Continue(()),
+        }
+    }
+
+    fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
+        let start = found.start.saturating_sub(BEFORE);
+        let around = &text[start..(found.end + AFTER).min(text.len())];
+        self.validate.is_none_or(|validator| {
+            std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
+        }) && self.near.as_ref().is_none_or(|near| is_match(near, around))
+            && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
+            && !self.denied.as_ref().is_some_and(|denied| {
+                touches(denied, around, &(found.start - start..found.end - start))
+            })
+            && self.named_as.as_ref().is_none_or(|allowed| {
+                named::thing_before(text, found.start).is_none_or(|word| is_match(allowed, word))
+            })
+    }
+}
+
+fn is_match(expression: &Expression, text: &[u8]) -> bool {
+    expression.get().is_some_and(|expression| expression.is_match(text))
+}
+
+/// Returns true if a match touches or overlaps a part of a text.
+fn touches(expression: &Expression, text: &[u8], part: &Range<usize>) -> bool {
+    let Some(engine) = expression.get() else { return false };
+    let mut look = engine.look();
+    let mut at = 0;
+    while at <= part.end
+        && let Some(found) = look.find(text, at..text.len())
+    {
+        if found.start <= part.end && found.end >= part.start {
+            return true;
+        }
+        at = found.end.max(found.start + 1);
+    }
+    false
+}
+
+/// Verdict on a match.
+pub(crate) enum Flow {
+    /// It is no finding.
+    Refuse,
+    /// It is listed.
+    Continue,
+    /// It is listed, and there are enough.
+    Break,
+}

@@ -1,0 +1,494 @@
+//! Schema of rule packs, and their compilation.
+//!
+//! In goes YAML (built in) or a node of the config, out comes a [`Pack`] or an error that names the
+//! detector and what to change.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use regex_syntax::hir::Hir;
+
+use super::super::limits::DETECTORS_MAX;
+use super::Pack;
+use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
+use super::expression::{CompileTime, Expression, MatchLength, parsed};
+use super::needs::OwnNeeds;
+use super::number::Point;
+use super::reach::{self, Reach};
+use super::tail::LiteralTail;
+use super::token::is_in_token;
+use crate::Severity;
+use crate::normalise::shadow::fold_pattern;
+use crate::prefilter::gates::members;
+use crate::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
+use crate::validate::Validator;
+use spanscore_base::settings::{SettingsError, yaml};
+
+/// A rule pack.
+#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PackConfig {
+    /// The name, for messages.
+    pub name: String,
+    /// Syntax of patterns: `linear` (the `regex` crate's) or `javascript`.
+    pub syntax: Syntax,
+    /// Expressions by name: `(?&name)` in a `pattern`, `near` or `not_near` stands for the one of
+    /// that name. They cannot use each other.
+    pub expressions: BTreeMap<String, String>,
+    /// The detectors.
+    pub detectors: Vec<DetectorConfig>,
+}
+
+/// Syntax of the patterns of a pack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Syntax {
+    /// The `regex` crate's, any case unless `case_sensitive`, ASCII `\b`, `\d`, `\w`.
+    #[default]
+    Linear,
+    /// ECMAScript's.
+    Javascript,
+}
+
+/// One detector of a pack.
+#[derive(Clone, Debug, Default, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DetectorConfig {
+    /// The rule that fails when the detector hits: a built-in one such as `no_pii`, or a new one.
+    pub rule: String,
+    /// Name of what is detected, for messages and findings.
+    pub kind: String,
+    /// The family of the kind, such as `credential`.
+    pub category: String,
+    /// `critical`: a hit fails the evaluation whatever the mean says.
+    pub severity: Severity,
+    /// Expression; the first of its groups that takes part, if it has any, is the finding.
+    pub pattern: Option<String>,
+    /// Text that must occur; instead of `pattern`.
+    pub literal: Option<String>,
+    /// Form of the text that is matched.
+    pub text: TextForm,
+    /// True if capitals matter.
+    pub case_sensitive: bool,
+    /// Literals of which one must occur for the pattern to be tried: two bytes or more, any case; a
+    /// leading `^` asks for the start of a word. By default those that the pattern cannot do
+    /// without; give them where it has none, since they make it cheap.
+    pub needs: Vec<String>,
+    /// Literals as in `needs`, of which one must occur too.
+    pub also_needs: Vec<String>,
+    /// Try the pattern only in texts with twenty bytes without white space.
+    pub long_token: bool,
+    /// Try the pattern only where digits stand together.
+    pub digits: bool,
+    /// Try the pattern only in texts with so many digits within 32 bytes.
+    pub digits_min: u8,
+    /// Try the pattern only in texts with an `@`.
+    pub at_sign: bool,
+    /// Check of the finding: check digits, plausible ranges.
+    pub validate: Option<Validator>,
+    /// Expression that must match within 48 bytes before and 32 after the finding.
+    pub near: Option<String>,
+    /// Expression that must not match there.
+    pub not_near: Option<String>,
+    /// Expression that must not match where it touches the finding or overlaps it, in the same part
+    /// of the text: a denial before its verb, within it, or behind it.
+    pub denied: Option<String>,
+    /// Expression of the words that may stand directly before the finding. Where another one is
+    /// said to have a number (`part no. 412`), or stands there with a capital as a title does
+    /// (`Build 412`), the finding is a number of that thing; other words and names are no things.
+    pub named_as: Option<String>,
+    /// Look also through digits put for letters and through base64 and percent encoding.
+    pub obfuscated: bool,
+    /// Findings needed for a hit; 1 when not given.
+    pub count_min: Option<u32>,
+    /// True if the text ends the match and is short, so that repetitions need no upper bound.
+    #[serde(skip)]
+    pub ends_text: bool,
+}
+
+/// Compiles built-in packs into one, behind the detectors of another. Their expressions are known
+/// to be right; each is compiled when first needed, as all together take the better part of a
+/// second.
+pub(super) fn built_in_texts(
+    base: Option<&Pack>,
+    texts: &[&str],
+) -> Result<Arc<Pack>, SettingsError> {
+    let mut builder = PackBuilder::new(CompileTime::Needed);
+    if let Some(base) = base {
+        builder.detectors.clone_from(&base.detectors);
+        builder.anchors.clone_from(&base.anchors);
+    }
+    let mut shared = BTreeMap::new();
+    for text in texts {
+        let mut pack: PackConfig = yaml::read(text)
+            .and_then(|node| node.read())
+            .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
+        // Expressions without detectors are for all packs behind them.
+        if pack.detectors.is_empty() {
+            shared.append(&mut pack.expressions);
+        }
+        for (name, expression) in &shared {
+            pack.expressions.entry(name.clone()).or_insert_with(|| String::clone(expression));
+        }
+        builder.add(&pack)?;
+    }
+    builder.build()
+}
+
+/// Compiles packs whose expressions are known to be right; each is compiled when first needed.
+pub(crate) fn built_in(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+    compile_when(packs, CompileTime::Needed)
+}
+
+/// Compiles packs into one, at once, so that each mistake is found.
+pub fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
+    compile_when(packs, CompileTime::Now)
+}
+
+fn compile_when(packs: &[PackConfig], when: CompileTime) -> Result<Arc<Pack>, SettingsError> {
+    let mut builder = PackBuilder::new(when);
+    packs.iter().try_for_each(|pack| builder.add(pack))?;
+    builder.build()
+}
+
+/// Builder of a pack.
+struct PackBuilder {
+    when: CompileTime,
+    detectors: Vec<Arc<Detector>>,
+    /// Literals that gates name by their numbers.
+    anchors: Vec<String>,
+    /// Compiled context expressions, shared: many detectors have the same.
+    contexts: HashMap<(String, bool, TextForm), Arc<Expression>>,
+}
+
+impl PackBuilder {
+    fn new(when: CompileTime) -> Self {
+        Self { when, detectors: Vec::new(), anchors: Vec::new(), contexts: HashMap::new() }
+    }
+
+    fn add(&mut self, pack: &PackConfig) -> Result<(), SettingsError> {
+        for (index, config) in pack.detectors.iter().enumerate() {
+            let name =
+                format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
+            let detector = self.detector(config, pack).map_err(|error| {
+                let message = format!("{name}: {}", error.message);
+                SettingsError { message, ..error }
+            })?;
+            self.detectors.push(Arc::new(detector));
+        }
+        Ok(())
+    }
+
+    fn build(self) -> Result<Arc<Pack>, SettingsError> {
+        if self.detectors.len() > DETECTORS_MAX {
+            return Err(SettingsError::new(format!(
+                "more than {DETECTORS_MAX} detectors in the packs"
+            )));
+        }
+        Ok(Arc::new(Pack::new(self.detectors, self.anchors)))
+    }
+
+    fn detector(
+        &mut self,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Detector, SettingsError> {
+        if config.rule.is_empty() || config.kind.is_empty() {
+            return Err(SettingsError::new("`rule` and `kind` are needed"));
+        }
+        if config.pattern.is_some() == config.literal.is_some() {
+            let help = "a detector has one of the two";
+            return Err(SettingsError::new("`pattern` or `literal` is needed").with_help(help));
+        }
+        let context = config.near.is_some()
+            || config.not_near.is_some()
+            || config.denied.is_some()
+            || config.named_as.is_some()
+            || config.validate.is_some();
+        if pack.syntax == Syntax::Javascript && context {
+            // Their patterns have no bound, so refused findings could make the search quadratic.
+            let error = "checks and contexts need `syntax: linear`";
+            return Err(SettingsError::new(error));
+        }
+        let gate = gate(config, pack, &mut self.anchors, self.when)?;
+        let (reaches, tail) = reaches(config, pack, &gate, &self.anchors, self.when)?;
+        let literal = config.literal.as_ref();
+        let pattern = config.pattern.as_ref();
+        Ok(Detector {
+            point: point(config, pack, &gate)?,
+            reaches,
+            tail,
+            rule: config.rule.clone(),
+            kind: config.kind.clone(),
+            category: config.category.clone(),
+            severity: config.severity,
+            form: config.text,
+            gate,
+            literal: literal.map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
+            pattern: pattern.map(|text| self.expression(text, config, pack)).transpose()?,
+            validate: config.validate,
+            near: self.context(config.near.as_deref(), config, pack)?,
+            not_near: self.context(config.not_near.as_deref(), config, pack)?,
+            denied: self.context(config.denied.as_deref(), config, pack)?,
+            named_as: self.context(config.named_as.as_deref(), config, pack)?,
+            obfuscated: config.obfuscated,
+            count_min: config.count_min.unwrap_or(1).max(1),
+        })
+    }
+
+    fn expression(
+        &self,
+        text: &str,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Expression, SettingsError> {
+        let text = with_named(text, &pack.expressions)?;
+        let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
+        let case_sensitive = config.case_sensitive;
+        let form = config.text;
+        Expression::new(text, pack.syntax, case_sensitive, form, length, self.when)
+    }
+
+    fn context(
+        &mut self,
+        text: Option<&str>,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+    ) -> Result<Option<Arc<Expression>>, SettingsError> {
+        let Some(text) = text else { return Ok(None) };
+        let key = (with_named(text, &pack.expressions)?, config.case_sensitive, config.text);
+        if let Some(known) = self.contexts.get(&key) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let made = Arc::new(self.expression(text, config, pack)?);
+        self.contexts.insert(key, Arc::clone(&made));
+        Ok(Some(made))
+    }
+}
+
+fn gate(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    anchors: &mut Vec<String>,
+    when: CompileTime,
+) -> Result<Gate, SettingsError> {
+    // A literal is its own anchor.
+    let is_anchor = |text: &&String| text.is_ascii() && text.len() >= 2 && !text.starts_with('^');
+    let literal = config.literal.iter().filter(is_anchor);
+    let mut needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
+    let mut or_non_ascii = false;
+    let in_token = needs.is_empty()
+        && config.long_token
+        && plain(config, pack)?.is_some_and(|hir| is_in_token(&hir));
+    let is_open = !(config.digits || config.at_sign || in_token);
+    if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
+        // They only save time: where there is no room for them the expression is always tried.
+        let all = if when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
+        let room = all.saturating_sub(anchors.len());
+        if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
+            (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
+        }
+    }
+    // Detectors of failures have theirs chosen one by one: ordinary words shall open none.
+    let completed = config.rule.starts_with("no_") && when == CompileTime::Needed;
+    if completed && !needs.is_empty() {
+        needs.extend(completion(config, pack, &needs)?);
+    }
+    Ok(Gate {
+        needs: mask(&needs, anchors)?,
+        or_non_ascii,
+        also_needs: mask(&config.also_needs, anchors)?,
+        digits: config.digits,
+        digits_min: config.digits_min,
+        at_sign: config.at_sign,
+        long_token: config.long_token,
+        in_token,
+    })
+}
+
+/// Match bounds around each anchor, and the test of an anchor's surroundings.
+type Around = (Vec<(u16, Reach)>, Option<LiteralTail>);
+
+/// Computes the match bounds of a detector around its `needs`, by anchor, and the test of their
+/// surroundings; empty where they are not known.
+fn reaches(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    gate: &Gate,
+    anchors: &[String],
+    when: CompileTime,
+) -> Result<Around, SettingsError> {
+    let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
+    let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
+        return Ok((Vec::new(), None));
+    };
+    if in_any_case || gate.or_non_ascii || gate.digits {
+        return Ok((Vec::new(), None));
+    }
+    let pattern = fold_pattern(&with_named(pattern, &pack.expressions)?);
+    let Ok(parsed) = parsed(&pattern, config.text) else { return Ok((Vec::new(), None)) };
+    let indices: Vec<usize> = members(needs).collect();
+    let literals: Vec<&str> =
+        indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
+    if let Some(found) = reach::reaches(&parsed, &literals) {
+        let found = found.into_iter().map(|(index, reach)| (indices[index] as u16, reach));
+        let tail = LiteralTail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
+        return Ok((found.collect(), tail));
+    }
+    // The literals of built-in detectors stand in the match or in its context; those of others may
+    // stand anywhere.
+    let Some(longest) = parsed.properties().maximum_len().filter(|_| when == CompileTime::Needed)
+    else {
+        return Ok((Vec::new(), None));
+    };
+    let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
+    Ok((indices.into_iter().map(|index| (index as u16, reach)).collect(), None))
+}
+
+/// Computes the match bounds of a detector without literals around its first digit or its `@`.
+fn point(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    gate: &Gate,
+) -> Result<Option<Point>, SettingsError> {
+    let Some(parsed) = plain(config, pack)? else { return Ok(None) };
+    Ok(match gate {
+        Gate { digits: true, .. } => Point::digit(&parsed),
+        Gate { at_sign: true, needs: None, .. } => Point::at_sign(&parsed),
+        _ => None,
+    })
+}
+
+/// Parses the pattern of a detector as it matches the normalised text, where it does.
+fn plain(config: &DetectorConfig, pack: &PackConfig) -> Result<Option<Hir>, SettingsError> {
+    let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
+    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
+    Ok(parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text).ok())
+}
+
+/// Returns literals of alternatives that have none of the `needs`: each alternative shall open the
+/// gate. None where the detector asks for context, as the literals may stand there.
+fn completion(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+    needs: &[String],
+) -> Result<Vec<String>, SettingsError> {
+    let Some(parsed) = plain(config, pack)?.filter(|_| config.near.is_none()) else {
+        return Ok(Vec::new());
+    };
+    let needs: Vec<String> = needs
+        .iter()
+        .map(|need| fold_pattern(need.to_lowercase().trim_start_matches('^')))
+        .collect();
+    let literals: Vec<&str> = needs.iter().map(String::as_str).collect();
+    let mut more = reach::completion(&parsed, &literals);
+    more.retain(|literal| literal.len() >= 2 && !literal.starts_with('^'));
+    more.sort();
+    more.dedup();
+    Ok(more)
+}
+
+/// Returns the literals that the expression of a detector cannot do without.
+fn own_needs(
+    config: &DetectorConfig,
+    pack: &PackConfig,
+) -> Result<Option<OwnNeeds>, SettingsError> {
+    let Some(pattern) = &config.pattern else { return Ok(None) };
+    let pattern = with_named(pattern, &pack.expressions)?;
+    let folded = match config.text {
+        TextForm::Normalised => fold_pattern(&pattern),
+        TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
+    };
+    Ok(OwnNeeds::of_expression(&folded, config.text))
+}
+
+fn mask(
+    needs: &[String],
+    anchors: &mut Vec<String>,
+) -> Result<Option<Box<Anchors>>, SettingsError> {
+    let mut mask = Box::new(NONE);
+    for need in needs {
+        let need = fold_pattern(&need.to_lowercase());
+        if need.trim_start_matches('^').len() < 2 {
+            let message = format!("`needs` has `{need}`, which is shorter than two bytes");
+            return Err(SettingsError::new(message).with_help("give a longer literal"));
+        }
+        let index = anchors.iter().position(|known| *known == need).unwrap_or_else(|| {
+            anchors.push(need);
+            anchors.len() - 1
+        });
+        if index >= ANCHORS_MAX {
+            return Err(SettingsError::new(format!("more than {ANCHORS_MAX} literals in `needs`")));
+        }
+        mask[index / 64] |= 1 << (index % 64);
+    }
+    Ok((!needs.is_empty()).then_some(mask))
+}
+
+/// Expands the named expressions that a text refers to.
+fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, SettingsError> {
+    let mut parts = text.split("(?&");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(')').unwrap_or((part, ""));
+        let Some(expression) = named.get(name) else {
+            let message = format!("`(?&{name})` stands for no expression of the pack");
+            let help = "give it under `expressions`, by that name";
+            return Err(SettingsError::new(message).with_help(help));
+        };
+        out.extend(["(?:", expression, ")", rest]);
+    }
+    Ok(out)
+}
+
+/// Returns the literal's folded form, for a detector of that form.
+fn fold_literal(literal: &str, form: TextForm) -> Cow<'_, str> {
+    match form {
+        TextForm::Lower => literal.to_lowercase().into(),
+        TextForm::Upper => literal.to_uppercase().into(),
+        TextForm::AsIs | TextForm::Normalised => literal.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, message: &str) {
+        let expressions = BTreeMap::from([("word".to_owned(), "[a-z]{1,9}".to_owned())]);
+        let detector = DetectorConfig {
+            rule: "no_pii".to_owned(),
+            kind: "x".to_owned(),
+            pattern: Some(pattern.to_owned()),
+            ..DetectorConfig::default()
+        };
+        let pack = PackConfig {
+            name: "mine".to_owned(),
+            expressions,
+            detectors: vec![detector],
+            ..PackConfig::default()
+        };
+        let error = compile(&[pack]).map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(error.contains(message), "{pattern}: {error}");
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_linear_are_refused_with_a_remedy() {
+        check("a.*b", "write `{0,40}` in place of `*`");
+        check("(?=a)", "not an expression");
+        check("(a)\\1", "not an expression");
+        check("(a{1000}){1000}", "may match more than");
+        check("a{1,40}", "");
+    }
+
+    #[test]
+    fn named_expressions_stand_for_themselves() {
+        check("(?&word) (?&word){2}", "");
+        check("(?&word){600}", "may match more than");
+        check("(?&words)", "`(?&words)` stands for no expression");
+        let named = BTreeMap::from([("word".to_owned(), "a|b".to_owned())]);
+        assert_eq!(with_named("x(?&word){2}y", &named).unwrap(), "x(?:a|b){2}y");
+    }
+}

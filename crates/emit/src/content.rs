@@ -1,0 +1,416 @@
+//! Content filter of an exporter: shows all content, none, or redacts personal data and
+//! credentials.
+//!
+//! Redacted, each finding of a detector has a name such as `[EMAIL_1]`, the same throughout a trace
+//! and for every exporter, so that a reader can still see that two calls had the same address. Only
+//! hashes of findings are stored, of few traces.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::counters::Tally;
+use super::queue::{EvaluationBatch, size_of_evaluations};
+use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, TraceId};
+use spanscore_base::panics::Panicked;
+use spanscore_base::settings::nearest;
+use spanscore_base::value::{Map, Value};
+use spanscore_detect::redact::{Redaction, RedactionBudget, UNREAD};
+use spanscore_net::lane::Aside;
+
+/// Most names that are stored, over all traces.
+const NAMES_MAX: usize = 65_536;
+/// Most names of one trace; further ones have no number.
+const TRACE_NAMES_MAX: usize = 1_000;
+/// Largest batch that is rendered on a thread of the network, if nothing is redacted.
+const INLINE_BYTES_MAX: usize = 64 << 10;
+/// Deepest details that are redacted; deeper ones are not shown.
+const DEPTH_MAX: usize = 64;
+
+/// Amount of content that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownContent {
+    /// Nothing: tools, counts, rules and settings alone.
+    None,
+    /// All but personal data and credentials.
+    Redacted,
+    /// All.
+    Full,
+}
+
+impl ShownContent {
+    const WORDS: [(&str, Self); 3] =
+        [("none", Self::None), ("redacted", Self::Redacted), ("full", Self::Full)];
+
+    /// Parses a word.
+    ///
+    /// # Errors
+    /// The mistake, with the known words.
+    pub fn from_word(word: &str) -> Result<Self, String> {
+        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
+        found.map(|(_, content)| *content).ok_or_else(|| {
+            let help = match nearest(word, Self::WORDS.iter().map(|(known, _)| *known)) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "known are none, redacted, full".to_owned(),
+            };
+            format!("unknown value `{word}` ({help})")
+        })
+    }
+
+    /// Returns true if anything that may be content is shown.
+    pub fn is_shown(self) -> bool {
+        self != Self::None
+    }
+}
+
+/// Reads a word, or a value of `include_content`: `true` is `full`, `false` is `none`.
+impl<'de> Deserialize<'de> for ShownContent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ContentWords;
+        impl Visitor<'_> for ContentWords {
+            type Value = ShownContent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("none, redacted or full")
+            }
+
+            fn visit_bool<E: Error>(self, full: bool) -> Result<ShownContent, E> {
+                Ok(if full { ShownContent::Full } else { ShownContent::None })
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<ShownContent, E> {
+                ShownContent::from_word(word).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(ContentWords)
+    }
+}
+
+impl JsonSchema for ShownContent {
+    fn schema_name() -> Cow<'static, str> {
+        "Content".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "How much of what may be content is shown; true is full, false is none.",
+            "enum": ["none", "redacted", "full", true, false],
+        })
+    }
+}
+
+/// Reasons for which texts are withheld: the texts of an evaluation take more than the redaction
+/// budget, or one cannot be read to its end.
+pub(super) const WITHHELD: [&str; 2] = ["redaction_budget", "unread"];
+
+/// Content filter of one exporter.
+#[derive(Clone)]
+pub struct ContentFilter {
+    /// Redactor, shared by all exporters; `None` if nothing is redacted.
+    redactor: Option<Arc<ContentRedactor>>,
+    /// Counter of withheld texts, by reason.
+    withheld: Option<Tally>,
+    aside: Aside,
+}
+
+impl ContentFilter {
+    /// Returns the filter of an exporter that shows evaluations redacted.
+    pub(super) fn redacting(redactor: &Arc<ContentRedactor>) -> Self {
+        Self { redactor: Some(Arc::clone(redactor)), ..Self::nothing() }
+    }
+
+    /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
+    /// share.
+    pub(super) fn of_exporter(self, withheld: Tally, aside: &Aside) -> Self {
+        Self { withheld: Some(withheld), aside: aside.clone(), ..self }
+    }
+
+    /// Renders a batch for an exporter: on a blocking thread, if it may take long.
+    ///
+    /// # Errors
+    /// The rendering panicked there.
+    pub(super) async fn make<T: Send + 'static>(
+        &self,
+        batch: &EvaluationBatch,
+        make: impl FnOnce(&Self, &EvaluationBatch) -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        let bytes: usize = batch.iter().map(|part| size_of_evaluations(part)).sum();
+        if self.redactor.is_none() && bytes <= INLINE_BYTES_MAX {
+            return Ok(make(self, batch));
+        }
+        let own = self.clone();
+        let batch = batch.clone();
+        self.aside.run(move || make(&own, &batch)).await
+    }
+
+    /// Returns the filter of a reader without a counter; content that is hidden as a whole the
+    /// reader withholds itself.
+    pub fn of(shown: ShownContent) -> Self {
+        match shown {
+            ShownContent::Redacted => Self::redacting(&Arc::new(ContentRedactor::new())),
+            ShownContent::None | ShownContent::Full => Self::nothing(),
+        }
+    }
+
+    /// Returns a value of a trace as it may be shown.
+    pub fn value(&self, trace: TraceId, value: &Value<'_>) -> Value<'static> {
+        match &self.redactor {
+            None => value.clone().into_owned(),
+            Some(redactor) => {
+                let mut budget = RedactionBudget::of_value();
+                redactor.value(trace, value, (DEPTH_MAX, &mut budget))
+            }
+        }
+    }
+
+    /// Returns the filter of an exporter that shows all content or none.
+    pub(super) fn nothing() -> Self {
+        Self { redactor: None, withheld: None, aside: Aside::new() }
+    }
+
+    /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.
+    pub fn apply<'e>(&self, evaluation: &'e Evaluation) -> Cow<'e, Evaluation> {
+        match &self.redactor {
+            None => Cow::Borrowed(evaluation),
+            Some(redactor) => Cow::Owned(self.redacted(redactor, evaluation)),
+        }
+    }
+
+    /// Returns several evaluations as they may be shown.
+    pub(super) fn apply_all<'e>(&self, evaluations: &'e [Evaluation]) -> Cow<'e, [Evaluation]> {
+        match &self.redactor {
+            None => Cow::Borrowed(evaluations),
+            Some(redactor) => evaluations.iter().map(|it| self.redacted(redactor, it)).collect(),
+        }
+    }
+
+    fn redacted(&self, redactor: &ContentRedactor, evaluation: &Evaluation) -> Evaluation {
+        let mut budget = RedactionBudget::of_evaluation();
+        let shown = redactor.redact(evaluation, &mut budget);
+        if let Some(withheld) = &self.withheld {
+            WITHHELD.into_iter().zip([budget.unaffordable, budget.unread]).for_each(
+                |(reason, texts)| {
+                    if texts > 0 {
+                        withheld.add(reason, texts);
+                    }
+                },
+            );
+        }
+        shown
+    }
+}
+
+/// Redactor of personal data and credentials, with stable names per trace.
+pub(crate) struct ContentRedactor {
+    /// Detectors; without them nothing that may be content is shown.
+    detectors: Option<Redaction>,
+    names: Mutex<Recent<TraceId, TraceNames>>,
+    hasher: hashbrown::DefaultHashBuilder,
+}
+
+/// Names of a trace: a hash of the finding, a hash of its kind, its number.
+#[derive(Default)]
+struct TraceNames(Vec<(u64, u64, usize)>);
+
+impl ContentRedactor {
+    pub(super) fn new() -> Self {
+        let detectors = Redaction::new();
+        if let Err(error) = &detectors {
+            tracing::error!(%error, "nothing can be redacted, so no content is shown");
+        }
+        Self {
+            detectors: detectors.ok(),
+            names: Mutex::new(Recent::new(NAMES_MAX)),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+        }
+    }
+
+    fn redact(&self, evaluation: &Evaluation, budget: &mut RedactionBudget) -> Evaluation {
+        let trace = evaluation.target.trace_id;
+        let outcome = match &evaluation.outcome {
+            Outcome::Scored(score) => Outcome::Scored(Score {
+                explanation: self.explanation(trace, &score.explanation, budget),
+                details: self.value(trace, &score.details, (DEPTH_MAX, budget)),
+                value: score.value,
+                label: score.label,
+            }),
+            Outcome::NotEvaluable { reason, explanation } => {
+                let explanation = self.text(trace, explanation, budget);
+                Outcome::NotEvaluable { reason: *reason, explanation }
+            }
+            Outcome::Failed { error_type, error } => {
+                Outcome::Failed { error_type, error: self.text(trace, error, budget) }
+            }
+        };
+        Evaluation { outcome, ..evaluation.clone() }
+    }
+
+    /// Redacts an explanation, and marks all of it as plain: what is left may be shown.
+    fn explanation(
+        &self,
+        trace: TraceId,
+        explanation: &Explanation,
+        budget: &mut RedactionBudget,
+    ) -> Explanation {
+        Explanation::plain(self.text(trace, explanation.as_str(), budget))
+    }
+
+    fn value(
+        &self,
+        trace: TraceId,
+        value: &Value<'_>,
+        (depth, budget): (usize, &mut RedactionBudget),
+    ) -> Value<'static> {
+        let Some(below) = depth.checked_sub(1) else { return Value::from(UNREAD) };
+        match value {
+            Value::String(text) => Value::from(self.text(trace, text, budget)),
+            Value::List(items) => {
+                let items = items.iter();
+                Value::List(items.map(|item| self.value(trace, item, (below, budget))).collect())
+            }
+            Value::Map(map) => {
+                let entries = map.iter().map(|(key, value)| {
+                    let key = self.text(trace, key, budget);
+                    (key, self.value(trace, value, (below, budget)))
+                });
+                Value::Map(entries.collect::<Map<'_>>())
+            }
+            // The number of a card may be a JSON number.
+            Value::Number(number) => {
+                let text = number.to_string();
+                let shown = self.text(trace, &text, budget);
+                if shown == text { value.clone().into_owned() } else { Value::from(shown) }
+            }
+            Value::Null | Value::Bool(_) => value.clone().into_owned(),
+        }
+    }
+
+    fn text(&self, trace: TraceId, text: &str, budget: &mut RedactionBudget) -> String {
+        let Some(detectors) = &self.detectors else { return UNREAD.to_owned() };
+        detectors.apply(text, budget, |kind, found| self.name(trace, kind, found)).into_owned()
+    }
+
+    /// Returns the name of a finding: its kind, and its number among those of the kind in the
+    /// trace.
+    fn name(&self, trace: TraceId, kind: &str, found: &str) -> String {
+        let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let word: String = kind.chars().map(word).collect();
+        let data = self.hasher.hash_one(found.trim());
+        let kind = self.hasher.hash_one(kind);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = names.get(&trace).map(std::mem::take).unwrap_or_default();
+        let number = known.number(data, kind);
+        let weight = known.0.len().max(1);
+        names.keep(trace, known, weight);
+        match number {
+            Some(number) => format!("[{word}_{number}]"),
+            None => format!("[{word}]"),
+        }
+    }
+}
+
+impl TraceNames {
+    fn number(&mut self, data: u64, kind: u64) -> Option<usize> {
+        let of_kind = || self.0.iter().filter(|(_, known, _)| *known == kind);
+        if let Some((_, _, number)) = of_kind().find(|(known, ..)| *known == data) {
+            return Some(*number);
+        }
+        if self.0.len() >= TRACE_NAMES_MAX {
+            return None;
+        }
+        let number = of_kind().count() + 1;
+        self.0.push((data, kind, number));
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use spanscore_base::value::json;
+
+    fn scored(explanation: &str, details: &str) -> Evaluation {
+        let mut evaluation = sample::scored(0.5);
+        evaluation.outcome = Outcome::Scored(Score {
+            value: 0.5,
+            explanation: Explanation::content(explanation),
+            details: json::parse(details).unwrap().into_owned(),
+            label: None,
+        });
+        evaluation
+    }
+
+    #[test]
+    fn one_thing_has_one_name_throughout_a_trace() {
+        let redactor = ContentRedactor::new();
+        let details = concat!(
+            r#"{"to": ["joe@acme-post.net"], "card": 4539578763621486, "#,
+            r#""jane@acme-post.net": true}"#,
+        );
+        let first = scored("mailed jane@acme-post.net, not joe@acme-post.net", details);
+        let filter = ContentFilter::redacting(&Arc::new(redactor));
+        let Outcome::Scored(score) = filter.apply(&first).into_owned().outcome else {
+            panic!("a score")
+        };
+        assert_eq!(&*score.explanation, "mailed [EMAIL_1], not [EMAIL_2]");
+        assert_eq!(score.explanation.without_content(), &*score.explanation);
+        let details = score.details.to_string();
+        assert!(details.contains(r#""to":["[EMAIL_2]"]"#), "{details}");
+        assert!(details.contains(r#""[EMAIL_1]":true"#), "{details}");
+        assert!(!details.contains("4539"), "{details}");
+        let again = scored("joe@acme-post.net", "{}");
+        let Outcome::Scored(again) = filter.apply(&again).into_owned().outcome else {
+            panic!("a score")
+        };
+        assert_eq!(&*again.explanation, "[EMAIL_2]");
+    }
+
+    #[test]
+    fn what_redaction_may_not_read_of_an_evaluation_is_withheld() {
+        let text: String = (0..250).map(|n| format!("ab{n}cd@foobar.com ")).collect();
+        let entry = format!(r#"{{"actual": "{text}", "name": "find"}}"#);
+        let evaluation = scored("as expected", &format!("[{}]", vec![entry; 64].join(",")));
+        let mut budget = RedactionBudget::of_evaluation();
+        let redactor = ContentRedactor::new();
+        let Outcome::Scored(score) = redactor.redact(&evaluation, &mut budget).outcome else {
+            panic!("a score")
+        };
+        let actual = score.details.as_list().unwrap().iter();
+        let actual: Vec<_> = actual.map(|it| it.get("actual").cloned()).collect();
+        assert!(actual[0].as_ref().is_some_and(|it| it.to_string().contains("[EMAIL_250]")));
+        assert!(actual[63].as_ref().is_none_or(|it| *it == Value::from(UNREAD)));
+        assert!(budget.unaffordable > 0 && !score.details.to_string().contains('@'));
+    }
+
+    #[tokio::test]
+    async fn what_may_take_long_is_made_beside_the_threads_of_the_network() {
+        let here = std::thread::current().id();
+        let thread = |_: &ContentFilter, _: &EvaluationBatch| std::thread::current().id();
+        let redacting = ContentFilter::redacting(&Arc::new(ContentRedactor::new()));
+        let small = || vec![[scored("short", "{}")].into()];
+        let large = vec![[scored(&"long".repeat(INLINE_BYTES_MAX), "{}")].into()];
+        let nothing = ContentFilter::nothing();
+        assert_eq!(nothing.make(&small(), thread).await.unwrap(), here);
+        assert_ne!(nothing.make(&large, thread).await.unwrap(), here);
+        assert_ne!(redacting.make(&small(), thread).await.unwrap(), here);
+    }
+
+    #[test]
+    fn words_and_truth_values_say_how_much() {
+        let read = |text: &str| {
+            let node = spanscore_base::settings::Node::from_value(&json::parse(text).unwrap());
+            node.read::<ShownContent>().map_err(|error| error.to_string())
+        };
+        assert_eq!(read(r#""redacted""#), Ok(ShownContent::Redacted));
+        assert_eq!(read("true"), Ok(ShownContent::Full));
+        assert_eq!(read("false"), Ok(ShownContent::None));
+        let help = "unknown value `redact` (did you mean `redacted`?)";
+        assert_eq!(read(r#""redact""#), Err(help.to_owned()));
+    }
+}

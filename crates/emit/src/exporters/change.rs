@@ -1,0 +1,158 @@
+//! Reload of the exporters while the process runs.
+//!
+//! ```text
+//! prepare: all that is new or changed is started, and given nothing   (an error changes nothing)
+//! take:    from one batch to the next, evaluations go to the new ones
+//!          changed: the new queue inherits the load of the old one; scores count on
+//!          removed: the load is delivered for some time, then given up and counted
+//! ```
+//!
+//! Exporters that are written as before keep running.
+
+use std::mem::take;
+
+use super::retire::Retired;
+use super::starting::{Started, Starting};
+use super::{Exporters, RunningExporter};
+use crate::ExporterStartError;
+use crate::settings::{EXPORTERS_MAX, ExporterSettings};
+use spanscore_base::model::Want;
+use std::sync::PoisonError;
+
+/// Most exporters that were replaced or removed and have not ended.
+const RETIRED_MAX: usize = 4 * EXPORTERS_MAX;
+
+/// Prepared change: exporters of another config, started and not in use. Dropped, it changes
+/// nothing.
+pub struct ExportersChange {
+    next: Vec<NextExporter>,
+    want: Want,
+}
+
+enum NextExporter {
+    /// Runs already.
+    Same(String),
+    Started(RunningExporter),
+}
+
+impl ExportersChange {
+    /// Returns the parts of a score that they will show.
+    pub fn want(&self) -> Want {
+        self.want
+    }
+}
+
+impl Drop for ExportersChange {
+    fn drop(&mut self) {
+        for next in &mut self.next {
+            let NextExporter::Started(RunningExporter { started, .. }) = next else { continue };
+            started.tasks.iter().for_each(|(_, task)| task.abort());
+            if let Some(task) = started.queue.as_ref().and_then(|end| end.task.as_ref()) {
+                task.abort();
+            }
+        }
+    }
+}
+
+impl Exporters {
+    /// Waits for removed exporters that have the name of one that is to be started: both would use
+    /// the same files.
+    pub async fn wait_for_names(&self, settings: &[ExporterSettings]) {
+        let ends: Vec<_> = {
+            let running = self.running();
+            let runs = |name: &str| running.iter().any(|it| it.settings.name == name);
+            let retired = self.retired();
+            let waits =
+                |it: &&Retired| !runs(&it.name) && settings.iter().any(|next| next.name == it.name);
+            retired.iter().filter(waits).map(|it| it.ended.clone()).collect()
+        };
+        for end in ends {
+            end.cancelled().await;
+        }
+    }
+
+    /// Starts all exporters that are new or changed, without giving them anything. Must be called
+    /// in a Tokio runtime.
+    ///
+    /// # Errors
+    /// The reason that one of them cannot start.
+    pub fn prepare(
+        &self,
+        settings: &[ExporterSettings],
+    ) -> Result<ExportersChange, ExporterStartError> {
+        let count = self.count_of_retired();
+        if count > RETIRED_MAX {
+            return Err(ExporterStartError::Busy { count });
+        }
+        let running = self.running();
+        let want = if self.channels.is_empty() { Want::SCORE } else { Want::ALL };
+        let mut change = ExportersChange { next: Vec::new(), want };
+        for settings in settings {
+            let ExporterSettings { name, exporter, .. } = settings;
+            let before = running.iter().find(|it| it.settings.name == *name);
+            if let Some(same) = before.filter(|before| before.settings.is_like(settings)) {
+                change.want = change.want.union(same.started.want);
+                change.next.push(NextExporter::Same(name.clone()));
+                continue;
+            }
+            let before = before.map(|before| &before.started);
+            let started = Started::default();
+            let mut starting = Starting { name, exporters: self, before, started };
+            let result = exporter.start(&mut starting);
+            let started = starting.started;
+            change.want = change.want.union(started.want);
+            let settings = settings.clone();
+            // Pushed before the error is returned, so that the change stops what has begun.
+            change.next.push(NextExporter::Started(RunningExporter { settings, started }));
+            result?;
+        }
+        Ok(change)
+    }
+
+    /// Applies a prepared change: from now on evaluations go to the new exporters. Changes must be
+    /// applied in the order in which they were prepared.
+    pub fn take(&self, mut change: ExportersChange) {
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut before = take(&mut *running);
+        let mut replaced = Vec::new();
+        for next in take(&mut change.next) {
+            let name = match &next {
+                NextExporter::Same(name) => name,
+                NextExporter::Started(new) => &new.settings.name,
+            };
+            let place = before.iter().position(|it| it.settings.name == *name);
+            let old = place.map(|place| before.remove(place));
+            match next {
+                NextExporter::Same(_) => running.extend(old),
+                NextExporter::Started(mut new) => {
+                    self.begin(&mut new, old.as_ref());
+                    running.push(new);
+                    replaced.extend(old);
+                }
+            }
+        }
+        let shown = running.iter().find(|it| it.started.shows_scores);
+        self.shown_scores.show(shown.and_then(|it| it.started.scores.clone()));
+        drop(running);
+        for (gone, is_removed) in replaced
+            .into_iter()
+            .map(|it| (it, false))
+            .chain(before.into_iter().map(|it| (it, true)))
+        {
+            self.retire(gone, is_removed);
+        }
+    }
+
+    /// Starts the work of an exporter, with the load that its predecessor hands over.
+    fn begin(&self, new: &mut RunningExporter, old: Option<&RunningExporter>) {
+        for act in new.started.when_taken.drain(..) {
+            act(&self.instruments);
+        }
+        let Some(end) = &mut new.started.queue else { return };
+        let old = old.and_then(|old| old.started.queue.as_ref());
+        // Without a predecessor it begins when `begin` is dropped.
+        if let (Some(begin), Some(old)) = (end.begin.take(), old) {
+            old.queue.hand_over(begin);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Running exporters: started, given evaluations, changed and stopped together.
+
+mod change;
+mod retire;
+mod starting;
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+use opentelemetry::metrics::Meter;
+use tokio::sync::mpsc;
+
+use self::retire::Retired;
+use self::starting::{OVERFLOW_FOLDER, Started};
+pub use self::{change::ExportersChange, starting::Persistence, starting::Starting};
+use super::content::ContentRedactor;
+use super::counters::{Counters, Instruments};
+use super::dead_letters::file_name;
+use super::prometheus::ShownScores;
+use super::queue::{Abandoned, Queue, size_of_evaluations};
+use super::settings::ExporterSettings;
+use super::{ExporterStartError, Loss, Unsent};
+use spanscore_base::model::{Evaluation, Memory, Receipt, Want};
+use spanscore_net::lane::Aside;
+
+/// Running exporters of the process.
+pub struct Exporters {
+    instruments: Arc<Instruments>,
+    memory: Memory,
+    registry: ::prometheus::Registry,
+    persistence: Option<Persistence>,
+    /// Redactor of personal data and credentials, shared so that all exporters show the same names.
+    redactor: OnceLock<Arc<ContentRedactor>>,
+    /// Blocking threads for rendering that takes long.
+    aside: Aside,
+    shown_scores: ShownScores,
+    /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that all of it
+    /// goes to the exporters of one config.
+    running: RwLock<Vec<RunningExporter>>,
+    channels: Vec<(mpsc::Sender<Arc<[Evaluation]>>, Counters)>,
+    /// Exporters that were replaced or removed and have not ended.
+    retired: Mutex<Vec<Retired>>,
+}
+
+/// One running exporter.
+struct RunningExporter {
+    settings: ExporterSettings,
+    started: Started,
+}
+
+impl Exporters {
+    /// Starts all exporters; must be called in a Tokio runtime. Backends need not be reachable yet.
+    /// `meter` gets the metrics of the exporters, `registry` the scores of the `prometheus`
+    /// exporter. `persistence` is set if the process has a log, so that evaluations come with
+    /// receipts.
+    ///
+    /// # Errors
+    /// The reason that one of them cannot start.
+    pub fn start(
+        settings: &[ExporterSettings],
+        memory: &Memory,
+        meter: &Meter,
+        registry: &::prometheus::Registry,
+        persistence: Option<&Persistence>,
+    ) -> Result<Self, ExporterStartError> {
+        let exporters = Self {
+            instruments: Arc::new(Instruments::new(meter)),
+            memory: memory.clone(),
+            registry: registry.clone(),
+            persistence: persistence.cloned(),
+            redactor: OnceLock::new(),
+            aside: Aside::new(),
+            shown_scores: ShownScores::default(),
+            running: RwLock::default(),
+            channels: Vec::new(),
+            retired: Mutex::default(),
+        };
+        let first = exporters.prepare(settings)?;
+        exporters.take(first);
+        if let Some(persistence) = persistence {
+            tell_of_strangers(&persistence.data_dir, settings);
+        }
+        Ok(exporters)
+    }
+
+    /// Adds an exporter that hands every batch to the caller, with all parts of an evaluation.
+    /// Batches for which the channel has no room are dropped and counted like in any queue.
+    pub fn add_channel(
+        &mut self,
+        name: &str,
+        batches_max: usize,
+    ) -> mpsc::Receiver<Arc<[Evaluation]>> {
+        let (sender, receiver) = mpsc::channel(batches_max);
+        self.channels.push((sender, self.instruments.of(name)));
+        receiver
+    }
+
+    /// Returns the parts of a score that the exporters show: the rest need not be made.
+    pub fn want(&self) -> Want {
+        let all = self.running().iter().fold(Want::SCORE, |sum, it| sum.union(it.started.want));
+        if self.channels.is_empty() { all } else { Want::ALL }
+    }
+
+    /// Hands evaluations, best all of one trace together, to every exporter. Never waits. Each
+    /// exporter that must deliver holds the receipt until it has.
+    pub fn offer(&self, evaluations: impl Into<Arc<[Evaluation]>>, receipt: Option<Receipt>) {
+        let running = self.running();
+        if running.is_empty() && self.channels.is_empty() {
+            return;
+        }
+        let evaluations = evaluations.into();
+        let mut bytes = None;
+        if evaluations.is_empty() {
+            return;
+        }
+        for RunningExporter { started, .. } in &*running {
+            if let Some(scores) = &started.scores {
+                scores.record(&evaluations);
+            }
+            if let Some(end) = &started.queue {
+                let bytes = *bytes.get_or_insert_with(|| size_of_evaluations(&evaluations));
+                end.queue.offer(&evaluations, bytes, receipt.as_ref());
+            }
+        }
+        for (sender, counters) in &self.channels {
+            let count = evaluations.len() as u64;
+            counters.offered(count);
+            match sender.try_send(evaluations.clone()) {
+                Ok(()) => counters.sent(count),
+                Err(mpsc::error::TrySendError::Full(_)) => counters.lost(Loss::QueueFull, count),
+                Err(mpsc::error::TrySendError::Closed(_)) => {
+                    counters.lost(Loss::ShuttingDown, count);
+                }
+            }
+        }
+    }
+
+    /// Returns the evaluations that each exporter has lost since its start, for any reason.
+    pub fn lost(&self) -> Vec<Unsent> {
+        let unsent = |(exporter, evaluations)| Unsent { exporter, evaluations };
+        self.instruments.lost().into_iter().map(unsent).collect()
+    }
+
+    /// Returns the evaluations that each exporter leaves to the next process: those in the log, for
+    /// which receipts still waited when the queue ended, and those in its overflow on disk.
+    pub fn left(&self) -> Vec<Unsent> {
+        let left = |queue: &Queue, overflown| Unsent {
+            exporter: queue.name().to_owned(),
+            evaluations: queue.left() + overflown,
+        };
+        let running = self.running();
+        let queues = running.iter().filter_map(|it| it.started.queue.as_ref());
+        let queues = queues.map(|end| left(&end.queue, end.queue.overflown()));
+        let retired = self.retired();
+        let retired = retired.iter().filter_map(|it| it.queue.as_deref());
+        let all = queues.chain(retired.map(|queue| left(queue, 0)));
+        all.filter(|unsent| unsent.evaluations > 0).collect()
+    }
+
+    /// Delivers what the queues hold, until `no_more_time` is ready; then gives up, counts and
+    /// returns what is lost by that, by exporter. Evaluations offered from now on are dropped and
+    /// counted. Those for which a receipt waits are not lost but [`left`](Self::left).
+    pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
+        let mut no_more_time = pin!(no_more_time);
+        let mut is_over = false;
+        let mut unsent = Vec::new();
+        let tasks = self.close();
+        for retired in self.end_of_retired() {
+            tokio::select! {
+                biased;
+                () = retired.ended.cancelled() => {}
+                () = no_more_time.as_mut(), if !is_over => is_over = true,
+                () = std::future::ready(()), if is_over => {}
+            }
+            if is_over {
+                retired.give_up().await;
+            }
+        }
+        for EndingTask { queue, mut task } in tasks {
+            if !is_over {
+                tokio::select! {
+                    biased;
+                    _ = &mut task => {}
+                    () = no_more_time.as_mut() => is_over = true,
+                }
+            }
+            if task.is_finished() {
+                // It ends early if its backend is away: evaluations that no log holds are lost.
+                let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
+                if let Some(queue) = queue.filter(|_| lost > 0) {
+                    unsent.push(Unsent { exporter: queue.name().to_owned(), evaluations: lost });
+                }
+                continue;
+            }
+            let Some(queue) = queue else {
+                task.abort();
+                continue;
+            };
+            let Abandoned { lost, left } = queue.abandon(&mut task).await;
+            let exporter = queue.name().to_owned();
+            tracing::warn!(%exporter, lost, left, "shut down before all evaluations were sent");
+            if lost > 0 || left == 0 {
+                unsent.push(Unsent { exporter, evaluations: lost });
+            }
+        }
+        unsent
+    }
+
+    /// Tells all exporters to deliver what they hold and end; returns the tasks to wait for.
+    fn close(&self) -> Vec<EndingTask> {
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = Vec::new();
+        for RunningExporter { started, .. } in &mut *running {
+            for (closing, task) in started.tasks.drain(..) {
+                closing.cancel();
+                tasks.push(EndingTask { queue: None, task });
+            }
+            let Some(end) = &mut started.queue else { continue };
+            end.queue.end_with_process();
+            let queue = Some(Arc::clone(&end.queue));
+            tasks.extend(end.task.take().map(|task| EndingTask { queue, task }));
+        }
+        tasks
+    }
+
+    fn running(&self) -> RwLockReadGuard<'_, Vec<RunningExporter>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Retired>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Task that was told to end.
+struct EndingTask {
+    /// Queue that the task empties, if any.
+    queue: Option<Arc<Queue>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// Warns of overflow on disk whose exporter is not in the config any more.
+fn tell_of_strangers(data_dir: &Path, settings: &[ExporterSettings]) {
+    let Ok(folders) = std::fs::read_dir(data_dir.join(OVERFLOW_FOLDER)) else { return };
+    for folder in folders.flatten() {
+        let name = folder.file_name();
+        let is_known = settings.iter().any(|known| name == *file_name(&known.name));
+        if !is_known {
+            let path = folder.path();
+            tracing::warn!(path = %path.display(),
+                "evaluations of an exporter that is not configured any more stay unsent");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The `file` exporter: JSON Lines, rotated by size.
+//!
+//! A failed write is tried again for as long as a receipt waits for its evaluations; without a log
+//! its evaluations are lost, and counted.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::content::{ContentFilter, ShownContent};
+use super::counters::{Loss, Seldom};
+use super::queue::{
+    Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow, count_of,
+};
+use super::record;
+use super::rotating::{Rotating, Rotation};
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
+use spanscore_base::panics::Panicked;
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_net::client::retry::{Backoff, RetrySettings, chance};
+
+/// `file`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "file",
+    aliases: &[],
+    about: "Appends one JSON object a line for each evaluation to a file.",
+    single: false,
+    schema: || schemars::schema_for!(FileSettings),
+    read: |node| Ok(Arc::new(read(node)?)),
+};
+
+/// Longest wait for more evaluations before a batch is written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Appends evaluations to a file as JSON Lines. A file that another program has moved away or
+/// deleted is opened anew at its path with the next batch.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct FileSettings {
+    /// Path of the file; the file is made if it does not exist, its folder is not.
+    pub(crate) path: String,
+    /// Rotation of the file.
+    pub(crate) rotation: RotationSettings,
+    /// Content that is written, of all that may quote arguments and results: `none`, `redacted`
+    /// (without the personal data and credentials that are found in it), or `full`. Default `full`:
+    /// the file stays on this machine.
+    #[serde(alias = "include_content")]
+    pub(crate) content: ShownContent,
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until it
+    /// is written: a file that cannot be written is then tried again for ever.
+    pub(crate) must_deliver: bool,
+    /// Most MiB (1024 * 1024 bytes) below `data_dir` for evaluations that memory has no room for
+    /// while the file cannot be written; beyond it, the exporter borrows free room of the log.
+    /// Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
+}
+
+impl Default for FileSettings {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            rotation: RotationSettings::default(),
+            content: ShownContent::Full,
+            must_deliver: true,
+            overflow_mib: OVERFLOW_MIB,
+        }
+    }
+}
+
+/// Rotation of a file by size.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RotationSettings {
+    /// Size in MiB (1024 * 1024 bytes) beyond which the file becomes `<path>.1`; 0 never rotates:
+    /// for a file that another program rotates.
+    pub(crate) max_megabytes: u64,
+    /// Rotated files that are kept; the oldest is deleted.
+    pub(crate) max_backups: u32,
+}
+
+impl Default for RotationSettings {
+    fn default() -> Self {
+        Self { max_megabytes: 100, max_backups: 10 }
+    }
+}
+
+fn read(node: &Node) -> Result<FileSettings, SettingsError> {
+    let file: FileSettings = node.read()?;
+    if file.path.is_empty() {
+        return Err(SettingsError::new("`path` is missing").with_help("name the file to write"));
+    }
+    check_overflow(file.overflow_mib).map_err(SettingsError::new)?;
+    Ok(file)
+}
+
+impl Exporter for FileSettings {
+    fn missing(&self) -> Option<String> {
+        let folder = Path::new(&self.path).parent().filter(|it| !it.as_os_str().is_empty())?;
+        (!folder.is_dir()).then(|| format!("the folder {} does not exist", folder.display()))
+    }
+
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let tries_again = self.must_deliver && starting.has_log();
+        let filter = starting.content_filter(self.content);
+        let file = RecordFile::open(self, tries_again, filter).map_err(|error| {
+            let exporter = starting.name().to_owned();
+            let path = self.path.clone();
+            ExporterStartError::File { exporter, path, error }
+        })?;
+        starting.show(self.content.is_shown(), true);
+        let limits = QueueLimits::local(FLUSH_TIMEOUT).must_deliver(self.must_deliver);
+        let overflow = starting.overflow(self.must_deliver, self.overflow_mib)?;
+        starting.queue_with(limits, overflow, file);
+        Ok(())
+    }
+}
+
+/// Writer of records to a file.
+pub(crate) struct RecordFile {
+    content: bool,
+    filter: ContentFilter,
+    /// True if a failed write is tried again.
+    tries_again: bool,
+    file: Arc<Mutex<Rotating>>,
+    broken: Seldom,
+}
+
+/// Lines to write, with the end of each.
+struct RecordLines {
+    text: Bytes,
+    ends: Vec<usize>,
+}
+
+impl From<Bytes> for RecordLines {
+    fn from(text: Bytes) -> Self {
+        let ends = memchr::memchr_iter(b'\n', &text).map(|at| at + 1).collect();
+        Self { text, ends }
+    }
+}
+
+impl RecordFile {
+    /// Opens the file for appending.
+    pub(crate) fn open(
+        settings: &FileSettings,
+        tries_again: bool,
+        filter: ContentFilter,
+    ) -> io::Result<Self> {
+        let rotation = Rotation {
+            bytes_max: settings.rotation.max_megabytes.saturating_mul(1 << 20),
+            backups_max: settings.rotation.max_backups,
+            is_private: true,
+        };
+        let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
+        let content = settings.content.is_shown();
+        Ok(Self { content, filter, tries_again, file, broken: Seldom::new() })
+    }
+
+    /// Writes all lines but the first `done`; returns the number of lines written whole, and the
+    /// error that stopped the rest.
+    async fn write(&self, lines: &Arc<RecordLines>, done: usize) -> (usize, Option<io::Error>) {
+        let file = Arc::clone(&self.file);
+        let lines = Arc::clone(lines);
+        let write = move || {
+            let start = done.checked_sub(1).map_or(0, |last| lines.ends[last]);
+            let ends: Vec<_> = lines.ends[done..].iter().map(|end| end - start).collect();
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.append(&lines.text[start..], &ends)
+        };
+        // Of a stopped task nothing is known to be written.
+        let stopped = |_| (0, Some(io::Error::other("stopped")));
+        let (written, error) = tokio::task::spawn_blocking(write).await.unwrap_or_else(stopped);
+        (written as usize, error)
+    }
+}
+
+impl RecordFile {
+    /// Renders a batch as lines.
+    async fn text(&self, batch: &EvaluationBatch) -> Result<Bytes, Panicked> {
+        let content = self.content;
+        let text = self.filter.make(batch, move |filter, batch| {
+            let mut text = String::new();
+            for evaluation in batch.iter().flat_map(|evaluations| evaluations.iter()) {
+                record::write_line(&filter.apply(evaluation), content, &mut text);
+            }
+            text.into()
+        });
+        text.await
+    }
+
+    /// Writes all lines, with retries if the settings ask for them.
+    async fn write_all(&self, text: Bytes) -> Delivery {
+        let lines = Arc::new(RecordLines::from(text));
+        let mut done = 0;
+        let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
+        let mut backoff = Backoff::new(&retries.for_ever_unless_told());
+        loop {
+            let (written, error) = self.write(&lines, done).await;
+            done += written;
+            let Some(error) = error else {
+                return Delivery { sent: done as u64, lost: Vec::new() };
+            };
+            if self.broken.may_log() {
+                tracing::warn!(%error, "failed to write evaluations to the file");
+            }
+            let Some(wait) = backoff.next(None, chance()) else {
+                let lost = (lines.ends.len() - done) as u64;
+                return Delivery { sent: done as u64, lost: vec![(Loss::Io, lost)] };
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+impl Deliver for RecordFile {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let Ok(text) = self.text(&batch).await else { return Delivery::broken(count_of(&batch)) };
+        drop(batch);
+        self.write_all(text).await
+    }
+
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        // No batch holds more than `u32::MAX`.
+        let count = u32::try_from(count_of(batch)).unwrap_or(u32::MAX);
+        Ok(vec![Parcel { count, payload: self.text(batch).await? }])
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        self.write_all(parcel.payload).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[tokio::test(start_paused = true)]
+    async fn file_that_cannot_be_written_is_tried_again_only_where_it_must_deliver() {
+        for tries_again in [false, true] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let folder = dir.path().join("scores");
+            let path = dir.path().join("scores/s.jsonl");
+            std::fs::create_dir(&folder).expect("a folder");
+            let settings = FileSettings {
+                path: path.to_string_lossy().into_owned(),
+                ..FileSettings::default()
+            };
+            let file = RecordFile::open(&settings, tries_again, ContentFilter::nothing());
+            let file = file.expect("opens");
+            std::fs::remove_dir_all(&folder).expect("removed");
+            let batch = || vec![[sample::scored(1.0), sample::failed()].into()];
+            let mut delivery = std::pin::pin!(file.deliver(batch()));
+            let minute = Duration::from_secs(60);
+            let gone = tokio::time::timeout(minute, delivery.as_mut()).await;
+            if tries_again {
+                assert!(gone.is_err());
+                std::fs::create_dir(&folder).expect("a folder");
+                assert_eq!(delivery.await, Delivery { sent: 2, lost: Vec::new() });
+                let read = || std::fs::read_to_string(&path).expect("the file");
+                let text = read();
+                assert_eq!(text.lines().count(), 2);
+                // A parcel from disk is written like the batch itself.
+                for parcel in file.pack(&batch()).await.expect("packed") {
+                    assert_eq!(file.deliver_parcel(parcel).await.sent, 2);
+                }
+                assert_eq!(read(), text.repeat(2));
+            } else {
+                assert_eq!(gone, Ok(Delivery { sent: 0, lost: vec![(Loss::Io, 2)] }));
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What the forwards tell of themselves, in requests and in items: spans, log records, data points.
+//!
+//! ```text
+//! accepted items    = sent + failed by reason + dropped by reason + unchosen + held + queued
+//! enqueued requests = sent + failed by reason + dropped at shutdown + queued
+//! ```
+//!
+//! A request of chosen traces is one that is made here, so requests are counted from the queue on,
+//! and items from the start.
+
+mod show;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
+
+use opentelemetry::metrics::Meter;
+
+use crate::counters::Seldom;
+use spanscore_base::model::Share;
+use spanscore_base::otlp::Signal;
+
+/// Why items did not reach the backend of a forward: a closed set, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ForwardLoss {
+    /// The queue was full, and there is no log.
+    QueueFull,
+    /// There was no room to hold them until their traces are judged, and there is no log.
+    HoldFull,
+    /// Their traces were not judged in time.
+    Undecided,
+    /// They came while the process was shutting down.
+    ShuttingDown,
+    /// The backend refused the request for good.
+    Refused,
+    /// The backend took the rest of the request (OTLP partial success).
+    RejectedPartly,
+    /// The time for trying ran out.
+    RetriesExhausted,
+    /// The log could not be read.
+    Unreadable,
+    /// Passing them on met an internal error.
+    Fault,
+    /// They were still waiting when the time for shutting down ran out.
+    ShutdownDeadline,
+    /// They were still waiting a while after a new config had the forward no more.
+    Removed,
+}
+
+impl ForwardLoss {
+    const ALL: [Self; 11] = [
+        Self::QueueFull,
+        Self::HoldFull,
+        Self::Undecided,
+        Self::ShuttingDown,
+        Self::Refused,
+        Self::RejectedPartly,
+        Self::RetriesExhausted,
+        Self::Unreadable,
+        Self::Fault,
+        Self::ShutdownDeadline,
+        Self::Removed,
+    ];
+
+    /// Whether it happens before anything is sent.
+    fn is_drop(self) -> bool {
+        matches!(self, Self::QueueFull | Self::HoldFull | Self::Undecided | Self::ShuttingDown)
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::HoldFull => "hold_full",
+            Self::Undecided => "undecided",
+            Self::ShuttingDown => "shutting_down",
+            Self::Refused => "refused",
+            Self::RejectedPartly => "rejected_partly",
+            Self::RetriesExhausted => "retries_exhausted",
+            Self::Unreadable => "unreadable",
+            Self::Fault => "fault",
+            Self::ShutdownDeadline => "shutdown_deadline",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// Some requests and the items in them.
+#[derive(Debug, Default)]
+pub(super) struct ForwardTally {
+    requests: AtomicU64,
+    items: AtomicU64,
+}
+
+impl ForwardTally {
+    fn add(&self, requests: u64, items: u64) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+        self.items.fetch_add(items, Ordering::Relaxed);
+    }
+
+    fn take(&self, requests: u64, items: u64) {
+        self.requests.fetch_sub(requests, Ordering::Relaxed);
+        self.items.fetch_sub(items, Ordering::Relaxed);
+    }
+
+    fn read(&self, what: TallyPart) -> u64 {
+        let value = match what {
+            TallyPart::Requests => &self.requests,
+            TallyPart::Items => &self.items,
+        };
+        value.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum TallyPart {
+    Requests,
+    Items,
+}
+
+/// The accounts of one signal.
+#[derive(Debug, Default)]
+struct Accounts {
+    accepted: ForwardTally,
+    enqueued: ForwardTally,
+    sent: ForwardTally,
+    unchosen: ForwardTally,
+    held: ForwardTally,
+    queued: ForwardTally,
+    /// Requests that wait in the queue with no more than their place in the log.
+    in_log: ForwardTally,
+    lost: [ForwardTally; ForwardLoss::ALL.len()],
+}
+
+/// The accounts of one forward.
+#[derive(Debug)]
+pub(super) struct ForwardBooks {
+    pub(super) name: String,
+    signals: [Accounts; 3],
+    /// Bytes held, waiting and on their way.
+    pub(super) bytes: AtomicUsize,
+    /// Most of these.
+    pub(super) bytes_max: AtomicUsize,
+    /// The config has the forward no more: its counters stay, its gauges go.
+    is_gone: AtomicBool,
+    pub(super) full: Seldom,
+    pub(super) trouble: Seldom,
+    pub(super) losses: Seldom,
+    pub(super) partly: Seldom,
+}
+
+impl ForwardBooks {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            signals: Default::default(),
+            bytes: AtomicUsize::new(0),
+            bytes_max: AtomicUsize::new(usize::MAX),
+            is_gone: AtomicBool::new(false),
+            full: Seldom::new(),
+            trouble: Seldom::new(),
+            losses: Seldom::new(),
+            partly: Seldom::new(),
+        }
+    }
+
+    fn of(&self, signal: Signal) -> &Accounts {
+        &self.signals[signal as usize]
+    }
+
+    /// Items that were offered.
+    pub(super) fn accepted(&self, signal: Signal, items: u64) {
+        self.of(signal).accepted.add(1, items);
+    }
+
+    /// A request entered the queue.
+    pub(super) fn enqueued(&self, signal: Signal, items: u64) {
+        self.of(signal).enqueued.add(1, items);
+        self.of(signal).queued.add(1, items);
+    }
+
+    /// A request left the queue, whatever became of it.
+    pub(super) fn dequeued(&self, signal: Signal, items: u64) {
+        self.of(signal).queued.take(1, items);
+    }
+
+    /// A request waits with no more than its place in the log, or does so no longer.
+    pub(super) fn in_log(&self, signal: Signal, is_in: bool) {
+        if is_in {
+            self.of(signal).in_log.add(1, 0);
+        } else {
+            self.of(signal).in_log.take(1, 0);
+        }
+    }
+
+    /// Items wait until their traces are judged.
+    pub(super) fn held(&self, signal: Signal, items: u64) {
+        self.of(signal).held.add(0, items);
+    }
+
+    /// Items were accepted and held that nobody had counted.
+    pub(super) fn more_held(&self, signal: Signal, items: u64) {
+        self.of(signal).accepted.add(0, items);
+        self.of(signal).held.add(0, items);
+    }
+
+    /// They do so no longer.
+    pub(super) fn released(&self, signal: Signal, items: u64) {
+        self.of(signal).held.take(0, items);
+    }
+
+    /// Items of traces that are not passed on.
+    pub(super) fn unchosen(&self, signal: Signal, items: u64) {
+        self.of(signal).unchosen.add(0, items);
+    }
+
+    /// A request arrived, with so many items that the backend took.
+    pub(super) fn sent(&self, signal: Signal, items: u64) {
+        self.of(signal).sent.add(1, items);
+    }
+
+    /// Requests and items were lost.
+    pub(super) fn lost(&self, signal: Signal, reason: ForwardLoss, requests: u64, items: u64) {
+        self.of(signal).lost[reason as usize].add(requests, items);
+    }
+
+    /// All items that are held or queued.
+    pub(super) fn left_items(&self) -> u64 {
+        let waiting = self.signals.iter().flat_map(|accounts| [&accounts.held, &accounts.queued]);
+        waiting.map(|waiting| waiting.read(TallyPart::Items)).sum()
+    }
+
+    /// All items that were lost.
+    pub(super) fn lost_items(&self) -> u64 {
+        let lost = self.signals.iter().flat_map(|accounts| &accounts.lost);
+        lost.map(|tally| tally.read(TallyPart::Items)).sum()
+    }
+}
+
+/// Forwards that the config has no more and whose counters are still shown.
+const GONE_MAX: usize = 64;
+
+/// The accounts of all forwards that the process has, and has had.
+pub(super) struct AllBooks {
+    meter: Meter,
+    share: Arc<Share>,
+    all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
+    is_shown: Once,
+}
+
+impl AllBooks {
+    /// None yet; `share` is that of all forwards.
+    pub(super) fn new(meter: &Meter, share: &Arc<Share>) -> Self {
+        let meter = meter.clone();
+        let share = Arc::clone(share);
+        Self { meter, share, all: Arc::default(), is_shown: Once::new() }
+    }
+
+    /// Those of a forward that begins; one that was there before counts on.
+    pub(super) fn begin(&self, name: &str) -> Arc<ForwardBooks> {
+        self.is_shown.call_once(|| show::show(&self.meter, &self.share, &self.all));
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|books| books.name == name) {
+            known.is_gone.store(false, Ordering::Relaxed);
+            return Arc::clone(known);
+        }
+        let is_gone = |books: &Arc<ForwardBooks>| books.is_gone.load(Ordering::Relaxed);
+        if all.iter().filter(|books| is_gone(books)).count() >= GONE_MAX
+            && let Some(oldest) = all.iter().position(is_gone)
+        {
+            all.remove(oldest);
+        }
+        let books = Arc::new(ForwardBooks::new(name));
+        all.push(Arc::clone(&books));
+        books
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> RwLockReadGuard<'_, Vec<Arc<ForwardBooks>>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ForwardBooks {
+    /// Shows its counters alone from now on.
+    pub(super) fn end(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,233 @@
+//! What was received, passed on to other OTLP backends.
+//!
+//! ```text
+//! offer -> [chosen traces: held until judged] -> queue (bytes, or places in the log) -> consumers
+//! ```
+//!
+//! In comes each request that was accepted, once. A protobuf request reaches the backend byte by
+//! byte as it came, JSON too where the backend speaks HTTP; only the compression of the hop is the
+//! forward's own. [`Forwards::offer`] never waits, so a dead backend slows no receiver. What finds
+//! no room is read from the log again when its turn comes; without a log it is dropped and counted.
+//!
+//! **Invariant:** items that were accepted are sent, failed, dropped, not chosen, held or queued,
+//! and counted as one of these ([`books`]).
+
+mod books;
+mod change;
+mod lane;
+mod passed;
+mod queue;
+mod select;
+mod send;
+mod settings;
+mod tail;
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry::metrics::Meter;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use change::ForwardsChange;
+pub use passed::{ForwardLog, ReadBack};
+pub use select::JudgedTrace;
+pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
+
+use books::AllBooks;
+use change::RetiredForward;
+use lane::ForwardLane;
+use passed::PassedFile;
+use spanscore_base::model::{Claim, Memory, Share};
+use spanscore_base::otlp::{RawBody, Signal};
+
+/// Why a forward could not start.
+#[derive(Debug, thiserror::Error)]
+#[error("forward `{forward}`: {error}")]
+pub struct ForwardStartError {
+    /// Its name in the config.
+    pub forward: String,
+    /// What is wrong, such as a certificate that cannot be read.
+    pub error: String,
+}
+
+/// What was accepted and is lost to a forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unforwarded {
+    /// The forward's name in the config.
+    pub forward: String,
+    /// Spans, log records and data points.
+    pub items: u64,
+}
+
+/// How long chosen traces are held and remembered: as long as the shards do.
+#[derive(Clone, Copy, Debug)]
+pub struct HoldTimes {
+    /// The longest that a trace stays open.
+    pub open_max: Duration,
+    /// How long a judged trace is remembered.
+    pub remember: Duration,
+}
+
+/// A request that was accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing<'a> {
+    /// What it carries.
+    pub signal: Signal,
+    /// Protobuf, not compressed.
+    pub request: &'a Bytes,
+    /// The form it came in.
+    pub raw: &'a RawBody,
+    /// Its spans, log records or data points.
+    pub items: u64,
+}
+
+impl Passing<'_> {
+    /// Whether the request is part of a larger buffer of its connection.
+    fn is_shared(&self) -> bool {
+        self.raw.compression.is_none() && !self.raw.is_json
+    }
+}
+
+/// The running forwards; by default none, and none can be added.
+#[derive(Default)]
+pub struct Forwards {
+    /// Who offers reads, so that one request goes to the forwards of one config.
+    running: RwLock<Vec<ForwardLane>>,
+    common: Option<ForwardCommon>,
+    /// Those that were removed and have not ended.
+    retired: Mutex<Vec<RetiredForward>>,
+    /// The log has been replayed.
+    is_replayed: AtomicBool,
+    file_stop: CancellationToken,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What all forwards are made with.
+struct ForwardCommon {
+    share: Arc<Share>,
+    books: AllBooks,
+    log: Option<ForwardLog>,
+    file: Option<Arc<PassedFile>>,
+}
+
+impl Forwards {
+    /// Starts all forwards; must be called in a Tokio runtime. Backends need not be there yet.
+    ///
+    /// # Errors
+    /// What is wrong with a backend's settings, or with a file that they name.
+    pub fn start(
+        settings: &[ForwardSettings],
+        memory: &Memory,
+        times: HoldTimes,
+        meter: &Meter,
+        log: Option<&ForwardLog>,
+    ) -> Result<Self, ForwardStartError> {
+        let file = log.map(|log| Arc::new(PassedFile::open(&log.folder, log.end)));
+        let share = Arc::clone(&memory.forward);
+        let books = AllBooks::new(meter, &memory.forward);
+        let common = ForwardCommon { share, books, log: log.cloned(), file: file.clone() };
+        let forwards = Self { common: Some(common), ..Self::default() };
+        let first = forwards.prepare(settings, times)?;
+        forwards.take(first);
+        if let Some(file) = file {
+            let writing = tokio::spawn(file.run(forwards.file_stop.clone()));
+            forwards.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
+        }
+        Ok(forwards)
+    }
+
+    /// Whether it has to be told what was judged.
+    pub fn wants_judgements(&self) -> bool {
+        self.running().iter().any(|lane| lane.choosers().next().is_some())
+    }
+
+    /// Whether requests of this signal are passed on, and so have to be in the log.
+    pub fn wants(&self, signal: Signal) -> bool {
+        self.running().iter().any(|lane| lane.has(signal))
+    }
+
+    /// Takes a request that was accepted. With a claim, what finds no room stays in the log. One
+    /// that a forward has passed on before a restart is not passed on again. Never waits.
+    pub fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
+        for lane in &*self.running() {
+            lane.offer(passing, claim);
+        }
+    }
+
+    /// Takes what was judged of traces: each time that one is judged, and of those without an agent
+    /// once they are given up. Never waits.
+    pub fn judged(&self, judged: JudgedTrace) {
+        for chooser in self.running().iter().flat_map(ForwardLane::choosers) {
+            chooser.judged(judged);
+        }
+    }
+
+    /// Says that the log has been replayed: what was not offered again is not in it any more.
+    pub fn replayed(&self) {
+        self.is_replayed.store(true, Ordering::Release);
+        self.running().iter().for_each(ForwardLane::replayed);
+    }
+
+    /// What each forward has lost since its start, for whatever reason.
+    pub fn lost(&self) -> Vec<Unforwarded> {
+        let Some(common) = &self.common else { return Vec::new() };
+        let all = common.books.all();
+        let lost = all
+            .iter()
+            .map(|books| Unforwarded { forward: books.name.clone(), items: books.lost_items() });
+        lost.collect()
+    }
+
+    /// What each forward leaves in the log for the next process, once it was shut down; those that
+    /// leave nothing are left out.
+    pub fn left(&self) -> Vec<Unforwarded> {
+        let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
+            return Vec::new();
+        };
+        let all = common.books.all();
+        let left = all
+            .iter()
+            .map(|books| Unforwarded { forward: books.name.clone(), items: books.left_items() });
+        left.filter(|left| left.items > 0).collect()
+    }
+
+    /// Sends what is queued, until there is no more time. What is left stays in the log, where
+    /// there is one, or is lost and counted. The log must be closed before this is dropped, so that
+    /// it keeps what is left.
+    pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
+        let mut no_more_time = pin!(no_more_time);
+        let mut is_over = false;
+        let mut endings: Vec<_> = self.running().iter().map(ForwardLane::begin_end).collect();
+        for ending in &mut endings {
+            ending.end_holding().await;
+        }
+        let retired: Vec<_> = self.retired().drain(..).collect();
+        for retired in retired {
+            is_over |= !retired.end_until(no_more_time.as_mut(), is_over).await;
+        }
+        for ending in endings {
+            is_over |= !ending.end_until(no_more_time.as_mut(), is_over).await;
+        }
+        self.file_stop.cancel();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            let _ = task.await;
+        }
+        let file = self.common.as_ref().and_then(|common| common.file.as_ref());
+        if let Some(Err(error)) = file.map(|file| file.write(true)) {
+            tracing::warn!(%error, "cannot note what was passed on; a restart sends it again");
+        }
+    }
+
+    fn running(&self) -> RwLockReadGuard<'_, Vec<ForwardLane>> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<RetiredForward>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

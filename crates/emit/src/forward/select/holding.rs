@@ -1,0 +1,432 @@
+//! What is held until its traces are decided: `(state, input, now) -> outputs`.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::WantedTraces;
+use super::split::ItemsByTrace;
+use crate::forward::passed::LogPlace;
+use crate::forward::queue::Load;
+use spanscore_base::model::TraceId;
+use spanscore_base::otlp::Signal;
+
+/// How often a request may leave in part before all of it is decided.
+const PARTS_MAX: u8 = 8;
+/// What a trace of a held request takes, beside the request.
+pub(super) const HELD_TRACE_BYTES: usize = 160;
+/// What a remembered decision takes.
+pub(super) const DECISION_BYTES: usize = 96;
+
+/// How long things are held and remembered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldLimits {
+    /// The longest that a request waits for the decision of its traces.
+    pub(super) hold_ms: u64,
+    /// How long a decision is remembered.
+    pub(super) remember_ms: u64,
+    /// Most decisions that are remembered.
+    pub(super) decisions_max: usize,
+}
+
+/// A request, or a part of one, that leaves.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) signal: Signal,
+    pub(super) items: u64,
+    pub(super) load: Load,
+    pub(super) place: Option<LogPlace>,
+    /// The traces that are sent of it.
+    pub(super) wanted: Option<WantedTraces>,
+}
+
+/// What became of items that were held.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Released {
+    /// Items by signal that were held and are not any more.
+    pub(super) items: [u64; 3],
+    /// Those of them whose traces are not passed on.
+    pub(super) unchosen: [u64; 3],
+    /// Those of them whose traces were not decided in time.
+    pub(super) undecided: [u64; 3],
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum HeldState {
+    Waiting,
+    Chosen,
+    Gone,
+}
+
+struct HeldRequest {
+    signal: Signal,
+    load: Load,
+    place: Option<LogPlace>,
+    /// Each with its items, by id.
+    traces: Vec<(TraceId, u64, HeldState)>,
+    waiting: usize,
+    parts: u8,
+    is_dirty: bool,
+    /// Whether items of no trace are in it, or a part has left: then it never leaves whole.
+    is_cut: bool,
+}
+
+struct Decision {
+    is_chosen: bool,
+    until_ms: u64,
+}
+
+/// What is held, and what is decided.
+pub(super) struct Holding {
+    limits: HoldLimits,
+    next: u64,
+    requests: HashMap<u64, HeldRequest>,
+    /// When each request has to go.
+    deadlines: VecDeque<(u64, u64)>,
+    waiting: HashMap<TraceId, Vec<u64>>,
+    decided: HashMap<TraceId, Decision>,
+    remembered: VecDeque<(u64, TraceId)>,
+    /// Requests with traces that were chosen since the last flush.
+    dirty: Vec<u64>,
+    pub(super) leaving: Vec<Leaving>,
+    pub(super) released: Released,
+}
+
+impl Holding {
+    pub(super) fn new(limits: HoldLimits) -> Self {
+        Self {
+            limits,
+            next: 0,
+            requests: HashMap::new(),
+            deadlines: VecDeque::new(),
+            waiting: HashMap::new(),
+            decided: HashMap::new(),
+            remembered: VecDeque::new(),
+            dirty: Vec::new(),
+            leaving: Vec::new(),
+            released: Released::default(),
+        }
+    }
+
+    /// Decisions that are remembered.
+    pub(super) fn decision_count(&self) -> usize {
+        self.decided.len()
+    }
+
+    /// Takes a request whose items count as held.
+    pub(super) fn add(
+        &mut self,
+        signal: Signal,
+        items: ItemsByTrace,
+        load: Load,
+        place: Option<LogPlace>,
+        now_ms: u64,
+    ) {
+        let index = self.next;
+        self.next += 1;
+        self.release_unchosen(signal, items.without);
+        let mut waiting = 0;
+        let mut traces: Vec<_> = Vec::with_capacity(items.traces.len());
+        for (trace, count) in items.traces {
+            let state = match self.decided.get(&trace) {
+                Some(decision) if decision.is_chosen => HeldState::Chosen,
+                Some(_) => HeldState::Gone,
+                None => HeldState::Waiting,
+            };
+            match state {
+                HeldState::Waiting => {
+                    waiting += 1;
+                    self.waiting.entry(trace).or_default().push(index);
+                }
+                HeldState::Gone => self.release_unchosen(signal, count),
+                HeldState::Chosen => {}
+            }
+            traces.push((trace, count, state));
+        }
+        traces.sort_unstable_by_key(|(trace, ..)| *trace);
+        let is_dirty = traces.iter().any(|(_, _, state)| *state == HeldState::Chosen);
+        let is_cut = items.without > 0;
+        let request =
+            HeldRequest { signal, load, place, traces, waiting, parts: 0, is_dirty, is_cut };
+        self.requests.insert(index, request);
+        if waiting == 0 {
+            return self.leave(index);
+        }
+        if is_dirty {
+            self.dirty.push(index);
+        }
+        self.deadlines.push_back((now_ms + self.limits.hold_ms, index));
+    }
+
+    /// Decides a trace. One that was chosen stays so; one that was not may be chosen later, for
+    /// what still comes.
+    pub(super) fn decide(&mut self, trace: TraceId, is_chosen: bool, now_ms: u64) {
+        let until_ms = now_ms + self.limits.remember_ms;
+        let known = self.decided.get_mut(&trace);
+        let is_chosen = is_chosen || known.as_ref().is_some_and(|decision| decision.is_chosen);
+        match known {
+            Some(decision) => *decision = Decision { is_chosen, until_ms },
+            None => {
+                self.decided.insert(trace, Decision { is_chosen, until_ms });
+                self.remembered.push_back((until_ms, trace));
+            }
+        }
+        for index in self.waiting.remove(&trace).unwrap_or_default() {
+            self.mark(index, trace, is_chosen);
+        }
+        while self.decided.len() > self.limits.decisions_max {
+            let Some((_, oldest)) = self.remembered.pop_front() else { break };
+            self.decided.remove(&oldest);
+        }
+    }
+
+    fn mark(&mut self, index: u64, trace: TraceId, is_chosen: bool) {
+        let Some(request) = self.requests.get_mut(&index) else { return };
+        let Ok(at) = request.traces.binary_search_by_key(&trace, |(id, ..)| *id) else { return };
+        let (_, count, state) = &mut request.traces[at];
+        let count = *count;
+        let signal = request.signal;
+        *state = if is_chosen { HeldState::Chosen } else { HeldState::Gone };
+        request.waiting -= 1;
+        let is_new = is_chosen && !request.is_dirty;
+        request.is_dirty |= is_chosen;
+        let is_decided = request.waiting == 0;
+        if !is_chosen {
+            self.release_unchosen(signal, count);
+        }
+        if is_decided {
+            self.leave(index);
+        } else if is_new {
+            self.dirty.push(index);
+        }
+    }
+
+    fn release_unchosen(&mut self, signal: Signal, items: u64) {
+        self.released.items[signal as usize] += items;
+        self.released.unchosen[signal as usize] += items;
+    }
+
+    /// Lets go what was chosen since the last flush, and what has waited too long.
+    pub(super) fn tick(&mut self, now_ms: u64) {
+        for index in std::mem::take(&mut self.dirty) {
+            if self.requests.get(&index).is_some_and(|it| it.is_dirty && it.parts < PARTS_MAX) {
+                self.leave(index);
+            }
+        }
+        while let Some((deadline_ms, index)) = self.deadlines.front().copied() {
+            if deadline_ms > now_ms {
+                break;
+            }
+            self.deadlines.pop_front();
+            self.give_up(index);
+        }
+        while let Some((until_ms, trace)) = self.remembered.front().copied() {
+            if until_ms > now_ms {
+                break;
+            }
+            self.remembered.pop_front();
+            match self.decided.get(&trace).map(|decision| decision.until_ms) {
+                // It was decided again in between.
+                Some(later) if later > now_ms => self.remembered.push_back((later, trace)),
+                _ => drop(self.decided.remove(&trace)),
+            }
+        }
+    }
+
+    /// Takes what is not decided by now as lost, and lets the rest go.
+    fn give_up(&mut self, index: u64) {
+        let Some(request) = self.requests.get_mut(&index) else { return };
+        let signal = request.signal as usize;
+        for (trace, count, state) in &mut request.traces {
+            if *state != HeldState::Waiting {
+                continue;
+            }
+            *state = HeldState::Gone;
+            self.released.items[signal] += *count;
+            self.released.undecided[signal] += *count;
+            if let Some(indexes) = self.waiting.get_mut(trace) {
+                indexes.retain(|other| *other != index);
+                if indexes.is_empty() {
+                    self.waiting.remove(trace);
+                }
+            }
+        }
+        request.waiting = 0;
+        self.leave(index);
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Holds and remembers so long from now on; what is held already has its time.
+    pub(super) fn limit(&mut self, limits: HoldLimits) {
+        self.limits = limits;
+    }
+
+    /// Lets all go: what is chosen leaves, and what is not decided stays in the log, where it
+    /// `is_left`, or is lost.
+    pub(super) fn end(&mut self, is_left: bool) {
+        let indexes: Vec<u64> = self.requests.keys().copied().collect();
+        for index in indexes {
+            let stays = self.requests.get(&index).is_some_and(|request| {
+                let place = request.place.as_ref().filter(|_| is_left && request.waiting > 0);
+                place.inspect(|place| place.leave()).is_some()
+            });
+            if stays {
+                // What is not decided counts as held: the next process will.
+                self.leave(index);
+                self.requests.remove(&index);
+            } else {
+                self.give_up(index);
+            }
+        }
+    }
+
+    /// Lets the chosen traces of a request go, and the request with the last of them.
+    fn leave(&mut self, index: u64) {
+        let Some(request) = self.requests.get_mut(&index) else { return };
+        request.is_dirty = false;
+        let is_whole = !request.is_cut
+            && request.traces.iter().all(|(_, _, state)| *state == HeldState::Chosen);
+        let mut items = 0;
+        let mut chosen = Vec::new();
+        for (trace, count, state) in &mut request.traces {
+            if *state == HeldState::Chosen {
+                *state = HeldState::Gone;
+                items += *count;
+                chosen.push(*trace);
+            }
+        }
+        if !chosen.is_empty() {
+            request.parts += 1;
+            request.is_cut = true;
+            self.released.items[request.signal as usize] += items;
+            self.leaving.push(Leaving {
+                signal: request.signal,
+                items,
+                load: request.load.clone(),
+                place: request.place.clone(),
+                wanted: (!is_whole).then(|| WantedTraces::new(chosen)),
+            });
+        }
+        if request.waiting == 0 {
+            self.requests.remove(&index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::forward::books::ForwardBooks;
+    use crate::forward::queue::{ForwardMemory, HeldBody};
+    use bytes::Bytes;
+    use spanscore_base::model::Share;
+
+    const LIMITS: HoldLimits = HoldLimits { hold_ms: 1000, remember_ms: 100, decisions_max: 3 };
+
+    fn id(trace: u8) -> TraceId {
+        TraceId([trace; 16])
+    }
+
+    fn add(holding: &mut Holding, traces: &[(u8, u64)], without: u64, now_ms: u64) {
+        let books = Arc::new(ForwardBooks::new("a"));
+        let share = Share::new("forward", 1 << 20);
+        let memory = Arc::new(ForwardMemory::new(books, share));
+        let _room = memory.room(1).unwrap();
+        let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
+        let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
+        let items = ItemsByTrace { traces, without };
+        holding.add(Signal::Traces, items, Load::Held(body), None, now_ms);
+    }
+
+    /// What leaves: items, and the traces if it is a part.
+    fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
+        let traces = |wanted: WantedTraces| wanted.0.iter().map(|trace| trace.0[0]).collect();
+        let all = std::mem::take(&mut holding.leaving).into_iter();
+        all.map(|part| (part.items, part.wanted.map(traces))).collect()
+    }
+
+    fn released(holding: &mut Holding) -> (u64, u64, u64) {
+        let Released { items, unchosen, undecided } = std::mem::take(&mut holding.released);
+        (items[0], unchosen[0], undecided[0])
+    }
+
+    #[test]
+    fn request_leaves_whole_when_all_of_it_is_chosen() {
+        let mut holding = Holding::new(LIMITS);
+        add(&mut holding, &[(1, 2), (2, 3)], 0, 0);
+        holding.decide(id(1), true, 0);
+        assert_eq!(leaving(&mut holding), [], "its other trace may be chosen soon");
+        holding.decide(id(2), true, 0);
+        assert_eq!(leaving(&mut holding), [(5, None)]);
+        assert_eq!(released(&mut holding), (5, 0, 0));
+        assert!(holding.requests.is_empty() && holding.waiting.is_empty());
+    }
+
+    #[test]
+    fn chosen_traces_leave_before_the_others_are_decided() {
+        let mut holding = Holding::new(LIMITS);
+        add(&mut holding, &[(1, 2), (2, 3), (3, 1)], 4, 0);
+        assert_eq!(released(&mut holding), (4, 4, 0), "what belongs to no trace");
+        holding.decide(id(2), true, 0);
+        holding.decide(id(1), false, 0);
+        holding.tick(1);
+        assert_eq!(leaving(&mut holding), [(3, Some(vec![2]))]);
+        assert_eq!(released(&mut holding), (5, 2, 0));
+        holding.decide(id(3), true, 0);
+        assert_eq!(leaving(&mut holding), [(1, Some(vec![3]))]);
+        assert_eq!(released(&mut holding), (1, 0, 0));
+        assert!(holding.requests.is_empty());
+    }
+
+    #[test]
+    fn what_comes_late_follows_the_decision_while_it_is_remembered() {
+        let mut holding = Holding::new(LIMITS);
+        holding.decide(id(1), true, 0);
+        holding.decide(id(2), false, 0);
+        add(&mut holding, &[(1, 1)], 0, 50);
+        add(&mut holding, &[(2, 1)], 0, 50);
+        assert_eq!(leaving(&mut holding), [(1, None)]);
+        assert_eq!(released(&mut holding), (2, 1, 0));
+        holding.decide(id(2), true, 60);
+        add(&mut holding, &[(2, 1)], 0, 60);
+        assert_eq!(leaving(&mut holding), [(1, None)], "it failed with what came late");
+        holding.tick(120);
+        add(&mut holding, &[(1, 1), (2, 1)], 0, 120);
+        holding.tick(121);
+        assert_eq!(leaving(&mut holding), [(1, Some(vec![2]))], "the first is forgotten");
+    }
+
+    #[test]
+    fn what_is_never_decided_is_given_up_and_counted() {
+        let mut holding = Holding::new(LIMITS);
+        add(&mut holding, &[(1, 1), (2, 4)], 0, 0);
+        holding.decide(id(1), true, 900);
+        holding.tick(1000);
+        assert_eq!(leaving(&mut holding), [(1, Some(vec![1]))]);
+        assert_eq!(released(&mut holding), (5, 0, 4));
+        assert!(holding.waiting.is_empty() && holding.requests.is_empty());
+    }
+
+    #[test]
+    fn parts_and_decisions_are_limited() {
+        let mut holding = Holding::new(HoldLimits { decisions_max: 100, ..LIMITS });
+        let traces: Vec<_> = (1..=50).map(|trace| (trace, 1)).collect();
+        add(&mut holding, &traces, 0, 0);
+        for trace in 1..=50 {
+            holding.decide(id(trace), true, 0);
+            holding.tick(0);
+        }
+        let parts = leaving(&mut holding);
+        assert_eq!(parts.len(), usize::from(PARTS_MAX) + 1);
+        assert_eq!(parts.iter().map(|(items, _)| items).sum::<u64>(), 50);
+        let mut holding = Holding::new(LIMITS);
+        (1..=9).for_each(|trace| holding.decide(id(trace), true, 0));
+        assert_eq!((holding.decision_count(), holding.remembered.len()), (3, 3));
+    }
+}

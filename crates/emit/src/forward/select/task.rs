@@ -1,0 +1,296 @@
+//! The task that holds what came until it is known which traces are passed on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::holding::{DECISION_BYTES, HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
+use super::split::{ItemsByTrace, items_by_trace};
+use crate::forward::books::ForwardLoss;
+use crate::forward::passed::{LogPlace, ReadBack};
+use crate::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
+use crate::forward::send::protobuf;
+use crate::forward::{HoldTimes, Passing};
+use spanscore_base::model::TraceId;
+use spanscore_base::otlp::Signal;
+
+/// How often what was chosen leaves.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Beyond the longest that a trace stays open, so long it may take until it is judged.
+const JUDGING_TIME: Duration = Duration::from_secs(60);
+/// Judgements that may wait for the task; more are lost, and their traces remain undecided.
+const JUDGED_MAX: usize = 1 << 20;
+/// Most decisions that are remembered, in parts of the forward's memory.
+const DECISIONS_SHARE: usize = 8;
+/// Larger requests are read beside the network's tasks.
+const READ_IN_PLACE_BYTES_MAX: usize = 256 << 10;
+
+/// What was judged of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedTrace {
+    /// The trace.
+    pub trace_id: TraceId,
+    /// Whether it holds anything of an agent.
+    pub is_agent: bool,
+    /// Whether an evaluation of it is labelled `fail`.
+    pub has_fail: bool,
+}
+
+enum ChooserTold {
+    Came(Came),
+    Judged(TraceId, bool),
+    /// Hold and remember so long from now on.
+    Limit(HoldLimits),
+    /// Nothing more comes: end once all that is held has left.
+    Finish,
+    /// Let go of everything, and end.
+    End,
+}
+
+/// A request that came.
+struct Came {
+    signal: Signal,
+    /// Protobuf, not compressed; none where it is in the log alone.
+    request: Option<Bytes>,
+    items: u64,
+    room: Arc<BodyRoom>,
+    place: Option<LogPlace>,
+}
+
+/// The telling end.
+pub(in crate::forward) struct Chooser {
+    told: mpsc::UnboundedSender<ChooserTold>,
+    queue: Arc<ForwardQueue>,
+    only_failed: bool,
+    judged: Arc<AtomicUsize>,
+    log: Option<Arc<dyn ReadBack>>,
+}
+
+impl Chooser {
+    /// Starts the task. Must be called in a Tokio runtime.
+    pub(in crate::forward) fn start(
+        queue: Arc<ForwardQueue>,
+        only_failed: bool,
+        times: HoldTimes,
+        log: Option<Arc<dyn ReadBack>>,
+    ) -> (Self, JoinHandle<()>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let judged = Arc::new(AtomicUsize::new(0));
+        let limits = hold_limits(&queue, times);
+        let keeper = HoldingTask {
+            holding: Holding::new(limits),
+            queue: Arc::clone(&queue),
+            judged: Arc::clone(&judged),
+            decisions: None,
+            is_finishing: false,
+            log: log.clone(),
+        };
+        let task = tokio::spawn(keeper.run(receiver));
+        (Self { told: sender, queue, only_failed, judged, log }, task)
+    }
+
+    /// Takes a request, or drops and counts it where there is no room. Never waits.
+    pub(in crate::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
+        let Passing { signal, request, items, .. } = *passing;
+        let memory = &self.queue.memory;
+        let (request, room) = match memory.room(request.len() + HELD_TRACE_BYTES) {
+            room @ Some(_) if passing.is_shared() => (Some(Bytes::copy_from_slice(request)), room),
+            room @ Some(_) => (Some(request.clone()), room),
+            None if place.is_some() && self.log.is_some() => (None, memory.room(HELD_TRACE_BYTES)),
+            None => (None, None),
+        };
+        let Some(room) = room else {
+            return self.queue.drop_items(signal, ForwardLoss::HoldFull, items);
+        };
+        self.queue.books().held(signal, items);
+        let _ = self.told.send(ChooserTold::Came(Came { signal, request, items, room, place }));
+    }
+
+    /// Tells what was judged. Never waits.
+    pub(in crate::forward) fn judged(&self, judged: JudgedTrace) {
+        if self.judged.fetch_add(1, Ordering::Relaxed) >= JUDGED_MAX {
+            self.judged.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let is_chosen = if self.only_failed { judged.has_fail } else { judged.is_agent };
+        let _ = self.told.send(ChooserTold::Judged(judged.trace_id, is_chosen));
+    }
+
+    /// Holds and remembers as long as the shards do from now on.
+    pub(in crate::forward) fn limit(&self, times: HoldTimes) {
+        let _ = self.told.send(ChooserTold::Limit(hold_limits(&self.queue, times)));
+    }
+
+    /// Decides what it holds, as it would have; then the task ends. Nothing may be offered after.
+    pub(in crate::forward) fn finish(&self) {
+        let _ = self.told.send(ChooserTold::Finish);
+    }
+
+    /// Whether the task has ended.
+    pub(in crate::forward) fn has_ended(&self) -> bool {
+        self.told.is_closed()
+    }
+
+    /// Lets go of everything that is held, and ends the task.
+    pub(in crate::forward) fn end(&self) {
+        let _ = self.told.send(ChooserTold::End);
+    }
+}
+
+fn hold_limits(queue: &ForwardQueue, times: HoldTimes) -> HoldLimits {
+    let largest = queue.memory.share.limit().min(queue.memory.bytes_max());
+    HoldLimits {
+        hold_ms: (times.open_max + JUDGING_TIME).as_millis() as u64,
+        remember_ms: times.remember.as_millis() as u64,
+        decisions_max: (largest / DECISIONS_SHARE / DECISION_BYTES).max(1),
+    }
+}
+
+struct HoldingTask {
+    holding: Holding,
+    queue: Arc<ForwardQueue>,
+    judged: Arc<AtomicUsize>,
+    /// The room of the decisions that are remembered.
+    decisions: Option<(usize, Arc<BodyRoom>)>,
+    /// Nothing more comes.
+    is_finishing: bool,
+    log: Option<Arc<dyn ReadBack>>,
+}
+
+impl HoldingTask {
+    async fn run(mut self, mut told: mpsc::UnboundedReceiver<ChooserTold>) {
+        let start = Instant::now();
+        let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let said = tokio::select! {
+                said = told.recv() => said,
+                _ = ticks.tick() => {
+                    self.holding.tick(start.elapsed().as_millis() as u64);
+                    self.charge_decisions();
+                    self.hand_on();
+                    if self.is_finishing && self.holding.is_empty() {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            let now_ms = start.elapsed().as_millis() as u64;
+            match said {
+                Some(ChooserTold::Came(came)) => self.hold(came, now_ms).await,
+                Some(ChooserTold::Judged(trace, is_chosen)) => {
+                    self.judged.fetch_sub(1, Ordering::Relaxed);
+                    self.holding.decide(trace, is_chosen, now_ms);
+                }
+                Some(ChooserTold::Limit(limits)) => self.holding.limit(limits),
+                Some(ChooserTold::Finish) => self.is_finishing = true,
+                Some(ChooserTold::End) | None => break,
+            }
+            self.hand_on();
+        }
+        self.holding.end(!self.queue.memory.is_removed());
+        self.hand_on();
+    }
+
+    async fn hold(&mut self, came: Came, now_ms: u64) {
+        let Came { signal, request, items, room, place } = came;
+        let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
+            self.queue.books().released(signal, items);
+            return self.queue.drop_items(signal, ForwardLoss::Unreadable, items);
+        };
+        let (by_trace, more_items) = fitted(by_trace, items);
+        self.queue.books().more_held(signal, more_items);
+        let body = KeptBody { bytes: &request, coding: None, is_json: false, is_shared: false };
+        let more = by_trace.traces.len().saturating_mul(HELD_TRACE_BYTES);
+        // What keeps it takes room of its own.
+        drop(room);
+        match self.queue.keep(&body, place.is_some(), more) {
+            Some(load) => self.holding.add(signal, by_trace, load, place, now_ms),
+            None => {
+                self.queue.books().released(signal, items + more_items);
+                self.queue.drop_items(signal, ForwardLoss::HoldFull, items + more_items);
+            }
+        }
+    }
+
+    /// A request and its items by trace; `None` where it cannot be read from the log.
+    async fn read(
+        &self,
+        signal: Signal,
+        request: Option<Bytes>,
+        place: Option<&LogPlace>,
+    ) -> Option<(Bytes, ItemsByTrace)> {
+        match request {
+            Some(request) if request.len() <= READ_IN_PLACE_BYTES_MAX => {
+                let by_trace = items_by_trace(signal, &request);
+                Some((request, by_trace))
+            }
+            Some(request) => blocking(move || Some(request), signal).await,
+            None => {
+                let log = Arc::clone(self.log.as_ref()?);
+                let position = place?.position();
+                let read = move || {
+                    let (signal, raw) = log.read_back(position).ok()?;
+                    protobuf(signal, &raw).ok()
+                };
+                blocking(read, signal).await
+            }
+        }
+    }
+
+    /// Counts what became of what was held, and queues what leaves.
+    fn hand_on(&mut self) {
+        let Released { items, unchosen, undecided } = std::mem::take(&mut self.holding.released);
+        let books = Arc::clone(self.queue.books());
+        for signal in Signal::ALL {
+            let at = signal as usize;
+            if items[at] > 0 {
+                books.released(signal, items[at]);
+            }
+            if unchosen[at] > 0 {
+                books.unchosen(signal, unchosen[at]);
+            }
+            if undecided[at] > 0 {
+                books.lost(signal, ForwardLoss::Undecided, 0, undecided[at]);
+            }
+        }
+        for part in std::mem::take(&mut self.holding.leaving) {
+            let Leaving { signal, items, load, place, wanted } = part;
+            self.queue.push(signal, items, load, place, wanted);
+        }
+    }
+
+    /// Counts the bytes of the decisions that are remembered.
+    fn charge_decisions(&mut self) {
+        let bytes = self.holding.decision_count() * DECISION_BYTES;
+        if self.decisions.as_ref().is_none_or(|(known, _)| *known != bytes) {
+            self.decisions = None;
+            self.decisions = Some((bytes, self.queue.memory.room_beyond(bytes)));
+        }
+    }
+}
+
+async fn blocking(
+    read: impl FnOnce() -> Option<Bytes> + Send + 'static,
+    signal: Signal,
+) -> Option<(Bytes, ItemsByTrace)> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let request = read()?;
+        let by_trace = items_by_trace(signal, &request);
+        Some((request, by_trace))
+    });
+    reading.await.ok().flatten()
+}
+
+/// The items by trace, at least as many as were counted when the request came, and how many more
+/// they are.
+fn fitted(mut found: ItemsByTrace, items: u64) -> (ItemsByTrace, u64) {
+    let all = found.traces.values().sum::<u64>() + found.without;
+    found.without += items.saturating_sub(all);
+    (found, all.saturating_sub(items))
+}

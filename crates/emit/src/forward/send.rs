@@ -1,0 +1,310 @@
+//! Sends one request to one backend, until it is taken or given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, watch};
+
+use super::books::ForwardLoss;
+use super::passed::ReadBack;
+use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
+use super::select::{WantedTraces, only};
+use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
+use spanscore_net::client::retry::{AttemptError, GivenUp, RetrySettings, retry_until};
+use spanscore_net::client::{Client, Compression, Taken};
+
+/// Bodies up to this size are packed in place; larger ones beside the network's tasks, as all that
+/// come compressed and must not stay so: what comes out of them is not known.
+const PACK_IN_PLACE_BYTES_MAX: usize = 64 << 10;
+/// Largest body that is unpacked: what was received was within its limits already.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Waits for a record that cannot be read, before it is given up.
+const READ_WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
+
+/// A body that can be sent.
+struct ReadyBody {
+    bytes: Bytes,
+    is_json: bool,
+}
+
+/// How requests get to one backend.
+pub(super) struct ForwardWay {
+    pub(super) client: Client,
+    pub(super) compression: Compression,
+    pub(super) retries: RetrySettings,
+}
+
+impl ForwardWay {
+    /// A body that was made ready for this way, to be made ready for another one.
+    fn raw(&self, ready: ReadyBody) -> RawBody {
+        let compression = match self.compression {
+            // Over gRPC the connection compresses.
+            _ if !self.client.takes_bodies() => None,
+            Compression::Gzip => Some(ContentCoding::Gzip),
+            Compression::Zstd => Some(ContentCoding::Zstd),
+            Compression::None => None,
+        };
+        RawBody { bytes: ready.bytes, compression, is_json: ready.is_json }
+    }
+}
+
+/// Sends the requests of one forward, each by the way of that time.
+pub(super) struct ForwardSender {
+    memory: Arc<ForwardMemory>,
+    way: watch::Sender<Arc<ForwardWay>>,
+    log: Option<Arc<dyn ReadBack>>,
+    /// One request at a time is read from the log beyond the memory of the forward.
+    beyond: Mutex<()>,
+}
+
+impl ForwardSender {
+    pub(super) fn new(
+        memory: Arc<ForwardMemory>,
+        way: ForwardWay,
+        log: Option<Arc<dyn ReadBack>>,
+    ) -> Self {
+        let (way, _) = watch::channel(Arc::new(way));
+        Self { memory, way, log, beyond: Mutex::default() }
+    }
+
+    /// Sends by another way from now on, also what has been tried in vain. What is under way has
+    /// some seconds to arrive, and is sent again where nothing says that it did.
+    pub(super) fn change(&self, way: ForwardWay) {
+        self.way.send_replace(Arc::new(way));
+    }
+
+    /// Whether there is a log that requests are read from again.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Sends a request and counts what became of it.
+    pub(super) async fn deliver(&self, mut parcel: ForwardParcel) {
+        let mut room = None;
+        let mut beyond = None;
+        if let Load::InLog { bytes, .. } = parcel.load {
+            room = self.memory.room(bytes);
+            if room.is_none() {
+                beyond = Some(self.beyond.lock().await);
+                room = Some(self.memory.room_beyond(bytes));
+            }
+        }
+        let mut ways = self.way.subscribe();
+        let mut way = Arc::clone(&ways.borrow_and_update());
+        let mut ready = match self.ready(&parcel, &way).await {
+            Ok(Some(ready)) => ready,
+            // None of its traces is there any more, which nothing else says.
+            Ok(None) => return parcel.sent(0),
+            Err(reason) => return parcel.lost(reason),
+        };
+        parcel.unload();
+        let sent = loop {
+            let (sent, unsent) = self.send(parcel.signal, ready, (&way, &mut ways)).await;
+            if let Some(sent) = sent {
+                break sent;
+            }
+            let raw = way.raw(unsent);
+            way = Arc::clone(&ways.borrow_and_update());
+            let packing = Packing { way: Arc::clone(&way), signal: parcel.signal, wanted: None };
+            ready = match blocking(move || packing.pack(raw)).await {
+                Ok(Some(ready)) => ready,
+                Ok(None) => return parcel.lost(ForwardLoss::Fault),
+                Err(reason) => return parcel.lost(reason),
+            };
+        };
+        if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
+            && self.memory.books.losses.may_log()
+        {
+            tracing::warn!(forward = %self.memory.books.name, error,
+                "failed to pass on what was received, gave up");
+        }
+        match sent {
+            Ok(rejected) => parcel.sent(rejected),
+            Err(GivenUp::Refused(_)) => parcel.lost(ForwardLoss::Refused),
+            Err(GivenUp::Exhausted(_)) => parcel.lost(ForwardLoss::RetriesExhausted),
+        }
+        drop((room, beyond));
+    }
+
+    /// Sends by one way until that is another one: then nothing says that it arrived. Gives the
+    /// body back.
+    async fn send(
+        &self,
+        signal: Signal,
+        ready: ReadyBody,
+        (way, ways): (&ForwardWay, &mut watch::Receiver<Arc<ForwardWay>>),
+    ) -> (Option<Result<u64, GivenUp>>, ReadyBody) {
+        let attempt = || self.attempt(signal, &ready, &way.client);
+        let failed = |error: &str, wait| {
+            self.memory.failed();
+            if self.memory.books.trouble.may_log() {
+                tracing::warn!(forward = %self.memory.books.name, error, ?wait,
+                    "failed to pass on what was received, trying again");
+            }
+        };
+        let changed = async {
+            if ways.changed().await.is_err() {
+                std::future::pending().await
+            }
+        };
+        let sent = retry_until(&way.retries, attempt, failed, changed).await;
+        (sent, ready)
+    }
+
+    /// Sends once; how many items were rejected.
+    async fn attempt(
+        &self,
+        signal: Signal,
+        ready: &ReadyBody,
+        client: &Client,
+    ) -> Result<u64, AttemptError> {
+        let body = ready.bytes.clone();
+        let sent = if ready.is_json {
+            client.send_json(signal, body).await
+        } else {
+            client.send(signal, body).await
+        };
+        let sent = AttemptError::of(sent);
+        if !matches!(sent, Err(AttemptError::Retryable { .. })) {
+            self.memory.answered();
+        }
+        let Taken { rejected, message } = sent?;
+        if (rejected > 0 || !message.is_empty()) && self.memory.books.partly.may_log() {
+            tracing::warn!(forward = %self.memory.books.name, rejected, message,
+                "the backend took a request only in part, or with a warning");
+        }
+        Ok(rejected)
+    }
+
+    /// The body as it is sent; `None` where nothing of it is wanted.
+    async fn ready(
+        &self,
+        parcel: &ForwardParcel,
+        way: &Arc<ForwardWay>,
+    ) -> Result<Option<ReadyBody>, ForwardLoss> {
+        let signal = parcel.signal;
+        let wanted = parcel.wanted.clone();
+        let packing = Packing { way: Arc::clone(way), signal, wanted };
+        match &parcel.load {
+            Load::Held(HeldBody { bytes, coding, is_json, .. }) => {
+                let raw = RawBody { bytes: bytes.clone(), compression: *coding, is_json: *is_json };
+                if packing.is_quick(&raw) {
+                    return packing.pack(raw);
+                }
+                blocking(move || packing.pack(raw)).await
+            }
+            Load::InLog { .. } => {
+                let (Some(log), Some(place)) = (&self.log, &parcel.place) else {
+                    return Err(ForwardLoss::Fault);
+                };
+                let log = Arc::clone(log);
+                let position = place.position();
+                let raw = self.read_back(log, position).await?;
+                blocking(move || packing.pack(raw)).await
+            }
+        }
+    }
+
+    /// Reads a body from the log; what has just been appended may not have been written yet.
+    async fn read_back(
+        &self,
+        log: Arc<dyn ReadBack>,
+        position: u64,
+    ) -> Result<RawBody, ForwardLoss> {
+        let mut waits = READ_WAITS.iter();
+        loop {
+            let log = Arc::clone(&log);
+            let read = blocking(move || Ok(log.read_back(position))).await?;
+            match (read, waits.next()) {
+                (Ok((_, raw)), _) => return Ok(raw),
+                (Err(_), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(error), None) => {
+                    tracing::warn!(forward = %self.memory.books.name, position, error,
+                        "a request cannot be read from the log again");
+                    return Err(ForwardLoss::Unreadable);
+                }
+            }
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ForwardLoss> + Send + 'static,
+) -> Result<T, ForwardLoss> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ForwardLoss::Fault))
+}
+
+/// Makes of what came what is sent.
+struct Packing {
+    way: Arc<ForwardWay>,
+    signal: Signal,
+    wanted: Option<WantedTraces>,
+}
+
+impl Packing {
+    /// Whether packing a body takes no more time than a task of the network may.
+    fn is_quick(&self, raw: &RawBody) -> bool {
+        let is_small = raw.compression.is_none() && raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX;
+        is_small || self.stays(raw)
+    }
+
+    /// Whether a body is sent as JSON.
+    fn keeps_json(&self, raw: &RawBody) -> bool {
+        raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none()
+    }
+
+    /// Whether a body is sent as it came.
+    fn stays(&self, raw: &RawBody) -> bool {
+        let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
+        is_whole && is_packed(&self.way, raw.compression)
+    }
+
+    fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
+        let keeps_json = self.keeps_json(&raw);
+        if self.stays(&raw) {
+            return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
+        }
+        let mut body = if keeps_json { unpack(&raw)? } else { protobuf(self.signal, &raw)? };
+        if let Some(wanted) = &self.wanted {
+            let Some(part) = only(self.signal, &body, wanted) else { return Ok(None) };
+            body = part.into();
+        }
+        Ok(Some(ReadyBody { bytes: self.way.client.prepare(body), is_json: keeps_json }))
+    }
+}
+
+/// Whether a body that came so compressed can be sent as it is.
+fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
+    let wanted = way.compression;
+    let same = match coding {
+        Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
+        Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
+        None => wanted == Compression::None,
+    };
+    same && way.client.takes_bodies()
+}
+
+/// The request of a body, in protobuf.
+pub(super) fn protobuf(signal: Signal, raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+    let body = unpack(raw)?;
+    if !raw.is_json {
+        return Ok(body);
+    }
+    json::transcode(signal, &body).map_err(|_| ForwardLoss::Fault)
+}
+
+fn unpack(raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+    use std::io::Read;
+    let mut body = Vec::new();
+    let read = match raw.compression {
+        None => return Ok(raw.bytes.clone()),
+        Some(ContentCoding::Gzip) => flate2::read::MultiGzDecoder::new(&raw.bytes[..])
+            .take(UNPACKED_BYTES_MAX)
+            .read_to_end(&mut body),
+        Some(ContentCoding::Zstd) => zstd::stream::read::Decoder::new(&raw.bytes[..])
+            .and_then(|decoder| decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut body)),
+    };
+    read.map(|_| body.into()).map_err(|_| ForwardLoss::Fault)
+}

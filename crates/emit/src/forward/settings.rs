@@ -1,0 +1,325 @@
+//! The `forward:` map that a user writes: backends that get what was received.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::{
+    Address, HumanDuration, Node, NodeKind, Secret, SettingsError, nearest,
+};
+use spanscore_net::client::Connection;
+use spanscore_net::client::retry::RetrySettings;
+use spanscore_net::client::{ClientSettings, Compression, Protocol, TlsSettings};
+
+/// Most backends that one process forwards to; each has a queue of its own.
+const FORWARDS_MAX: usize = 16;
+
+/// The kinds, with the other word for each.
+pub const FORWARD_KINDS: [(&str, &str, &str); 2] = [
+    ("otlp_grpc", "otlp", "Passes on what was received to an OTLP backend over gRPC."),
+    ("otlp_http", "otlphttp", "Passes on what was received to an OTLP backend over HTTP."),
+];
+
+/// One backend that gets what was received.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForwardSettings {
+    /// `kind` or `kind/name` as written: the `forward` label of its metrics.
+    pub name: String,
+    pub(super) protocol: Protocol,
+    pub(super) backend: ForwardBackendSettings,
+}
+
+impl ForwardSettings {
+    /// Bytes that its queue may hold, where its settings say so.
+    pub fn queue_bytes(&self) -> Option<usize> {
+        let queue = &self.backend.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
+    }
+
+    /// Whether it leads back to a receiver of this process that listens at `address`.
+    pub fn leads_to(&self, address: &str) -> bool {
+        let endpoint = self.backend.endpoint.reveal().trim();
+        let endpoint = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+        let authority = endpoint.split('/').next().unwrap_or_default();
+        let authority = authority.rsplit('@').next().unwrap_or_default();
+        let (Some((host, port)), Some((own, own_port))) =
+            (authority.rsplit_once(':'), address.rsplit_once(':'))
+        else {
+            return false;
+        };
+        let is_here = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        let is_any = |host: &str| matches!(host, "0.0.0.0" | "[::]");
+        let is_same = host == own || is_here(host) && (is_here(own) || is_any(own));
+        port == own_port && port != "0" && is_same
+    }
+
+    /// What a client of the backend needs to know; the error is one of the headers.
+    pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
+        self.backend.client(self.protocol)
+    }
+}
+
+/// Passes on what was received to an OTLP backend.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ForwardBackendSettings {
+    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
+    /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/traces`,
+    /// `/v1/logs` and `/v1/metrics` are appended to its path.
+    pub(super) endpoint: Address,
+    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged. Those of
+    /// the sender are not passed on.
+    pub(super) headers: BTreeMap<String, Secret>,
+    /// Compression of requests on this hop. What came over HTTP in the same one is not packed anew.
+    pub(super) compression: Compression,
+    /// Longest wait for the answer to one request.
+    pub(super) timeout: HumanDuration,
+    /// TLS to the backend.
+    pub(super) tls: TlsSettings,
+    /// What is passed on.
+    #[schemars(length(min = 1))]
+    pub(super) signals: Vec<ForwardedSignal>,
+    /// Which traces are passed on, and which logs: with `agent` and `fail` those that carry the id
+    /// of such a trace.
+    pub(super) traces: ForwardedTraces,
+    /// What waits while the backend is slow or away.
+    pub(super) sending_queue: ForwardQueueSettings,
+    /// How a failed request is tried again; without end where there is a log and
+    /// `max_elapsed_time` is not set.
+    pub(super) retry_on_failure: RetrySettings,
+}
+
+impl Default for ForwardBackendSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: Address::default(),
+            headers: BTreeMap::new(),
+            compression: Compression::Gzip,
+            timeout: HumanDuration::from_secs(10),
+            tls: TlsSettings::default(),
+            signals: vec![ForwardedSignal::Traces, ForwardedSignal::Logs, ForwardedSignal::Metrics],
+            traces: ForwardedTraces::All,
+            sending_queue: ForwardQueueSettings::default(),
+            retry_on_failure: RetrySettings::default(),
+        }
+    }
+}
+
+impl ForwardBackendSettings {
+    /// What is wrong, with the key it stands under.
+    fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
+        let error = |key, text: &str| Err((key, SettingsError::new(text)));
+        self.connection(protocol).check()?;
+        if self.signals.is_empty() {
+            return error("signals", "`signals` names nothing: write traces, logs or metrics");
+        }
+        let queue = &self.sending_queue;
+        if !(1..=1000).contains(&queue.num_consumers) {
+            return error("sending_queue", "`num_consumers` must be 1 to 1000");
+        }
+        if queue.queue_size == Some(0) {
+            return error("sending_queue", "`queue_size` must be above zero");
+        }
+        let text = self.retry_on_failure.check();
+        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+    }
+
+    fn client(&self, protocol: Protocol) -> Result<ClientSettings, SettingsError> {
+        self.connection(protocol).client()
+    }
+
+    fn connection(&self, protocol: Protocol) -> Connection<'_> {
+        let Self { endpoint, headers, tls, .. } = self;
+        let compression = self.compression;
+        let timeout = self.timeout;
+        Connection { protocol, endpoint, headers, compression, timeout, tls }
+    }
+
+    /// Whether a signal is passed on.
+    pub(super) fn has(&self, signal: Signal) -> bool {
+        self.signals.iter().any(|own| own.signal() == signal)
+    }
+}
+
+/// A kind of OTLP data that is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ForwardedSignal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Metrics, which nothing else is done with.
+    Metrics,
+}
+
+impl ForwardedSignal {
+    fn signal(self) -> Signal {
+        match self {
+            Self::Traces => Signal::Traces,
+            Self::Logs => Signal::Logs,
+            Self::Metrics => Signal::Metrics,
+        }
+    }
+}
+
+/// Which traces are passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ForwardedTraces {
+    /// All, as they come.
+    #[default]
+    All,
+    /// Those that hold an agent, once they are judged.
+    Agent,
+    /// Those with an evaluation that is labelled `fail`, once they are judged.
+    Fail,
+}
+
+/// The queue before a backend. Receivers never wait for it: what finds no room stays in the log, or
+/// is dropped and counted where there is none.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ForwardQueueSettings {
+    /// Whether there is a queue. Without one, only what is being sent is held.
+    pub(super) enabled: bool,
+    /// How many requests are on their way at once; with one they stay in order.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) num_consumers: usize,
+    /// Most bytes held, waiting and on their way. Where it is left out, what `limits.forward_mib`
+    /// has room for: one queue may hold four times of what is left of it.
+    pub(super) queue_size: Option<usize>,
+    /// What `queue_size` counts: `bytes`.
+    pub(super) sizer: ForwardSizer,
+}
+
+impl Default for ForwardQueueSettings {
+    fn default() -> Self {
+        Self { enabled: true, num_consumers: 10, queue_size: None, sizer: ForwardSizer::Bytes }
+    }
+}
+
+/// What the size of a forward's queue counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ForwardSizer {
+    /// Bytes: the only one that bounds memory.
+    #[default]
+    Bytes,
+}
+
+/// The schema of one backend's settings.
+pub fn forward_schema() -> Schema {
+    schemars::schema_for!(ForwardBackendSettings)
+}
+
+/// Reads the `forward:` map, in the order written.
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn read_forwards(forwards: &Node) -> Result<Vec<ForwardSettings>, SettingsError> {
+    if !matches!(forwards.kind, NodeKind::Map(_) | NodeKind::Null) {
+        let error = SettingsError::new("`forward` takes a map keyed `kind` or `kind/name`");
+        return Err(error.at(forwards.place));
+    }
+    let mut read = Vec::new();
+    for (key, node) in forwards.entries() {
+        let protocol = protocol_of(&key.text).map_err(|error| error.at(key.place))?;
+        let backend: ForwardBackendSettings = node.read().map_err(|e| e.at(key.place))?;
+        backend.check(protocol).map_err(|(wrong, error)| match node.get(wrong) {
+            Some(value) => error.at(value.place),
+            None => error.at(node.place).at(key.place),
+        })?;
+        read.push(ForwardSettings { name: key.text.clone(), protocol, backend });
+    }
+    if read.len() > FORWARDS_MAX {
+        let error = SettingsError::new(format!("more than {FORWARDS_MAX} forwards"));
+        return Err(error.at(forwards.place));
+    }
+    Ok(read)
+}
+
+fn protocol_of(name: &str) -> Result<Protocol, SettingsError> {
+    let word = name.split_once('/').map_or(name, |(word, _)| word);
+    match word {
+        "otlp_grpc" | "otlp" => Ok(Protocol::Grpc),
+        "otlp_http" | "otlphttp" => Ok(Protocol::HttpProtobuf),
+        _ => {
+            let words = FORWARD_KINDS.iter().flat_map(|(name, alias, _)| [*name, *alias]);
+            let error = SettingsError::new(format!("unknown kind of backend `{word}`"));
+            Err(match nearest(word, words) {
+                Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+                None => error.with_help("known are otlp_grpc, otlp_http"),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::value::json;
+
+    fn check(text: &str, expected: &str) {
+        let node = Node::from_value(&json::parse(text).unwrap());
+        let found = match read_forwards(&node) {
+            Ok(read) => read.into_iter().map(|it| it.name).collect::<Vec<_>>().join(" "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn backends_are_keyed_by_kind_and_name() {
+        check("{}", "");
+        check(
+            r#"{"otlp_grpc/tempo": {"endpoint": "http://h:4317", "traces": "fail"},
+                "otlphttp": {"endpoint": "http://h:4318", "signals": ["traces"]}}"#,
+            "otlp_grpc/tempo otlphttp",
+        );
+    }
+
+    #[test]
+    fn mistakes_name_the_nearest_word_or_the_remedy() {
+        check("[]", "`forward` takes a map keyed `kind` or `kind/name`");
+        check(
+            r#"{"otlp_rpc": {}}"#,
+            "unknown kind of backend `otlp_rpc` (did you mean `otlp_grpc`?)",
+        );
+        check(
+            r#"{"kafka": {}}"#,
+            "unknown kind of backend `kafka` (known are otlp_grpc, otlp_http)",
+        );
+        let with = |setting: &str, expected: &str| {
+            check(&format!(r#"{{"otlp": {{"endpoint": "http://h:4317", {setting}}}}}"#), expected);
+        };
+        with(r#""signals": []"#, "`signals` names nothing: write traces, logs or metrics");
+        with(r#""traces": "agents""#, "unknown value `agents` (did you mean `agent`?)");
+        with(r#""sending_queue": {"queue_size": 0}"#, "`queue_size` must be above zero");
+    }
+
+    #[test]
+    fn a_forward_that_leads_back_is_known() {
+        let leads = |endpoint: &str, address: &str| {
+            let text = format!(r#"{{"otlp_http": {{"endpoint": "{endpoint}"}}}}"#);
+            let read = read_forwards(&Node::from_value(&json::parse(&text).unwrap())).unwrap();
+            read[0].leads_to(address)
+        };
+        assert!(leads("http://localhost:4318/base", "127.0.0.1:4318"));
+        assert!(leads("http://127.0.0.1:4318", "0.0.0.0:4318"));
+        assert!(leads("http://shop:4318", "shop:4318"));
+        assert!(leads("http://bob:key@shop:4318", "shop:4318"));
+        assert!(!leads("http://localhost:4319", "127.0.0.1:4318"));
+        assert!(!leads("http://tempo:4318", "0.0.0.0:4318"));
+        assert!(!leads("http://localhost:0", "127.0.0.1:0"));
+    }
+
+    #[test]
+    fn headers_are_never_printed() {
+        let text = r#"{"otlp": {"endpoint": "http://h", "headers": {"authorization": "key-1"}}}"#;
+        let node = Node::from_value(&json::parse(text).unwrap());
+        assert!(!format!("{:?}", read_forwards(&node)).contains("key-1"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Exporters: deliver evaluations to backends, files, the console and the metrics endpoint.
+//!
+//! In come evaluations, in batches that belong to one trace; out they go as text and JSON records
+//! ([`record`], [`console`]), files, Prometheus series and OTLP events, spans and metrics. Each
+//! exporter has a bounded queue and does its retries behind it, so a slow or dead backend never
+//! slows the pipeline: [`Exporters::offer`] never waits, and evaluations that do not fit are
+//! dropped and counted. `docs/output.md` lists every name that is emitted.
+//!
+//! ```text
+//! offer -> queue (bytes) -> batch (200 ms) -> consumers -> convert, compress, send, retry
+//! ```
+//!
+//! **Invariant:** no argument and no result leaves the process over OTLP unless `content` says so:
+//! without it an explanation is exported without its content parts
+//! ([`Explanation::without_content`](spanscore_base::model::Explanation::without_content)). An evaluator's
+//! text is content unless it is marked as plain: names of tools, counts, rules, and names of
+//! arguments that stand in criteria, schemas or settings.
+
+pub mod console;
+mod content;
+mod counters;
+mod dead_letters;
+pub mod details;
+mod exporters;
+mod file;
+pub mod forward;
+mod native;
+mod otlp;
+pub mod prometheus;
+mod queue;
+pub mod record;
+pub mod rotating;
+#[cfg(test)]
+mod sample;
+mod scores;
+pub mod settings;
+
+pub use counters::Loss;
+pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
+
+pub use content::{ContentFilter, ShownContent};
+use spanscore_log::LogOpenError;
+
+/// Error of an exporter that could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ExporterStartError {
+    /// The file cannot be opened.
+    #[error("exporter `{exporter}`: cannot open `{path}` for writing: {error}")]
+    File {
+        /// Name of the exporter in the config.
+        exporter: String,
+        /// Path of the file.
+        path: String,
+        /// Error of the system.
+        error: std::io::Error,
+    },
+    /// A client for the backend cannot be made.
+    #[error("exporter `{exporter}`: {error}")]
+    Client {
+        /// Name of the exporter in the config.
+        exporter: String,
+        /// Error, such as a certificate that cannot be read.
+        error: String,
+    },
+    /// The overflow of its queue on disk cannot be opened.
+    #[error("exporter `{exporter}`: cannot keep evaluations in `{path}`: {error}")]
+    Overflow {
+        /// Name of the exporter in the config.
+        exporter: String,
+        /// Path of the folder.
+        path: String,
+        /// Error of the folder.
+        error: LogOpenError,
+    },
+    /// Exporters that earlier changes replaced or removed have not ended.
+    #[error(
+        "{count} exporters of earlier configs still hand over what they hold: change the config \
+         again in some seconds"
+    )]
+    Busy {
+        /// Number of such exporters.
+        count: usize,
+    },
+    /// Its metrics cannot be registered.
+    #[error("exporter `{exporter}`: cannot show its metrics: {error}")]
+    Metrics {
+        /// Name of the exporter in the config.
+        exporter: String,
+        /// Error of the registry.
+        error: ::prometheus::Error,
+    },
+}
+
+/// Number of evaluations that an exporter did not deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// Name of the exporter in the config.
+    pub exporter: String,
+    /// Number of evaluations.
+    pub evaluations: u64,
+}

@@ -1,0 +1,134 @@
+//! The `langfuse` exporter: scores of Langfuse, as `score-create` events of
+//! `POST /api/public/ingestion`. A score replaces an earlier one with its id. Langfuse knows traces
+//! and observations that came over OTLP by their OpenTelemetry ids.
+//!
+//! An evaluation without a score is sent as a categorical score under another name,
+//! `{evaluator}.outcome`: a number would be a pass or a fail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
+use crate::settings::{Exporter, ExporterKind};
+use crate::{ExporterStartError, Starting};
+use spanscore_base::model::Level;
+use spanscore_base::settings::{Address, Secret, SettingsError};
+
+/// `langfuse`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "langfuse",
+    aliases: &[],
+    about: "Writes evaluations as scores of the judged traces and observations in Langfuse.",
+    single: false,
+    schema: schema::<LangfuseAccount>,
+    read: |node| Ok(Arc::new(Langfuse(NativeSettings::read::<LangfuseAccount>(node)?.0))),
+};
+
+/// Project in Langfuse.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct LangfuseAccount {
+    /// Address of the server, such as `https://cloud.langfuse.com`.
+    endpoint: Address,
+    /// Public key of the project (`pk-lf-...`).
+    public_key: String,
+    /// Secret key of the project (`sk-lf-...`); never logged.
+    secret_key: Option<Secret>,
+}
+
+impl Default for LangfuseAccount {
+    fn default() -> Self {
+        let endpoint = Address::from("https://cloud.langfuse.com");
+        Self { endpoint, public_key: String::new(), secret_key: None }
+    }
+}
+
+impl NativeAccount for LangfuseAccount {
+    /// Returns the keys as a header of basic authentication.
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
+        let secret = self.secret_key.as_ref().map_or("", |secret| secret.0.as_str());
+        if self.public_key.is_empty() || secret.is_empty() {
+            let error = SettingsError::new("`public_key` and `secret_key` are both needed");
+            return Err(error.with_help("they are in Langfuse under Settings, API Keys"));
+        }
+        let pair = STANDARD.encode(format!("{}:{secret}", self.public_key));
+        let headers = [("authorization".to_owned(), Secret(format!("Basic {pair}")))];
+        Ok((self.endpoint.clone(), BTreeMap::from(headers)))
+    }
+}
+
+#[derive(Debug)]
+struct Langfuse(NativeSettings);
+
+impl Exporter for Langfuse {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.0.start(starting, LangfuseScores)
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.0.queue_bytes()
+    }
+}
+
+pub(super) struct LangfuseScores;
+
+impl NativeBackend for LangfuseScores {
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest> {
+        let batch: Vec<Json> = scores.iter().map(event).collect();
+        let body = json!({ "batch": batch });
+        vec![NativeRequest::new(Method::POST, "/api/public/ingestion", &body, scores.len())]
+    }
+
+    fn refused(&self, answer: &[u8]) -> u64 {
+        let answer: Json = serde_json::from_slice(answer).unwrap_or_default();
+        answer["errors"].as_array().map_or(0, |errors| errors.len() as u64)
+    }
+}
+
+fn event(score: &NativeScore<'_>) -> Json {
+    let evaluation = score.evaluation;
+    let evaluator = &evaluation.evaluator;
+    let target = &evaluation.target;
+    let trace_id = target.trace_id.to_string();
+    let span_id = evaluation.span_id.to_string();
+    let name = match score.value {
+        Some(_) => evaluator.name.clone(),
+        None => format!("{}.outcome", evaluator.name),
+    };
+    let time = jiff::Timestamp::from_nanosecond(i128::from(target.time_ns)).unwrap_or_default();
+    let observation = (evaluator.level == Level::Call).then_some(&span_id);
+    let (value, data_type) = match score.value {
+        Some(value) => (json!(value), "NUMERIC"),
+        None => (json!(score.label), "CATEGORICAL"),
+    };
+    json!({
+        // Id of the event, not of the score: a new one for each revision, so that none is taken
+        // for a repetition.
+        "id": format!("{}-{}", evaluation.id, evaluation.revision),
+        "type": "score-create",
+        "timestamp": time.to_string(),
+        "body": {
+            "id": format!("spanscore-{trace_id}-{span_id}-{name}"),
+            "traceId": trace_id,
+            "observationId": observation,
+            "name": name,
+            "value": value,
+            "dataType": data_type,
+            "comment": score.explanation,
+            "metadata": {
+                "evaluation_id": evaluation.id.to_string(),
+                "label": score.label,
+                "threshold": evaluator.threshold,
+                "revision": evaluation.revision,
+                "partial": target.is_partial,
+            },
+        },
+    })
+}

@@ -1,0 +1,335 @@
+//! Exporters of native scores: annotations and scores on the judged spans, in the form in which a
+//! backend shows its own, instead of spans beside them.
+//!
+//! Every score has a name (or id) that its evaluator and its span determine, so that a later
+//! revision, or the same evaluation sent twice, replaces it. A backend is a [`NativeBackend`]: it
+//! builds the requests, and counts the scores that an answer refuses.
+
+pub(super) mod langfuse;
+pub(super) mod opik;
+pub(super) mod phoenix;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::Method;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::content::{ContentFilter, ShownContent};
+use super::counters::{Loss, Seldom};
+use super::queue::{
+    Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
+};
+use super::record;
+use super::{ExporterStartError, Starting};
+use spanscore_base::model::{Evaluation, Outcome};
+use spanscore_base::panics::Panicked;
+use spanscore_base::settings::{
+    Address, HumanDuration, Node, Secret, SettingsError, schema_of_both,
+};
+use spanscore_net::client::Connection;
+use spanscore_net::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
+use spanscore_net::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
+
+/// Most scores in one request.
+const SCORES_MAX: usize = 200;
+
+/// Sending settings that all native backends share.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct NativeSending {
+    /// Longest wait for the answer to one request.
+    timeout: HumanDuration,
+    /// TLS to the server.
+    tls: TlsSettings,
+    /// Content that leaves the process, of all that may quote arguments and results: `none`,
+    /// `redacted` (without personal data and credentials) or `full`; `include_content` is its other
+    /// name.
+    #[serde(alias = "include_content")]
+    content: ShownContent,
+    /// True to keep an evaluation in the log of the process (`data_dir`), if it has one, until the
+    /// server has taken it: it is tried for ever unless `retry_on_failure.max_elapsed_time` says
+    /// otherwise, and what the end of the process interrupts is sent by the next one.
+    must_deliver: bool,
+    /// Queue for evaluations that wait while the server is slow or away.
+    sending_queue: QueueSettings,
+    /// Retries of failed requests.
+    retry_on_failure: RetrySettings,
+}
+
+impl Default for NativeSending {
+    fn default() -> Self {
+        Self {
+            timeout: HumanDuration::from_secs(10),
+            tls: TlsSettings::default(),
+            content: ShownContent::None,
+            must_deliver: true,
+            sending_queue: QueueSettings::default(),
+            retry_on_failure: RetrySettings::default(),
+        }
+    }
+}
+
+/// Settings of an exporter of native scores.
+#[derive(Clone, Debug, PartialEq)]
+struct NativeSettings {
+    /// Address of the server; the path of its API is appended.
+    endpoint: Address,
+    /// Headers of every request.
+    headers: BTreeMap<String, Secret>,
+    sending: NativeSending,
+}
+
+/// Account settings of one backend: its server, and the credentials for it.
+trait NativeAccount: DeserializeOwned + JsonSchema {
+    /// Returns the address of the server, and the headers of every request.
+    ///
+    /// # Errors
+    /// A setting that is missing.
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError>;
+}
+
+/// Returns the schema of an exporter: the settings of the backend and the shared ones.
+fn schema<A: NativeAccount>() -> Schema {
+    schema_of_both::<A, NativeSending>()
+}
+
+impl NativeSettings {
+    fn connection(&self) -> Connection<'_> {
+        let Self { endpoint, headers, sending: NativeSending { tls, timeout, .. } } = self;
+        let protocol = Protocol::HttpJson;
+        let compression = Compression::None;
+        Connection { protocol, endpoint, headers, compression, timeout: *timeout, tls }
+    }
+
+    fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let NativeSending { sending_queue, retry_on_failure, .. } = &self.sending;
+        self.connection().check()?;
+        sending_queue.check().map_err(|text| ("sending_queue", SettingsError::new(text)))?;
+        let text = retry_on_failure.check();
+        text.map_err(|text| ("retry_on_failure", SettingsError::new(text)))
+    }
+
+    /// Reads and checks the shared settings, and those of the backend.
+    fn read<A: NativeAccount>(node: &Node) -> Result<(Self, A), SettingsError> {
+        let (account, sending): (A, NativeSending) = node.read_both()?;
+        let (endpoint, headers) = account.server()?;
+        let settings = Self { endpoint, headers, sending };
+        settings.check().map_err(|(key, error)| match node.get(key) {
+            Some(value) => error.at(value.place),
+            None => error,
+        })?;
+        Ok((settings, account))
+    }
+
+    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
+    /// a log, unless the settings say otherwise.
+    fn retries(&self, has_log: bool) -> RetrySettings {
+        if has_log && self.sending.must_deliver {
+            self.sending.retry_on_failure.for_ever_unless_told()
+        } else {
+            self.sending.retry_on_failure.clone()
+        }
+    }
+
+    /// Starts an exporter to a backend.
+    fn start<B: NativeBackend>(
+        &self,
+        starting: &mut Starting<'_>,
+        backend: B,
+    ) -> Result<(), ExporterStartError> {
+        let failed =
+            |error| ExporterStartError::Client { exporter: starting.name().to_owned(), error };
+        let client: ClientSettings =
+            self.connection().client().map_err(|error| failed(error.to_string()))?;
+        let client = JsonClient::new(&client).map_err(failed)?;
+        let sender = NativeSender {
+            name: starting.name().into(),
+            client,
+            retry: self.retries(starting.has_log()),
+            content: self.sending.content.is_shown(),
+            filter: starting.content_filter(self.sending.content),
+            backend: Arc::new(backend),
+            trouble: Seldom::new(),
+        };
+        starting.show(self.sending.content.is_shown(), false);
+        let overflow = starting
+            .overflow(self.sending.must_deliver, self.sending.sending_queue.overflow_mib)?;
+        let limits =
+            QueueLimits::from(&self.sending.sending_queue).must_deliver(self.sending.must_deliver);
+        starting.queue_with(limits, overflow, sender);
+        Ok(())
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.sending.sending_queue.queue_size.filter(|_| self.sending.sending_queue.enabled)
+    }
+}
+
+/// Score in the form for a backend.
+struct NativeScore<'a> {
+    evaluation: &'a Evaluation,
+    /// `pass`, `fail`, `not_evaluable` or `failed`.
+    label: &'a str,
+    /// Value of the score; `None` if nothing was scored: neither a pass nor a fail.
+    value: Option<f64>,
+    explanation: String,
+}
+
+impl<'a> NativeScore<'a> {
+    fn new(evaluation: &'a Evaluation, content: bool) -> Self {
+        let plain = || record::plain_explanation(evaluation);
+        let (value, explanation) = match &evaluation.outcome {
+            Outcome::Scored(score) if content => {
+                (Some(score.value), score.explanation.as_str().to_owned())
+            }
+            Outcome::Scored(score) => (Some(score.value), plain()),
+            Outcome::NotEvaluable { explanation, .. } if content => (None, explanation.clone()),
+            _ => (None, plain()),
+        };
+        let label = evaluation.label().map_or(evaluation.outcome.as_str(), |label| label.as_str());
+        Self { evaluation, label, value, explanation }
+    }
+}
+
+/// Request to a backend's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NativeRequest {
+    method: Method,
+    /// Path below the endpoint.
+    path: String,
+    body: Bytes,
+    /// Number of scores in it.
+    count: u32,
+}
+
+impl NativeRequest {
+    fn new(method: Method, path: &str, body: &Json, count: usize) -> Self {
+        // No request holds more than `SCORES_MAX`.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self { method, path: path.to_owned(), body: body.to_string().into(), count }
+    }
+
+    /// Encodes it for the overflow on disk: a line with method and path, then the body.
+    fn into_parcel(self) -> Parcel {
+        let mut payload = BytesMut::from(format!("{} {}\n", self.method, self.path).as_bytes());
+        payload.extend_from_slice(&self.body);
+        Parcel { count: self.count, payload: payload.freeze() }
+    }
+
+    /// Decodes it from the overflow on disk; `None` if it is damaged.
+    fn from_parcel(parcel: &Parcel) -> Option<Self> {
+        let end = memchr::memchr(b'\n', &parcel.payload)?;
+        let (method, path) = std::str::from_utf8(&parcel.payload[..end]).ok()?.split_once(' ')?;
+        let method = method.parse().ok()?;
+        let path = path.to_owned();
+        Some(Self { method, path, body: parcel.payload.slice(end + 1..), count: parcel.count })
+    }
+}
+
+/// API of one backend.
+trait NativeBackend: Send + Sync + 'static {
+    /// Builds the requests for some scores, which hold all of them.
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest>;
+
+    /// Returns the number of scores that an answer reports as refused.
+    fn refused(&self, _answer: &[u8]) -> u64 {
+        0
+    }
+}
+
+/// Consumer of the queue: sends scores to the backend.
+struct NativeSender<B> {
+    name: Arc<str>,
+    client: JsonClient,
+    retry: RetrySettings,
+    content: bool,
+    filter: ContentFilter,
+    backend: Arc<B>,
+    trouble: Seldom,
+}
+
+impl<B: NativeBackend> NativeSender<B> {
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<NativeRequest>, Panicked> {
+        let backend = Arc::clone(&self.backend);
+        let content = self.content;
+        let made = self.filter.make(batch, move |filter, batch| {
+            requests(&*backend, filter, content, batch.iter().flat_map(|part| part.iter()))
+        });
+        made.await
+    }
+
+    async fn send(&self, request: NativeRequest) -> Delivery {
+        let NativeRequest { method, path, body, count } = request;
+        let count = u64::from(count);
+        let attempt = || async {
+            AttemptError::of(self.client.send(method.clone(), &path, body.clone()).await)
+        };
+        let failed = |error: &str, wait| {
+            if self.trouble.may_log() {
+                tracing::warn!(exporter = %self.name, error, ?wait,
+                    "failed to export scores, trying again");
+            }
+        };
+        let (loss, error) = match retry(&self.retry, attempt, failed).await {
+            Ok(answer) => {
+                let refused = self.backend.refused(&answer).min(count);
+                let lost = if refused > 0 { vec![(Loss::RejectedPartly, refused)] } else { vec![] };
+                return Delivery { sent: count - refused, lost };
+            }
+            Err(GivenUp::Refused(error)) => (Loss::Refused, error),
+            Err(GivenUp::Exhausted(error)) => (Loss::RetriesExhausted, error),
+        };
+        if self.trouble.may_log() {
+            tracing::warn!(exporter = %self.name, error, "failed to export scores, gave up");
+        }
+        Delivery { sent: 0, lost: vec![(loss, count)] }
+    }
+}
+
+/// Builds the requests for some evaluations as they may be shown.
+fn requests<'e, B: NativeBackend>(
+    backend: &B,
+    filter: &ContentFilter,
+    content: bool,
+    evaluations: impl Iterator<Item = &'e Evaluation>,
+) -> Vec<NativeRequest> {
+    let all: Vec<_> = evaluations.map(|evaluation| filter.apply(evaluation)).collect();
+    let requests = all.chunks(SCORES_MAX).flat_map(|part| {
+        let scores: Vec<_> = part.iter().map(|it| NativeScore::new(it, content)).collect();
+        backend.requests(&scores)
+    });
+    requests.collect()
+}
+
+impl<B: NativeBackend> Deliver for NativeSender<B> {
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let mut delivery = Delivery::default();
+        let Ok(requests) = self.requests(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
+        for request in requests {
+            delivery.add(self.send(request).await);
+        }
+        delivery
+    }
+
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        let requests = self.requests(batch).await?;
+        Ok(requests.into_iter().map(NativeRequest::into_parcel).collect())
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match NativeRequest::from_parcel(&parcel) {
+            Some(request) => self.send(request).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

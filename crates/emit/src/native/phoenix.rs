@@ -1,0 +1,91 @@
+//! The `phoenix` exporter: span annotations of Arize Phoenix, `POST /v1/span_annotations` of its
+//! REST API. An annotation has a name, an annotator and an identifier; it replaces an earlier one
+//! with the same name and identifier on the same span.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use super::{NativeAccount, NativeBackend, NativeRequest, NativeScore, NativeSettings, schema};
+use crate::settings::{Exporter, ExporterKind};
+use crate::{ExporterStartError, Starting};
+use spanscore_base::settings::{Address, Secret, SettingsError};
+
+/// `phoenix`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "phoenix",
+    aliases: &[],
+    about: "Writes evaluations as annotations on the judged spans in Arize Phoenix.",
+    single: false,
+    schema: schema::<PhoenixServer>,
+    read: |node| Ok(Arc::new(Phoenix(NativeSettings::read::<PhoenixServer>(node)?.0))),
+};
+
+/// Server of Phoenix.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct PhoenixServer {
+    /// Address of the server, such as `http://localhost:6006`; the path of its API is appended.
+    endpoint: Address,
+    /// Headers of every request, such as an authorization; never logged.
+    headers: BTreeMap<String, Secret>,
+}
+
+impl NativeAccount for PhoenixServer {
+    fn server(&self) -> Result<(Address, BTreeMap<String, Secret>), SettingsError> {
+        Ok((self.endpoint.clone(), self.headers.clone()))
+    }
+}
+
+/// Identifier that tells our annotations from those of others with the same name.
+const IDENTIFIER: &str = "spanscore";
+
+#[derive(Debug)]
+struct Phoenix(NativeSettings);
+
+impl Exporter for Phoenix {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        self.0.start(starting, Annotations)
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        self.0.queue_bytes()
+    }
+}
+
+pub(super) struct Annotations;
+
+impl NativeBackend for Annotations {
+    fn requests(&self, scores: &[NativeScore<'_>]) -> Vec<NativeRequest> {
+        let data: Vec<Json> = scores.iter().map(annotation).collect();
+        let body = json!({ "data": data });
+        vec![NativeRequest::new(Method::POST, "/v1/span_annotations", &body, scores.len())]
+    }
+}
+
+fn annotation(score: &NativeScore<'_>) -> Json {
+    let evaluation = score.evaluation;
+    let annotator = if evaluation.judge.is_some() { "LLM" } else { "CODE" };
+    json!({
+        "span_id": evaluation.span_id.to_string(),
+        "name": evaluation.evaluator.name,
+        "annotator_kind": annotator,
+        "result": {
+            "label": score.label,
+            "score": score.value,
+            "explanation": score.explanation,
+        },
+        "metadata": {
+            "evaluation_id": evaluation.id.to_string(),
+            "trace_id": evaluation.target.trace_id.to_string(),
+            "threshold": evaluation.evaluator.threshold,
+            "revision": evaluation.revision,
+            "partial": evaluation.target.is_partial,
+        },
+        "identifier": IDENTIFIER,
+    })
+}

@@ -1,0 +1,204 @@
+//! OTLP backend: sends a request with retries until it is taken, refused for good, or out of time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::circuit::{Circuit, Pass};
+use super::settings::OtlpExporterSettings;
+use crate::Starting;
+use crate::counters::{Seldom, Tally};
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::Address;
+use spanscore_net::client::retry::{AttemptError, Backoff, GivenUp, RetrySettings, chance, retry};
+use spanscore_net::client::{Client, Protocol, Taken};
+
+/// One OTLP backend.
+pub(super) struct Backend {
+    pub(super) name: Arc<str>,
+    pub(super) client: Client,
+    endpoint: Address,
+    is_http: bool,
+    pub(super) retry: RetrySettings,
+    circuit: Arc<Circuit>,
+    /// True for each signal (logs, traces) of which it refused a request in all its parts, and has
+    /// taken none since.
+    refuses_all: [AtomicBool; 2],
+    /// Counter of parts of refused requests.
+    pub(super) parts: Tally,
+    pub(super) trouble: Seldom,
+    losses: Seldom,
+    partly: Seldom,
+}
+
+impl Backend {
+    /// Prepares a client without connecting. The error names the wrong setting.
+    pub(super) fn new(
+        starting: &mut Starting<'_>,
+        protocol: Protocol,
+        settings: &OtlpExporterSettings,
+        retry: RetrySettings,
+    ) -> Result<Self, String> {
+        let client = settings.client(protocol).map_err(|error| error.to_string())?;
+        let client = Client::new(&client)?;
+        let circuit = Arc::new(Circuit::new(&retry));
+        let shown = Arc::clone(&circuit);
+        let name = starting.name().to_owned();
+        starting.when_taken(move |instruments| shown.show(instruments, &name));
+        let parts = starting.instruments().tally(
+            ("spanscore.exporter.request_parts", "{request}"),
+            "Parts of requests that were refused for good, sent by themselves, by outcome.",
+            starting.name(),
+        );
+        for outcome in ["taken", "refused", "given_up"] {
+            parts.add(outcome, 0);
+        }
+        Ok(Self {
+            name: starting.name().into(),
+            client,
+            endpoint: settings.endpoint.trimmed(),
+            is_http: protocol != Protocol::Grpc,
+            retry,
+            circuit,
+            refuses_all: Default::default(),
+            parts,
+            trouble: Seldom::new(),
+            losses: Seldom::new(),
+            partly: Seldom::new(),
+        })
+    }
+
+    /// Sends one encoded request until it is taken or given up; returns the number of rejected
+    /// items. Waits for the circuit while the backend takes nothing.
+    pub(super) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, GivenUp> {
+        let body = self.client.prepare(request);
+        let mut backoff = Backoff::new(&self.retry);
+        loop {
+            let pass = self.pass(backoff.deadline()).await?;
+            let (after, error) = match self.attempt(signal, body.clone()).await {
+                Ok(rejected) => {
+                    pass.taken();
+                    self.note_refuses_all(signal, false);
+                    return Ok(rejected);
+                }
+                Err(AttemptError::Permanent(error)) => {
+                    pass.answered();
+                    return Err(GivenUp::Refused(error));
+                }
+                Err(AttemptError::Retryable { after, error }) => (after, error),
+            };
+            pass.failed(after);
+            let Some(wait) = backoff.next(after, chance()) else {
+                return Err(GivenUp::Exhausted(error));
+            };
+            self.tell_of_failure(&error, wait);
+            // While the circuit is open, its wait replaces this one.
+            if self.circuit.is_closed() {
+                sleep(wait).await;
+            }
+        }
+    }
+
+    /// Returns true if it has taken nothing in several tries, one after another.
+    pub(super) fn is_away(&self) -> bool {
+        !self.circuit.is_closed()
+    }
+
+    /// Waits for the circuit to let a request pass, until a deadline.
+    async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, GivenUp> {
+        // Without retries a request does not wait for the circuit either.
+        if !self.retry.enabled {
+            return Ok(self.circuit.pass_anyway());
+        }
+        let turn = self.circuit.enter();
+        match deadline {
+            None => Ok(turn.await),
+            Some(deadline) => timeout_at(deadline, turn).await.map_err(|_| {
+                GivenUp::Exhausted("the backend took no requests in all the time".to_owned())
+            }),
+        }
+    }
+
+    /// Sends one encoded request with these retries, past the circuit.
+    pub(super) async fn send_within(
+        &self,
+        signal: Signal,
+        request: Vec<u8>,
+        retries: &RetrySettings,
+    ) -> Result<u64, GivenUp> {
+        let body = self.client.prepare(request);
+        let attempt = || self.attempt(signal, body.clone());
+        let sent = retry(retries, attempt, |error, wait| self.tell_of_failure(error, wait)).await;
+        if let Err(given_up) = &sent {
+            self.tell_of_loss(signal, given_up);
+        }
+        sent
+    }
+
+    /// Returns true if it has refused a request in all its parts, so that others need not be split.
+    pub(super) fn refuses_all(&self, signal: Signal) -> bool {
+        self.refuses_all[place(signal)].load(Ordering::Relaxed)
+    }
+
+    /// Sets if it refuses all of a signal.
+    pub(super) fn note_refuses_all(&self, signal: Signal, refuses_all: bool) {
+        self.refuses_all[place(signal)].store(refuses_all, Ordering::Relaxed);
+    }
+
+    fn tell_of_failure(&self, error: &str, wait: std::time::Duration) {
+        if self.trouble.may_log() {
+            tracing::warn!(exporter = %self.name, error, ?wait,
+                "failed to export evaluations, trying again");
+        }
+    }
+
+    /// Logs a request that was given up.
+    pub(super) fn tell_of_loss(&self, signal: Signal, given_up: &GivenUp) {
+        let (GivenUp::Refused(error) | GivenUp::Exhausted(error)) = given_up;
+        if self.losses.may_log() {
+            let help = self.help(signal, given_up);
+            let signal = self.signal(signal);
+            tracing::warn!(exporter = %self.name, signal, error, help,
+                "failed to export evaluations, gave up");
+        }
+    }
+
+    /// Returns a signal with its destination, in words.
+    pub(super) fn signal(&self, signal: Signal) -> String {
+        let (word, path) = match signal {
+            Signal::Traces => ("spans", "/v1/traces"),
+            Signal::Logs => ("events", "/v1/logs"),
+            Signal::Metrics => ("metrics", "/v1/metrics"),
+        };
+        let path = if self.is_http { path } else { "" };
+        format!("{word} to {}{path}", self.endpoint)
+    }
+
+    /// Returns advice for a signal that is refused.
+    pub(super) fn help(&self, signal: Signal, given_up: &GivenUp) -> &'static str {
+        match (given_up, signal) {
+            (GivenUp::Exhausted(_), _) => "`retry_on_failure` says how long it is tried",
+            (_, Signal::Logs) => "leave `event` out of `forms` if the backend takes no logs",
+            (_, Signal::Traces) => "leave `span` out of `forms` if the backend takes no traces",
+            (_, Signal::Metrics) => "leave `metric` out of `forms` if the backend takes no metrics",
+        }
+    }
+
+    /// Sends a prepared request once; returns the number of rejected items.
+    pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
+        let sent = self.client.send(signal, body).await;
+        let Taken { rejected, message } = AttemptError::of(sent)?;
+        if (rejected > 0 || !message.is_empty()) && self.partly.may_log() {
+            tracing::warn!(exporter = %self.name, rejected, message,
+                "the backend took a request only in part, or with a warning");
+        }
+        Ok(rejected)
+    }
+}
+
+/// Returns the index of a signal in `refuses_all`.
+fn place(signal: Signal) -> usize {
+    usize::from(signal == Signal::Traces)
+}

@@ -1,0 +1,115 @@
+//! OTLP exporters: evaluations as log events, spans and metrics, over gRPC or HTTP.
+//!
+//! Requests are built and encoded once ([`sender`]), then sent until they are taken, refused for
+//! good, or out of time for retries ([`backend`]). While a backend takes nothing only probes go out
+//! (a circuit breaker, [`circuit`]). A request that is refused for good is bisected until the
+//! refused records stand alone ([`split`]). Records that a backend rejects of a request it took are
+//! counted.
+
+mod backend;
+mod circuit;
+mod convert;
+mod report;
+mod sender;
+mod settings;
+mod split;
+#[cfg(test)]
+pub(super) mod testing;
+
+use std::sync::Arc;
+
+use super::queue::QueueLimits;
+use super::scores::Grouping;
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
+use backend::Backend;
+use sender::BackendSender;
+use settings::{EvaluationForm, OtlpExporterSettings};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_net::client::Protocol;
+use spanscore_net::client::retry::RetrySettings;
+
+/// `otlp_grpc`.
+pub(crate) static GRPC: ExporterKind = ExporterKind {
+    name: "otlp_grpc",
+    aliases: &["otlp"],
+    about: "Sends evaluations as OTLP log events, spans and metrics over gRPC.",
+    single: false,
+    schema: || schemars::schema_for!(OtlpExporterSettings),
+    read: |node| Ok(Arc::new(Otlp::read(Protocol::Grpc, node)?)),
+};
+
+/// One configured OTLP exporter.
+pub(crate) static HTTP: ExporterKind = ExporterKind {
+    name: "otlp_http",
+    aliases: &["otlphttp"],
+    about: "Sends evaluations as OTLP log events, spans and metrics over HTTP.",
+    single: false,
+    schema: || schemars::schema_for!(OtlpExporterSettings),
+    read: |node| Ok(Arc::new(Otlp::read(Protocol::HttpProtobuf, node)?)),
+};
+
+/// One configured OTLP exporter.
+#[derive(Debug)]
+struct Otlp {
+    protocol: Protocol,
+    settings: OtlpExporterSettings,
+}
+
+impl Otlp {
+    fn read(protocol: Protocol, node: &Node) -> Result<Self, SettingsError> {
+        let settings: OtlpExporterSettings = node.read()?;
+        settings.check(protocol).map_err(|(key, error)| match node.get(key) {
+            Some(value) => error.at(value.place),
+            None => error,
+        })?;
+        Ok(Self { protocol, settings })
+    }
+
+    /// Returns the retries of failed requests: endless ones if they must be delivered and there is
+    /// a log, unless the settings say otherwise.
+    fn retries(&self, has_log: bool) -> RetrySettings {
+        let retries = &self.settings.retry_on_failure;
+        if has_log && self.settings.must_deliver {
+            retries.for_ever_unless_told()
+        } else {
+            retries.clone()
+        }
+    }
+}
+
+impl Exporter for Otlp {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let settings = &self.settings;
+        let retries = self.retries(starting.has_log());
+        let backend = Backend::new(starting, self.protocol, settings, retries);
+        let backend = Arc::new(backend.map_err(|error| ExporterStartError::Client {
+            exporter: starting.name().to_owned(),
+            error,
+        })?);
+        starting.show(settings.content.is_shown(), true);
+        if settings.has(EvaluationForm::Metric) {
+            let scores =
+                starting.scores(Grouping::Version, settings.series_max, settings.series_idle);
+            let (closing, task) =
+                report::start(backend.clone(), scores, settings.metrics_interval.0);
+            starting.task(closing, task);
+        }
+        if settings.has(EvaluationForm::Event) || settings.has(EvaluationForm::Span) {
+            let limits = QueueLimits::from(&settings.sending_queue);
+            let filter = starting.content_filter(settings.content);
+            let letters = starting.dead_letters();
+            let sender = BackendSender::new(backend, settings, filter, letters);
+            let overflow_mib = settings.sending_queue.overflow_mib;
+            let overflow = starting.overflow(settings.must_deliver, overflow_mib)?;
+            let limits = limits.must_deliver(settings.must_deliver);
+            starting.queue_with(limits, overflow, sender);
+        }
+        Ok(())
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        let queue = &self.settings.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
+    }
+}

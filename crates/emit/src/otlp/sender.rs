@@ -1,0 +1,363 @@
+//! Consumer of an OTLP exporter's queue: encodes evaluations as requests, sends them, and accounts
+//! for the outcome.
+//!
+//! An evaluation leaves in one request or two, as an event and as a span, and counts as sent when
+//! it arrived in all its forms. Requests hold one record for each evaluation, in the same order in
+//! both forms, so that an index in one is the same evaluation as in the other.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, BytesMut};
+use prost::Message;
+
+use super::backend::Backend;
+use super::convert::{self, Options};
+use super::settings::{EvaluationForm, OtlpExporterSettings};
+use super::split::RequestRecords;
+use crate::content::ContentFilter;
+use crate::counters::Loss;
+use crate::dead_letters::DeadLetters;
+use crate::queue::{Deliver, Delivery, EvaluationBatch, Parcel, count_of, size_of_evaluation};
+use spanscore_base::model::Evaluation;
+use spanscore_base::otlp::Signal;
+use spanscore_base::panics::Panicked;
+use spanscore_net::client::retry::GivenUp;
+
+/// Bytes that the names of its attributes add to an encoded evaluation, about.
+const NAMES_BYTES: usize = 1024;
+
+/// Parts of a refused request that are tried while none has been taken: after that the backend
+/// refuses all, for another reason than the content of a record.
+const REFUSED_PARTS_MAX: usize = 64;
+
+/// Consumer of an OTLP exporter's queue.
+pub(super) struct BackendSender {
+    backend: Arc<Backend>,
+    filter: ContentFilter,
+    form: RequestForm,
+    dead_letters: DeadLetters,
+}
+
+/// Settings of requests: their forms and limits.
+#[derive(Clone, Copy)]
+struct RequestForm {
+    options: Options,
+    event: bool,
+    span: bool,
+    count_max: usize,
+    bytes_max: usize,
+}
+
+impl RequestForm {
+    /// Encodes a batch in parts that each fit one request.
+    fn requests(self, filter: &ContentFilter, batch: &EvaluationBatch) -> Vec<EncodedRequests> {
+        let shown: Vec<_> = batch.iter().map(|part| filter.apply_all(part)).collect();
+        let all: Vec<&Evaluation> = shown.iter().flat_map(|part| part.iter()).collect();
+        let mut requests = Vec::new();
+        let mut rest = all.as_slice();
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(self.request_len(rest));
+            let events = self.event.then(|| convert::events(part, self.options).encode_to_vec());
+            let spans = self.span.then(|| convert::spans(part, self.options).encode_to_vec());
+            requests.push(EncodedRequests { count: part.len(), events, spans });
+            rest = after;
+        }
+        requests
+    }
+
+    /// Returns the number of evaluations that fit one request; at least one.
+    fn request_len(self, evaluations: &[&Evaluation]) -> usize {
+        let mut bytes = 0;
+        let mut resource = None;
+        let fit = evaluations.iter().take(self.count_max).take_while(|evaluation| {
+            bytes += size_of_evaluation(evaluation) + NAMES_BYTES;
+            if resource.replace(&evaluation.target.resource) != Some(&evaluation.target.resource) {
+                bytes += evaluation.target.resource.encoded.len();
+            }
+            bytes <= self.bytes_max
+        });
+        fit.count().max(1)
+    }
+}
+
+/// Evaluations encoded in each form that is sent.
+#[derive(Debug, PartialEq)]
+struct EncodedRequests {
+    count: usize,
+    events: Option<Vec<u8>>,
+    spans: Option<Vec<u8>>,
+}
+
+impl EncodedRequests {
+    /// Encodes it for the overflow on disk: the forms that there are, the length of the events,
+    /// both.
+    fn pack(&self) -> Parcel {
+        let events = self.events.as_deref();
+        let spans = self.spans.as_deref();
+        let forms = u8::from(events.is_some()) * EVENTS + u8::from(spans.is_some()) * SPANS;
+        let events = events.unwrap_or_default();
+        let spans = spans.unwrap_or_default();
+        let mut payload = BytesMut::with_capacity(1 + 8 + events.len() + spans.len());
+        payload.put_u8(forms);
+        payload.put_u64_le(events.len() as u64);
+        payload.put_slice(events);
+        payload.put_slice(spans);
+        // No batch holds more than `u32::MAX`.
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        Parcel { count, payload: payload.freeze() }
+    }
+
+    /// Decodes it from the overflow on disk; `None` if it is damaged.
+    fn unpack(parcel: &Parcel) -> Option<Self> {
+        let mut payload = parcel.payload.clone();
+        let forms = payload.try_get_u8().ok()?;
+        let len = payload.try_get_u64_le().ok()?;
+        let len = usize::try_from(len).ok().filter(|len| *len <= payload.len())?;
+        let (events, spans) = payload.split_at(len);
+        Some(Self {
+            count: usize::try_from(parcel.count).ok()?,
+            events: (forms & EVENTS != 0).then(|| events.to_vec()),
+            spans: (forms & SPANS != 0).then(|| spans.to_vec()),
+        })
+    }
+}
+
+/// Bits of the forms in a parcel.
+const EVENTS: u8 = 1;
+const SPANS: u8 = 2;
+
+/// Outcome of one form of some evaluations.
+#[derive(Debug, Default)]
+struct FormFate {
+    /// Records that the backend rejected of requests that it took; it does not say which.
+    rejected: u64,
+    /// Records that did not arrive, by their indices, with the reason.
+    gone: Vec<(Range<usize>, Loss)>,
+}
+
+impl BackendSender {
+    pub(super) fn new(
+        backend: Arc<Backend>,
+        settings: &OtlpExporterSettings,
+        filter: ContentFilter,
+        dead_letters: DeadLetters,
+    ) -> Self {
+        let content = settings.content.is_shown();
+        let options = Options { placement: settings.placement, content };
+        let batch = &settings.sending_queue.batch;
+        let event = settings.has(EvaluationForm::Event);
+        let span = settings.has(EvaluationForm::Span);
+        let count_max = batch.max_size;
+        let bytes_max = batch.max_bytes;
+        let form = RequestForm { options, event, span, count_max, bytes_max };
+        Self { backend, filter, form, dead_letters }
+    }
+
+    /// Encodes the batch in parts that each fit one request.
+    async fn requests(&self, batch: &EvaluationBatch) -> Result<Vec<EncodedRequests>, Panicked> {
+        let form = self.form;
+        self.filter.make(batch, move |filter, batch| form.requests(filter, batch)).await
+    }
+
+    /// Sends some evaluations in all their forms.
+    async fn send(&self, requests: EncodedRequests) -> Delivery {
+        let EncodedRequests { count, events, spans } = requests;
+        let forms = tokio::join!(
+            self.send_form(Signal::Logs, events, count),
+            self.send_form(Signal::Traces, spans, count)
+        );
+        account(count, forms.into())
+    }
+
+    /// Sends one form. A request that is refused for good is bisected until the refused records
+    /// stand alone: those go to the dead letters.
+    async fn send_form(&self, signal: Signal, request: Option<Vec<u8>>, count: usize) -> FormFate {
+        let mut fate = FormFate::default();
+        let Some(request) = request else { return fate };
+        let given_up = match self.backend.send(signal, request.clone()).await {
+            Ok(rejected) => {
+                fate.rejected = rejected;
+                return fate;
+            }
+            Err(given_up) => given_up,
+        };
+        match given_up {
+            GivenUp::Refused(_) if count > 1 && !self.backend.refuses_all(signal) => {
+                if let Some(records) = RequestRecords::decode(signal, &request) {
+                    drop(request);
+                    self.send_parts(signal, &records, count, given_up, &mut fate).await;
+                    return fate;
+                }
+            }
+            _ => {}
+        }
+        let loss = self.give_up(signal, &request, &given_up).await;
+        fate.gone.push((0..count, loss));
+        fate
+    }
+
+    /// Sends the parts of a refused request. The largest and the smallest part take turns, so that
+    /// something is taken soon both if many records are refused one by one, and if they stand
+    /// together.
+    async fn send_parts(
+        &self,
+        signal: Signal,
+        records: &RequestRecords,
+        count: usize,
+        refused: GivenUp,
+        fate: &mut FormFate,
+    ) {
+        let mut parts = BTreeSet::new();
+        let mut last = refused;
+        cut(&mut parts, 0..count);
+        let mut tries = 0;
+        let mut is_any_taken = false;
+        loop {
+            let next = if tries % 2 == 0 { parts.pop_last() } else { parts.pop_first() };
+            let Some((len, start)) = next else { return };
+            let range = start..start + len;
+            let part = records.part(range.clone());
+            if !is_any_taken && tries >= REFUSED_PARTS_MAX {
+                self.backend.note_refuses_all(signal, true);
+                fate.gone.push((range, self.give_up(signal, &part, &last).await));
+                continue;
+            }
+            tries += 1;
+            let sent = self.backend.send(signal, part.clone()).await;
+            self.backend.parts.add(outcome_word(&sent), 1);
+            match sent {
+                Ok(rejected) => {
+                    is_any_taken = true;
+                    fate.rejected += rejected;
+                }
+                Err(GivenUp::Refused(reason)) if len > 1 => {
+                    last = GivenUp::Refused(reason);
+                    cut(&mut parts, range);
+                }
+                Err(given_up) => {
+                    fate.gone.push((range, self.give_up(signal, &part, &given_up).await));
+                }
+            }
+        }
+    }
+
+    /// Gives up a request; returns the reason under which its evaluations are counted.
+    async fn give_up(&self, signal: Signal, request: &[u8], given_up: &GivenUp) -> Loss {
+        self.backend.tell_of_loss(signal, given_up);
+        let GivenUp::Refused(reason) = given_up else { return Loss::RetriesExhausted };
+        if self.dead_letters.keep(signal, request, reason).await {
+            Loss::DeadLettered
+        } else {
+            Loss::Refused
+        }
+    }
+}
+
+/// Returns the word for the outcome of a part in counters.
+fn outcome_word(sent: &Result<u64, GivenUp>) -> &'static str {
+    match sent {
+        Ok(_) => "taken",
+        Err(GivenUp::Refused(_)) => "refused",
+        Err(GivenUp::Exhausted(_)) => "given_up",
+    }
+}
+
+/// Adds the halves of a part.
+fn cut(parts: &mut BTreeSet<(usize, usize)>, Range { start, end }: Range<usize>) {
+    let middle = start.midpoint(end);
+    parts.extend([(middle - start, start), (end - middle, middle)]);
+}
+
+impl Deliver for BackendSender {
+    fn is_away(&self) -> bool {
+        self.backend.is_away()
+    }
+
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let mut delivery = Delivery::default();
+        let Ok(requests) = self.requests(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
+        drop(batch);
+        for requests in requests {
+            delivery.add(self.send(requests).await);
+        }
+        delivery
+    }
+
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        Ok(self.requests(batch).await?.iter().map(EncodedRequests::pack).collect())
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match EncodedRequests::unpack(&parcel) {
+            Some(requests) => self.send(requests).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
+    }
+}
+
+/// Accounts for evaluations by the outcomes of their forms: one counts as sent if it arrived in all
+/// forms, else once, by its worst outcome.
+fn account(count: usize, forms: [FormFate; 2]) -> Delivery {
+    let rejected = forms.iter().map(|form| form.rejected).max().unwrap_or(0);
+    let mut fates: Vec<Option<Loss>> = Vec::new();
+    for (range, loss) in forms.into_iter().flat_map(|form| form.gone) {
+        fates.resize(count, None);
+        for fate in fates.get_mut(range).unwrap_or_default() {
+            if fate.is_none_or(|fate| fate == Loss::DeadLettered) {
+                *fate = Some(loss);
+            }
+        }
+    }
+    let mut lost = Vec::new();
+    for reason in [Loss::Refused, Loss::DeadLettered, Loss::RetriesExhausted] {
+        let evaluations = fates.iter().filter(|fate| **fate == Some(reason)).count() as u64;
+        if evaluations > 0 {
+            lost.push((reason, evaluations));
+        }
+    }
+    let arrived = count as u64 - lost.iter().map(|(_, lost)| lost).sum::<u64>();
+    let rejected = rejected.min(arrived);
+    if rejected > 0 {
+        lost.push((Loss::RejectedPartly, rejected));
+    }
+    Delivery { sent: arrived - rejected, lost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fate(rejected: u64, gone: &[(Range<usize>, Loss)]) -> FormFate {
+        FormFate { rejected, gone: gone.to_vec() }
+    }
+
+    #[test]
+    fn requests_are_read_from_disk_as_they_were_kept() {
+        let all = [(Some(b"events".to_vec()), Some(b"spans".to_vec())), (None, Some(Vec::new()))];
+        for (events, spans) in all {
+            let requests = EncodedRequests { count: 7, events, spans };
+            assert_eq!(EncodedRequests::unpack(&requests.pack()), Some(requests));
+        }
+        for payload in [&b""[..], &[3, 9, 0, 0, 0, 0, 0, 0, 0, 1]] {
+            let parcel = Parcel { count: 1, payload: payload.into() };
+            assert_eq!(EncodedRequests::unpack(&parcel), None);
+        }
+    }
+
+    #[test]
+    fn evaluation_is_counted_once_by_the_worst_of_its_forms() {
+        use Loss::{DeadLettered, Refused, RejectedPartly, RetriesExhausted};
+        let events = fate(0, &[(0..2, DeadLettered), (5..6, Refused)]);
+        let spans = fate(3, &[(1..3, Refused), (5..6, DeadLettered), (7..8, RetriesExhausted)]);
+        let delivery = account(10, [events, spans]);
+        let lost = [(Refused, 3), (DeadLettered, 1), (RetriesExhausted, 1), (RejectedPartly, 3)];
+        assert_eq!(delivery, Delivery { sent: 2, lost: lost.to_vec() });
+        assert_eq!(account(3, Default::default()), Delivery { sent: 3, lost: Vec::new() });
+        let all = account(2, [fate(9, &[]), fate(0, &[])]);
+        assert_eq!(all, Delivery { sent: 0, lost: vec![(RejectedPartly, 2)] });
+    }
+}

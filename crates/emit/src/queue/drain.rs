@@ -1,0 +1,427 @@
+//! The emptying end of a queue: gathers batches, and hands each to a consumer.
+
+use std::collections::VecDeque;
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::handover::{Estate, HANDOVER_WAIT, Heir};
+use super::room::{QueueShared, Room};
+use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
+use crate::counters::Loss;
+use spanscore_base::panics::{Panicked, caught_future};
+
+/// How often an end is asked whether its backend is away while the process ends.
+const AWAY_LOOK: Duration = Duration::from_millis(100);
+
+/// Wait until an overflow that is full, or cannot be written, is tried again.
+const KEEP_AGAIN: Duration = Duration::from_secs(1);
+
+/// What became of a batch with so many evaluations. A panic loses this batch, not the room that it
+/// took.
+async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
+    caught_future(delivering).await.unwrap_or_else(|Panicked| {
+        tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
+        Delivery { sent: 0, lost: vec![(Loss::Fault, count)] }
+    })
+}
+
+/// Delivers parcels one after another.
+async fn deliver_parcels(end: &impl Deliver, parcels: VecDeque<Parcel>) -> Delivery {
+    let mut delivery = Delivery::default();
+    for parcel in parcels {
+        let count = parcel.count.into();
+        delivery.add(delivered(end.deliver_parcel(parcel), count).await);
+    }
+    delivery
+}
+
+/// Delivers what is in the overflow, one parcel after another, each in the turn of a consumer; ends
+/// when the queue closes or another takes its place. What is not delivered by then is there for the
+/// next one, or the next process.
+async fn empty_overflow(
+    overflow: Arc<Overflow>,
+    shared: Arc<QueueShared>,
+    end: Arc<impl Deliver>,
+    permits: Arc<Semaphore>,
+    recalled: CancellationToken,
+) {
+    let found = Arc::clone(&overflow);
+    // Only a runtime that ends stops it.
+    let recovered = tokio::task::spawn_blocking(move || found.recover()).await.unwrap_or(0);
+    shared.counters.recovered(recovered);
+    let deliver_all = async {
+        loop {
+            let entry = tokio::select! {
+                biased;
+                () = shared.succeeded.cancelled() => return,
+                entry = overflow.first() => entry,
+            };
+            let _permit = permit(&permits).await;
+            let count = u64::from(entry.count);
+            let delivery = match overflow.read(entry).await {
+                Ok(parcel) => delivered(end.deliver_parcel(parcel), count).await,
+                Err(error) => {
+                    tracing::error!(%error, evaluations = count,
+                        "evaluations kept on disk cannot be read; they are lost");
+                    Delivery { sent: 0, lost: vec![(Loss::Io, count)] }
+                }
+            };
+            overflow.confirm();
+            shared.counters.settle(&delivery);
+        }
+    };
+    tokio::select! {
+        () = deliver_all => {}
+        () = shared.closing.cancelled() => {}
+        () = recalled.cancelled() => {}
+    }
+}
+
+/// Waits until the process ends and there is nobody to wait for.
+async fn is_in_vain(shared: &QueueShared, end: &impl Deliver) {
+    shared.ending.cancelled().await;
+    while !end.is_away() {
+        sleep(AWAY_LOOK).await;
+    }
+}
+
+/// Waits until nothing is on its way.
+async fn all_ended(deliveries: &mut Deliveries) {
+    while deliveries.join_next().await.is_some() {}
+}
+
+/// A turn of a consumer. Nobody closes the semaphore.
+async fn permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    match permits.clone().acquire_owned().await {
+        Ok(permit) => permit,
+        Err(_) => pending().await,
+    }
+}
+
+/// The emptying end of a queue.
+pub(super) struct Drain {
+    receiver: mpsc::UnboundedReceiver<QueueEntry>,
+    limits: QueueLimits,
+    shared: Arc<QueueShared>,
+    overflow: Option<Arc<Overflow>>,
+    /// What a queue before handed over, and what this one will.
+    estate: Estate,
+    /// Takes back what is on its way, for the queue that takes the place of this one.
+    recalled: CancellationToken,
+}
+
+/// What is on its way: nothing at its end, unless it was taken back.
+type Deliveries = JoinSet<Option<QueueEntry>>;
+
+/// What a consumer is handed.
+#[derive(Clone)]
+pub(super) enum Cargo {
+    Batch(EvaluationBatch),
+    /// The same, encoded: what the overflow has not taken of it.
+    Parcels(VecDeque<Parcel>),
+}
+
+impl Cargo {
+    fn count(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.iter().map(|part| part.len()).sum(),
+            Self::Parcels(parcels) => parcels.iter().map(|parcel| parcel.count as usize).sum(),
+        }
+    }
+}
+
+/// What happens to a batch next.
+enum Turn {
+    /// A consumer delivers it.
+    Deliver(Cargo, OwnedSemaphorePermit),
+    /// It is on disk.
+    Kept,
+    /// It could not be encoded.
+    Broken,
+    /// The queue that takes the place of this one delivers it.
+    HandOver(Cargo),
+}
+
+impl Drain {
+    pub(super) fn new(
+        receiver: mpsc::UnboundedReceiver<QueueEntry>,
+        limits: QueueLimits,
+        shared: Arc<QueueShared>,
+        overflow: Option<Arc<Overflow>>,
+    ) -> Self {
+        let estate = Estate::new();
+        let recalled = CancellationToken::new();
+        Self { receiver, limits, shared, overflow, estate, recalled }
+    }
+
+    /// Empties the queue until it is closed and empty, given up, or another takes its place; behind
+    /// a queue before, what that leaves comes first. Ends only when every delivery has ended, so
+    /// nothing is settled behind its back.
+    pub(super) async fn run(
+        mut self,
+        end: Arc<impl Deliver>,
+        before: Option<oneshot::Receiver<Estate>>,
+        heir: Arc<Heir>,
+    ) {
+        let mut deliveries = JoinSet::new();
+        let shared = Arc::clone(&self.shared);
+        // What it holds is then in the log, or in the overflow.
+        let is_kept = self.limits.must_deliver && self.overflow.is_some();
+        let asked = Arc::clone(&end);
+        tokio::select! {
+            () = self.deliver_all(end, before, &mut deliveries) => heir.give(self.estate),
+            () = shared.given_up.cancelled() => deliveries.shutdown().await,
+            () = is_in_vain(&shared, &*asked), if is_kept => deliveries.shutdown().await,
+        }
+    }
+
+    async fn deliver_all(
+        &mut self,
+        end: Arc<impl Deliver>,
+        before: Option<oneshot::Receiver<Estate>>,
+        deliveries: &mut Deliveries,
+    ) {
+        if let Some(before) = before {
+            // One that ended without a word has counted what it held.
+            self.estate = before.await.unwrap_or_default();
+            self.estate.iter_mut().for_each(|entry| entry.room.move_to(&self.shared));
+        }
+        let permits = Arc::new(Semaphore::new(self.limits.consumers));
+        if let Some(overflow) = self.overflow.clone() {
+            let shared = Arc::clone(&self.shared);
+            let recalled = self.recalled.clone();
+            let end = end.clone();
+            let permits = permits.clone();
+            deliveries.spawn(async move {
+                empty_overflow(overflow, shared, end, permits, recalled).await;
+                None
+            });
+        }
+        while let Some(QueueEntry { cargo, mut room }) = self.gather().await {
+            match self.turn(&permits, &*end, cargo, &mut room).await {
+                Turn::Deliver(cargo, permit) => {
+                    while deliveries.try_join_next().is_some() {}
+                    self.spawn(deliveries, end.clone(), QueueEntry { cargo, room }, permit);
+                }
+                Turn::Kept => room.settle(&Delivery::default()),
+                Turn::Broken => {
+                    let broken = Delivery::broken(room.evaluations());
+                    room.settle(&broken);
+                }
+                Turn::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
+            }
+        }
+        self.finish(deliveries).await;
+    }
+
+    /// Hands a batch to a consumer, which delivers it unless it is taken back.
+    fn spawn(
+        &self,
+        deliveries: &mut Deliveries,
+        end: Arc<impl Deliver>,
+        QueueEntry { cargo, room }: QueueEntry,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let recalled = self.recalled.clone();
+        let again = cargo.clone();
+        let shared = Arc::clone(&self.shared);
+        deliveries.spawn(async move {
+            let _permit = permit;
+            let began = Instant::now();
+            let delivering = async {
+                match cargo {
+                    Cargo::Batch(batch) => delivered(end.deliver(batch), room.evaluations()).await,
+                    Cargo::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
+                }
+            };
+            let delivery = tokio::select! {
+                biased;
+                delivery = delivering => delivery,
+                () = recalled.cancelled() => {
+                    return Some(QueueEntry { cargo: again, room });
+                }
+            };
+            shared.counters.took(began.elapsed());
+            room.settle(&delivery);
+            None
+        });
+    }
+
+    /// Waits for what is on its way; where another queue takes the place of this one, not for ever.
+    async fn finish(&mut self, deliveries: &mut Deliveries) {
+        tokio::select! {
+            () = all_ended(deliveries) => {}
+            () = self.shared.succeeded.cancelled() => {}
+        }
+        if !self.shared.succeeded.is_cancelled() {
+            return;
+        }
+        // What has not arrived by then is taken back.
+        let _ = timeout(HANDOVER_WAIT, all_ended(deliveries)).await;
+        self.recalled.cancel();
+        let mut back = Estate::new();
+        while let Some(ended) = deliveries.join_next().await {
+            back.extend(ended.ok().flatten());
+        }
+        back.append(&mut self.estate);
+        self.estate = back;
+        self.receiver.close();
+        while let Ok(entry) = self.receiver.try_recv() {
+            self.estate.push_back(entry);
+        }
+    }
+
+    /// Waits until a consumer is free for a batch; where the queue fills meanwhile, moves it to the
+    /// overflow.
+    async fn turn(
+        &self,
+        permits: &Arc<Semaphore>,
+        end: &impl Deliver,
+        cargo: Cargo,
+        room: &mut Room,
+    ) -> Turn {
+        let succeeded = &self.shared.succeeded;
+        let (overflow, batch) = match (&self.overflow, cargo) {
+            (Some(overflow), Cargo::Batch(batch)) => (overflow, batch),
+            (_, cargo) => {
+                return tokio::select! {
+                    biased;
+                    () = succeeded.cancelled() => Turn::HandOver(cargo),
+                    permit = permit(permits) => Turn::Deliver(cargo, permit),
+                };
+            }
+        };
+        let waits = tokio::select! {
+            biased;
+            () = succeeded.cancelled() => return Turn::HandOver(Cargo::Batch(batch)),
+            waited = self.permit_before_filling(permits) => waited,
+        };
+        if let Some(permit) = waits {
+            return Turn::Deliver(Cargo::Batch(batch), permit);
+        }
+        let packed = caught_future(end.pack(&batch)).await;
+        let Ok(parcels) = packed.flatten() else { return Turn::Broken };
+        drop(batch);
+        self.keep(overflow, parcels.into(), permits, room).await
+    }
+
+    /// A free consumer; `None` where the queue fills before there is one.
+    async fn permit_before_filling(
+        &self,
+        permits: &Arc<Semaphore>,
+    ) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if let Ok(permit) = permits.clone().try_acquire_owned() {
+                return Some(permit);
+            }
+            // What is held at the end is delivered, or left to the next process.
+            if self.shared.closing.is_cancelled() {
+                return Some(permit(permits).await);
+            }
+            if self.shared.held.is_filling(self.limits.bytes_max) {
+                return None;
+            }
+            tokio::select! {
+                permit = permit(permits) => return Some(permit),
+                () = self.shared.pressure.notified() => {}
+                () = self.shared.closing.cancelled() => {}
+            }
+        }
+    }
+
+    /// Moves parcels to the overflow; where that is full, waits for a consumer or for room.
+    async fn keep(
+        &self,
+        overflow: &Overflow,
+        mut parcels: VecDeque<Parcel>,
+        permits: &Arc<Semaphore>,
+        room: &mut Room,
+    ) -> Turn {
+        loop {
+            let mut full = None;
+            while let Some(parcel) = parcels.front().filter(|_| full.is_none()) {
+                match overflow.put(parcel).await {
+                    Ok(()) => {
+                        room.moved(parcel.count.into());
+                        parcels.pop_front();
+                    }
+                    Err(error) => full = Some(error),
+                }
+            }
+            let Some(error) = full else { return Turn::Kept };
+            self.shared.counters.tell_of_overflow(&error);
+            let succeeded = &self.shared.succeeded;
+            tokio::select! {
+                () = succeeded.cancelled() => return Turn::HandOver(Cargo::Parcels(parcels)),
+                permit = permit(permits) => return Turn::Deliver(Cargo::Parcels(parcels), permit),
+                () = sleep(KEEP_AGAIN) => {}
+            }
+        }
+    }
+
+    /// The next batch with its room; `None` once the queue is closed and empty, or another takes
+    /// its place.
+    async fn gather(&mut self) -> Option<QueueEntry> {
+        let mut entry = self.next(None).await?;
+        // A timeout beyond the end of time is none.
+        let deadline = Instant::now().checked_add(self.limits.flush_timeout);
+        let mut count = entry.cargo.count();
+        while count < self.limits.batch_count && entry.room.bytes() < self.limits.batch_bytes {
+            let Cargo::Batch(batch) = &mut entry.cargo else { break };
+            let Some(next) = self.next(deadline).await else { break };
+            let size = next.cargo.count();
+            match next.cargo {
+                Cargo::Batch(more) => batch.extend(more),
+                cargo => {
+                    self.estate.push_front(QueueEntry { cargo, room: next.room });
+                    break;
+                }
+            }
+            count += size;
+            entry.room.join(next.room);
+        }
+        Some(entry)
+    }
+
+    /// The next entry; `None` at the deadline, or once the queue is closed and empty or another
+    /// takes its place.
+    async fn next(&mut self, deadline: Option<Instant>) -> Option<QueueEntry> {
+        if self.shared.succeeded.is_cancelled() {
+            return None;
+        }
+        if let Some(entry) = self.estate.pop_front() {
+            return Some(entry);
+        }
+        if let Ok(entry) = self.receiver.try_recv() {
+            return Some(entry);
+        }
+        if self.shared.closing.is_cancelled() {
+            self.receiver.close();
+            return self.receiver.recv().await;
+        }
+        let receiver = &mut self.receiver;
+        let closing = &self.shared.closing;
+        let succeeded = &self.shared.succeeded;
+        let wait = async {
+            tokio::select! {
+                biased;
+                () = succeeded.cancelled() => None,
+                entry = receiver.recv() => entry,
+                () = closing.cancelled() => {
+                    receiver.close();
+                    receiver.recv().await
+                }
+            }
+        };
+        match deadline {
+            Some(deadline) => timeout_at(deadline, wait).await.ok().flatten(),
+            None => wait.await,
+        }
+    }
+}

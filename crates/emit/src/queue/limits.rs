@@ -1,0 +1,165 @@
+//! Limits of a queue, and the settings that they come from.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::settings::HumanDuration;
+
+/// Least overflow, MiB: a segment of it holds any request.
+const OVERFLOW_MIB_MIN: u32 = 64;
+
+/// Overflow unless the settings say another, MiB.
+pub(crate) const OVERFLOW_MIB: u32 = 1024;
+
+/// What is wrong with the size of an overflow.
+pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
+    if (1..OVERFLOW_MIB_MIN).contains(&mib) {
+        Err("`overflow_mib` must be 0 or at least 64")
+    } else {
+        Ok(())
+    }
+}
+
+/// Limits of one queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueLimits {
+    /// Most bytes held, beside the share that all queues have together.
+    pub(crate) bytes_max: usize,
+    /// Deliveries at once.
+    pub(crate) consumers: usize,
+    /// Longest wait for more evaluations before a batch goes.
+    pub(crate) flush_timeout: Duration,
+    /// Evaluations after which a batch goes.
+    pub(crate) batch_count: usize,
+    /// Bytes after which a batch goes.
+    pub(crate) batch_bytes: usize,
+    /// Whether receipts wait for what is in it.
+    pub(crate) must_deliver: bool,
+}
+
+impl QueueLimits {
+    /// Of a queue to a place on this machine.
+    pub(crate) fn local(flush_timeout: Duration) -> Self {
+        Self {
+            bytes_max: usize::MAX,
+            consumers: 1,
+            flush_timeout,
+            batch_count: 8192,
+            batch_bytes: 1 << 20,
+            must_deliver: false,
+        }
+    }
+
+    /// The same, with receipts that wait for what is in it or without.
+    pub(crate) fn must_deliver(self, must_deliver: bool) -> Self {
+        Self { must_deliver, ..self }
+    }
+
+    /// Lets what is on its way take at most half of the room, so that the other half is free for
+    /// what comes while it is moved to the overflow.
+    pub(super) fn leave_room(&mut self, capacity: usize) {
+        let on_the_way = capacity / 2 / self.consumers.max(1);
+        self.batch_bytes = self.batch_bytes.min(on_the_way).max(1);
+    }
+}
+
+impl From<&QueueSettings> for QueueLimits {
+    fn from(queue: &QueueSettings) -> Self {
+        let batch = &queue.batch;
+        let without_queue = batch.max_bytes.saturating_mul(queue.num_consumers.saturating_add(1));
+        Self {
+            bytes_max: match queue.queue_size {
+                _ if !queue.enabled => without_queue,
+                size => size.unwrap_or(usize::MAX),
+            },
+            consumers: queue.num_consumers,
+            flush_timeout: batch.flush_timeout.0,
+            batch_count: batch.max_size,
+            batch_bytes: batch.max_bytes,
+            must_deliver: false,
+        }
+    }
+}
+
+/// The queue between the pipeline and a backend. The pipeline never waits for it: what does not
+/// fit goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
+/// counted.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct QueueSettings {
+    /// Whether there is a queue. Without one, only what is being sent and what is being gathered
+    /// for the next request is held, one batch for each consumer.
+    pub(crate) enabled: bool,
+    /// How many requests are on their way at once.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) num_consumers: usize,
+    /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Where it
+    /// is left out, what `limits.exporters_mib` has room for: one queue may hold four times of what
+    /// is left of it.
+    pub(crate) queue_size: Option<usize>,
+    /// What `queue_size` counts: `bytes`.
+    pub(crate) sizer: Sizer,
+    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for what the queue has no room for
+    /// while the backend is slow or away. Beyond it, and with 0, it takes what room the log has
+    /// free. Needs `must_deliver` and a log.
+    pub(crate) overflow_mib: u32,
+    /// How evaluations are put together into requests.
+    pub(crate) batch: BatchSettings,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            num_consumers: 10,
+            queue_size: None,
+            sizer: Sizer::Bytes,
+            overflow_mib: OVERFLOW_MIB,
+            batch: BatchSettings::default(),
+        }
+    }
+}
+
+impl QueueSettings {
+    /// What is wrong.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        if !(1..=1000).contains(&self.num_consumers) {
+            return Err("`num_consumers` must be 1 to 1000");
+        }
+        check_overflow(self.overflow_mib)?;
+        if self.queue_size == Some(0) || self.batch.max_size == 0 || self.batch.max_bytes == 0 {
+            return Err("`queue_size`, `batch.max_size` and `batch.max_bytes` must be above zero");
+        }
+        Ok(())
+    }
+}
+
+/// What the size of a queue counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sizer {
+    /// Bytes: the only one that bounds memory.
+    #[default]
+    Bytes,
+}
+
+/// How evaluations are put together into requests.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct BatchSettings {
+    /// Longest wait for more before what there is is sent.
+    pub(crate) flush_timeout: HumanDuration,
+    /// Most evaluations in one request.
+    pub(crate) max_size: usize,
+    /// Most bytes in one request, estimated before compression; gRPC backends refuse messages over
+    /// 4 MiB by default.
+    pub(crate) max_bytes: usize,
+}
+
+impl Default for BatchSettings {
+    fn default() -> Self {
+        Self { flush_timeout: HumanDuration::from_millis(200), max_size: 8192, max_bytes: 2 << 20 }
+    }
+}

@@ -1,0 +1,241 @@
+//! `tool_call_count` as the package scores it.
+//!
+//! Rules are held in the order written; an operator that does not exist is an error only when it
+//! is reached; a trace without calls scores 0 against any rule.
+
+use std::cmp::Ordering;
+
+use hashbrown::HashMap;
+
+use super::answer::{self, mark};
+use super::definition::{Definition, Flag, missing, required_text};
+use super::lax;
+use super::spans::{self, UipathCall, sanitize};
+use crate::evaluator::{Early, Evaluator};
+use crate::shared::report;
+use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
+use spanscore_base::value::python::PyValue;
+use spanscore_base::value::{Map, Number, Value};
+
+/// Builds the evaluator.
+pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let strict = definition.flag(Flag("strict", "strict"))?;
+    let rules = definition.criteria(|criteria| {
+        let snake = "tool_calls_count";
+        let map = lax::field(criteria, snake, "toolCallsCount")
+            .ok_or_else(|| missing(snake, criteria))?;
+        match &map.kind {
+            NodeKind::Map(entries) => entries.iter().map(read_rule).collect(),
+            _ => Err(SettingsError::new(format!("`{snake}` must be a map")).at(map.place)),
+        }
+    })?;
+    Ok(Box::new(UipathCount { strict, rules }))
+}
+
+fn read_rule((key, node): &(Key, Node)) -> Result<UipathCountRule, SettingsError> {
+    let NodeKind::List(items) = &node.kind else {
+        let message = format!("the rule of `{}` must be an operator and a count", key.text);
+        return Err(SettingsError::new(message).at(node.place));
+    };
+    let [operator, count] = items.as_slice() else {
+        let message = format!("the rule of `{}` must have two parts", key.text);
+        return Err(SettingsError::new(message).at(node.place));
+    };
+    let count = lax::integer(count).ok_or_else(|| {
+        SettingsError::new(format!("the count of `{}` must be an integer", key.text))
+            .at(count.place)
+    })?;
+    Ok(UipathCountRule {
+        sanitized: sanitize(&key.text).into_owned(),
+        name: key.text.clone(),
+        operator: required_text(operator, "operator")?,
+        count,
+    })
+}
+
+struct UipathCount {
+    strict: bool,
+    rules: Vec<UipathCountRule>,
+}
+
+struct UipathCountRule {
+    name: String,
+    sanitized: String,
+    operator: String,
+    count: Number,
+}
+
+impl UipathCountRule {
+    /// Returns true if the count is already too high: no later call can repair it.
+    fn is_passed(&self, actual: i64) -> bool {
+        let order = Number::Int(actual).partial_cmp(&self.count);
+        match self.operator.as_str() {
+            "=" | "==" | "<=" => order == Some(Ordering::Greater),
+            "<" => order.is_some_and(Ordering::is_ge),
+            _ => false,
+        }
+    }
+
+    /// Returns true if a count keeps the rule; `None` for an operator that does not exist.
+    fn holds(&self, actual: i64) -> Option<bool> {
+        let order = Number::Int(actual).partial_cmp(&self.count)?;
+        Some(match self.operator.as_str() {
+            "=" | "==" => order == Ordering::Equal,
+            "!=" => order != Ordering::Equal,
+            ">" => order == Ordering::Greater,
+            "<" => order == Ordering::Less,
+            ">=" => order != Ordering::Less,
+            "<=" => order != Ordering::Greater,
+            _ => return None,
+        })
+    }
+}
+
+/// Calls up to which counting them takes no table.
+const SEARCHED_MAX: usize = 32;
+
+/// Number of calls by id, or by name for a call without one; in the order of first calls.
+struct UipathCallCounts<'c> {
+    entries: Vec<(&'c str, i64)>,
+    /// Index of each key in `entries`; empty for few calls.
+    places: HashMap<&'c str, usize>,
+}
+
+impl<'c> UipathCallCounts<'c> {
+    fn of(calls: &'c [UipathCall<'_>]) -> Self {
+        let mut counts = Self { entries: Vec::with_capacity(calls.len()), places: HashMap::new() };
+        for call in calls {
+            let key = call.id.as_deref().unwrap_or(&call.name);
+            match counts.place(key) {
+                Some(place) => counts.entries[place].1 += 1,
+                None => {
+                    if calls.len() > SEARCHED_MAX {
+                        counts.places.insert(key, counts.entries.len());
+                    }
+                    counts.entries.push((key, 1));
+                }
+            }
+        }
+        counts
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        if self.places.is_empty() {
+            self.entries.iter().position(|(other, _)| *other == key)
+        } else {
+            self.places.get(key).copied()
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<i64> {
+        self.place(key).map(|place| self.entries[place].1)
+    }
+}
+
+impl Evaluator for UipathCount {
+    /// Returns false: the package reads spans, not our calls.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn facts(&self) -> Facts {
+        super::facts()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = spans::calls(trajectory);
+        let counts = UipathCallCounts::of(&calls);
+        let (score, kept, explained) =
+            match answer::empty(self.rules.is_empty(), calls.is_empty(), "") {
+                Some((score, explained)) => (score, 0, explained),
+                None => match self.hold(&counts, want) {
+                    Ok(held) => held,
+                    Err(operator) => return answer::failed(PyValue::text(operator).repr()),
+                },
+            };
+        answer::scored(
+            score,
+            want,
+            || format!("{kept} of {} counts are as expected", self.rules.len()),
+            || {
+                let actual = counts.entries.iter();
+                let actual = actual.map(|(key, count)| (*key, PyValue::from(Value::from(*count))));
+                [
+                    ("expected", self.printed()),
+                    ("actual", printed(actual)),
+                    ("explained_tool_calls_count", explained),
+                ]
+            },
+        )
+    }
+
+    /// Judges by counts that are already too high, as counts only grow. A name that is found only
+    /// in its sanitized form is left out: a later call of the name as written would take its place.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        if self.rules.iter().any(|rule| rule.holds(0).is_none()) {
+            return None;
+        }
+        let calls = spans::calls(trajectory);
+        let counts = UipathCallCounts::of(&calls);
+        let passed =
+            |rule: &&UipathCountRule| counts.get(&rule.name).is_some_and(|n| rule.is_passed(n));
+        let first = self.rules.iter().find(passed)?;
+        let rest = self.rules.len() - self.rules.iter().filter(passed).count();
+        let best = if self.strict { 0.0 } else { rest as f64 / self.rules.len() as f64 };
+        let explain = || {
+            let UipathCountRule { name, operator, count, .. } = first;
+            let actual = counts.get(name).unwrap_or(0);
+            format!("{name} was called {actual} times, expected {operator} {count}")
+        };
+        let outcome = report::scored(best, want, explain, Map::new);
+        Some(Early { outcome, best })
+    }
+}
+
+impl UipathCount {
+    /// Returns the score, the number of rules kept, and the entries that explain them; or the
+    /// operator that does not exist.
+    fn hold(
+        &self,
+        counts: &UipathCallCounts<'_>,
+        want: Want,
+    ) -> Result<(f64, usize, Value<'static>), &str> {
+        let mut kept = 0;
+        let mut explained = Vec::new();
+        for rule in &self.rules {
+            let found = counts.get(&rule.name).or_else(|| counts.get(&rule.sanitized));
+            let actual = found.unwrap_or(0);
+            let holds = rule.holds(actual).ok_or(rule.operator.as_str())?;
+            let strict_failure = self.strict && !holds;
+            if want.details {
+                if strict_failure {
+                    explained.clear();
+                }
+                let count = &rule.count;
+                let mark = mark(holds);
+                let text = format!("Actual: {actual}, Expected: {count}, Score: {mark}");
+                explained.push((rule.name.clone(), Value::from(text)));
+            }
+            if strict_failure {
+                return Ok((0.0, kept, Value::Map(explained.into_iter().collect())));
+            }
+            kept += usize::from(holds);
+        }
+        let score = kept as f64 / self.rules.len() as f64;
+        Ok((score, kept, Value::Map(explained.into_iter().collect())))
+    }
+
+    fn printed(&self) -> Value<'static> {
+        printed(self.rules.iter().map(|rule| {
+            let count = PyValue::Number(rule.count.clone());
+            (&*rule.name, PyValue::Tuple(vec![PyValue::text(&rule.operator), count]))
+        }))
+    }
+}
+
+/// Prints a dict as Python does.
+fn printed<'a>(entries: impl Iterator<Item = (&'a str, PyValue<'a>)>) -> Value<'static> {
+    let entries = entries.map(|(key, value)| (PyValue::text(key), value)).collect();
+    Value::from(PyValue::Dict(entries).repr())
+}

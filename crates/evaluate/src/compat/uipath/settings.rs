@@ -1,0 +1,56 @@
+//! Settings shared by the kinds that UiPath has as well.
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{Definition, UiPathCompat, no_criteria};
+use spanscore_base::settings::{Node, SettingsError, schema_of_both};
+
+/// Settings beside a kind's own; `C` says what is expected.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct UiPathSettings<C> {
+    /// System whose results are reproduced: `uipath` for exactly those of the released UiPath
+    /// package.
+    compat: Option<UiPathCompat>,
+    /// Expected values.
+    criteria: Option<C>,
+    /// Expected values where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<C>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+impl<C> Default for UiPathSettings<C> {
+    fn default() -> Self {
+        let compat = None;
+        let name = None;
+        let description = None;
+        Self { compat, criteria: None, default_evaluation_criteria: None, name, description }
+    }
+}
+
+impl Definition {
+    /// Reads the settings of a kind and its criteria; `node` is the definition as the user wrote
+    /// it.
+    ///
+    /// # Errors
+    /// What cannot be read, or missing criteria.
+    pub(crate) fn read_settings<S: DeserializeOwned, C: DeserializeOwned>(
+        &self,
+        node: &Node,
+    ) -> Result<(S, C), SettingsError> {
+        let (own, shared): (S, UiPathSettings<C>) = self.body.read_both()?;
+        let criteria = shared.criteria.or(shared.default_evaluation_criteria);
+        Ok((own, criteria.ok_or_else(|| no_criteria(node))?))
+    }
+}
+
+/// Returns the schema of a kind with the given settings and criteria.
+pub(crate) fn schema<S: JsonSchema, C: JsonSchema>() -> Schema {
+    schema_of_both::<S, UiPathSettings<C>>()
+}

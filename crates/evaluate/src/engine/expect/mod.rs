@@ -1,0 +1,261 @@
+//! Expectations: criteria that differ from trace to trace.
+//!
+//! In comes a trajectory, out goes the evaluator built with that trajectory's criteria: a row of a
+//! dataset, found by a key that the trace carries, or criteria in an attribute of its root span. A
+//! trace without criteria is not evaluable, never a fail.
+//!
+//! Rows are built when the config is read. Criteria of an attribute are built when they are first
+//! seen and cached: at most [`KNOWN_MAX`]. Criteria longer than [`CRITERIA_BYTES_MAX`] are refused.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::HashMap;
+
+use super::identity;
+use super::select::{Scope, When};
+use super::tool_choice::texts_of;
+use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
+use crate::external::ExternalPlan;
+use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
+use spanscore_base::settings::{Key, Node, NodeKind, Place, SettingsError};
+use spanscore_base::value::{Value, json};
+
+pub mod case;
+
+/// Cached criteria of attributes; the cache is cleared when there are more.
+pub const KNOWN_MAX: usize = 1_024;
+/// Bytes of their texts in the cache; the evaluators built from them take more.
+const KNOWN_BYTES_MAX: usize = 256 << 10;
+/// Longest criteria that an attribute may hold, bytes.
+pub const CRITERIA_BYTES_MAX: usize = 65_536;
+
+/// Evaluator built with the criteria of one or more traces.
+pub struct Expectation {
+    /// Evaluator info of its evaluations; the digest covers the criteria, too.
+    pub info: Arc<EvaluatorInfo>,
+    /// Evaluator that holds the criteria.
+    pub evaluator: Box<dyn Evaluator>,
+    /// Texts in the criteria: an output tool among them is seen.
+    pub named: Vec<String>,
+}
+
+/// Evaluator that lacks only its criteria.
+pub struct Template {
+    /// Kind of evaluator.
+    pub kind: &'static Kind,
+    /// Settings, without `criteria`.
+    pub settings: Node,
+    /// Evaluator info; its digest is that of the settings alone.
+    pub info: Arc<EvaluatorInfo>,
+}
+
+impl Template {
+    /// Builds the evaluator with these criteria. Errors in them are reported at `place`.
+    pub fn build(&self, criteria: &Value<'_>, place: Place) -> Result<Expectation, SettingsError> {
+        self.built(&self.with(&placed(criteria, place), place), criteria)
+    }
+
+    /// Builds the evaluator with criteria that stood in the trace.
+    fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
+        let mut settings = self.with(&Node::from_value(criteria), Place::default());
+        let schema = self.kind.schema();
+        let asks = schema.get("properties").is_some_and(|own| own.get("judge").is_some());
+        if let (true, NodeKind::Map(entries)) = (asks, &mut settings.kind) {
+            let key = Key { text: CRITERIA_FROM_TRACE.to_owned(), place: Place::default() };
+            entries.push((key, Node::from_value(&Value::from(true))));
+        }
+        self.built(&settings, criteria)
+    }
+
+    fn built(&self, settings: &Node, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
+        let evaluator = (self.kind.build)(settings)?;
+        let digest = identity::with_criteria(self.info.digest, criteria);
+        let EvaluatorInfo { kind, ref name, threshold, level, .. } = *self.info;
+        let name = name.clone();
+        let info =
+            EvaluatorInfo { kind, name, threshold, level, digest, ..EvaluatorInfo::default() };
+        Ok(Expectation { info: Arc::new(info), evaluator, named: texts_of(criteria) })
+    }
+
+    /// Returns the settings with criteria, which stand last: settings are read before them.
+    pub fn with(&self, criteria: &Node, place: Place) -> Node {
+        let entries = self.settings.entries().cloned();
+        let criteria = (Key { text: "criteria".to_owned(), place }, criteria.clone());
+        Node {
+            kind: NodeKind::Map(entries.chain([criteria]).collect()),
+            place: self.settings.place,
+        }
+    }
+}
+
+/// Builds a node of a value with all of it at one place.
+fn placed(value: &Value<'_>, place: Place) -> Node {
+    fn put(node: &mut Node, place: Place) {
+        node.place = place;
+        match &mut node.kind {
+            NodeKind::List(items) => items.iter_mut().for_each(|item| put(item, place)),
+            NodeKind::Map(entries) => entries.iter_mut().for_each(|(key, node)| {
+                key.place = place;
+                put(node, place);
+            }),
+            NodeKind::Null | NodeKind::Scalar(_) => {}
+        }
+    }
+    let mut node = Node::from_value(value);
+    put(&mut node, place);
+    node
+}
+
+/// Reads criteria from a field or an attribute: an object, or the JSON text of one.
+pub fn criteria<'a>(value: &'a Value<'_>) -> Result<Value<'a>, String> {
+    let read = match value {
+        Value::String(text) => json::parse(text).map_err(|error| format!("criteria: {error}"))?,
+        other => other.clone(),
+    };
+    match read {
+        Value::Map(_) => Ok(read),
+        _ => Err("criteria must be an object".to_owned()),
+    }
+}
+
+/// Lookup of expectations by trajectory: a dataset, or an attribute of the root span.
+pub struct Expectations {
+    source: ExpectationSource,
+    facts: Facts,
+    reads_calls: bool,
+    /// Plan of the external evaluator: the same for all criteria.
+    external: Option<Arc<ExternalPlan>>,
+}
+
+enum ExpectationSource {
+    Dataset { key: When, rows: HashMap<String, Arc<Expectation>> },
+    Attribute { name: String, template: Template, known: Known },
+}
+
+/// Cache of built criteria by their text.
+type Known = Mutex<HashMap<String, Arc<Expectation>>>;
+
+impl Expectations {
+    /// Looks up rows by the text that `key` gives for a trajectory.
+    pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
+        let facts =
+            rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
+        let reads_calls = rows.values().all(|row| row.evaluator.reads_calls());
+        let external = rows.values().next().and_then(|row| row.evaluator.external().cloned());
+        Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls, external }
+    }
+
+    /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
+    /// template builds.
+    pub fn attribute(name: String, template: Template, sample: &dyn Evaluator) -> Self {
+        let facts = Facts { root_attributes: true, ..sample.facts() };
+        Self {
+            source: ExpectationSource::Attribute { name, template, known: Mutex::default() },
+            facts,
+            reads_calls: sample.reads_calls(),
+            external: sample.external().cloned(),
+        }
+    }
+
+    /// Returns the cases of a dataset, each with the evaluator info of its evaluations.
+    pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
+        let rows = match &self.source {
+            ExpectationSource::Dataset { rows, .. } => Some(rows),
+            ExpectationSource::Attribute { .. } => None,
+        };
+        rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
+    }
+
+    /// Returns true if the answers depend on the calls.
+    pub fn reads_calls(&self) -> bool {
+        self.reads_calls
+    }
+
+    /// Returns the plan of the external evaluator: rows differ in their criteria alone.
+    pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        self.external.as_ref()
+    }
+
+    /// Returns the facts that finding an expectation and judging against it read.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Returns true if the key reads the list of tool names.
+    pub fn reads_tool_names(&self) -> bool {
+        matches!(&self.source, ExpectationSource::Dataset { key, .. } if key.reads_tool_names())
+    }
+
+    /// Finds the expectation of a trajectory.
+    ///
+    /// # Errors
+    /// The outcome where there is none, or none that can be read.
+    pub fn find(
+        &self,
+        trajectory: &Trajectory<'_>,
+        scope: &Scope<'_>,
+        want: Want,
+    ) -> Result<Arc<Expectation>, Outcome> {
+        match &self.source {
+            ExpectationSource::Dataset { key, rows } => {
+                let case = key.text(scope);
+                let found = case.as_ref().and_then(|case| rows.get(case)).map(Arc::clone);
+                found.ok_or_else(|| {
+                    nothing(want, || match &case {
+                        Some(case) => format!("the dataset has no case `{case}`"),
+                        None => "the trace names no case".to_owned(),
+                    })
+                })
+            }
+            ExpectationSource::Attribute { name, template, known } => {
+                let found = trajectory.attributes.iter().find(|(key, _)| key == name);
+                let Some((_, value)) = found else {
+                    return Err(nothing(want, || format!("the root span has no `{name}`")));
+                };
+                let built = value.to_value().map_err(|error| error.to_string()).and_then(|value| {
+                    let text = match &value {
+                        Value::String(text) => text.to_string(),
+                        other => other.to_string(),
+                    };
+                    built(text, &value, template, known)
+                });
+                built.map_err(|what| Outcome::Failed {
+                    error_type: "invalid_criteria",
+                    error: format!("`{name}`: {what}"),
+                })
+            }
+        }
+    }
+}
+
+fn nothing(want: Want, explanation: impl FnOnce() -> String) -> Outcome {
+    crate::shared::report::not_evaluable(Reason::NoExpectation, want, explanation)
+}
+
+fn built(
+    text: String,
+    value: &Value<'_>,
+    template: &Template,
+    known: &Known,
+) -> Result<Arc<Expectation>, String> {
+    if text.len() > CRITERIA_BYTES_MAX {
+        return Err(format!("{} bytes are more than {CRITERIA_BYTES_MAX}", text.len()));
+    }
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lock().get(&text) {
+        return Ok(Arc::clone(found));
+    }
+    let criteria = criteria(value)?;
+    let built = template.build_from_trace(&criteria);
+    let built = Arc::new(built.map_err(|error| error.to_string())?);
+    let mut known = lock();
+    let bytes = known.keys().map(String::len).sum::<usize>() + text.len();
+    if known.len() >= KNOWN_MAX || bytes > KNOWN_BYTES_MAX {
+        known.clear();
+    }
+    known.insert(text, Arc::clone(&built));
+    Ok(built)
+}
+
+#[cfg(test)]
+mod tests;

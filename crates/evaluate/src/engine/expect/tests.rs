@@ -1,0 +1,124 @@
+use super::case::Case;
+use super::*;
+use crate::kinds::{KINDS, kind};
+use spanscore_base::model::{Level, ToolCall};
+use spanscore_base::otlp::AnyValue;
+
+fn template() -> Template {
+    let info = EvaluatorInfo {
+        kind: "tool_call_count",
+        name: "tool_call_count/a".into(),
+        threshold: 1.0,
+        level: Level::Trace,
+        digest: [1; 16],
+        case: None,
+        own_version: None,
+    };
+    let settings = Node::from_value(&json::parse(r#"{"strict": true}"#).unwrap());
+    Template { kind: kind("tool_call_count").unwrap(), settings, info: Arc::new(info) }
+}
+
+/// Returns word and score, or reason, or error, of a trace with one call of `a` and these
+/// attributes.
+fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) -> String {
+    let call = ToolCall { name: "a".into(), ..ToolCall::default() };
+    let trajectory = Trajectory { attributes, tool_calls: vec![call], ..Trajectory::default() };
+    let scope = Scope::new(&trajectory, false);
+    let outcome = match expectations.find(&trajectory, &scope, Want::ALL) {
+        Ok(found) => found.evaluator.evaluate(&trajectory, Want::ALL),
+        Err(outcome) => outcome,
+    };
+    match outcome {
+        Outcome::Scored(score) => format!("{}", score.value),
+        Outcome::NotEvaluable { reason, explanation } => {
+            format!("{}: {explanation}", reason.as_str())
+        }
+        Outcome::Failed { error_type, error } => format!("{error_type}: {error}"),
+    }
+}
+
+#[test]
+fn row_is_found_by_what_the_key_gives() {
+    let row = |count: i64| {
+        let criteria = format!(r#"{{"tool_calls_count": {{"a": ["=", {count}]}}}}"#);
+        let criteria = json::parse(&criteria).unwrap();
+        Arc::new(template().build(&criteria, Place::default()).unwrap())
+    };
+    assert_ne!(row(1).info.digest, row(2).info.digest);
+    assert_eq!(row(1).info.digest, row(1).info.digest);
+    let rows = [("one".to_owned(), row(1)), ("7".to_owned(), row(2))].into_iter().collect();
+    let key = When::compile(r#"attributes["case"]"#).unwrap();
+    let expectations = Expectations::dataset(key, rows);
+    assert!(expectations.facts().root_attributes);
+    let check = |value, expected| {
+        assert_eq!(judged(&expectations, vec![("case", value)]), expected);
+    };
+    check(AnyValue::String("one"), "1");
+    check(AnyValue::Int(7), "0");
+    check(AnyValue::String("x"), "no_expectation: the dataset has no case `x`");
+    check(AnyValue::Bool(true), "no_expectation: the trace names no case");
+    assert_eq!(judged(&expectations, vec![]), "no_expectation: the trace names no case");
+}
+
+fn expected_of_attribute() -> Expectations {
+    let sample = json::parse(r#"{"tool_calls_count": {}}"#).unwrap();
+    let sample = template().build(&sample, Place::default()).unwrap();
+    Expectations::attribute("want".into(), template(), &*sample.evaluator)
+}
+
+#[test]
+fn attribute_holds_the_criteria_themselves() {
+    let expectations = expected_of_attribute();
+    let check = |text: &str, expected: &str| {
+        for _ in 0..2 {
+            assert_eq!(judged(&expectations, vec![("want", AnyValue::String(text))]), expected);
+        }
+    };
+    check(r#"{"tool_calls_count": {"a": ["=", 1]}}"#, "1");
+    check(r#"{"toolCallsCount": {"a": ["<", 1]}}"#, "0");
+    check("[1]", "invalid_criteria: `want`: criteria must be an object");
+    check("{", "invalid_criteria: `want`: criteria: not valid JSON at byte 1");
+    let unknown = "invalid_criteria: `want`: unknown setting `x`";
+    assert!(
+        judged(&expectations, vec![("want", AnyValue::String(r#"{"x":1}"#))]).starts_with(unknown)
+    );
+    let long = format!("{{\"x\":\"{}\"}}", "y".repeat(CRITERIA_BYTES_MAX));
+    let refused = judged(&expectations, vec![("want", AnyValue::String(&long))]);
+    assert!(refused.ends_with("bytes are more than 65536"), "{refused}");
+    assert_eq!(judged(&expectations, vec![]), "no_expectation: the root span has no `want`");
+    let broken = judged(&expectations, vec![("want", AnyValue::KeyValues(b"\x0a\x01\x0b"))]);
+    assert_eq!(broken, "invalid_criteria: `want`: a malformed attribute value");
+}
+
+#[test]
+fn remembered_criteria_are_bounded() {
+    let expectations = expected_of_attribute();
+    for count in 0..=KNOWN_MAX {
+        let text = format!(r#"{{"tool_calls_count": {{"a": [">", {count}]}}}}"#);
+        judged(&expectations, vec![("want", AnyValue::String(&text))]);
+    }
+    let ExpectationSource::Attribute { known, .. } = &expectations.source else { return };
+    assert_eq!(known.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn every_kind_that_takes_criteria_takes_them_from_elsewhere() {
+    for kind in KINDS {
+        let schema = (kind.schema)();
+        let has = |key: &str| schema.get("properties").is_some_and(|all| all.get(key).is_some());
+        let criteria = Case::sample_criteria(kind);
+        assert_eq!(criteria.is_some(), has("criteria"), "{}", kind.name);
+        let Some(criteria) = criteria else { continue };
+        let needed = [
+            ("judge", r#"{"judge": "a"}"#),
+            ("endpoint", r#"{"endpoint": "http://127.0.0.1:1"}"#),
+            ("command", r#"{"command": ["a"]}"#),
+        ];
+        let settings = needed.iter().find(|(key, _)| has(key)).map_or("{}", |(_, text)| text);
+        let settings = Node::from_value(&json::parse(settings).unwrap());
+        let template = Template { kind, settings, ..template() };
+        if let Err(error) = template.build(&criteria, Place::default()) {
+            panic!("{}: {error}", kind.name);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Identities: digests of evaluator, criteria, target and spans.
+//!
+//! The same evidence judged by the same evaluator has the same id, whatever order it came in and
+//! whatever else is configured. So a replay of the same spans gives the same ids and is recognised
+//! downstream. All identities are the first half of a SHA-256.
+
+use sha2::{Digest, Sha256};
+
+use spanscore_base::model::{
+    Completion, EvaluationId, EvaluatorInfo, Level, SessionKey, SpanId, Target, ToolCall,
+};
+use spanscore_base::value::Value;
+
+/// Returns the digest of an evaluator: of its full name, level and settings, in whatever order. The
+/// threshold is not part of it, nor is the selection of traces: they change no score.
+pub fn of_evaluator(name: &str, level: Level, settings: &Value<'_>) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(name);
+    hash.update([0]);
+    hash.update(level.as_str());
+    hash.update([0]);
+    hash.update(settings.in_key_order().to_string());
+    first_half(hash)
+}
+
+/// Returns the digest of an evaluator together with criteria that are not among its settings.
+pub(super) fn with_criteria(evaluator: [u8; 16], criteria: &Value<'_>) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(evaluator);
+    hash.update(criteria.in_key_order().to_string());
+    first_half(hash)
+}
+
+fn first_half(hash: Sha256) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
+
+/// Judged target, as far as it enters an id.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum JudgedTarget<'a> {
+    /// Trace, attached to this span.
+    Trace(SpanId),
+    /// One call.
+    Call {
+        /// Span of the call.
+        span_id: SpanId,
+        /// Id that the model gave the call, empty without one: calls that are known from a model's
+        /// message only share the model's span.
+        id: &'a str,
+        /// Its place among the calls of that span with that id: see [`ordinals`].
+        ordinal: u32,
+    },
+    /// Session, attached to this span.
+    Session(&'a SessionKey, SpanId),
+}
+
+impl<'a> JudgedTarget<'a> {
+    /// Builds the target of one call from its [`ordinals`] entry.
+    pub(super) fn call(call: &'a ToolCall<'_>, ordinal: u32) -> Self {
+        Self::Call { span_id: call.span_id, id: call_id(call), ordinal }
+    }
+
+    /// Returns the span that its evaluations are attached to.
+    pub(super) fn span_id(&self) -> SpanId {
+        match self {
+            Self::Trace(span_id) | Self::Call { span_id, .. } | Self::Session(_, span_id) => {
+                *span_id
+            }
+        }
+    }
+}
+
+fn call_id<'a>(call: &'a ToolCall<'_>) -> &'a str {
+    call.id.as_deref().unwrap_or_default()
+}
+
+/// Numbers each call among those of the same span with the same id, or with none: 0 for nearly all.
+/// Calls are sorted by name first, which does not depend on the order of arrival, then by their
+/// order in the trajectory.
+pub(super) fn ordinals(calls: &[ToolCall<'_>]) -> Vec<u32> {
+    let shared = |at: u32| {
+        let call = &calls[at as usize];
+        (call.span_id, call_id(call))
+    };
+    let mut order: Vec<u32> = (0..).take(calls.len()).collect();
+    order.sort_unstable_by_key(|at| (shared(*at), &*calls[*at as usize].name, *at));
+    let mut ordinals = vec![0; calls.len()];
+    for group in order.chunk_by(|one, next| shared(*one) == shared(*next)) {
+        for (at, ordinal) in group.iter().zip(0..) {
+            ordinals[*at as usize] = ordinal;
+        }
+    }
+    ordinals
+}
+
+/// Returns the id of an evaluation on spans with that digest. An early verdict is another
+/// evaluation than the final one, even where no span came between them.
+pub(super) fn of_evaluation(
+    info: &EvaluatorInfo,
+    target: &Target,
+    judged: JudgedTarget<'_>,
+    digest: [u8; 16],
+) -> EvaluationId {
+    let mut hash = Sha256::new();
+    hash.update(&info.digest[..8]);
+    match judged {
+        JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
+        JudgedTarget::Trace(span_id) => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+        }
+        JudgedTarget::Call { span_id, id, .. } => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+            hash.update(id);
+        }
+    }
+    hash.update(digest);
+    // The first of several calls is hashed as if it were alone: its id stays when others join it.
+    if let JudgedTarget::Call { ordinal: ordinal @ 1.., .. } = judged {
+        hash.update("call");
+        hash.update(ordinal.to_be_bytes());
+    }
+    if target.completion == Completion::Open {
+        hash.update("early");
+    }
+    EvaluationId(first_half(hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use spanscore_base::model::TraceId;
+    use spanscore_base::value::json;
+
+    fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
+        ToolCall {
+            span_id: SpanId([span; 8]),
+            id: id.map(Into::into),
+            name: name.into(),
+            ..ToolCall::default()
+        }
+    }
+
+    #[test]
+    fn calls_are_counted_among_those_of_their_span_with_their_id() {
+        let calls = [
+            call(1, None, "search"),
+            call(2, None, "search"),
+            call(1, Some("c"), "search"),
+            call(1, None, "refund"),
+            call(1, Some("c"), "search"),
+            call(1, Some(""), "search"),
+        ];
+        assert_eq!(ordinals(&calls), [1, 0, 0, 0, 1, 2]);
+        assert_eq!(ordinals(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn calls_of_one_span_are_counted_alike_in_every_order() {
+        let one = [call(1, None, "search"), call(1, None, "refund")];
+        let other = [call(1, None, "refund"), call(1, None, "search")];
+        assert_eq!((ordinals(&one), ordinals(&other)), (vec![1, 0], vec![0, 1]));
+    }
+
+    fn check(judged: JudgedTarget<'_>, completion: Completion, expected: &str) {
+        let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
+        let target = Target {
+            trace_id: TraceId([2; 16]),
+            session_id: None,
+            resource: Arc::default(),
+            agent_name: None,
+            response: None,
+            completion,
+            is_partial: false,
+            time_ns: 7,
+            started_ns: 5,
+            ended_ns: 6,
+        };
+        let id = of_evaluation(&info, &target, judged, [4; 16]);
+        assert_eq!(id.to_string(), expected, "{judged:?}");
+    }
+
+    #[test]
+    fn digests_stay_what_they_are() {
+        let value = json::parse(r#"{"z": null, "a": {"c": [1], "b": 2}}"#).unwrap();
+        let evaluator = of_evaluator("tool_loop/refund", Level::Trace, &value);
+        assert_eq!(EvaluationId(evaluator).to_string(), "9dcc8dc265715b6d27fe1ff35ffec76f");
+        let criteria = with_criteria([1; 16], &value);
+        assert_eq!(EvaluationId(criteria).to_string(), "e16bdbe63f56f06dc7680d0aaa2504b2");
+    }
+
+    /// Pins the ids: if they change, every backend counts a replay twice.
+    #[test]
+    fn ids_stay_what_they_are() {
+        let span_id = SpanId([3; 8]);
+        let call = |ordinal| JudgedTarget::Call { span_id, id: "c", ordinal };
+        check(JudgedTarget::Trace(span_id), Completion::Idle, "ac34cb4ce66d88fdd1167aa0bbb30602");
+        check(JudgedTarget::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
+        check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
+        check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
+        let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
+        let shop = key(Some("shop".into()));
+        let any = key(None);
+        let session = |key| JudgedTarget::Session(key, span_id);
+        check(session(&shop), Completion::Idle, "c543a772bbf33908e5def1ff0e6d4c0d");
+        check(session(&any), Completion::Idle, "e07a7aa0663980e9c2b6cd909fc9685c");
+    }
+}

@@ -1,0 +1,255 @@
+//! Runs the evaluators that ask a judge or another process: after all others, whose scores their
+//! `run_if` may read. They give a request instead of an answer.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::{Chosen, Evaluators, JudgedEvidence, PassReason, Passes, cost, remember};
+use crate::asked::{AskedExternal, AskedInquiry, AskedTarget, concluded};
+use crate::engine::identity::{self, JudgedTarget};
+use crate::engine::run::chosen::Choices;
+use crate::engine::select::{Scope, Selected};
+use crate::inquiry::Inquired;
+use spanscore_base::model::{
+    Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall,
+    Trajectory,
+};
+
+/// Returns the placeholder outcome of an evaluation that waits for its answer.
+fn open_outcome() -> Outcome {
+    let error = "nobody has been asked".to_owned();
+    Outcome::Failed { error_type: "judge_not_asked", error }
+}
+
+/// Output lists of one judgement: evaluations, and requests to judges and external evaluators.
+pub(super) struct Asking<'a> {
+    pub(super) reported: &'a mut Vec<Reported>,
+    pub(super) out: &'a mut Vec<Evaluation>,
+    pub(super) asked: &'a mut Vec<AskedTarget>,
+    /// Index in `out` of the first evaluation of this judgement.
+    pub(super) from: usize,
+}
+
+impl Evaluators {
+    /// Has the evaluators that need a judge ask it; returns those skipped by their `run_if`.
+    pub(super) fn ask(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        session: Option<&SessionKey>,
+        choices: &Choices,
+        subject: &JudgedEvidence,
+        mut asking: Asking<'_>,
+    ) -> Passes {
+        let mut passes = Vec::new();
+        for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| e.asks) {
+            let is_session = configured.info.level == Level::Session;
+            let chosen = choices.get(index, configured).filter(|_| is_session == session.is_some());
+            let Some(chosen) = chosen else { continue };
+            if let Some(run_if) = &configured.run_if {
+                let scores = scores(&asking.out[asking.from..]);
+                let mut scope = Scope::new(trajectory, run_if.reads_tool_names());
+                scope.begin(&trajectory.effort);
+                let scope = scope.with_scores(scores);
+                let selected = run_if.selects(&scope);
+                scope.end(&trajectory.effort);
+                if selected != Selected::Yes {
+                    let is_choice = selected == Selected::No;
+                    let why = if is_choice { PassReason::RunIf } else { PassReason::Error };
+                    passes.push((index, why));
+                    continue;
+                }
+            }
+            let before = (asking.out.len(), asking.asked.len());
+            let judged = match session {
+                Some(key) => JudgedTarget::Session(key, trajectory.span_id),
+                None => JudgedTarget::Trace(trajectory.span_id),
+            };
+            if configured.info.level == Level::Call {
+                chosen.narrow(trajectory, |seen| {
+                    self.ask_calls(chosen, seen, subject, &mut asking);
+                });
+                continue;
+            }
+            chosen.narrow(trajectory, |seen| {
+                self.ask_one(chosen, seen, judged, subject, &mut asking);
+            });
+            if configured.is_remembered() {
+                let first = asking.out.get_mut(before.0);
+                let open = asking.asked.get_mut(before.1).map(AskedTarget::evaluation);
+                if let Some(evaluation) = first.or(open) {
+                    remember(asking.reported, index, evaluation);
+                }
+            }
+        }
+        passes
+    }
+
+    /// Asks about each call alone: the trajectory holds that one call while it is asked about.
+    fn ask_calls(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &mut Trajectory<'_>,
+        subject: &JudgedEvidence,
+        asking: &mut Asking<'_>,
+    ) {
+        let ordinals = identity::ordinals(&trajectory.tool_calls);
+        let calls = std::mem::take(&mut trajectory.tool_calls);
+        let mut done = Vec::with_capacity(calls.len());
+        let mut rest = calls.into_iter().zip(ordinals);
+        for (call, ordinal) in rest.by_ref() {
+            trajectory.tool_calls.push(call);
+            if let [call] = &trajectory.tool_calls[..] {
+                let judged = JudgedTarget::call(call, ordinal);
+                self.ask_one(chosen, trajectory, judged, subject, asking);
+            }
+            done.append(&mut trajectory.tool_calls);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        done.extend(rest.map(|(call, _)| call));
+        trajectory.tool_calls = done;
+    }
+
+    fn ask_one(
+        &self,
+        chosen: Chosen<'_>,
+        seen: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        asking: &mut Asking<'_>,
+    ) {
+        let open = |outcome| self.evaluation(chosen, judged, subject, outcome);
+        let evaluator = match chosen.evaluator() {
+            Ok(evaluator) => evaluator,
+            Err(outcome) => return asking.out.push(open(outcome)),
+        };
+        if !seen.effort.begin(cost::of_trace(evaluator, seen)) {
+            return asking.out.push(open(cost::too_expensive(self.want)));
+        }
+        let threshold = chosen.info().threshold;
+        let Some(inquired) = evaluator.inquire(seen, threshold, self.want) else {
+            return asking.out.push(open(evaluator.evaluate(seen, self.want)));
+        };
+        if seen.effort.is_trace_spent() {
+            return asking.out.push(open(cost::too_expensive(self.want)));
+        }
+        let calls = match chosen.info().level {
+            Level::Call => Vec::new(),
+            Level::Trace | Level::Session => self.open_calls(chosen, seen, subject),
+        };
+        match (inquired, evaluator.judge()) {
+            (Inquired::Known(conclusion), _) => {
+                let all = concluded(open(open_outcome()), calls, conclusion, None);
+                asking.out.extend(all);
+            }
+            (Inquired::Asked(inquiry), Some(plan)) => {
+                asking.asked.push(AskedTarget::Judge(AskedInquiry {
+                    inquiry,
+                    plan: plan.clone(),
+                    evaluation: open(open_outcome()),
+                    calls,
+                    subject: subject_of(chosen.info(), judged, subject),
+                }));
+            }
+            (Inquired::External(inquiry), _) => {
+                let asked = AskedExternal {
+                    inquiry,
+                    evaluation: open(open_outcome()),
+                    calls,
+                    subject: subject_of(chosen.info(), judged, subject),
+                };
+                asking.asked.push(AskedTarget::External(asked.complete()));
+            }
+            (Inquired::Asked(_), None) => asking.out.push(open(open_outcome())),
+        }
+    }
+
+    /// Returns an open evaluation for each call.
+    fn open_calls(
+        &self,
+        chosen: Chosen<'_>,
+        seen: &Trajectory<'_>,
+        JudgedEvidence { evidence, target }: &JudgedEvidence,
+    ) -> Vec<Evaluation> {
+        let info = Arc::new(of_calls(chosen.info()));
+        let open = |(call, ordinal): (&ToolCall<'_>, u32)| {
+            let judged = JudgedTarget::call(call, ordinal);
+            let id = |digest| {
+                if self.want.records {
+                    identity::of_evaluation(&info, target, judged, digest)
+                } else {
+                    EvaluationId::default()
+                }
+            };
+            Evaluation {
+                id: id(evidence.digest),
+                outcome: open_outcome(),
+                revision: evidence.revision,
+                revises: evidence.revised.map(id),
+                supersedes: None,
+                judge: None,
+                evaluator: Arc::clone(&info),
+                target: Arc::clone(target),
+                span_id: call.span_id,
+            }
+        };
+        let ordinals = identity::ordinals(&seen.tool_calls);
+        seen.tool_calls.iter().zip(ordinals).map(open).collect()
+    }
+}
+
+/// Derives the evaluator info for evaluations of single calls: another digest, so that their ids
+/// differ from that of the whole even where both stand on one span.
+fn of_calls(info: &EvaluatorInfo) -> EvaluatorInfo {
+    let mut hash = Sha256::new();
+    hash.update(info.digest);
+    hash.update("calls");
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hash.finalize()[..16]);
+    EvaluatorInfo { level: Level::Call, digest, ..info.clone() }
+}
+
+/// Returns the key of a target and evaluator: the same for all revisions.
+fn subject_of(
+    info: &EvaluatorInfo,
+    judged: JudgedTarget<'_>,
+    JudgedEvidence { target, .. }: &JudgedEvidence,
+) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(&info.name);
+    hash.update([0]);
+    match judged {
+        JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
+        JudgedTarget::Trace(_) => hash.update(target.trace_id.0),
+        JudgedTarget::Call { span_id, id, ordinal } => {
+            hash.update(target.trace_id.0);
+            hash.update(span_id.0);
+            hash.update(ordinal.to_be_bytes());
+            hash.update(id);
+        }
+    }
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
+
+/// Returns the scores by evaluator; of one that judges calls, their mean.
+fn scores(evaluations: &[Evaluation]) -> Vec<(String, f64)> {
+    let mut sums: Vec<(&str, f64, f64)> = Vec::new();
+    for evaluation in evaluations {
+        let Outcome::Scored(score) = &evaluation.outcome else { continue };
+        let name = evaluation.evaluator.name.as_str();
+        match sums.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, sum, count)) => (*sum, *count) = (*sum + score.value, *count + 1.0),
+            None => sums.push((name, score.value, 1.0)),
+        }
+    }
+    sums.into_iter().map(|(name, sum, count)| (name.to_owned(), sum / count)).collect()
+}
+
+/// Emits requests as failed where there is no lane to send them on, rather than dropping them.
+pub(super) fn unasked(asked: Vec<AskedTarget>, out: &mut Vec<Evaluation>) {
+    out.extend(asked.into_iter().map(AskedTarget::unasked));
+}

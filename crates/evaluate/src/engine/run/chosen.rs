@@ -1,0 +1,86 @@
+//! Selected evaluators of a trajectory, each with its view of the calls.
+
+use std::sync::Arc;
+
+use super::{Against, Configured};
+use crate::engine::expect::Expectation;
+use crate::evaluator::Evaluator;
+use crate::shared::within_group::by_message;
+use spanscore_base::model::{EvaluatorInfo, Outcome, Trajectory};
+
+/// Selection of one evaluator for a trajectory.
+pub(super) enum Choice {
+    /// Selected: judges against its settings and criteria.
+    Settings,
+    /// Selected: judges against this trajectory's expectation; the outcome where it has none.
+    Expectation(Result<Arc<Expectation>, Outcome>),
+    /// Not selected.
+    Passed,
+}
+
+/// Selection of each evaluator by its index; empty where all judge against their settings.
+pub(super) struct Choices(pub(super) Vec<Choice>);
+
+impl Choices {
+    /// Returns the evaluator with that index, if it was selected.
+    pub(super) fn get<'c>(
+        &'c self,
+        index: usize,
+        configured: &'c Configured,
+    ) -> Option<Chosen<'c>> {
+        let expectation = match self.0.get(index) {
+            None | Some(Choice::Settings) => None,
+            Some(Choice::Expectation(found)) => Some(found),
+            Some(Choice::Passed) => return None,
+        };
+        Some(Chosen { configured, expectation })
+    }
+}
+
+/// Selected evaluator of a trajectory.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'c> {
+    pub(super) configured: &'c Configured,
+    /// Expectation of the trajectory, where those differ from one trajectory to the next.
+    expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
+}
+
+impl Chosen<'_> {
+    pub(super) fn info(&self) -> &Arc<EvaluatorInfo> {
+        match self.expectation {
+            Some(Ok(expectation)) => &expectation.info,
+            _ => &self.configured.info,
+        }
+    }
+
+    /// Runs `run` while the trajectory holds only the calls that the evaluator sees, grouped as it
+    /// asks for.
+    pub(super) fn narrow<T>(
+        &self,
+        trajectory: &mut Trajectory<'_>,
+        run: impl FnOnce(&mut Trajectory<'_>) -> T,
+    ) -> T {
+        let named = match self.expectation {
+            Some(Ok(expectation)) => &expectation.named[..],
+            _ => &[],
+        };
+        let asks_message_order = self.evaluator().is_ok_and(|it| it.asks_message_order());
+        let run = |seen: &mut Trajectory<'_>| {
+            if asks_message_order { by_message(seen, run) } else { run(seen) }
+        };
+        self.configured.tools.narrow(trajectory, named, run)
+    }
+
+    #[inline]
+    pub(super) fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
+        match (&self.configured.against, self.expectation) {
+            (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
+            (_, Some(Err(outcome))) => Err(outcome.clone()),
+            (Against::Settings(evaluator), None) => Ok(&**evaluator),
+            (Against::Expectations(_), None) => Err(Outcome::Failed {
+                error_type: "internal_error",
+                error: "the expectation was not looked up".to_owned(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Work budget of evaluations: base cost, charged before the evaluation begins.
+//!
+//! The base cost is linear in the trace and the same for every kind; kinds charge only work beyond
+//! that, where they do it.
+
+use crate::engine::select::STEPS_MAX as WHEN_STEPS_MAX;
+use crate::evaluator::Evaluator;
+use crate::shared::{report, step_limit};
+use spanscore_base::model::{Facts, Level, Outcome, Reason, Trajectory, Want};
+
+/// Steps of one evaluation, its identity included.
+pub(super) const OF_CALL: usize = 400;
+/// Steps per call of a trajectory.
+const PER_CALL: usize = 16;
+/// Bytes of a trace that an evaluator of contents reads in one step.
+const BYTES_PER_STEP: usize = 16;
+/// Steps per value in an answer's details.
+const PER_DETAIL: usize = 128;
+
+/// Returns the steps of one evaluation.
+pub(super) fn of(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, level: Level) -> usize {
+    match level {
+        // The contents of all calls are charged together, before the first of them is judged.
+        Level::Call if evaluator.reads_calls() && !reads_shared(&evaluator.facts()) => OF_CALL,
+        _ => of_trace(evaluator, trajectory),
+    }
+}
+
+/// Returns the steps of one pass over the whole trajectory.
+pub(super) fn of_trace(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>) -> usize {
+    let facts = evaluator.facts();
+    let reads = facts.arguments || facts.results || reads_shared(&facts);
+    let bytes = if reads { trajectory.bytes / BYTES_PER_STEP } else { 0 };
+    OF_CALL + trajectory.tool_calls.len() * PER_CALL + bytes
+}
+
+/// Returns true if contents beside those of the calls are read.
+fn reads_shared(facts: &Facts) -> bool {
+    facts.user_input
+        || facts.final_output
+        || facts.tool_definitions
+        || facts.root_attributes
+        || !facts.attributes.is_empty()
+}
+
+/// Returns the outcome where the steps of the trace are spent.
+pub(super) fn too_expensive(want: Want) -> Outcome {
+    let words = || "judging the trace would take more than `limits.trace_steps`".to_owned();
+    let explanation = if want.explanation { words() } else { String::new() };
+    Outcome::NotEvaluable { reason: Reason::TraceTooExpensive, explanation }
+}
+
+/// Returns the steps of an answer's details: to build, copy, write and drop them.
+pub(super) fn of_details(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Scored(score) if !score.details.is_null() => {
+            score.details.node_count() * PER_DETAIL
+        }
+        _ => 0,
+    }
+}
+
+/// Returns the outcome where an evaluation ran out of steps before its end.
+pub(super) fn of_evaluation(want: Want) -> Outcome {
+    report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words)
+}
+
+/// Returns the outcome where `when` takes too many steps to evaluate.
+pub(super) fn of_when(want: Want) -> Outcome {
+    let words = || format!("the expression `when` would take more than {WHEN_STEPS_MAX} steps");
+    let explanation = if want.explanation { words() } else { String::new() };
+    Outcome::NotEvaluable { reason: Reason::TrajectoryTooLarge, explanation }
+}

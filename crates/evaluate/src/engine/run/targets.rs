@@ -1,0 +1,130 @@
+//! Runs one evaluator on one target, within the steps that the trace has left.
+
+use super::{Chosen, Evaluators, JudgedEvidence, cost, details, refuse_out_of_range};
+use crate::engine::identity::{self, JudgedTarget};
+use crate::evaluator::Evaluator;
+use spanscore_base::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
+
+impl Evaluators {
+    /// Judges each call alone: the trajectory holds that one call while it is judged. Once the
+    /// steps of the trace are spent, one answer stands for all remaining calls.
+    pub(super) fn evaluate_calls(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &mut Trajectory<'_>,
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let ordinals = identity::ordinals(&trajectory.tool_calls);
+        let mut rest = std::mem::take(&mut trajectory.tool_calls);
+        if self.judged_with_shared(chosen, trajectory, (&rest, &ordinals), subject, out) {
+            trajectory.tool_calls = rest;
+            return;
+        }
+        let mut done = Vec::with_capacity(rest.len());
+        let mut calls = rest.drain(..).zip(ordinals);
+        for (call, ordinal) in calls.by_ref() {
+            trajectory.tool_calls.push(call);
+            if let [call] = &trajectory.tool_calls[..] {
+                let judged = JudgedTarget::call(call, ordinal);
+                let outcome = self.outcome(chosen, trajectory, Level::Call);
+                self.push(chosen, trajectory, judged, subject, outcome, out);
+            }
+            done.append(&mut trajectory.tool_calls);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        done.extend(calls.map(|(call, _)| call));
+        trajectory.tool_calls = done;
+    }
+
+    /// Judges each call alone through [`call_judge`](Evaluator::call_judge), which computes shared
+    /// parts once; `false` if the evaluator has none.
+    fn judged_with_shared(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        (calls, ordinals): (&[ToolCall<'_>], &[u32]),
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) -> bool {
+        let Ok(evaluator) = chosen.evaluator() else { return false };
+        if !trajectory.effort.begin(cost::of_trace(evaluator, trajectory)) {
+            return false;
+        }
+        let Some(mut judge) = evaluator.call_judge(trajectory, self.want) else { return false };
+        for (call, ordinal) in calls.iter().zip(ordinals) {
+            let is_left = trajectory.effort.begin(cost::OF_CALL);
+            let outcome = if is_left {
+                self.unless_void(evaluator, trajectory, judge(call))
+            } else {
+                cost::too_expensive(self.want)
+            };
+            let judged = JudgedTarget::call(call, *ordinal);
+            self.push(chosen, trajectory, judged, subject, outcome, out);
+            if trajectory.effort.is_trace_spent() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Judges one target as a whole.
+    pub(super) fn evaluate_one(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        out: &mut Vec<Evaluation>,
+    ) {
+        let outcome = self.outcome(chosen, trajectory, Level::Trace);
+        self.push(chosen, trajectory, judged, subject, outcome, out);
+    }
+
+    fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
+        match chosen.evaluator() {
+            Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
+                self.unless_void(evaluator, trajectory, evaluator.evaluate(trajectory, self.want))
+            }
+            Ok(_) => cost::too_expensive(self.want),
+            Err(outcome) => {
+                trajectory.effort.begin(cost::OF_CALL);
+                outcome
+            }
+        }
+    }
+
+    /// Returns the outcome, or the void one where the evaluation ran out of steps before its end.
+    fn unless_void(
+        &self,
+        evaluator: &dyn Evaluator,
+        trajectory: &Trajectory<'_>,
+        outcome: Outcome,
+    ) -> Outcome {
+        let is_void = trajectory.effort.is_spent()
+            && matches!(outcome, Outcome::Scored(_))
+            && !evaluator.stands_unfinished();
+        if is_void { cost::of_evaluation(self.want) } else { outcome }
+    }
+
+    /// Adds an answer, charged for its details: if that spends the steps of the trace, it is void.
+    fn push(
+        &self,
+        chosen: Chosen<'_>,
+        trajectory: &Trajectory<'_>,
+        judged: JudgedTarget<'_>,
+        subject: &JudgedEvidence,
+        mut outcome: Outcome,
+        out: &mut Vec<Evaluation>,
+    ) {
+        trajectory.effort.spend(cost::of_details(&outcome));
+        if trajectory.effort.is_trace_spent() {
+            outcome = cost::too_expensive(self.want);
+        }
+        refuse_out_of_range(&mut outcome);
+        trajectory.effort.note_cut(details::cut(&mut outcome));
+        out.push(self.evaluation(chosen, judged, subject, outcome));
+    }
+}

@@ -1,0 +1,421 @@
+//! Selection of trajectories by `when`, a CEL expression, and `sample`, a stable fraction of all
+//! traces or sessions.
+//!
+//! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
+//! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
+//! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
+//! expression false. A comparison of different types does, too, and is counted.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use cel::common::ast::Expr;
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
+};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use cel::{Context, Env, ExecutionError, IdedExpr};
+use sha2::{Digest, Sha256};
+
+use super::counted::{self, Counted, StepsLeft, Uncountable};
+use super::truth;
+use spanscore_base::model::{Effort, Facts, SessionKey, TraceId, Trajectory};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::otlp::any_value::key_values;
+use spanscore_base::value::{Number, Value};
+
+/// Step limit of one expression on one trajectory.
+pub const STEPS_MAX: usize = 16_000_000;
+/// Steps per name each time that an expression reads the list of names.
+const STEPS_PER_NAME: usize = 8;
+/// Bytes of attributes per step each time that an expression reads the map of them.
+const BYTES_PER_STEP: usize = 32;
+
+/// Names that an expression may use.
+pub const VARIABLES: [&str; 8] = [
+    "service_name",
+    "agent_name",
+    "session_id",
+    "trace_id",
+    "span_name",
+    "resource",
+    "attributes",
+    "tool_names",
+];
+
+/// Name that a `run_if` may use beside them: the scores that the other evaluators gave the trace.
+pub const SCORES: &str = "scores";
+
+/// Compiled expression: a `when`, a `run_if`, or the `key` of an expectation.
+pub struct When {
+    counted: Counted,
+    environment: Arc<Env>,
+    attributes: bool,
+    tool_names: bool,
+}
+
+/// Compile error of an expression.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WhenError {
+    /// It is not CEL.
+    #[error("{message}")]
+    Syntax {
+        /// Line within the expression, from 1.
+        line: usize,
+        /// Column within the line, from 1.
+        column: usize,
+        /// Message of the CEL parser.
+        message: String,
+    },
+    /// A pattern is computed from data: compiled for each trace, it would cost whatever a sender
+    /// likes.
+    #[error("the pattern of `matches` is not a text written in the expression")]
+    PatternOfData,
+    /// A pattern of `matches` is not a valid regular expression.
+    #[error("not a pattern: {message}")]
+    Pattern {
+        /// Message of the pattern's parser.
+        message: String,
+    },
+    /// It never gives a truth value, whatever the trace.
+    #[error("it gives {what}, neither true nor false")]
+    NoTruthValue {
+        /// Kind of value that it gives, in words.
+        what: &'static str,
+    },
+    /// It uses a name that does not exist.
+    #[error("unknown name `{name}`; known are {}", VARIABLES.join(", "))]
+    UnknownName {
+        /// Unknown name.
+        name: String,
+    },
+}
+
+/// Result of an expression on a trajectory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Selected {
+    /// True: the evaluator sees the trajectory.
+    Yes,
+    /// False: it does not.
+    No,
+    /// The expression could not be evaluated, or gave no truth value: treated as no, and counted.
+    Error,
+    /// Evaluating it would take more than [`STEPS_MAX`] steps, or than the trace has left.
+    TooExpensive,
+}
+
+impl When {
+    /// Compiles a condition: an expression that certainly gives no truth value is refused.
+    pub fn compile_condition(text: &str) -> Result<Self, WhenError> {
+        Self::compile_with(text, &[], true)
+    }
+
+    /// Compiles an expression.
+    pub fn compile(text: &str) -> Result<Self, WhenError> {
+        Self::compile_with(text, &[], false)
+    }
+
+    /// Compiles a condition that may also read the [`SCORES`] of other evaluators.
+    pub fn compile_run_if(text: &str) -> Result<Self, WhenError> {
+        Self::compile_with(text, &[SCORES], true)
+    }
+
+    fn compile_with(text: &str, more: &[&str], is_condition: bool) -> Result<Self, WhenError> {
+        // Built once and shared: it registers many functions.
+        static STDLIB: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+        let environment = Arc::clone(&STDLIB);
+        let program = environment.compile(text).map_err(|errors| {
+            let first = errors.errors.first();
+            let at = |place: Option<isize>| {
+                place.map_or(1, |at| usize::try_from(at).unwrap_or(1).max(1))
+            };
+            WhenError::Syntax {
+                line: at(first.map(|error| error.pos.0)),
+                column: at(first.map(|error| error.pos.1)),
+                message: first.map_or_else(|| "not valid CEL".into(), |error| error.msg.clone()),
+            }
+        })?;
+        let references = program.references();
+        let mut local = Vec::new();
+        macro_variables(program.expression(), &mut local);
+        let known =
+            |name: &str| VARIABLES.contains(&name) || more.contains(&name) || local.contains(&name);
+        let unknown = references.variables().into_iter().find(|name| !known(name));
+        if let Some(name) = unknown {
+            return Err(WhenError::UnknownName { name: name.to_owned() });
+        }
+        let attributes = references.has_variable("attributes");
+        let tool_names = references.has_variable("tool_names");
+        let counted = Counted::new(program.expression()).map_err(|error| match error {
+            Uncountable::PatternOfData => WhenError::PatternOfData,
+            Uncountable::Pattern(message) => WhenError::Pattern { message },
+        })?;
+        // Checked last: an unknown name is the more helpful error.
+        if is_condition && let Err(what) = truth::check(program.expression()) {
+            return Err(WhenError::NoTruthValue { what });
+        }
+        Ok(Self { counted, environment, attributes, tool_names })
+    }
+
+    /// Returns the facts that the expression reads.
+    pub fn facts(&self) -> Facts {
+        Facts { root_attributes: self.attributes, ..Facts::default() }
+    }
+
+    /// Evaluates the condition for a trajectory.
+    pub fn selects(&self, scope: &Scope<'_>) -> Selected {
+        match self.execute(scope) {
+            _ if scope.steps.is_spent() => Selected::TooExpensive,
+            Ok(cel::Value::Bool(true)) => Selected::Yes,
+            Ok(cel::Value::Bool(false)) | Err(ExecutionError::NoSuchKey(_)) => Selected::No,
+            Ok(_) | Err(_) => Selected::Error,
+        }
+    }
+
+    /// Evaluates to a text, whole numbers as their digits; `None` where the trajectory lacks an
+    /// attribute that the expression reads, or the value is of another type.
+    pub fn text(&self, scope: &Scope<'_>) -> Option<String> {
+        match self.execute(scope) {
+            _ if scope.steps.is_spent() => None,
+            Ok(cel::Value::String(text)) => Some(text.to_string()),
+            Ok(cel::Value::Int(number)) => Some(number.to_string()),
+            Ok(cel::Value::UInt(number)) => Some(number.to_string()),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn execute(&self, scope: &Scope<'_>) -> Result<cel::Value, ExecutionError> {
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        context.set_variable_resolver(scope);
+        self.counted.execute(&mut context, &scope.steps)
+    }
+
+    /// Returns true if the expression reads the list of tool names, which costs a copy to provide.
+    pub fn reads_tool_names(&self) -> bool {
+        self.tool_names
+    }
+}
+
+/// Collects the names that `exists`, `all`, `map` and `filter` declare: the `t` of
+/// `tool_names.exists(t, t == "x")`.
+fn macro_variables<'a>(expression: &'a IdedExpr, names: &mut Vec<&'a str>) {
+    match &expression.expr {
+        Expr::Call(call) => {
+            call.target.iter().for_each(|target| macro_variables(target, names));
+            call.args.iter().for_each(|argument| macro_variables(argument, names));
+        }
+        Expr::Comprehension(inner) => {
+            names.push(&inner.iter_var);
+            names.extend(inner.iter_var2.as_deref());
+            let parts = [
+                &inner.iter_range,
+                &inner.accu_init,
+                &inner.loop_cond,
+                &inner.loop_step,
+                &inner.result,
+            ];
+            parts.into_iter().for_each(|part| macro_variables(part, names));
+        }
+        Expr::List(list) => list.elements.iter().for_each(|item| macro_variables(item, names)),
+        Expr::Select(select) => macro_variables(&select.operand, names),
+        _ => {}
+    }
+}
+
+/// Variables of one trajectory, built when an expression first reads them.
+pub struct Scope<'a> {
+    service_name: &'a str,
+    agent_name: &'a str,
+    session_id: &'a str,
+    trace_id: TraceId,
+    span_name: &'a str,
+    names: Vec<&'a str>,
+    tool_names: OnceLock<CelList<'a>>,
+    steps: StepsLeft,
+    given: usize,
+    encoded_resource: &'a [u8],
+    attribute_list: &'a [(&'a str, AnyValue<'a>)],
+    attribute_bytes: usize,
+    resource: OnceLock<CelMap<'a>>,
+    attributes: OnceLock<CelMap<'a>>,
+    scores: Option<CelMap<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// Prepares the variables of a trajectory; `tool_names` stays empty unless asked for.
+    pub fn new(trajectory: &'a Trajectory<'_>, tool_names: bool) -> Self {
+        let names = trajectory.tool_calls.iter().map(|call| &*call.name);
+        Self {
+            service_name: trajectory.service_name(),
+            agent_name: trajectory.agent_name.as_deref().unwrap_or_default(),
+            session_id: trajectory.session_id.as_deref().unwrap_or_default(),
+            trace_id: trajectory.trace_id,
+            span_name: &trajectory.span_name,
+            names: if tool_names { names.collect() } else { Vec::new() },
+            tool_names: OnceLock::new(),
+            steps: StepsLeft::new(STEPS_MAX),
+            given: STEPS_MAX,
+            encoded_resource: &trajectory.resource.encoded,
+            attribute_list: &trajectory.attributes,
+            attribute_bytes: trajectory.attributes.iter().map(bytes).sum(),
+            resource: OnceLock::new(),
+            attributes: OnceLock::new(),
+            scores: None,
+        }
+    }
+
+    /// Adds the scores that evaluators gave, by their names.
+    pub fn with_scores(mut self, scores: Vec<(String, f64)>) -> Self {
+        let scores = scores.into_iter();
+        let entries = scores.map(|(name, score)| (CelString::from(name), Value::from(score)));
+        self.scores = Some(cel_map(entries));
+        self
+    }
+}
+
+#[cfg(test)]
+impl<'a> Scope<'a> {
+    /// Prepares the variables with tool names, and a step budget.
+    pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
+        Self { steps: StepsLeft::new(steps), ..Self::new(trajectory, true) }
+    }
+}
+
+impl VariableResolver for Scope<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let text = |text: &'b str| Some(CowVal::owned(CelString::from(text)));
+        match variable {
+            "service_name" => text(self.service_name),
+            "agent_name" => text(self.agent_name),
+            "session_id" => text(self.session_id),
+            "span_name" => text(self.span_name),
+            "trace_id" => Some(CowVal::owned(CelString::from(self.trace_id.to_string()))),
+            "resource" => {
+                self.take(self.encoded_resource.len() / BYTES_PER_STEP)?;
+                let map = || map(key_values(self.encoded_resource).flatten());
+                Some(CowVal::Borrowed(self.resource.get_or_init(map)))
+            }
+            "attributes" => {
+                self.take(self.attribute_bytes / BYTES_PER_STEP)?;
+                let map = || map(self.attribute_list.iter().copied());
+                Some(CowVal::Borrowed(self.attributes.get_or_init(map)))
+            }
+            "tool_names" => {
+                self.take(self.names.len() * STEPS_PER_NAME)?;
+                Some(CowVal::Borrowed(self.tool_names.get_or_init(|| list(&self.names))))
+            }
+            SCORES => self.scores.as_ref().map(|scores| CowVal::Borrowed(scores as &dyn Val)),
+            other => {
+                self.take(counted::steps_of(other)?)?;
+                Some(CowVal::owned(CelBool::from(true)))
+            }
+        }
+    }
+}
+
+impl Scope<'_> {
+    fn take(&self, steps: usize) -> Option<()> {
+        self.steps.take(steps).then_some(())
+    }
+
+    /// Sets the step budget of the next expressions: what the trace has left, at most
+    /// [`STEPS_MAX`].
+    pub fn begin(&mut self, effort: &Effort) {
+        self.given = effort.left().min(STEPS_MAX);
+        self.steps = StepsLeft::new(self.given);
+    }
+
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> &StepsLeft {
+        &self.steps
+    }
+
+    /// Charges the trace's work budget with the steps taken since [`begin`](Self::begin).
+    pub fn end(&self, effort: &Effort) {
+        // An expression that overdrew what the trace had left overdraws the trace as well. Past
+        // `STEPS_MAX` only the expression is too expensive.
+        let more = usize::from(self.steps.is_spent() && self.given < STEPS_MAX);
+        effort.spend(self.given - self.steps.left() + more);
+    }
+}
+
+fn list<'v>(names: &[&'v str]) -> CelList<'v> {
+    let names = names.iter().map(|name| Box::new(CelString::from(*name)) as Box<dyn Val + 'v>);
+    CelList::from(names.collect::<Vec<_>>())
+}
+
+/// Returns the bytes of an attribute.
+fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
+    key.len()
+        + match value {
+            AnyValue::String(text) => text.len(),
+            AnyValue::InvalidText(bytes)
+            | AnyValue::Bytes(bytes)
+            | AnyValue::Array(bytes)
+            | AnyValue::KeyValues(bytes) => bytes.len(),
+            _ => 8,
+        }
+}
+
+/// Builds a map of attributes; those that cannot be decoded are left out.
+fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
+    let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
+    cel_map(entries.map(|(key, value)| (CelString::from(key), value)))
+}
+
+#[expect(clippy::disallowed_types, reason = "the CEL crate builds its maps from this type only")]
+fn cel_map<'v>(entries: impl Iterator<Item = (CelString<'v>, Value<'v>)>) -> CelMap<'v> {
+    let entries = entries.map(|(key, value)| (CelMapKey::String(key), cel_value(value)));
+    CelMap::from(entries.collect::<std::collections::HashMap<_, _>>())
+}
+
+fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
+    match value {
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(value)),
+        Value::Number(Number::Int(value)) => Box::new(CelInt::from(value)),
+        Value::Number(number) => Box::new(CelDouble::from(number.as_f64())),
+        Value::String(text) => Box::new(CelString::from(text)),
+        Value::List(list) => {
+            Box::new(CelList::from(list.into_iter().map(cel_value).collect::<Vec<_>>()))
+        }
+        Value::Map(entries) => {
+            let entries = entries.into_entries().into_iter();
+            Box::new(cel_map(entries.map(|(key, value)| (CelString::from(key), value))))
+        }
+    }
+}
+
+/// Sampling position of a trace or a session, uniformly distributed: the same for every evaluator
+/// and every process, so that sampled evaluations meet on the same traces and sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Randomness(u64);
+
+impl Randomness {
+    /// Bits of the position.
+    const BITS: u32 = 56;
+
+    /// Returns the position of a trace: the last 7 bytes of its id, which are random in W3C trace
+    /// contexts of level 2.
+    pub fn of_trace(trace_id: TraceId) -> Self {
+        Self::from_last(&trace_id.0)
+    }
+
+    /// Returns the position of a session, whichever of its traces comes last.
+    pub fn of_session(key: &SessionKey) -> Self {
+        Self::from_last(&Sha256::digest(key.to_bytes()))
+    }
+
+    fn from_last(bytes: &[u8]) -> Self {
+        let number = bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        Self(number & ((1 << Self::BITS) - 1))
+    }
+
+    /// Returns true if the position is among the lowest `share` (0 to 1) of all.
+    pub fn is_sampled(self, share: f64) -> bool {
+        share >= 1.0 || (self.0 as f64) < share * (1u64 << Self::BITS) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests;

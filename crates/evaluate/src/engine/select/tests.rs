@@ -1,0 +1,99 @@
+use std::borrow::Cow;
+
+use opentelemetry_proto::tonic::common::v1::{AnyValue as PbValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::resource::v1::Resource as PbResource;
+use prost::Message;
+
+use super::*;
+use spanscore_base::model::{Resource, ToolCall};
+
+fn resource() -> Resource {
+    let value = any_value::Value::StringValue("prod".into());
+    let attributes = vec![KeyValue {
+        key: "deployment.environment".into(),
+        value: Some(PbValue { value: Some(value) }),
+        ..KeyValue::default()
+    }];
+    let encoded = PbResource { attributes, ..PbResource::default() }.encode_to_vec();
+    Resource { encoded, service_name: "shop".into() }
+}
+
+fn check(expression: &str, expected: Selected) {
+    let call = |name| ToolCall { name: Cow::Borrowed(name), ..ToolCall::default() };
+    let trajectory = Trajectory {
+        resource: Arc::new(resource()),
+        span_name: "run".into(),
+        attributes: vec![
+            ("case.id", AnyValue::String("refund-1")),
+            ("n", AnyValue::Int(3)),
+            ("broken", AnyValue::Array(b"\x0a\x01\x0b")),
+        ],
+        tool_calls: vec![call("search"), call("issue_refund")],
+        ..Trajectory::default()
+    };
+    let scope = Scope::new(&trajectory, true);
+    let when = When::compile(expression).expect(expression);
+    assert_eq!(when.selects(&scope), expected, "{expression}");
+    if expected != Selected::Error {
+        assert!(When::compile_condition(expression).is_ok(), "{expression}");
+    }
+}
+
+#[test]
+fn expression_names_a_case_by_text_or_whole_number() {
+    let trajectory = Trajectory {
+        attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
+        ..Trajectory::default()
+    };
+    let scope = Scope::new(&trajectory, false);
+    let text = |expression| When::compile(expression).expect(expression).text(&scope);
+    assert_eq!(text(r#"attributes["case.id"]"#).as_deref(), Some("refund-1"));
+    assert_eq!(text(r#"attributes.n"#).as_deref(), Some("3"));
+    assert_eq!(text(r#"attributes["none"]"#), None);
+    assert_eq!(text("attributes.n > 2"), None);
+}
+
+#[test]
+fn expressions_select_by_what_the_trace_carries() {
+    check(r#"service_name == "shop" && attributes["case.id"] == "refund-1""#, Selected::Yes);
+    check(r#"attributes["case.id"].startsWith("refund") && attributes.n > 2"#, Selected::Yes);
+    check(r#"resource["deployment.environment"] == "prod""#, Selected::Yes);
+    check(r#""issue_refund" in tool_names && size(tool_names) == 2"#, Selected::Yes);
+    check(r#"tool_names.exists(t, t.matches("^issue"))"#, Selected::Yes);
+    check(r#"agent_name == """#, Selected::Yes);
+    check(r#"service_name == "bank""#, Selected::No);
+    check(r#"attributes["absent"] == "x""#, Selected::No);
+    check(r#"has(attributes.absent)"#, Selected::No);
+    check(r#"has(attributes.broken)"#, Selected::No);
+    check(r#"size(attributes.broken) == 0"#, Selected::No);
+    check(r#"attributes["case.id"] > 3"#, Selected::Error);
+    check(r#"service_name"#, Selected::Error);
+}
+
+#[test]
+fn mistakes_are_found_when_the_config_is_read() {
+    let error = |text: &str| When::compile(text).err();
+    assert!(matches!(error("service_name =="), Some(WhenError::Syntax { .. })));
+    assert_eq!(
+        error("servicename == 'x'"),
+        Some(WhenError::UnknownName { name: "servicename".into() })
+    );
+}
+
+#[test]
+fn a_sample_is_stable_and_close_to_its_share() {
+    let ids = (0..10_000u64).map(|n| {
+        let mut id = [0; 16];
+        id[8..].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        TraceId(id)
+    });
+    let taken = ids.filter(|id| Randomness::of_trace(*id).is_sampled(0.25)).count();
+    assert!((2_300..2_700).contains(&taken), "{taken}");
+    assert!(Randomness::of_trace(TraceId([0xff; 16])).is_sampled(1.0));
+    assert!(!Randomness::of_trace(TraceId([0; 16])).is_sampled(0.0));
+    let key =
+        |n: u32| SessionKey { service_name: Some("shop".into()), session_id: n.to_string().into() };
+    let sessions = (0..10_000).filter(|n| Randomness::of_session(&key(*n)).is_sampled(0.25));
+    let taken = sessions.count();
+    assert!((2_300..2_700).contains(&taken), "{taken}");
+}

@@ -1,0 +1,136 @@
+//! Contract of an evaluator, and the registry entry of a kind.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::external::ExternalPlan;
+use super::inquiry::{Inquired, JudgePlan};
+use spanscore_base::model::{Facts, Outcome, ToolCall, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError};
+
+/// Settings key that marks criteria as read from the trace itself: a judge is shown them as the
+/// words of a stranger.
+pub const CRITERIA_FROM_TRACE: &str = "criteria_from_trace";
+
+/// Judge of trajectories.
+///
+/// Called concurrently; must not panic. What cannot be judged is [`Outcome::NotEvaluable`], what
+/// broke is [`Outcome::Failed`]: neither becomes a score.
+pub trait Evaluator: Send + Sync {
+    /// Returns the facts that [`evaluate`](Self::evaluate) reads.
+    fn facts(&self) -> Facts;
+
+    /// Judges one target. For `level: call` the trajectory holds that one call, for
+    /// `level: session` the calls of all its traces.
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
+
+    /// Returns true if the answer depends on the calls at all. Where it does not, `level: call`
+    /// would give each call the same answer, and the config refuses it.
+    fn reads_calls(&self) -> bool {
+        true
+    }
+
+    /// Returns true if a verdict stands even when the evaluation ran out of steps: what failed on a
+    /// part of the evidence fails on all of it. Otherwise the verdict is void.
+    fn stands_unfinished(&self) -> bool {
+        false
+    }
+
+    /// Returns true if it asks for the order of parallel calls: calls that a model's message lists
+    /// together are then presented one by one, in that order.
+    fn asks_message_order(&self) -> bool {
+        false
+    }
+
+    /// Returns a judge of single calls that computes what all calls of the trajectory share only
+    /// once; `None` if nothing is shared. It must not look at the trajectory's list of calls.
+    fn call_judge<'t>(&'t self, _: &'t Trajectory<'_>, _: Want) -> Option<CallJudge<'t>> {
+        None
+    }
+
+    /// Builds the request to a judge or another process, in place of a verdict. `Some` for judged
+    /// and external kinds, and always; then [`evaluate`](Self::evaluate) is never called.
+    /// `threshold` is the lowest score that passes.
+    fn inquire(&self, _: &Trajectory<'_>, _threshold: f64, _: Want) -> Option<Inquired> {
+        None
+    }
+
+    /// Returns the judge to ask, with samples and limits; `None` for deterministic kinds.
+    fn judge(&self) -> Option<&JudgePlan> {
+        None
+    }
+
+    /// Returns the plan of an evaluator outside of this process; `None` for all other kinds. Then
+    /// [`inquire`](Self::inquire) returns the message to send.
+    fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        None
+    }
+
+    /// Judges a trace that is still open by what no later call can repair. `None` while either
+    /// verdict is possible.
+    fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
+        None
+    }
+}
+
+/// Judge of one call after the other.
+pub type CallJudge<'t> = Box<dyn FnMut(&ToolCall<'_>) -> Outcome + 't>;
+
+/// Early verdict on a trace that is still open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Early {
+    /// Outcome to report; its score is at most `best`.
+    pub outcome: Outcome,
+    /// Highest score that the trace can still reach. The outcome is reported only if that does not
+    /// pass.
+    pub best: f64,
+}
+
+/// Registry entry of a kind: what `spanscore evaluators` lists and the config names.
+pub struct Kind {
+    /// Name in the config, such as `tool_call_args`.
+    pub name: &'static str,
+    /// Description in one sentence.
+    pub about: &'static str,
+    /// Names that users may know it by, each with its origin, such as
+    /// `("uipath-tool-call-args", "UiPath")`.
+    pub also_known_as: &'static [(&'static str, &'static str)],
+    /// Lowest passing score unless the config says otherwise.
+    pub threshold: f64,
+    /// True if `criteria` must be given, in the settings or by `expect`.
+    pub needs_criteria: bool,
+    /// True if it implements [`Evaluator::early`], so that the config may ask for `early`.
+    pub early: bool,
+    /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
+    /// defaults are the documentation.
+    pub schema: fn() -> schemars::Schema,
+    /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
+    /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
+    pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
+    /// Complete entry of `evaluators:` in YAML, run by a test.
+    pub example: &'static str,
+}
+
+impl Kind {
+    /// Returns the schema of its settings, built once: reading a config asks for it several times
+    /// for each evaluator.
+    pub fn schema(&self) -> Arc<schemars::Schema> {
+        static MADE: Mutex<BTreeMap<&str, Arc<schemars::Schema>>> = Mutex::new(BTreeMap::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(self.name).or_insert_with(|| Arc::new((self.schema)())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KINDS;
+
+    #[test]
+    fn a_schema_is_made_once() {
+        for kind in KINDS {
+            assert!(Arc::ptr_eq(&kind.schema(), &kind.schema()), "{}", kind.name);
+            assert_eq!(*kind.schema(), (kind.schema)(), "{}", kind.name);
+        }
+    }
+}

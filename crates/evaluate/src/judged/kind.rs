@@ -1,0 +1,231 @@
+//! Contract of judged kinds, and the evaluator built from one: needed facts, question, settings.
+
+use std::sync::{Arc, Mutex};
+
+use super::asked::AskedQuestion;
+use super::conclude::no_score;
+use super::operator;
+use super::question::{Question, Scoring};
+use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
+use super::settings::{self, JudgedSettings, NoSettings, Send};
+use crate::evaluator::Evaluator;
+use crate::inquiry::{Conclusion, Inquired, JudgePlan};
+use spanscore_base::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError};
+
+/// Kind that asks a judge: names the facts it needs and asks its statements.
+pub(crate) trait JudgedKind: Sync + std::marker::Send + 'static {
+    /// Returns the facts that must be recorded, and allowed to leave, for there to be anything to
+    /// ask.
+    fn needs(&self) -> &'static [NeededFact];
+
+    /// Returns the facts to read beside those that every record shows.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    /// Builds the question about a trajectory.
+    ///
+    /// # Errors
+    /// The outcome that is known without asking: mostly why nobody can tell.
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome>;
+}
+
+/// Fact that a kind cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NeededFact {
+    /// Input of the user.
+    UserInput,
+    /// Final output of the agent.
+    FinalOutput,
+    /// At least one tool call.
+    Calls,
+    /// Arguments of at least one call.
+    Arguments,
+    /// Definitions of the tools.
+    Tools,
+    /// Any of input, calls and final output.
+    Anything,
+}
+
+impl NeededFact {
+    /// Returns the reason why the fact is missing or must not leave, if so.
+    fn missing(self, run: &JudgedRun<'_, '_>) -> Option<Reason> {
+        let trajectory = run.trajectory;
+        let send = &run.settings.send;
+        let calls = &trajectory.tool_calls;
+        let (is_there, reason, sent) = match self {
+            Self::UserInput => {
+                (is_said(&trajectory.user_input), Reason::UserInputNotRecorded, send.user_input)
+            }
+            Self::FinalOutput => (
+                is_said(&trajectory.final_output),
+                Reason::FinalOutputNotRecorded,
+                send.final_output,
+            ),
+            Self::Calls => (!calls.is_empty(), Reason::NoToolCalls, Send::Full),
+            Self::Arguments => (
+                calls.iter().any(|call| is_said(&call.arguments)),
+                Reason::ArgumentsNotRecorded,
+                send.arguments,
+            ),
+            Self::Tools => (
+                !trajectory.tool_definitions.is_empty(),
+                Reason::ToolDefinitionsNotRecorded,
+                Send::Full,
+            ),
+            Self::Anything => {
+                let texts = [&trajectory.user_input, &trajectory.final_output];
+                let is_there = !calls.is_empty() || texts.into_iter().any(is_said);
+                (is_there, Reason::EvidenceNotRecorded, Send::Full)
+            }
+        };
+        match (is_there, sent) {
+            (false, _) => Some(reason),
+            (true, Send::NamesOnly) => Some(Reason::ContentWithheld),
+            (true, _) => None,
+        }
+    }
+}
+
+fn is_said(content: &Content<'_>) -> bool {
+    !matches!(content, Content::NotRecorded | Content::Redacted)
+}
+
+/// Trajectory with the settings under which it is asked about.
+pub(crate) struct JudgedRun<'r, 't> {
+    /// Trajectory in question.
+    pub(crate) trajectory: &'r Trajectory<'t>,
+    /// Settings that all judged kinds share.
+    pub(crate) settings: &'r JudgedSettings,
+}
+
+impl JudgedRun<'_, '_> {
+    /// Builds the record of the trajectory.
+    pub(crate) fn record(&self, wishes: RecordWishes) -> RunRecord {
+        RunRecord::of(self.trajectory, &self.settings.send, wishes)
+    }
+}
+
+/// Returns the facts that every record shows.
+pub(crate) fn record_facts() -> Facts {
+    Facts {
+        arguments: true,
+        results: true,
+        user_input: true,
+        final_output: true,
+        tool_definitions: true,
+        attributes: operator::attributes(),
+        ..Facts::default()
+    }
+}
+
+/// Turns a trajectory into an inquiry, or into a conclusion if that is known without asking.
+pub(crate) fn inquire(
+    run: &JudgedRun<'_, '_>,
+    needs: &[NeededFact],
+    threshold: f64,
+    want: Want,
+    question: impl FnOnce(&JudgedRun<'_, '_>) -> Result<Question, Outcome>,
+) -> Inquired {
+    if run.trajectory.bytes > EVIDENCE_BYTES_MAX {
+        let words = format!(
+            "the trace holds {} bytes, more than the {EVIDENCE_BYTES_MAX} that a record is made of",
+            run.trajectory.bytes
+        );
+        return known(no_score(Reason::EvidenceTooLong, words));
+    }
+    if let Some(reason) = needs.iter().find_map(|need| need.missing(run)) {
+        return known(no_score(reason, words_of(reason)));
+    }
+    let question = match question(run) {
+        Ok(mut question) => {
+            if run.settings.criteria_from_trace {
+                question.record_criteria();
+            }
+            question
+        }
+        Err(outcome) => return known(outcome),
+    };
+    let is_settled = question.scoring != Scoring::Given
+        && question.items.iter().all(|item| item.settled.is_some());
+    let asked = AskedQuestion {
+        question,
+        redact: run.settings.redact,
+        on_injection: run.settings.on_injection,
+        threshold,
+        want,
+        laid_out: Mutex::new(None),
+    };
+    if is_settled { Inquired::Known(asked.settled()) } else { Inquired::Asked(Arc::new(asked)) }
+}
+
+fn words_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::UserInputNotRecorded => "what the user asked is not recorded",
+        Reason::FinalOutputNotRecorded => "what the agent answered is not recorded",
+        Reason::NoToolCalls => "no tool was called",
+        Reason::ArgumentsNotRecorded => "no arguments of the calls are recorded",
+        Reason::ToolDefinitionsNotRecorded => "no definition of the tools is known",
+        Reason::ContentWithheld => "`send` keeps back what would have to be judged",
+        _ => "neither what was asked nor what was done or answered is recorded",
+    }
+}
+
+fn known(outcome: Outcome) -> Inquired {
+    Inquired::Known(Conclusion::of(outcome))
+}
+
+/// Evaluator of a judged kind.
+struct JudgedEvaluator<K> {
+    kind: K,
+    settings: JudgedSettings,
+    plan: JudgePlan,
+}
+
+/// Builds the evaluator of a judged kind from its settings; `own` reads those of the kind itself.
+pub(crate) fn build<K: JudgedKind>(
+    node: &Node,
+    own: impl FnOnce(&Node) -> Result<K, SettingsError>,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let (settings, kind) = settings::read(node, own)?;
+    let plan = settings.plan().ok_or_else(|| settings::no_judge(node))?;
+    Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
+}
+
+/// Builds the evaluator of a judged kind without settings beside the shared ones.
+pub(crate) fn build_plain<K: JudgedKind>(
+    node: &Node,
+    kind: K,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    build(node, |own| own.read().map(|NoSettings {}| kind))
+}
+
+impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {
+    fn facts(&self) -> Facts {
+        record_facts().union(&self.kind.facts())
+    }
+
+    /// Never called: a judge is asked.
+    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
+        Outcome::Failed {
+            error_type: "judge_not_asked",
+            error: "the evaluator asks a judge, and none was asked".to_owned(),
+        }
+    }
+
+    /// Returns false: calls are judged within their trajectory, each on its own span.
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        let run = JudgedRun { trajectory, settings: &self.settings };
+        let question = |run: &JudgedRun<'_, '_>| self.kind.question(run);
+        Some(inquire(&run, self.kind.needs(), threshold, want, question))
+    }
+
+    fn judge(&self) -> Option<&JudgePlan> {
+        Some(&self.plan)
+    }
+}

@@ -1,0 +1,106 @@
+//! System instructions of an agent: the text of its operator.
+//!
+//! Read from the attributes of model spans as they came: `gen_ai.system_instructions` (GenAI
+//! semantic conventions: parts with their text), and the first message of the input where its role
+//! is `system` or `developer` (OpenInference, OpenLLMetry).
+
+use spanscore_base::model::Trajectory;
+use spanscore_base::value::{Value, json};
+
+/// Attribute of the GenAI semantic conventions.
+pub const SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
+
+/// Keys of role and text of the first message, by instrumentation.
+const FIRST_MESSAGES: [(&str, &str); 2] = [
+    ("llm.input_messages.0.message.role", "llm.input_messages.0.message.content"),
+    ("gen_ai.prompt.0.role", "gen_ai.prompt.0.content"),
+];
+
+/// Distinct texts at most; those that a run adds later are seldom system instructions.
+const TEXTS_MAX: usize = 8;
+
+/// Returns the attributes to retain, for [`Facts::attributes`](spanscore_base::model::Facts).
+pub(crate) fn attributes() -> Vec<Vec<String>> {
+    let firsts = FIRST_MESSAGES.iter().map(|(role, text)| vec![*role, *text]);
+    let groups = [vec![SYSTEM_INSTRUCTIONS]].into_iter().chain(firsts);
+    groups.map(|keys| keys.into_iter().map(str::to_owned).collect()).collect()
+}
+
+/// Collects the system instructions of a trajectory, each once, in the order of their first span.
+pub(crate) fn texts(trajectory: &Trajectory<'_>) -> Vec<String> {
+    let mut spans: Vec<_> = trajectory.kept_spans.iter().collect();
+    spans.sort_by_key(|span| span.start_ns);
+    let mut found: Vec<String> = Vec::new();
+    for span in spans {
+        let get = |key: &str| {
+            let value = span.attributes.iter().find(|(own, _)| *own == key)?.1;
+            value.to_value().ok()
+        };
+        let firsts = FIRST_MESSAGES.iter().filter_map(|(role, text)| {
+            let role = get(role)?;
+            matches!(role.as_str(), Some("system" | "developer")).then(|| get(text))?
+        });
+        for value in get(SYSTEM_INSTRUCTIONS).into_iter().chain(firsts) {
+            let text = text_of(&value);
+            if !text.is_empty() && !found.contains(&text) && found.len() < TEXTS_MAX {
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
+/// Reads the text of a message, which may be a list of parts, as such or as JSON.
+fn text_of(value: &Value<'_>) -> String {
+    let Value::String(text) = value else { return parts(value) };
+    match json::parse(text) {
+        Ok(parsed @ (Value::List(_) | Value::Map(_))) => match parts(&parsed) {
+            read if read.is_empty() => text.to_string(),
+            read => read,
+        },
+        _ => text.to_string(),
+    }
+}
+
+fn parts(value: &Value<'_>) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::List(list) => {
+            let texts = list.iter().map(parts).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Map(map) => {
+            let part = map.get("content").or_else(|| map.get("text"));
+            part.map(parts).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::model::trajectory::KeptSpan;
+    use spanscore_base::otlp::AnyValue;
+
+    fn check(attributes: &[(&'static str, &'static str)], expected: &[&str]) {
+        let attributes = attributes.iter().map(|(key, text)| (*key, AnyValue::String(text)));
+        let span = KeptSpan {
+            span_id: Default::default(),
+            start_ns: 1,
+            end_ns: 2,
+            attributes: attributes.collect(),
+        };
+        let trajectory = Trajectory { kept_spans: vec![span], ..Trajectory::default() };
+        assert_eq!(texts(&trajectory), expected);
+    }
+
+    #[test]
+    fn instructions_are_read_as_frameworks_write_them() {
+        check(&[(SYSTEM_INSTRUCTIONS, r#"[{"type":"text","content":"Be kind."}]"#)], &["Be kind."]);
+        check(&[(SYSTEM_INSTRUCTIONS, "Be kind.")], &["Be kind."]);
+        let [(role, text), _] = FIRST_MESSAGES;
+        check(&[(role, "system"), (text, "Be kind.")], &["Be kind."]);
+        check(&[(role, "user"), (text, "Hello")], &[]);
+    }
+}

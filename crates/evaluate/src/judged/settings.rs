@@ -1,0 +1,219 @@
+//! Settings shared by all judged kinds.
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+
+use crate::evaluator::CRITERIA_FROM_TRACE;
+use crate::inquiry::JudgePlan;
+use spanscore_base::settings::{Node, SettingsError, above_zero, joined, keys_of};
+pub use spanscore_detect::redactor::Redact;
+
+/// Default of `evidence_tokens`.
+const EVIDENCE_TOKENS: u32 = 12_000;
+/// Least `evidence_tokens`: fewer would hold no record.
+const EVIDENCE_TOKENS_MIN: u32 = 500;
+/// Samples of one request at most.
+const SAMPLES_MAX: u32 = 15;
+
+/// Settings of every kind that asks a judge.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgedSettings {
+    /// The judge that is asked, as `judges:` names it.
+    pub judge: Option<String>,
+    /// A second judge that has the last word where the first stays unsure.
+    pub escalate_to: Option<String>,
+    /// Samples of the same question: `min` always, up to `max` while the answer is unsure. The
+    /// majority counts. Default 1.
+    pub samples: Samples,
+    /// Redaction by placeholders before anything leaves: `secrets` (default), `secrets_and_pii` or
+    /// `none`.
+    pub redact: Redact,
+    /// Parts of the trajectory that are sent, fact by fact.
+    pub send: SendSettings,
+    /// Treatment of a verdict on a record that tries to sway the judge: `flag` (default), `recheck`
+    /// (asked again without it) or `not_evaluable`.
+    pub on_injection: OnInjection,
+    /// Tokens of the record at most; what is cut is shown. Default 12000.
+    #[serde(deserialize_with = "above_zero")]
+    pub evidence_tokens: u32,
+    /// The criteria stood in the trace: its sender wrote them.
+    #[serde(skip)]
+    pub(crate) criteria_from_trace: bool,
+}
+
+impl Default for JudgedSettings {
+    fn default() -> Self {
+        Self {
+            judge: None,
+            escalate_to: None,
+            samples: Samples::default(),
+            redact: Redact::default(),
+            send: SendSettings::default(),
+            on_injection: OnInjection::default(),
+            evidence_tokens: EVIDENCE_TOKENS,
+            criteria_from_trace: false,
+        }
+    }
+}
+
+/// Number of samples of the same question.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Samples {
+    /// Samples that are always taken. Default 1.
+    pub min: u32,
+    /// Samples at most. Default as many as `min`.
+    pub max: Option<u32>,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self { min: 1, max: None }
+    }
+}
+
+/// Form in which a fact is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Send {
+    /// As it is, whatever `redact` says.
+    Full,
+    /// As `redact` says.
+    #[default]
+    Redacted,
+    /// Only that it was there, and what it is called.
+    NamesOnly,
+}
+
+/// Parts of a trajectory that are sent.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SendSettings {
+    /// The user's input: `redacted` (default), `full` or `names_only`.
+    pub user_input: Send,
+    /// The agent's system instructions: `redacted` (default), `full` or `names_only`.
+    pub system_instructions: Send,
+    /// Descriptions and schemas of the tools: `redacted` (default), `full` or `names_only`.
+    pub tool_definitions: Send,
+    /// Arguments of the calls: `redacted` (default), `full` or `names_only`.
+    pub arguments: Send,
+    /// Results of the tools: `redacted` (default), `full` or `names_only`.
+    pub results: Send,
+    /// The agent's answer: `redacted` (default), `full` or `names_only`.
+    pub final_output: Send,
+}
+
+/// Treatment of a verdict on a record that tries to sway the judge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInjection {
+    /// It stands, and says so.
+    #[default]
+    Flag,
+    /// The judge is asked again without the strings in question; what changes is unclear.
+    Recheck,
+    /// There is none.
+    NotEvaluable,
+}
+
+/// Reads the settings of a kind that may ask a judge: the shared ones, and the rest by `own`.
+pub(crate) fn read<S>(
+    node: &Node,
+    own: impl FnOnce(&Node) -> Result<S, SettingsError>,
+) -> Result<(JudgedSettings, S), SettingsError> {
+    let keys = keys_of::<JudgedSettings>();
+    let (shared, rest) = node.split(|key| keys.contains(&key));
+    let (from_trace, rest) = rest.split(|key| key == CRITERIA_FROM_TRACE);
+    let mut settings: JudgedSettings = shared.read()?;
+    settings.criteria_from_trace = from_trace.get(CRITERIA_FROM_TRACE).is_some();
+    let fault = |key: &str, message: String, help: &str| {
+        let place = node.get(key).map_or(node.place, |node| node.place);
+        Err(SettingsError::new(message).with_help(help).at(place))
+    };
+    if settings.judge.is_none() {
+        let unused = keys.iter().find(|key| node.get(key).is_some());
+        if let Some(key) = unused.filter(|key| **key != "judge") {
+            return fault(key, format!("`{key}` goes with `judge`"), "name a judge of `judges:`");
+        }
+    }
+    let Samples { min, max } = settings.samples;
+    if min == 0 || max.is_some_and(|max| max < min) || min.max(max.unwrap_or(0)) > SAMPLES_MAX {
+        let message = format!("`samples` must be 1 to {SAMPLES_MAX}, and `max` not below `min`");
+        return fault("samples", message, "write `samples: {min: 1, max: 3}`");
+    }
+    if settings.evidence_tokens < EVIDENCE_TOKENS_MIN {
+        let message = format!("`evidence_tokens` must be at least {EVIDENCE_TOKENS_MIN}");
+        return fault("evidence_tokens", message, "the default is 12000");
+    }
+    Ok((settings, own(&rest)?))
+}
+
+/// Returns the error of a judged kind without a judge.
+pub(crate) fn no_judge(node: &Node) -> SettingsError {
+    SettingsError::new("`judge` is missing")
+        .with_help("name a judge of `judges:`, such as `judge: small`")
+        .at(node.place)
+}
+
+impl JudgedSettings {
+    /// Returns the plan for the lane; `None` without a judge.
+    pub(crate) fn plan(&self) -> Option<JudgePlan> {
+        Some(JudgePlan {
+            judge: self.judge.clone()?,
+            escalate_to: self.escalate_to.clone(),
+            samples_min: self.samples.min,
+            samples_max: self.samples.max.unwrap_or(self.samples.min),
+            rechecks_injections: self.on_injection == OnInjection::Recheck,
+            evidence_tokens: self.evidence_tokens,
+        })
+    }
+}
+
+/// Settings of a kind that has none of its own.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NoSettings {}
+
+/// Returns the JSON Schema of a judged kind: the shared settings, then its own.
+pub(crate) fn schema<S: JsonSchema>() -> Schema {
+    let mut schema = schema_with_judge(schemars::schema_for!(S));
+    schema.insert("required".to_owned(), vec!["judge"].into());
+    let judge = schema.pointer_mut("/properties/judge/type");
+    if let Some(judge) = judge {
+        *judge = "string".into();
+    }
+    schema
+}
+
+/// Returns the JSON Schema of a kind that can do without a judge.
+pub(crate) fn schema_with_judge(own: Schema) -> Schema {
+    joined(schemars::schema_for!(JudgedSettings), own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::value::json;
+
+    fn check(settings: &str, expected: &str) {
+        let value = json::parse(settings).unwrap();
+        let found = match read(&Node::from_value(&value), |_| Ok(())) {
+            Ok((settings, ())) => format!("{:?}", settings.plan().map(|plan| plan.samples_max)),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{settings}");
+    }
+
+    #[test]
+    fn a_mistake_says_what_to_do() {
+        check(r#"{"judge":"a","own":1}"#, "Some(1)");
+        check(r#"{"judge":"a","samples":{"max":3}}"#, "Some(3)");
+        check("{}", "None");
+        let samples = "`samples` must be 1 to 15, and `max` not below `min` (write `samples: {min: \
+                       1, max: 3}`)";
+        check(r#"{"judge":"a","samples":{"min":0}}"#, samples);
+        check(r#"{"judge":"a","samples":{"min":3,"max":2}}"#, samples);
+        check(r#"{"redact":"none"}"#, "`redact` goes with `judge` (name a judge of `judges:`)");
+    }
+}

@@ -1,0 +1,248 @@
+//! `argument_correctness`: arguments of one call of a tool against the expected ones.
+//!
+//! Of parallel calls none is the first: where the requested one is among several of its tool in a
+//! group, any of them may be it.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use smallvec::SmallVec;
+
+use crate::evaluator::{Evaluator, Kind};
+use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::shared::difference::argument_words;
+use crate::shared::report;
+use crate::shared::within_group::WithinGroup;
+use spanscore_base::model::tool_call::groups;
+use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::{Map, Value};
+
+/// Registry entry of `argument_correctness`.
+pub static KIND: Kind = Kind {
+    name: "argument_correctness",
+    about: "Whether the first, the last or the n-th call of a tool got the expected arguments.",
+    also_known_as: &[("ArgumentCorrectness", "Pydantic Evals")],
+    threshold: 1.0,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+argument_correctness/city:
+  tool_name: get_weather
+  expected_arguments: {city: Paris}
+  occurrence: last
+",
+};
+
+/// Calls shown in the details.
+const CALLS_SHOWN_MAX: usize = 10;
+
+/// Position of the requested call among the calls of its tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Occurrence {
+    #[default]
+    First,
+    Last,
+    Nth(usize),
+}
+
+impl TryFrom<Value<'static>> for Occurrence {
+    type Error = &'static str;
+
+    fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
+        let index = value.as_number().and_then(|number| number.as_i64());
+        match (value.as_str(), index) {
+            (Some("first"), _) => Ok(Self::First),
+            (Some("last"), _) => Ok(Self::Last),
+            (_, Some(index)) => {
+                usize::try_from(index).map(Self::Nth).map_err(|_| "`occurrence` counts from 0")
+            }
+            _ => Err("`occurrence` is `first`, `last` or a number from 0"),
+        }
+    }
+}
+
+/// Comparison of the arguments.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ArgumentMatchMode {
+    /// Each expected entry is there; others may be.
+    #[default]
+    Subset,
+    /// The same entries.
+    Exact,
+}
+
+/// Settings of `argument_correctness`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    /// The tool.
+    tool_name: String,
+    /// The arguments it should get, an object.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    expected_arguments: Value<'static>,
+    /// `subset` (default): at least these, compared at the top; `exact`: these and no others.
+    #[serde(default)]
+    match_mode: ArgumentMatchMode,
+    /// Position of the call: `first` (default), `last`, or a number counting from 0. A retry is a
+    /// call of its own; of calls that were made together any may be the one.
+    #[serde(default = "first")]
+    #[schemars(extend("anyOf" = [{"enum": ["first", "last"]}, {"type": "integer", "minimum": 0}]))]
+    occurrence: Value<'static>,
+    /// Treatment of a tool that was not called (so often): `true` scores 0, as Pydantic Evals does;
+    /// `false` is not evaluable. Default `true`.
+    #[serde(default = "yes")]
+    require_call: bool,
+    /// The order of calls that were made together: with `any_order` (default) any of them may be
+    /// the one, with `message_order` they come as the model's message lists them.
+    #[serde(default)]
+    within_group: WithinGroup,
+}
+
+fn first() -> Value<'static> {
+    "first".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+struct Correctness {
+    tool_name: String,
+    expected: Value<'static>,
+    matcher: ArgumentMatcher,
+    occurrence: Occurrence,
+    require_call: bool,
+    within_group: WithinGroup,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    if settings.expected_arguments.as_map().is_none() {
+        return Err(SettingsError::new("`expected_arguments` is not an object"));
+    }
+    let mode = match settings.match_mode {
+        ArgumentMatchMode::Subset => ArgumentMode::Subset,
+        ArgumentMatchMode::Exact => ArgumentMode::Exact,
+    };
+    Ok(Box::new(Correctness {
+        tool_name: settings.tool_name,
+        expected: settings.expected_arguments,
+        matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
+        occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
+        require_call: settings.require_call,
+        within_group: settings.within_group,
+    }))
+}
+
+impl Correctness {
+    /// Selects the calls of the tool that may be the requested one: those of one group.
+    fn select<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> SmallVec<[&'c ToolCall<'a>; 1]> {
+        let of_tool = |group: &'c [ToolCall<'a>]| -> SmallVec<[&'c ToolCall<'a>; 1]> {
+            group.iter().filter(|call| call.name == self.tool_name).collect()
+        };
+        let mut of_groups = groups(calls).map(of_tool).filter(|calls| !calls.is_empty());
+        let found = match self.occurrence {
+            Occurrence::First => of_groups.next(),
+            Occurrence::Last => of_groups.next_back(),
+            Occurrence::Nth(mut index) => of_groups.find(|calls| {
+                let left = index.checked_sub(calls.len());
+                left.inspect(|left| index = *left).is_none()
+            }),
+        };
+        found.unwrap_or_default()
+    }
+
+    /// Returns the keys of expected entries that are missing or differ, then those of unexpected
+    /// ones.
+    fn differences(&self, actual: &Value<'_>) -> Vec<String> {
+        let empty = Map::new();
+        let expected = self.expected.as_map().unwrap_or(&empty);
+        let actual = actual.as_map().unwrap_or(&empty);
+        let found = actual.by_key();
+        let wanted = expected.by_key();
+        let differs = |(key, value): &(&str, &Value<'_>)| {
+            !found.get(key).is_some_and(|found| self.matcher.equal(value, found))
+        };
+        let is_extra = |(key, _): &(&str, &Value<'_>)| {
+            self.matcher.mode == ArgumentMode::Exact && !wanted.has(key)
+        };
+        let differing = expected.iter().filter(differs);
+        differing.chain(actual.iter().filter(is_extra)).map(|(key, _)| key.to_owned()).collect()
+    }
+}
+
+impl Evaluator for Correctness {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, ..Facts::default() }
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let tool = &self.tool_name;
+        let calls = self.select(&trajectory.tool_calls);
+        if calls.is_empty() {
+            let count = trajectory.tool_calls.iter().filter(|call| call.name == *tool).count();
+            let explain = || match (count, self.occurrence) {
+                (0, _) | (_, Occurrence::First | Occurrence::Last) => {
+                    format!("{tool} was not called")
+                }
+                (_, Occurrence::Nth(at)) => {
+                    format!("{tool} was called {count} times, `occurrence: {at}` asks for one more")
+                }
+            };
+            return if self.require_call {
+                report::scored(0.0, want, || Explanation::plain(explain()), Map::new)
+            } else {
+                report::not_evaluable(Reason::NoToolCalls, want, explain)
+            };
+        }
+        let given = calls.iter().filter_map(|call| call.arguments.value());
+        let right = given.clone().any(|actual| self.matcher.matches(&self.expected, actual));
+        if !right && calls.iter().any(|call| !call.arguments.is_recorded()) {
+            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                format!("the arguments of `{tool}` are not recorded")
+            });
+        }
+        // Of several calls, the nearest match is shown.
+        let differences = || {
+            let differences = given.clone().map(|actual| self.differences(actual));
+            differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()
+        };
+        let explain = || {
+            if right {
+                return Explanation::plain(format!("{tool} got the expected arguments"));
+            }
+            let nearest = given.clone().min_by_key(|actual| {
+                let keys = self.differences(actual);
+                (keys.len(), keys)
+            });
+            let mut words = Explanation::plain(format!("{tool}: "));
+            if let Some(actual) = nearest {
+                let matcher = &self.matcher;
+                let expected = &self.expected;
+                words.append(&argument_words(matcher, expected, actual, "match_mode: subset"));
+            }
+            words
+        };
+        let details = || {
+            let differences = differences();
+            let list = report::name_list(differences.iter().map(String::as_str));
+            let shown = given.clone().take(CALLS_SHOWN_MAX).map(|actual| {
+                let mut entry = Map::new();
+                entry.insert("name", tool.clone());
+                entry.insert("expected", self.expected.clone());
+                entry.insert("actual", actual.clone().into_owned());
+                entry.insert("score", f64::from(u8::from(right)));
+                Value::Map(entry)
+            });
+            [("differences", list), ("calls", Value::List(shown.collect()))].into_iter().collect()
+        };
+        report::scored(f64::from(u8::from(right)), want, explain, details)
+    }
+}

@@ -1,0 +1,244 @@
+//! `tool_call_order`: order of tool calls against the expected order.
+//!
+//! The score is the longest part of the expected order that was kept, other calls in between
+//! allowed; `strict`, the calls must be exactly the expected ones. Calls that were made together
+//! are taken in whatever order keeps the most.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::compat::uipath::{self, Definition};
+use crate::evaluator::{Evaluator, Kind};
+use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::shared::difference::{CountedDifferences, Difference};
+use crate::shared::expected_calls::{CallMatcher, ExpectedCall};
+use crate::shared::order::grouped::{self, InOrder};
+use crate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
+use crate::shared::pairing::{self, counted};
+use crate::shared::within_group::WithinGroup;
+use crate::shared::{expected_calls, report};
+use spanscore_base::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::{Map, Value};
+
+/// Registry entry of `tool_call_order`.
+pub static KIND: Kind = Kind {
+    name: "tool_call_order",
+    about: "Whether tools were called in the expected order.",
+    also_known_as: &[
+        ("tool-call-order", "UiPath"),
+        ("uipath-tool-call-order", "UiPath"),
+        ("ToolCallOrderEvaluator", "UiPath"),
+    ],
+    threshold: 1.0,
+    needs_criteria: true,
+    early: false,
+    schema: uipath::schema::<Settings, Criteria>,
+    build,
+    example: "\
+tool_call_order/checkout:
+  criteria:
+    tool_calls_order: [find_item, reserve_item, charge_card]
+",
+};
+
+/// Settings of `tool_call_order`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// All or nothing: 1 if exactly the expected calls were made, in order, else 0.
+    strict: bool,
+    /// The order of calls that were made together: `any_order` (default) takes the one that scores
+    /// the most, `message_order` the one in which the model's message lists them.
+    within_group: WithinGroup,
+}
+
+/// The expected order.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Names (or ids) of the expected calls, in order; not empty.
+    #[serde(alias = "toolCallsOrder")]
+    tool_calls_order: ExpectedOrder,
+}
+
+/// At least one name.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Vec<String>")]
+#[schemars(with = "Vec<String>", extend("minItems" = 1))]
+struct ExpectedOrder(Vec<String>);
+
+impl TryFrom<Vec<String>> for ExpectedOrder {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        if names.is_empty() {
+            Err("`tool_calls_order` is empty: name at least one tool")
+        } else {
+            Ok(Self(names))
+        }
+    }
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "tool-call-order")?;
+    if definition.is_compat()? {
+        return uipath::order::build(&definition);
+    }
+    let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
+    let ExpectedOrder(names) = criteria.tool_calls_order;
+    let mut masks = Masks::default();
+    names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
+    masks.close(names.len());
+    Ok(Box::new(ToolCallOrder {
+        strict: settings.strict,
+        within_group: settings.within_group,
+        names,
+        masks,
+    }))
+}
+
+struct ToolCallOrder {
+    strict: bool,
+    within_group: WithinGroup,
+    names: Vec<String>,
+    /// Positions that expect each name or id, as bit masks.
+    masks: Masks,
+}
+
+/// Steps to copy a call under another name.
+const STEPS_PER_COPY: usize = 64;
+
+impl Evaluator for ToolCallOrder {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn asks_message_order(&self) -> bool {
+        self.within_group == WithinGroup::MessageOrder
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls;
+        let expected = self.names.len();
+        let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
+        let (length, kept) = if grouped::is_any(calls) {
+            match self.kept_by_groups(calls, &trajectory.effort, want) {
+                Ok(kept) => kept,
+                Err(error) => return expected_calls::too_large(error.into(), want),
+            }
+        } else if want.details {
+            let table = OrderTable::build(masks, expected);
+            (table.length(), table.walk_back())
+        } else {
+            (order::length(masks, expected), Vec::new())
+        };
+        // With as many calls as expected, all of them are kept only if each is the expected one.
+        let exact = length == expected && calls.len() == expected;
+        let score = if self.strict {
+            f64::from(u8::from(exact))
+        } else {
+            pairing::share(length, expected, false)
+        };
+        report::scored(
+            score,
+            want,
+            || self.explain(trajectory, length, exact),
+            || self.details(trajectory, &kept),
+        )
+    }
+}
+
+impl ToolCallOrder {
+    /// Returns how much of the order is kept where some calls were made together.
+    fn kept_by_groups(
+        &self,
+        calls: &[ToolCall<'_>],
+        effort: &Effort,
+        want: Want,
+    ) -> Result<(usize, Vec<usize>), TableTooLarge> {
+        let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
+        let expected = calls.iter().map(|call| (call, mask(call)));
+        let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
+            expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
+        let in_order = InOrder {
+            groups: grouped::ranges(&expected),
+            expected: self.names.len(),
+            questions_max: order::CELLS_MAX,
+            effort,
+            fits: |call: usize, at: usize| {
+                masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
+            },
+        };
+        if !want.details {
+            return Ok((in_order.length()?, Vec::new()));
+        }
+        let kept = in_order.kept()?;
+        Ok((kept.len(), kept))
+    }
+
+    fn explain(&self, trajectory: &Trajectory<'_>, length: usize, exact: bool) -> Explanation {
+        let calls = &trajectory.tool_calls;
+        let total = counted(self.names.len(), "expected call");
+        let mut words = Explanation::plain(match (self.strict, exact) {
+            (true, true) => format!("exactly {total} made, in order"),
+            (true, false) => {
+                let made = counted(calls.len(), "call");
+                format!("{made} made, not exactly the {total} in order")
+            }
+            _ => format!("{length} of {total} made in the expected order"),
+        });
+        if exact || (!self.strict && length == self.names.len()) {
+            return words;
+        }
+        let differences = self.difference(trajectory, |difference| difference.words());
+        if !differences.is_empty() {
+            words.push("; ");
+            words.append(&differences);
+        }
+        words
+    }
+
+    /// Computes the difference between actual and expected calls, and passes it to `ask`.
+    fn difference<T>(
+        &self,
+        trajectory: &Trajectory<'_>,
+        ask: impl FnOnce(Difference<'_, '_>) -> T,
+    ) -> T {
+        let expected = |name: &String| ExpectedCall { name: name.clone(), ..Default::default() };
+        let expected: Vec<ExpectedCall> = self.names.iter().map(expected).collect();
+        // A call that is expected by its id is compared under that id.
+        let names: hashbrown::HashSet<&str> = self.names.iter().map(String::as_str).collect();
+        let by_id = |call: &ToolCall<'_>| {
+            let id = call.id.as_deref().filter(|id| names.contains(id));
+            let name = id.unwrap_or(&call.name).to_owned();
+            ToolCall { name: name.into(), group: call.group, ..ToolCall::default() }
+        };
+        let calls: Vec<ToolCall<'_>> = trajectory.tool_calls.iter().map(by_id).collect();
+        let calls: Vec<&ToolCall<'_>> = calls.iter().collect();
+        let default = ArgumentMatcher { mode: ArgumentMode::Ignore, ..Default::default() };
+        let matcher = CallMatcher { default, ..CallMatcher::default() };
+        let counted =
+            CountedDifferences { order: true, missing: true, extra: self.strict, allows_more: "" };
+        // Every call was copied under the name that it is compared by.
+        trajectory.effort.spend(calls.len() * STEPS_PER_COPY);
+        ask(Difference::new(&matcher, &expected, &calls, counted, &trajectory.effort))
+    }
+
+    fn details(&self, trajectory: &Trajectory<'_>, kept: &[usize]) -> Map<'static> {
+        let list = |names: &mut dyn Iterator<Item = &str>| {
+            Value::List(names.map(|name| Value::from(name.to_owned())).collect())
+        };
+        [
+            ("expected", list(&mut self.names.iter().map(String::as_str))),
+            ("actual", list(&mut trajectory.tool_calls.iter().map(|call| &*call.name))),
+            ("lcs", list(&mut kept.iter().map(|at| self.names[*at].as_str()))),
+            ("diff", self.difference(trajectory, |difference| difference.list())),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Modes with partial credit for arguments: DeepEval's and the Agent Development Kit's.
+
+use std::ops::Range;
+
+use super::{ToolCall, arguments_of, expected_calls, order};
+use crate::shared::arguments::ArgumentMatcher;
+use crate::shared::expected_calls::{Comparison, ExpectedCall};
+use crate::shared::pairing::heaviest::{self, Heaviest};
+use crate::shared::report;
+use spanscore_base::value::{Map, Value};
+
+/// DeepEval's similarity of two calls (`confident-ai/deepeval`, `ToolCorrectnessMetric`).
+pub(super) struct Graded {
+    /// True if arguments count, by similarity.
+    pub arguments: bool,
+    /// True if the result counts, equal or not.
+    pub output: bool,
+}
+
+impl Graded {
+    /// Returns the similarity of an expected and an actual call, by index; `weights` are those of
+    /// the expected calls.
+    fn similarity(
+        &self,
+        comparison: &Comparison<'_, '_>,
+        weights: &[usize],
+        (expected, actual): (usize, usize),
+    ) -> f64 {
+        let weight = weights[expected];
+        let expected = &comparison.expected[expected];
+        let actual = comparison.actual[actual];
+        if expected.name != actual.name || !comparison.spend(weight, actual) {
+            return 0.0;
+        }
+        if self.output && expected.result.as_ref() != actual.result.value() {
+            return 0.0;
+        }
+        if self.arguments { similarity(&expected.arguments, arguments_of(actual)) } else { 1.0 }
+    }
+
+    /// Matches greedily: each expected call takes the most similar of the unused actual calls.
+    pub(super) fn best(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<f64, expected_calls::TooLarge> {
+        let expected = comparison.expected;
+        let actual = comparison.actual;
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        expected_calls::check_questions(expected.len(), actual.len())?;
+        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        let mut used = vec![false; actual.len()];
+        let mut sum = 0.0;
+        for call in 0..expected.len() {
+            let mut best = (0.0, None);
+            for index in (0..actual.len()).filter(|index| !used[*index]) {
+                let similarity = self.similarity(comparison, &weights, (call, index));
+                if similarity > best.0 {
+                    best = (similarity, Some(index));
+                }
+                if similarity >= 1.0 {
+                    break;
+                }
+            }
+            if let (similarity, Some(index)) = best {
+                sum += similarity;
+                used[index] = true;
+            }
+        }
+        Ok(sum / expected.len() as f64)
+    }
+
+    /// Returns the weight of the heaviest common subsequence, divided by the number of expected
+    /// calls.
+    pub(super) fn best_in_order(
+        &self,
+        comparison: &Comparison<'_, '_>,
+    ) -> Result<f64, expected_calls::TooLarge> {
+        let expected = comparison.expected;
+        let actual = comparison.actual;
+        if expected.is_empty() {
+            return Ok(f64::from(u8::from(actual.is_empty())));
+        }
+        expected_calls::check_questions(expected.len(), actual.len())?;
+        let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        let weight = |e: usize, a: usize| self.similarity(comparison, &weights, (e, a));
+        let heaviest = match comparison.groups() {
+            Some(groups) => heaviest::in_order(expected.len(), groups, comparison.effort(), weight),
+            None => order::weight(expected.len(), actual.len(), weight),
+        };
+        Ok(heaviest / expected.len() as f64)
+    }
+}
+
+/// Returns the share of keys, of both sides together, that have equal values; objects within count
+/// in part.
+fn similarity(a: &Value<'_>, b: &Value<'_>) -> f64 {
+    let empty = Map::new();
+    let a = a.as_map().unwrap_or(&empty);
+    let b = b.as_map().unwrap_or(&empty);
+    maps_similarity(a, b)
+}
+
+fn maps_similarity(a: &Map<'_>, b: &Map<'_>) -> f64 {
+    if a == b {
+        return 1.0;
+    }
+    let others = b.by_key();
+    let shared = a.iter().filter(|(key, _)| others.has(key)).count();
+    let all = (a.len() + b.len() - shared) as f64;
+    let credit = a.iter().map(|(key, value)| match (value, others.get(key)) {
+        (_, Some(other)) if value == other => 1.0 / all,
+        (Value::Map(value), Some(Value::Map(other))) => maps_similarity(value, other) / all,
+        _ => 0.0,
+    });
+    report::total(credit)
+}
+
+/// Aligns the calls by name, in order, and gives each expected call the share of its arguments
+/// that the actual one has (`google/adk-python`, `_tool_parameter_match_evaluator.py`).
+pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLarge> {
+    let expected = comparison.expected;
+    let actual = comparison.actual;
+    if let Some(groups) = comparison.groups() {
+        let scores = parameters_of_groups(comparison, groups)?;
+        return Ok(report::total(scores) / expected.len() as f64);
+    }
+    let mut from = 0;
+    let scores = expected.iter().map(|call| {
+        let Some(found) = actual[from..].iter().position(|other| other.name == call.name) else {
+            return 0.0;
+        };
+        let given = actual[from + found];
+        from += found + 1;
+        share(call, given)
+    });
+    Ok(report::total(scores) / expected.len() as f64)
+}
+
+/// Aligns calls some of which were made together: an expected call takes one from the first group
+/// that still has one of its name, not before the group of the call before it. Within a group the
+/// heaviest matching decides which.
+fn parameters_of_groups(
+    comparison: &Comparison<'_, '_>,
+    groups: &[Range<usize>],
+) -> Result<Vec<f64>, expected_calls::TooLarge> {
+    let expected = comparison.expected;
+    let actual = comparison.actual;
+    expected_calls::check_questions(expected.len(), actual.len())?;
+    let mut taken = vec![false; actual.len()];
+    let mut takers: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    let mut first = 0;
+    for (at, call) in expected.iter().enumerate() {
+        let is_free = |place: &usize| !taken[*place] && actual[*place].name == call.name;
+        let found = (first..groups.len())
+            .find_map(|group| groups[group].clone().find(is_free).map(|place| (group, place)));
+        if let Some((group, place)) = found {
+            taken[place] = true;
+            takers[group].push(at);
+            first = group;
+        }
+    }
+    let mut scores = vec![0.0; expected.len()];
+    for (group, takers) in groups.iter().zip(takers) {
+        let mut pairs = Heaviest::new(group.len());
+        for &at in &takers {
+            let worth = |place: usize| {
+                if actual[place].name == expected[at].name {
+                    share(&expected[at], actual[place])
+                } else {
+                    0.0
+                }
+            };
+            pairs.add(group.clone().map(worth), comparison.effort());
+        }
+        takers.iter().enumerate().for_each(|(pair, at)| scores[*at] = pairs.share(pair));
+    }
+    Ok(scores)
+}
+
+/// Returns the share of an expected call's arguments that an actual one has.
+fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
+    let equal = ArgumentMatcher::default();
+    let empty = Map::new();
+    match expected.arguments.as_map() {
+        None => 1.0,
+        Some(wanted) if wanted.is_empty() => 1.0,
+        Some(wanted) => {
+            let given = arguments_of(actual).as_map().unwrap_or(&empty).by_key();
+            let is_given = |(key, value): &(&str, &Value<'_>)| {
+                given.get(key).is_some_and(|given| equal.equal(value, given))
+            };
+            report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+        }
+    }
+}

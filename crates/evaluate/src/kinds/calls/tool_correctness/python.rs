@@ -1,0 +1,198 @@
+//! Ragas' ToolCallAccuracy, which compares arguments as the texts that Python prints.
+
+use std::ops::Range;
+
+use super::arguments_of;
+use crate::shared::expected_calls::{Comparison, TooLarge, check_questions};
+use crate::shared::pairing::heaviest::Heaviest;
+use crate::shared::report;
+use spanscore_base::value::{Map, Number, Value};
+
+/// Returns 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
+/// expected arguments whose text is equal, summed over pairs at the same place, divided by the
+/// number of expected calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
+pub(super) fn accuracy(
+    comparison: &Comparison<'_, '_>,
+    strict_order: bool,
+) -> Result<f64, TooLarge> {
+    let expected = comparison.expected;
+    let actual = comparison.actual;
+    let mut expected: Vec<_> = expected.iter().map(|call| (&*call.name, &call.arguments)).collect();
+    let mut actual: Vec<_> = actual.iter().map(|call| (&*call.name, arguments_of(call))).collect();
+    if expected.is_empty() || actual.is_empty() {
+        return Ok(f64::from(u8::from(expected.is_empty() && actual.is_empty())));
+    }
+    if let (Some(groups), true) = (comparison.groups(), strict_order) {
+        return accuracy_of_groups(&expected, &actual, groups, comparison);
+    }
+    if !strict_order {
+        expected.sort_by_cached_key(sort_key);
+        actual.sort_by_cached_key(sort_key);
+    }
+    let aligned = expected.len() == actual.len()
+        && expected.iter().zip(&actual).all(|((e, _), (a, _))| e == a);
+    if !aligned {
+        return Ok(0.0);
+    }
+    let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(e, a));
+    Ok(report::total(scores) / expected.len() as f64)
+}
+
+/// Name and arguments of a call.
+type NameAndArguments<'c> = (&'c str, &'c Value<'c>);
+
+/// Computes the accuracy where some calls were made together: those of a group stand at its places
+/// in the order that scores the most.
+fn accuracy_of_groups(
+    expected: &[NameAndArguments<'_>],
+    actual: &[NameAndArguments<'_>],
+    groups: &[Range<usize>],
+    comparison: &Comparison<'_, '_>,
+) -> Result<f64, TooLarge> {
+    let names = |calls: &[NameAndArguments<'_>]| {
+        let mut names: Vec<String> = calls.iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    let is_aligned = |group: &Range<usize>| {
+        expected
+            .get(group.clone())
+            .is_some_and(|wanted| names(wanted) == names(&actual[group.clone()]))
+    };
+    if expected.len() != actual.len() || !groups.iter().all(is_aligned) {
+        return Ok(0.0);
+    }
+    let mut sum = 0.0;
+    for group in groups {
+        check_questions(group.len(), group.len())?;
+        let mut pairs = Heaviest::new(group.len());
+        for (name, wanted) in &expected[group.clone()] {
+            let worth = |(other, given): &NameAndArguments<'_>| {
+                if name == other { arguments(wanted, given) } else { 0.0 }
+            };
+            pairs.add(actual[group.clone()].iter().map(worth), comparison.effort());
+        }
+        sum += pairs.sum();
+    }
+    Ok(sum / expected.len() as f64)
+}
+
+/// Returns the sort key: name, then argument names and texts.
+fn sort_key(call: &(&str, &Value<'_>)) -> Vec<String> {
+    let mut key = vec![call.0.to_owned()];
+    let mut entries: Vec<_> = call.1.as_map().map(|map| map.iter().collect()).unwrap_or_default();
+    entries.sort_by_key(|(name, _)| *name);
+    for (name, value) in entries {
+        key.push(name.to_owned());
+        key.push(text(value));
+    }
+    key
+}
+
+fn arguments(expected: &Value<'_>, actual: &Value<'_>) -> f64 {
+    let empty = Map::new();
+    let expected = expected.as_map().unwrap_or(&empty);
+    let actual = actual.as_map().unwrap_or(&empty);
+    if expected.is_empty() {
+        return f64::from(u8::from(actual.is_empty()));
+    }
+    let actual = actual.by_key();
+    let same = |(key, value): &(&str, &Value<'_>)| {
+        actual.get(key).is_some_and(|actual| text(actual) == text(value))
+    };
+    report::ratio(expected.iter().filter(same).count(), expected.len())
+}
+
+/// Prints a value as Python's `str(value)` does.
+fn text(value: &Value<'_>) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        other => {
+            let mut out = String::new();
+            represent(other, &mut out);
+            out
+        }
+    }
+}
+
+/// Appends a value as Python's `repr(value)` prints it; of the escapes only the common ones.
+fn represent(value: &Value<'_>, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("None"),
+        Value::Bool(true) => out.push_str("True"),
+        Value::Bool(false) => out.push_str("False"),
+        Value::Number(Number::Float(value)) => out.push_str(&float(*value)),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => quote(text, out),
+        Value::List(list) => {
+            out.push('[');
+            for (index, item) in list.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                represent(item, out);
+            }
+            out.push(']');
+        }
+        Value::Map(map) => {
+            out.push('{');
+            for (index, (key, item)) in map.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                quote(key, out);
+                out.push_str(": ");
+                represent(item, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn quote(text: &str, out: &mut String) {
+    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(mark);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == mark => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out.push(mark);
+}
+
+fn float(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        return if value.is_nan() { "nan".into() } else { format!("{value}") };
+    }
+    if size == 0.0 || (1e-4..1e16).contains(&size) {
+        return format!("{value:?}");
+    }
+    // `1e16` prints as `1e+16`, `1e-7` as `1e-07`.
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::value::json;
+
+    #[test]
+    fn values_print_as_python_prints_them() {
+        let check = |json: &str, printed: &str| {
+            assert_eq!(text(&json::parse(json).unwrap()), printed);
+        };
+        check("true", "True");
+        check("1", "1");
+        check("1.0", "1.0");
+        check("1e16", "1e+16");
+        check("0.00001", "1e-05");
+        check(r#""a'b""#, "a'b");
+        check(r#"{"a": ["it's", null, "\"'"]}"#, r#"{'a': ["it's", None, '"\'']}"#);
+    }
+}

@@ -1,0 +1,380 @@
+//! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
+//!
+//! A call is redundant when an earlier one has the same name and matching arguments. Calls that
+//! were made together are taken in the order that leaves the fewest redundant. Arguments are
+//! decoded only where two calls share a name. The cost is linear in the calls where "matches" can
+//! be hashed (`exact`, `ignore`, `keys`); otherwise each call is compared with the distinct ones of
+//! its name, within [`COMPARED_MAX`].
+
+use hashbrown::hash_table::{Entry, HashTable};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::hash::BuildHasher;
+
+use crate::compat::DokimosCompat;
+use crate::evaluator::{Evaluator, Kind};
+use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::shared::failure::{FailureRules, FailureSettings};
+use crate::shared::order::grouped;
+use crate::shared::report;
+use spanscore_base::model::{
+    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::{Map, Value};
+
+/// Values that may be compared with others, nested ones included; a trajectory that would cost more
+/// is not evaluable.
+pub const COMPARED_MAX: usize = 4_000_000;
+
+/// Calls up to which they are compared one by one; longer trajectories are hashed.
+const SCANNED_MAX: usize = 32;
+
+/// Registry entry of `tool_efficiency`.
+pub static KIND: Kind = Kind {
+    name: "tool_efficiency",
+    about: "The share of tool calls that do not repeat an earlier call with the same arguments.",
+    also_known_as: &[("ToolEfficiencyEvaluator", "Dokimos")],
+    threshold: 1.0,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_efficiency:
+  threshold: 0.8
+  allow_retries: true
+  argument_matcher:
+    trim_strings: true
+",
+};
+
+/// Settings of `tool_efficiency`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Condition under which the arguments of two calls are the same; the earlier call is the
+    /// expected side.
+    argument_matcher: ArgumentMatcher,
+    /// True if repeating a call that failed is no redundancy. Default `false`.
+    allow_retries: bool,
+    /// Rules for reading results as failures, beside the built-in table.
+    failures: FailureSettings,
+    /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
+    /// without calls scores 1, and calls that were made together are taken as they are listed.
+    compat: Option<DokimosCompat>,
+}
+
+struct ToolEfficiency {
+    settings: Settings,
+    /// Rules that tell failed calls, where they may be repeated.
+    failures: Option<FailureRules>,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    Ok(Box::new(ToolEfficiency::new(node.read()?)?))
+}
+
+/// Calls of a trajectory in the order in which they are judged.
+struct Listed<'c, 'a> {
+    calls: &'c [ToolCall<'a>],
+    /// Index of each call in that order; empty where they are judged as they stand.
+    places: Vec<usize>,
+    effort: &'c Effort,
+}
+
+impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {
+    type Output = ToolCall<'a>;
+
+    #[inline]
+    fn index(&self, index: usize) -> &ToolCall<'a> {
+        &self.calls[self.places.get(index).copied().unwrap_or(index)]
+    }
+}
+
+impl Listed<'_, '_> {
+    fn len(&self) -> usize {
+        self.calls.len()
+    }
+}
+
+/// Reason why redundancy cannot be told.
+enum Obstacle {
+    NotRecorded(usize),
+    TooLarge,
+}
+
+const NO_ARGUMENTS: Value<'static> = Value::Null;
+
+/// Counts the entries of the objects within a value, at any depth.
+fn nested_entries(value: &Value<'_>) -> usize {
+    match value {
+        Value::Map(map) => map.len() + map.iter().map(|(_, it)| nested_entries(it)).sum::<usize>(),
+        Value::List(items) => items.iter().map(nested_entries).sum(),
+        _ => 0,
+    }
+}
+
+impl ToolEfficiency {
+    fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let is_compat = settings.compat.is_some();
+        let failures =
+            FailureRules::excluding(settings.allow_retries, &settings.failures, is_compat)?;
+        Ok(Self { settings, failures })
+    }
+
+    fn matcher(&self) -> &ArgumentMatcher {
+        &self.settings.argument_matcher
+    }
+
+    /// Orders the calls of each group so that the fewest are redundant: more general arguments
+    /// before those that they cover, failed calls before those that may retry them.
+    fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
+        let calls = &trajectory.tool_calls[..];
+        let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
+        if self.settings.compat.is_some() || !grouped::is_any(calls) {
+            return listed;
+        }
+        let count = |call: &ToolCall<'_>| {
+            call.arguments.value().and_then(Value::as_map).map_or(0, Map::len)
+        };
+        let entries = |call: &ToolCall<'_>| match self.matcher().mode {
+            ArgumentMode::Subset => usize::MAX - count(call),
+            ArgumentMode::NestedSubset => {
+                usize::MAX - call.arguments.value().map_or(0, nested_entries)
+            }
+            ArgumentMode::Superset => count(call),
+            ArgumentMode::Exact | ArgumentMode::Ignore => 0,
+        };
+        let failed = |call: &ToolCall<'_>| {
+            let rules = self.failures.as_ref();
+            rules.and_then(|rules| rules.failed(call, &trajectory.effort)) == Some(true)
+        };
+        listed.places = (0..calls.len()).collect();
+        for group in listed.places.chunk_by_mut(|one, next| calls[*one].is_with(&calls[*next])) {
+            if group.len() > 1 {
+                group.sort_by_cached_key(|at| (entries(&calls[*at]), !failed(&calls[*at])));
+            }
+        }
+        listed
+    }
+
+    fn arguments<'c, 'a>(
+        &self,
+        calls: &'c Listed<'_, 'a>,
+        index: usize,
+    ) -> Result<&'c Value<'a>, Obstacle> {
+        match &calls[index].arguments {
+            _ if !self.matcher().reads_arguments() => Ok(&NO_ARGUMENTS),
+            Content::Recorded(value) => Ok(value.get()),
+            _ if self.settings.compat.is_some() => Ok(&NO_ARGUMENTS),
+            _ => Err(Obstacle::NotRecorded(index)),
+        }
+    }
+
+    /// Returns true if the call at `later` repeats the one at `earlier`.
+    #[inline]
+    fn repeats(
+        &self,
+        calls: &Listed<'_, '_>,
+        earlier: usize,
+        later: usize,
+    ) -> Result<bool, Obstacle> {
+        if calls[earlier].name != calls[later].name {
+            return Ok(false);
+        }
+        self.has_same_arguments(calls, earlier, later)
+    }
+
+    /// Returns true if two calls of one tool have the same arguments.
+    fn has_same_arguments(
+        &self,
+        calls: &Listed<'_, '_>,
+        earlier: usize,
+        later: usize,
+    ) -> Result<bool, Obstacle> {
+        let first = self.arguments(calls, earlier)?;
+        let second = self.arguments(calls, later)?;
+        Ok(self.matcher().matches(first, second))
+    }
+
+    /// Calls `redundant` for each call that repeats a distinct one, in order, with both indexes.
+    fn walk(
+        &self,
+        calls: &Listed<'_, '_>,
+        redundant: impl FnMut(usize, usize),
+    ) -> Result<(), Obstacle> {
+        if calls.len() <= SCANNED_MAX {
+            self.scan(calls, redundant)
+        } else if self.matcher().is_symmetric() {
+            self.group(calls, redundant)
+        } else {
+            self.search(calls, redundant)
+        }
+    }
+
+    fn scan(
+        &self,
+        calls: &Listed<'_, '_>,
+        mut redundant: impl FnMut(usize, usize),
+    ) -> Result<(), Obstacle> {
+        let mut repeated = [false; SCANNED_MAX];
+        'calls: for index in 0..calls.len() {
+            for (earlier, _) in repeated[..index].iter().enumerate().filter(|(_, r)| !**r) {
+                if self.repeats(calls, earlier, index)? {
+                    repeated[index] = true;
+                    redundant(index, earlier);
+                    continue 'calls;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn group(
+        &self,
+        calls: &Listed<'_, '_>,
+        mut redundant: impl FnMut(usize, usize),
+    ) -> Result<(), Obstacle> {
+        let build = hashbrown::DefaultHashBuilder::default();
+        let mut names: hashbrown::HashMap<&str, usize> = hashbrown::HashMap::new();
+        for call in calls.calls {
+            *names.entry(&call.name).or_default() += 1;
+        }
+        let mut distinct: HashTable<(u64, usize)> = HashTable::with_capacity(calls.len());
+        for index in 0..calls.len() {
+            let call = &calls[index];
+            if names.get(&*call.name) == Some(&1) {
+                continue;
+            }
+            let arguments = self.arguments(calls, index)?;
+            let name = build.hash_one(&*call.name);
+            let hash = name ^ self.matcher().hash(arguments, &build).rotate_left(17);
+            let same = |&(_, earlier): &(u64, usize)| {
+                matches!(self.repeats(calls, earlier, index), Ok(true))
+            };
+            match distinct.entry(hash, same, |&(hash, _)| hash) {
+                Entry::Occupied(place) => redundant(index, place.get().1),
+                Entry::Vacant(place) => {
+                    place.insert((hash, index));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn search(
+        &self,
+        calls: &Listed<'_, '_>,
+        mut redundant: impl FnMut(usize, usize),
+    ) -> Result<(), Obstacle> {
+        let mut distinct: hashbrown::HashMap<&str, Vec<usize>> = hashbrown::HashMap::new();
+        let mut weights = Vec::with_capacity(calls.len());
+        let mut compared = 0;
+        'calls: for index in 0..calls.len() {
+            let call = &calls[index];
+            weights.push(call.arguments.value().map_or(1, Value::node_count));
+            let kept = distinct.entry(&*call.name).or_default();
+            for &earlier in &*kept {
+                compared += weights[earlier].max(weights[index]);
+                if compared > COMPARED_MAX {
+                    return Err(Obstacle::TooLarge);
+                }
+                if self.repeats(calls, earlier, index)? {
+                    redundant(index, earlier);
+                    continue 'calls;
+                }
+            }
+            kept.push(index);
+        }
+        Ok(())
+    }
+
+    /// Counts the redundant calls; also lists them where reasons are wanted.
+    fn count(&self, calls: &Listed<'_, '_>, want: Want) -> Result<(usize, Vec<usize>), Obstacle> {
+        let mut count = 0;
+        let mut found = Vec::new();
+        // The last repetition of each distinct call: the one that a further repetition retries.
+        let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
+        self.walk(calls, |index, earlier| {
+            if let Some(rules) = &self.failures {
+                let retried = last.insert(earlier, index).unwrap_or(earlier);
+                if rules.failed(&calls[retried], calls.effort) == Some(true) {
+                    return;
+                }
+            }
+            count += 1;
+            if want.reasons() {
+                found.push(index);
+            }
+        })?;
+        Ok((count, found))
+    }
+
+    fn details(&self, calls: &Listed<'_, '_>, redundant: &[usize]) -> Map<'static> {
+        let consecutive = (1..calls.len())
+            .filter(|&index| matches!(self.repeats(calls, index - 1, index), Ok(true)));
+        let name = |index: usize| &*calls[index].name;
+        [
+            ("total_calls", Value::from(calls.len())),
+            ("distinct_calls", Value::from(calls.len() - redundant.len())),
+            ("redundant_calls", report::name_list(redundant.iter().map(|&index| name(index)))),
+            ("consecutive_duplicates", report::name_list(consecutive.map(name))),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+impl Evaluator for ToolEfficiency {
+    fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.matcher().reads_arguments(),
+            results: self.settings.allow_retries,
+            ..Facts::default()
+        }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = self.listed(trajectory);
+        if calls.calls.is_empty() && self.settings.compat.is_none() {
+            return report::no_tool_calls(want);
+        }
+        let (count, redundant) = match self.count(&calls, want) {
+            Ok(counted) => counted,
+            Err(Obstacle::NotRecorded(index)) => {
+                return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                    let name = &calls[index].name;
+                    format!("`{name}` was called repeatedly, and its arguments are not recorded")
+                });
+            }
+            Err(Obstacle::TooLarge) => {
+                return report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                    format!("more than {COMPARED_MAX} values would have to be compared")
+                });
+            }
+        };
+        let distinct = calls.len() - count;
+        let value = if calls.calls.is_empty() { 1.0 } else { report::ratio(distinct, calls.len()) };
+        report::scored(
+            value,
+            want,
+            || {
+                Explanation::plain(match count {
+                    0 => format!("none of {} tool calls repeats an earlier one", calls.len()),
+                    _ => format!(
+                        "{count} of {} tool calls repeat an earlier one: {}",
+                        calls.len(),
+                        report::names_with_counts(
+                            redundant.iter().map(|&index| &*calls[index].name)
+                        )
+                    ),
+                })
+            },
+            || self.details(&calls, &redundant),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

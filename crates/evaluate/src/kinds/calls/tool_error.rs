@@ -1,0 +1,316 @@
+//! `tool_error`: the share of tool calls that succeeded.
+//!
+//! A call failed when its telemetry says so, or when its result does, by the table of detectors or
+//! by the settings. What a person refused or stopped did not fail. A result that the
+//! telemetry does not hold is not a blank one: such a call succeeded if its span says so, and
+//! otherwise does not count.
+//! With `compat: dokimos` the result alone decides, and none is a blank one.
+
+use std::fmt::Write as _;
+
+use memchr::memmem;
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::compat::DokimosCompat;
+use crate::evaluator::{Evaluator, Kind};
+use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
+use crate::shared::report;
+use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use spanscore_base::settings::SettingsError;
+use spanscore_base::value::{Map, Value};
+
+/// Registry entry of `tool_error`.
+pub static KIND: Kind = Kind {
+    name: "tool_error",
+    about: "The share of tool calls that succeeded: neither their span nor their result says they \
+            failed.",
+    also_known_as: &[
+        ("ToolErrorEvaluator", "Dokimos"),
+        ("error_free", "OpenSearch observability stack"),
+        ("tool_call_success_rate", "OpenSearch observability stack"),
+    ],
+    threshold: 1.0,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(Settings),
+    build: |node| Ok(Box::new(ToolError::new(node.read()?)?)),
+    example: "\
+tool_error:
+  treat_blank_as_error: true
+  error_detector:
+    contains: HTTP 500
+",
+};
+
+/// Settings of `tool_error`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// True if an empty result, or one of white space alone, is a failure. Default `false`, with
+    /// `compat: dokimos` `true`.
+    treat_blank_as_error: Option<bool>,
+    /// True if a result that is a JSON object with a top-level `error` that says something is a
+    /// failure. Default `true`.
+    detect_json_error_field: bool,
+    /// True if a result with a top-level `isError: true`, as the Model Context Protocol marks a
+    /// failed call, is a failure. Default `true`; not looked at with `compat`.
+    detect_mcp_error: bool,
+    /// Rules for reading results as failures, beside the built-in table.
+    failures: FailureSettings,
+    /// Further texts of a result that are a failure.
+    error_detector: ErrorDetector,
+    /// `dokimos` gives Dokimos' numbers: the span's status does not count, a result that is not
+    /// recorded is a blank one, and a trace without calls scores 1.
+    compat: Option<DokimosCompat>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            treat_blank_as_error: None,
+            detect_json_error_field: true,
+            detect_mcp_error: true,
+            failures: FailureSettings::default(),
+            error_detector: ErrorDetector::default(),
+            compat: None,
+        }
+    }
+}
+
+/// Texts of a result that are a failure; either is enough.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ErrorDetector {
+    /// The text holds this.
+    contains: Option<String>,
+    /// The text matches this regular expression, anywhere.
+    matches: Option<String>,
+}
+
+struct ToolError {
+    rules: FailureRules,
+}
+
+impl ToolError {
+    fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let ErrorDetector { contains, matches } = settings.error_detector;
+        let compile = |pattern: String| {
+            Regex::new(&pattern).map_err(|error| {
+                SettingsError::new(format!("`matches` is no regular expression: {error}"))
+            })
+        };
+        let dokimos = settings.compat.is_some();
+        let rules = FailureRules {
+            blank: settings.treat_blank_as_error.unwrap_or(dokimos),
+            error_field: settings.detect_json_error_field,
+            mcp_error: settings.detect_mcp_error && !dokimos,
+            result_alone: dokimos,
+            contains: contains.map(|text| memmem::Finder::new(text.as_bytes()).into_owned()),
+            matches: matches.map(compile).transpose()?,
+            ..FailureRules::new(&settings.failures)?
+        };
+        // Dokimos looks at fields of the result alone, not at texts.
+        let detectors = rules.detectors.filter(|_| !dokimos);
+        Ok(Self { rules: FailureRules { detectors, ..rules } })
+    }
+}
+
+/// Predicate on the outcome of a call.
+type OutcomeTest<'r> = fn(&CallOutcome<'r>) -> bool;
+
+/// Calls of a trajectory, each with its outcome.
+struct Judged<'c, 'a, 'r> {
+    calls: &'c [ToolCall<'a>],
+    outcomes: Vec<CallOutcome<'r>>,
+}
+
+impl<'c, 'r> Judged<'c, '_, 'r> {
+    fn count(&self, is: impl Fn(&CallOutcome<'r>) -> bool) -> usize {
+        self.outcomes.iter().filter(|outcome| is(outcome)).count()
+    }
+
+    fn names(&self, is: impl Fn(&CallOutcome<'r>) -> bool) -> String {
+        let calls = self.calls.iter().zip(&self.outcomes);
+        report::names(calls.filter(|(_, outcome)| is(outcome)).map(|(call, _)| &*call.name))
+    }
+
+    fn explain(&self, failed: usize, judged: usize) -> Explanation {
+        let text = format!("{} of {judged} tool calls succeeded", judged - failed);
+        let mut words = Explanation::plain(text);
+        let each = (1..).zip(self.calls.iter().zip(&self.outcomes));
+        let causes = each.filter_map(|(place, (call, outcome))| match outcome {
+            CallOutcome::Failed(cause) => Some((place, call, cause.as_str())),
+            _ => None,
+        });
+        report::few(&mut words, causes, |words, (place, call, cause)| {
+            // Writing to words cannot fail.
+            let _ = write!(words, "{} (call {place}) failed: {cause}", call.name);
+        });
+        let groups: [(&str, OutcomeTest<'r>); 2] = [
+            ("stopped by a person", |outcome| matches!(outcome, CallOutcome::Stopped(_))),
+            ("result not recorded", |outcome| *outcome == CallOutcome::NotRecorded),
+        ];
+        for (what, is) in groups {
+            let names = self.names(is);
+            if !names.is_empty() {
+                let _ = write!(words, "; {what}: {names}");
+            }
+        }
+        words
+    }
+
+    fn details(&self) -> Map<'static> {
+        let results = self.calls.iter().zip(&self.outcomes).map(|(call, outcome)| {
+            let (errored, reason) = match *outcome {
+                CallOutcome::Succeeded => (Value::from(false), ""),
+                CallOutcome::Stopped(finding) => (Value::from(false), finding.kind),
+                CallOutcome::Failed(cause) => (Value::from(true), cause.as_str()),
+                CallOutcome::NotRecorded => (Value::Null, "the result is not recorded"),
+            };
+            let entry: Map<'static> = [
+                ("name", Value::from(call.name.to_string())),
+                ("errored", errored),
+                ("reason", Value::from(reason.to_owned())),
+            ]
+            .into_iter()
+            .collect();
+            Value::Map(entry)
+        });
+        [("results", Value::List(results.collect()))].into_iter().collect()
+    }
+}
+
+impl Evaluator for ToolError {
+    fn facts(&self) -> Facts {
+        let FailureRules { blank, error_field, mcp_error, detectors, .. } = &self.rules;
+        let fields = *blank || *error_field || *mcp_error;
+        let results = fields || detectors.is_some() || self.rules.has_detector();
+        Facts { results, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let calls = &trajectory.tool_calls[..];
+        let outcomes =
+            calls.iter().map(|call| self.rules.outcome(call, &trajectory.effort)).collect();
+        let judged = Judged { calls, outcomes };
+        if calls.is_empty() {
+            if self.rules.result_alone {
+                let explain = || "no tool was called";
+                return report::scored(1.0, want, explain, || judged.details());
+            }
+            return report::no_tool_calls(want);
+        }
+        let failed = judged.count(|outcome| matches!(outcome, CallOutcome::Failed(_)));
+        let known = judged.count(|outcome| *outcome != CallOutcome::NotRecorded);
+        if known == 0 {
+            return report::not_evaluable(Reason::ResultNotRecorded, want, || {
+                "neither a result nor a status is recorded of any tool call".to_owned()
+            });
+        }
+        report::scored(
+            report::ratio(known - failed, known),
+            want,
+            || judged.explain(failed, known),
+            || judged.details(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::model::{CallStatus, Content, Effort};
+
+    fn find(settings: Settings, call: ToolCall<'_>) -> String {
+        let error = ToolError::new(settings).unwrap();
+        match error.rules.outcome(&call, &Effort::default()) {
+            CallOutcome::Failed(cause) => cause.as_str().to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn text(result: &'static str) -> ToolCall<'static> {
+        ToolCall {
+            result: Content::ready(result.into()),
+            status: CallStatus::Ok,
+            ..Default::default()
+        }
+    }
+
+    const STATUS: &str = "the telemetry says that it failed";
+
+    #[test]
+    fn result_that_is_not_recorded_is_no_blank_one() {
+        let call = |status| ToolCall { status, ..ToolCall::default() };
+        let found = |status| find(Settings::default(), call(status));
+        assert_eq!(found(CallStatus::Ok), "Succeeded");
+        assert_eq!(found(CallStatus::Unknown), "NotRecorded");
+        assert_eq!(found(CallStatus::Error), STATUS);
+        let dokimos = Settings { compat: Some(DokimosCompat::Dokimos), ..Default::default() };
+        assert_eq!(find(dokimos, call(CallStatus::Ok)), "blank result");
+    }
+
+    #[test]
+    fn results_show_errors() {
+        let check = |result, found| {
+            assert_eq!(find(Settings::default(), text(result)), found, "{result}");
+        };
+        const FIELD: &str = "the result has a top-level `error`";
+        check(" \n", "Succeeded");
+        check("null", "Succeeded");
+        check(r#" {"error": "nobody"} and more"#, FIELD);
+        check(r#" {"error": false} and more"#, "Succeeded");
+        check(r#"{"\u0065rror": 1}"#, FIELD);
+        check(r#"{"error": null}"#, "Succeeded");
+        check(r#"{"data": {"error": 1}}"#, "Succeeded");
+        check(r#"{"content": [], "isError": true}"#, "the result says `isError`");
+        check("Error: disk on fire", "the result begins with an error");
+    }
+
+    #[test]
+    fn dokimos_looks_at_the_field_alone() {
+        let dokimos = || Settings { compat: Some(DokimosCompat::Dokimos), ..Default::default() };
+        assert_eq!(find(dokimos(), text("Error: disk on fire")), "Succeeded");
+        assert_eq!(find(dokimos(), text(r#"{"isError": true}"#)), "Succeeded");
+        assert_eq!(
+            find(dokimos(), text(r#"{"error": false}"#)),
+            "the result has a top-level `error`"
+        );
+        assert_eq!(find(dokimos(), text(" ")), "blank result");
+    }
+
+    #[test]
+    fn a_person_who_refuses_is_no_failure() {
+        let refused = ToolCall {
+            status: CallStatus::Error,
+            error: Some("The tool call was denied by the user".into()),
+            ..Default::default()
+        };
+        assert!(find(Settings::default(), refused).contains("a person refused the call"));
+        let interrupted = ToolCall {
+            status: CallStatus::Error,
+            error: Some("GraphInterrupt((Interrupt(value='approve?'),))".into()),
+            ..Default::default()
+        };
+        assert!(find(Settings::default(), interrupted).contains("interrupted"));
+    }
+
+    #[test]
+    fn cut_off_result_still_shows_its_error() {
+        let detector = ErrorDetector { contains: Some("HTTP 5".into()), matches: None };
+        let settings = Settings { error_detector: detector, ..Default::default() };
+        let call = |text: &'static str| ToolCall {
+            result: Content::Unreadable(text.into()),
+            status: CallStatus::Ok,
+            ..Default::default()
+        };
+        assert_eq!(
+            find(settings.clone(), call("x HTTP 500 {\"er")),
+            "the error detector matches the result"
+        );
+        assert!(find(settings.clone(), call("{\"error\": \"lo")).contains("begins with"));
+        assert!(find(settings, call("Error executing tool: too lo")).contains("begins with"));
+    }
+}

@@ -1,0 +1,266 @@
+//! Checks of tool definitions, shared by the kinds that judge them: rules in code and their mean;
+//! with `judge`, also checks that no rule can make.
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::evaluator::Evaluator;
+use crate::inquiry::{Inquired, JudgeAnswer, JudgePlan};
+use crate::judged::DokimosReply;
+use crate::judged::kind::{JudgedRun, inquire};
+use crate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
+use crate::judged::record::RunRecord;
+use crate::judged::settings::{self as judged, JudgedSettings};
+use crate::shared::definitions::{Definitions, InvalidDefinition, Tool};
+use crate::shared::report;
+use spanscore_base::model::{Explanation, Facts, Outcome, Reason, Trajectory, Want};
+use spanscore_base::settings::{Node, SettingsError, schema_of_both};
+use spanscore_base::value::{Map, Value};
+
+/// Rule that a good definition keeps.
+pub(crate) struct DefinitionRule<S> {
+    /// Name in the details.
+    pub name: &'static str,
+    /// Returns true if a definition keeps the rule.
+    pub holds: fn(&Tool<'_>, &S) -> Result<bool, InvalidDefinition>,
+}
+
+/// Check of a definition that needs a judge.
+pub(crate) struct JudgedCheck {
+    /// Name in the details.
+    pub name: &'static str,
+    /// Statement that holds of a good definition; `Of the tool at seq n: ` stands before it.
+    pub holds: &'static str,
+}
+
+/// System whose way of asking and counting a judge's checks follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReliabilityCompat {
+    /// That of Dokimos: flags of 0 and 1; one that is missing is a 0.
+    Dokimos,
+}
+
+/// Rules and checks of a kind; `S` holds the limits of its rules.
+pub(crate) struct DefinitionChecks<S: 'static> {
+    /// Rules checked by code.
+    pub rules: &'static [DefinitionRule<S>],
+    /// Checks made by a judge.
+    pub checks: &'static [JudgedCheck],
+    /// Instructions for reading the statements.
+    pub guidance: &'static str,
+}
+
+/// Settings of the kinds that judge definitions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DefinitionSettings {
+    /// Definitions of the tools, in addition to those that the trace carries.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+    /// With `judge`: `dokimos` asks and counts as Dokimos does.
+    compat: Option<ReliabilityCompat>,
+    /// With `judge`: whether the rules that code checks count, too. Default `true`.
+    rules: Option<bool>,
+}
+
+/// Evaluator of tool definitions.
+struct Reliability<S: 'static> {
+    wanted: &'static DefinitionChecks<S>,
+    limits: S,
+    definitions: Definitions,
+    /// Plan for asking, with `judge`.
+    plan: Option<JudgePlan>,
+    /// Shared settings of judged kinds.
+    judged: JudgedSettings,
+    /// System whose flags and counting are reproduced.
+    compat: Option<ReliabilityCompat>,
+    /// True if the rules count, beside the judge's answers.
+    counts_rules: bool,
+}
+
+/// Builds the evaluator of a kind; `limits` turns its settings into the limits of its rules.
+pub(crate) fn build<O: DeserializeOwned, S: Send + Sync>(
+    node: &Node,
+    wanted: &'static DefinitionChecks<S>,
+    limits: impl FnOnce(O) -> S,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let (judged, (own, settings)) =
+        judged::read(node, |rest| rest.read_both::<O, DefinitionSettings>())?;
+    let DefinitionSettings { tools, tools_file, compat, rules } = settings;
+    Ok(Box::new(Reliability {
+        wanted,
+        limits: limits(own),
+        definitions: Definitions::new(tools, tools_file.as_deref())?,
+        plan: judged.plan(),
+        judged,
+        compat,
+        counts_rules: rules.unwrap_or(true),
+    }))
+}
+
+/// Returns the schema of a kind with those settings of its own.
+pub(crate) fn schema<O: JsonSchema>() -> Schema {
+    judged::schema_with_judge(schema_of_both::<O, DefinitionSettings>())
+}
+
+impl<S: Send + Sync> Evaluator for Reliability<S> {
+    fn reads_calls(&self) -> bool {
+        false
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { tool_definitions: true, ..Facts::default() }
+    }
+
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+        self.plan.as_ref()?;
+        Some(self.ask(trajectory, threshold, want))
+    }
+
+    fn judge(&self) -> Option<&JudgePlan> {
+        self.plan.as_ref()
+    }
+
+    /// Returns the share of rules that each tool keeps, averaged over the tools.
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let rules = self.wanted.rules;
+        let limits = &self.limits;
+        let tools = self.definitions.of(trajectory);
+        if tools.all.is_empty() {
+            return self.without_tools(want);
+        }
+        let mut sum = 0.0;
+        for tool in &tools.all {
+            let mut kept = 0;
+            for rule in rules {
+                match (rule.holds)(tool, limits) {
+                    Ok(holds) => kept += usize::from(holds),
+                    Err(error) => return invalid(tool, error),
+                }
+            }
+            sum += report::ratio(kept, rules.len());
+        }
+        let explain = || explain(&tools.all, rules, limits);
+        let details = || details(&tools.all, rules, limits);
+        report::scored(sum / tools.all.len() as f64, want, explain, details)
+    }
+}
+
+/// Definitions of one request at most.
+const TOOLS_MAX: usize = 60;
+
+impl<S> Reliability<S> {
+    /// Asks a judge about each definition, and adds the rules as settled statements.
+    fn ask(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
+        let tools = self.definitions.of(trajectory);
+        let run = JudgedRun { trajectory, settings: &self.judged };
+        inquire(&run, &[], threshold, want, |_| {
+            if tools.all.is_empty() || tools.all.len() > TOOLS_MAX {
+                return Err(match tools.all.len() {
+                    0 => self.without_tools(want),
+                    count => report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+                        format!(
+                            "{count} tools are declared, more than the {TOOLS_MAX} of one request"
+                        )
+                    }),
+                });
+            }
+            let parts = tools.all.iter().map(|tool| (tool.name, tool.description, tool.schema));
+            let record = RunRecord::of_definitions(parts, &self.judged.send);
+            let mut items = Vec::new();
+            for (number, tool) in (1..).zip(&tools.all) {
+                items.extend(self.statements(number, tool)?);
+            }
+            let size = items.len() / tools.all.len();
+            let form = match self.compat {
+                Some(ReliabilityCompat::Dokimos) => ReplyForm::Dokimos(DokimosReply::Flags),
+                None => ReplyForm::Items,
+            };
+            let guidance = self.wanted.guidance.to_owned();
+            Ok(Question { record, guidance, items, form, scoring: Scoring::MeanOfGroups { size } })
+        })
+    }
+
+    /// Builds the statements about one definition: the rules, settled, and the checks. A check of
+    /// the same name as a rule joins it: both must hold.
+    fn statements(&self, number: usize, tool: &Tool<'_>) -> Result<Vec<QuestionItem>, Outcome> {
+        let mut kept = Vec::new();
+        for rule in self.wanted.rules {
+            let holds = (rule.holds)(tool, &self.limits).map_err(|error| invalid(tool, error))?;
+            kept.push((rule.name, holds));
+        }
+        let checks = self.wanted.checks;
+        let is_asked = |name: &str| checks.iter().any(|check| check.name == name);
+        let by_rules = kept.iter().filter(|(name, _)| self.counts_rules && !is_asked(name));
+        let mut items: Vec<QuestionItem> = by_rules
+            .map(|(name, holds)| QuestionItem {
+                settled: Some(if *holds { JudgeAnswer::Yes } else { JudgeAnswer::No }),
+                ..QuestionItem::new(String::new()).named(format!("{}: {name}", tool.name))
+            })
+            .collect();
+        items.extend(checks.iter().map(|check| {
+            // By number, not by name: strangers write the names.
+            let words = match self.compat {
+                Some(_) => format!("Tool {number} [{}]: {}", check.name, check.holds),
+                None => format!("Of the tool at seq {number}: {}", check.holds),
+            };
+            let is_broken = kept.iter().any(|(rule, holds)| *rule == check.name && !holds);
+            QuestionItem {
+                settled: is_broken.then_some(JudgeAnswer::No),
+                flag: self.compat.map(|_| (number, check.name)),
+                ..QuestionItem::new(words).named(format!("{}: {}", tool.name, check.name))
+            }
+        }));
+        Ok(items)
+    }
+
+    fn without_tools(&self, want: Want) -> Outcome {
+        if self.definitions.is_given() {
+            return report::scored(1.0, want, || "no tool is declared", Map::new);
+        }
+        report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+            "no definition of the tools is known".to_owned()
+        })
+    }
+}
+
+fn invalid(tool: &Tool<'_>, error: InvalidDefinition) -> Outcome {
+    Outcome::Failed {
+        error_type: "invalid_tool_definition",
+        error: format!("the schema of `{}`: {error}", tool.name),
+    }
+}
+
+fn holds<S>(rule: &DefinitionRule<S>, tool: &Tool<'_>, limits: &S) -> bool {
+    matches!((rule.holds)(tool, limits), Ok(true))
+}
+
+fn explain<S>(tools: &[Tool<'_>], rules: &[DefinitionRule<S>], limits: &S) -> Explanation {
+    let broken = tools.iter().map(|tool| {
+        let broken = rules.iter().filter(|rule| !holds(rule, tool, limits)).map(|rule| rule.name);
+        (tool.name, broken.collect::<Vec<_>>())
+    });
+    let broken: Vec<_> = broken.filter(|(_, broken)| !broken.is_empty()).collect();
+    let all = tools.len();
+    if broken.is_empty() {
+        return Explanation::plain(format!("all {all} tools keep all rules"));
+    }
+    let mut words = Explanation::plain(format!("{} of {all} tools break rules", broken.len()));
+    report::few(&mut words, broken, |words, (tool, broken)| {
+        words.push(&format!("{tool}: {}", report::names(broken)));
+    });
+    words
+}
+
+fn details<S>(tools: &[Tool<'_>], rules: &[DefinitionRule<S>], limits: &S) -> Map<'static> {
+    let results = tools.iter().map(|tool| {
+        let kept = rules.iter().map(|rule| (rule.name, Value::from(holds(rule, tool, limits))));
+        let name = ("name", Value::from(tool.name.to_owned()));
+        Value::Map([name, ("rules", Value::Map(kept.collect()))].into_iter().collect())
+    });
+    [("results", Value::List(results.collect()))].into_iter().collect()
+}

@@ -1,0 +1,342 @@
+//! `tool_call_validity`: the share of tool calls that their tool's definition allows.
+//!
+//! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type and
+//! enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is not
+//! declared is invalid; arguments that are not recorded are not judged.
+
+mod basic;
+mod compiled;
+mod cost;
+mod full;
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::compat::DokimosCompat;
+use crate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::shared::definitions::{Definitions, InvalidDefinition, Tools};
+use crate::shared::report;
+use crate::shared::step_limit::{self, Effort};
+use spanscore_base::model::{
+    Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::{Map, Value};
+
+/// Errors listed of one call.
+const ERRORS_MAX: usize = 10;
+
+/// Registry entry of `tool_call_validity`.
+pub static KIND: Kind = Kind {
+    name: "tool_call_validity",
+    about: "The share of tool calls that name a declared tool with arguments that its schema \
+            allows.",
+    also_known_as: &[("ToolCallValidityEvaluator", "Dokimos")],
+    threshold: 1.0,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(Settings),
+    build,
+    example: "\
+tool_call_validity:
+  schema: full
+  tools:
+    - name: book_hotel
+      inputSchema:
+        type: object
+        properties:
+          city: {type: string, minLength: 1}
+          nights: {type: integer, minimum: 1}
+        required: [city]
+        additionalProperties: false
+",
+};
+
+/// Depth to which a schema is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Depth {
+    /// `required`, `additionalProperties: false`, and `type` and `enum` of each parameter.
+    #[default]
+    Basic,
+    /// JSON Schema, drafts 4 to 2020-12 as `$schema` says (2020-12 where it is silent). Patterns
+    /// take linear time; references to other documents are refused.
+    Full,
+}
+
+/// Settings of `tool_call_validity`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Depth to which a schema is checked: `basic` (default) or `full`.
+    schema: Depth,
+    /// True if parameters that are not declared are errors even where `additionalProperties` allows
+    /// them. Default `false`; only with `schema: basic`.
+    strict_mode: bool,
+    /// Definitions of the tools: a list of `{name, inputSchema}`, or what an MCP server or a model
+    /// request calls `tools`. They go before those that the trace carries. Default: those of the
+    /// trace.
+    #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
+    tools: Option<Value<'static>>,
+    /// A JSON file of the same form, read once at the start.
+    tools_file: Option<String>,
+    /// `dokimos` takes arguments that are not recorded for empty ones, and scores 1 where there is
+    /// no call.
+    compat: Option<DokimosCompat>,
+}
+
+struct Validity {
+    full: Option<full::Validators>,
+    strict: bool,
+    definitions: Definitions,
+    dokimos: bool,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings: Settings = node.read()?;
+    if settings.strict_mode && settings.schema == Depth::Full {
+        return Err(SettingsError::new("`strict_mode` goes only with `schema: basic`"));
+    }
+    Ok(Box::new(Validity {
+        full: (settings.schema == Depth::Full).then(full::Validators::default),
+        strict: settings.strict_mode,
+        definitions: Definitions::new(settings.tools, settings.tools_file.as_deref())?,
+        dokimos: settings.compat.is_some(),
+    }))
+}
+
+/// Validity of one call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallValidity {
+    Valid,
+    Invalid,
+    NotRecorded,
+}
+
+/// Reason why a call cannot be checked against its definition.
+#[derive(Debug, thiserror::Error)]
+enum DefinitionError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidDefinition),
+    #[error(transparent)]
+    Full(#[from] full::SchemaError),
+}
+
+/// Working state of one trajectory: compiled schemas and the work budget.
+struct ValidityWork<'t> {
+    schemas: full::SchemasByAddress,
+    effort: &'t Effort,
+}
+
+/// Fault of a call.
+trait Problem {
+    /// Words the fault, without the value.
+    fn words(&self) -> Explanation;
+}
+
+impl Problem for &'static str {
+    fn words(&self) -> Explanation {
+        Explanation::plain(*self)
+    }
+}
+
+/// Call with its faults in words.
+struct DescribedCall {
+    name: String,
+    validity: CallValidity,
+    errors: Vec<Explanation>,
+}
+
+impl<'t> ValidityWork<'t> {
+    fn new(effort: &'t Effort) -> Self {
+        Self { schemas: full::SchemasByAddress::new(), effort }
+    }
+}
+
+impl Validity {
+    /// Checks one call; passes each fault to `error`.
+    fn find(
+        &self,
+        tools: &Tools<'_>,
+        call: &ToolCall<'_>,
+        work: &mut ValidityWork<'_>,
+        error: &mut dyn FnMut(&dyn Problem),
+    ) -> Result<CallValidity, DefinitionError> {
+        let empty = Value::Map(Map::new());
+        let Some(tool) = tools.get(&call.name) else {
+            error(&"the tool is not declared");
+            return Ok(CallValidity::Invalid);
+        };
+        let arguments = match &call.arguments {
+            Content::Recorded(value) => value.get(),
+            _ if self.dokimos => &empty,
+            _ => return Ok(CallValidity::NotRecorded),
+        };
+        let arguments = match arguments {
+            Value::Null => &empty,
+            Value::Map(_) => arguments,
+            _ => {
+                error(&"the arguments are not an object");
+                return Ok(CallValidity::Invalid);
+            }
+        };
+        let mut valid = true;
+        let mut tell = |what: &dyn Problem| {
+            valid = false;
+            error(what);
+        };
+        match &self.full {
+            Some(validators) => {
+                let ValidityWork { schemas, effort } = work;
+                validators.check(tool.schema, arguments, (schemas, effort), &mut tell)?;
+            }
+            None => {
+                if !work.effort.spend(basic::steps(tool.schema, arguments)) {
+                    return Err(full::SchemaError::TooMuch.into());
+                }
+                basic::check(tool.schema, arguments, self.strict, &mut tell)?;
+            }
+        }
+        Ok(if valid { CallValidity::Valid } else { CallValidity::Invalid })
+    }
+
+    /// Describes each call; only for the details and the explanation.
+    fn results(
+        &self,
+        tools: &Tools<'_>,
+        calls: &[ToolCall<'_>],
+        work: &mut ValidityWork<'_>,
+    ) -> Vec<DescribedCall> {
+        let describe = |call: &ToolCall<'_>| {
+            let mut errors = Vec::new();
+            let finding = self.find(tools, call, work, &mut |error| {
+                if errors.len() < ERRORS_MAX {
+                    errors.push(error.words());
+                }
+            });
+            let validity = finding.unwrap_or(CallValidity::NotRecorded);
+            DescribedCall { name: call.name.to_string(), validity, errors }
+        };
+        calls.iter().map(describe).collect()
+    }
+
+    fn explain(results: &[DescribedCall], valid: usize, judged: usize) -> Explanation {
+        let mut words = Explanation::plain(format!("{valid} of {judged} tool calls are valid"));
+        let each = (1..).zip(results);
+        let invalid = each.filter(|(_, call)| call.validity == CallValidity::Invalid);
+        report::few(&mut words, invalid, |words, (place, call)| {
+            // Writing to words cannot fail.
+            let _ = write!(words, "{} (call {place}): ", call.name);
+            for (index, error) in call.errors.iter().enumerate() {
+                words.push(if index > 0 { ", " } else { "" });
+                words.append(error);
+            }
+        });
+        if judged < results.len() {
+            let _ = write!(words, "; arguments of {} not recorded", results.len() - judged);
+        }
+        words
+    }
+
+    fn details(results: &[DescribedCall]) -> Map<'static> {
+        let result = |DescribedCall { name, validity, errors }: &DescribedCall| {
+            let valid = match validity {
+                CallValidity::Valid => Value::from(true),
+                CallValidity::Invalid => Value::from(false),
+                CallValidity::NotRecorded => Value::Null,
+            };
+            let errors =
+                Value::List(errors.iter().map(|error| Value::from(error.to_string())).collect());
+            let entry: Map<'_> =
+                [("name", name.clone().into()), ("valid", valid), ("errors", errors)]
+                    .into_iter()
+                    .collect();
+            Value::Map(entry)
+        };
+        let results = Value::List(results.iter().map(result).collect());
+        [("results", results)].into_iter().collect()
+    }
+}
+
+impl Evaluator for Validity {
+    fn facts(&self) -> Facts {
+        Facts { arguments: true, tool_definitions: true, ..Facts::default() }
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        let mut work = ValidityWork::new(&trajectory.effort);
+        let tools = self.definitions.of(trajectory);
+        self.judge(&tools, &trajectory.tool_calls, &mut work, want)
+    }
+
+    fn call_judge<'t>(
+        &'t self,
+        trajectory: &'t Trajectory<'_>,
+        want: Want,
+    ) -> Option<CallJudge<'t>> {
+        let mut work = ValidityWork::new(&trajectory.effort);
+        let tools = self.definitions.of(trajectory);
+        Some(Box::new(move |call| self.judge(&tools, std::slice::from_ref(call), &mut work, want)))
+    }
+}
+
+impl Validity {
+    fn judge(
+        &self,
+        tools: &Tools<'_>,
+        calls: &[ToolCall<'_>],
+        work: &mut ValidityWork<'_>,
+        want: Want,
+    ) -> Outcome {
+        if tools.all.is_empty() && !self.definitions.is_given() {
+            return report::not_evaluable(Reason::ToolDefinitionsNotRecorded, want, || {
+                "no definition of the tools is known".to_owned()
+            });
+        }
+        if calls.is_empty() {
+            return if self.dokimos {
+                report::scored(1.0, want, || "no tool was called", Map::new)
+            } else {
+                report::no_tool_calls(want)
+            };
+        }
+        let mut valid = 0;
+        let mut judged = 0;
+        for call in calls {
+            match self.find(tools, call, work, &mut |_| {}) {
+                Ok(CallValidity::NotRecorded) => {}
+                Ok(finding) => {
+                    judged += 1;
+                    valid += usize::from(finding == CallValidity::Valid);
+                }
+                Err(DefinitionError::Full(full::SchemaError::TooMuch)) => {
+                    return report::not_evaluable(
+                        Reason::TrajectoryTooLarge,
+                        want,
+                        step_limit::words,
+                    );
+                }
+                Err(error) => {
+                    return Outcome::Failed {
+                        error_type: "invalid_tool_definition",
+                        error: format!("the schema of `{}`: {error}", call.name),
+                    };
+                }
+            }
+        }
+        if judged == 0 {
+            return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
+                "the arguments of no tool call are recorded".to_owned()
+            });
+        }
+        let results = if want.reasons() { self.results(tools, calls, work) } else { Vec::new() };
+        report::scored(
+            report::ratio(valid, judged),
+            want,
+            || Self::explain(&results, valid, judged),
+            || Self::details(&results),
+        )
+    }
+}

@@ -1,0 +1,52 @@
+//! `agentevals`: a program that reads a run and writes a score, by agentevals' protocol.
+
+use std::sync::Arc;
+
+use super::evaluator::ExternalEvaluator;
+use super::settings::ProcessSettings;
+use crate::evaluator::{Evaluator, Kind};
+use crate::external::ExternalBody;
+use crate::external::invocations::{InputSettings, input};
+use spanscore_base::model::Facts;
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+
+/// Registry entry of `agentevals`.
+pub static KIND: Kind = Kind {
+    name: "agentevals",
+    about: "A program of yours, or one published for agentevals: it reads a run from its input and \
+            writes a score, by agentevals' protocol 1.0. One process for each evaluation.",
+    also_known_as: &[("code", "agentevals")],
+    threshold: 0.5,
+    needs_criteria: false,
+    early: false,
+    schema: || schemars::schema_for!(ProcessSettings),
+    build,
+    example: "\
+agentevals/mentions_order:
+  command: [python3, mentions_order.py]
+  config:
+    substring: order
+",
+};
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let settings = ProcessSettings::read(node)?;
+    let plan = Arc::new(settings.plan(node)?);
+    let ProcessSettings { config, criteria, .. } = settings;
+    let expected = criteria.expected_invocations.map_or(Value::Null, Value::List);
+    let facts = Facts {
+        arguments: true,
+        results: true,
+        user_input: true,
+        final_output: true,
+        ..Facts::default()
+    };
+    let body = Box::new(move |trajectory: &spanscore_base::model::Trajectory<'_>, threshold| {
+        let config = &config;
+        let expected = &expected;
+        let settings = InputSettings { threshold, config, expected };
+        ExternalBody::Invocations(input(trajectory, &settings))
+    });
+    Ok(Box::new(ExternalEvaluator { plan, facts, body }))
+}

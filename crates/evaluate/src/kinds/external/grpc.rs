@@ -1,0 +1,54 @@
+//! `grpc`: an evaluator server that speaks `spanscore.evaluator.v1`.
+
+use std::sync::Arc;
+
+use super::evaluator::ExternalEvaluator;
+use super::settings::{RemoteProtocol, grpc_schema, read_remote};
+use super::trajectory::trajectories;
+use crate::evaluator::{Evaluator, Kind};
+use crate::external::ExternalBody;
+use crate::external::proto::TaskMessage;
+use crate::judged::operator;
+use spanscore_base::model::{Facts, Trajectory};
+use spanscore_base::settings::{Node, SettingsError};
+
+/// Registry entry of `grpc`.
+pub static KIND: Kind = Kind {
+    name: "grpc",
+    about: "An evaluator of yours in any language, as a gRPC server that speaks \
+            `spanscore.evaluator.v1`.",
+    also_known_as: &[],
+    threshold: 0.5,
+    needs_criteria: false,
+    early: false,
+    schema: grpc_schema,
+    build: |node| build(node, RemoteProtocol::Grpc),
+    example: "\
+grpc/politeness:
+  endpoint: http://127.0.0.1:9000
+  settings:
+    language: en
+",
+};
+
+/// Builds an evaluator that asks a server.
+pub(super) fn build(
+    node: &Node,
+    protocol: RemoteProtocol,
+) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let (plan, criteria_json) = read_remote(node, protocol)?;
+    let facts = Facts {
+        attributes: operator::attributes(),
+        response_id: false,
+        root_attributes: true,
+        ..Facts::all()
+    };
+    let body = Box::new(move |trajectory: &Trajectory<'_>, _| {
+        ExternalBody::Task(Box::new(TaskMessage {
+            criteria_json: criteria_json.clone(),
+            trajectories: trajectories(trajectory),
+            ..TaskMessage::default()
+        }))
+    });
+    Ok(Box::new(ExternalEvaluator { plan: Arc::new(plan), facts, body }))
+}

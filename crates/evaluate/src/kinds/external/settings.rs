@@ -1,0 +1,377 @@
+//! Settings of external evaluators.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+
+use crate::evaluator::CRITERIA_FROM_TRACE;
+use crate::external::invocations::OutputFormat;
+use crate::external::plan::Redact;
+use crate::external::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
+use spanscore_base::settings::tls::TlsSettings;
+use spanscore_base::settings::{Address, HumanDuration, Node, Secret, SettingsError};
+use spanscore_base::value::{Map, Value};
+
+/// Limit of `concurrency` and `spares`.
+const AT_ONCE_MAX: u32 = 256;
+/// Limit of `batch`.
+const BATCH_MAX: u32 = 1_000;
+/// Settings that say how an evaluator is reached, not how it judges: they are part of no identity.
+pub const REACHING_KEYS: [&str; 9] = [
+    "endpoint",
+    "timeout",
+    "concurrency",
+    "batch",
+    "headers",
+    "tls",
+    "signing_key_env",
+    "spares",
+    "env",
+];
+/// Setting that only `http` has, not `grpc`.
+const SIGNING_KEY: &str = "signing_key_env";
+
+/// Settings of `agentevals`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProcessSettings {
+    /// The program and its arguments, run without a shell, such as `[python3, check.py]`.
+    pub(super) command: Vec<String>,
+    /// In place of `command`, the evaluator's file as agentevals names it: `.py` is run by
+    /// `python3`, `.js` and `.ts` by `node`. From the working directory.
+    pub(super) path: Option<String>,
+    /// Handed to the evaluator as it stands.
+    pub(super) config: Value<'static>,
+    /// Variables of the process beside `PATH`, `HOME`, `LANG` and `TMPDIR`; it sees no others.
+    pub(super) env: BTreeMap<String, Secret>,
+    /// Time limit of one evaluation; then the process is killed with all that it started. Default
+    /// 30s.
+    pub(super) timeout: HumanDuration,
+    /// Evaluations at the same time. Default 4.
+    #[schemars(range(min = 1, max = 256))]
+    pub(super) concurrency: u32,
+    /// Processes that wait started, so that an evaluation need not wait for an interpreter.
+    /// Default 2.
+    #[schemars(range(max = 256))]
+    pub(super) spares: u32,
+    /// Form in which structured results of tools are written: `json` (default) or `python_repr`, as
+    /// agentevals' own runner does.
+    pub(super) output_format: OutputFormat,
+    /// Redaction before anything is handed over: `secrets` (default), `secrets_and_pii` or `none`.
+    pub(super) redact: Redact,
+    /// Expected turns.
+    pub(super) criteria: ProcessCriteria,
+}
+
+/// Expected turns.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProcessCriteria {
+    /// Golden turns in the form of the protocol, handed to the evaluator as they stand.
+    pub(super) expected_invocations: Option<Vec<Value<'static>>>,
+}
+
+impl Default for ProcessSettings {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            path: None,
+            config: Value::Null,
+            env: BTreeMap::new(),
+            timeout: HumanDuration::from_secs(30),
+            concurrency: 4,
+            spares: 2,
+            output_format: OutputFormat::default(),
+            redact: Redact::default(),
+            criteria: ProcessCriteria::default(),
+        }
+    }
+}
+
+impl ProcessSettings {
+    /// Reads and checks them.
+    pub(super) fn read(node: &Node) -> Result<Self, SettingsError> {
+        let (_, own) = node.split(|key| key == CRITERIA_FROM_TRACE);
+        let settings: Self = own.read()?;
+        if !matches!(settings.config, Value::Null | Value::Map(_)) {
+            let error = SettingsError::new("`config` is not a map");
+            return Err(error.at(place(node, "config")));
+        }
+        check_times(node, settings.timeout, settings.concurrency)?;
+        if settings.spares > AT_ONCE_MAX {
+            let error = SettingsError::new(format!("`spares` is more than {AT_ONCE_MAX}"));
+            return Err(error.at(place(node, "spares")));
+        }
+        Ok(settings)
+    }
+
+    /// Returns the plan for the lane.
+    pub(super) fn plan(&self, node: &Node) -> Result<ExternalPlan, SettingsError> {
+        let command = match (&self.path, self.command.first().is_some_and(|it| !it.is_empty())) {
+            (None, true) => self.command.clone(),
+            (Some(path), false) if self.command.is_empty() => {
+                vec![interpreter(path).map_err(|it| it.at(place(node, "path")))?, path.clone()]
+            }
+            (Some(_), _) => {
+                let error = SettingsError::new("`command` and `path` exclude each other");
+                return Err(error.at(place(node, "path")));
+            }
+            (None, false) => {
+                let error = SettingsError::new("`command` is missing");
+                let help = "write `command: [python3, check.py]`, or `path: check.py`";
+                return Err(error.with_help(help).at(place(node, "command")));
+            }
+        };
+        let env = self.env.clone();
+        let spares = self.spares;
+        Ok(ExternalPlan {
+            timeout: self.timeout.0,
+            concurrency: self.concurrency,
+            redact: self.redact,
+            transport: ExternalTransport::Process(ProcessPlan {
+                command,
+                env,
+                spares,
+                output_format: self.output_format,
+            }),
+        })
+    }
+}
+
+/// Returns the interpreter of a file, by its extension.
+fn interpreter(path: &str) -> Result<String, SettingsError> {
+    let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
+    match ending.as_deref() {
+        Some("py") => Ok("python3".to_owned()),
+        Some("js" | "ts") => Ok("node".to_owned()),
+        _ => {
+            let error = SettingsError::new(format!("`{path}` ends in none of .py, .js and .ts"));
+            Err(error.with_help(format!("write `command: [INTERPRETER, {path}]`")))
+        }
+    }
+}
+
+/// Settings of `grpc`, and of `http` without its key.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RemoteSettings {
+    /// Address of the evaluator: `http://` in the clear, `https://` under TLS; for `grpc` also
+    /// `unix:/path/of/a/socket`. In the clear beyond this machine needs `tls: {insecure: true}`.
+    pub(super) endpoint: Address,
+    /// Kind of evaluator among those that the server describes; without it the one called like this
+    /// entry, or its only one.
+    pub(super) kind: Option<String>,
+    /// Its settings, checked against the schema that it gives.
+    pub(super) settings: Value<'static>,
+    /// Criteria, in whatever form the evaluator asks for.
+    pub(super) criteria: Value<'static>,
+    /// Time limit of one request. Default 5s.
+    pub(super) timeout: HumanDuration,
+    /// Requests at the same time. Default 8.
+    #[schemars(range(min = 1, max = 256))]
+    pub(super) concurrency: u32,
+    /// Tasks of one request at most; fewer where the evaluator says so. Default 16.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) batch: u32,
+    /// Redaction before anything is sent: `secrets` (default), `secrets_and_pii` or `none`.
+    pub(super) redact: Redact,
+    /// Headers (gRPC: metadata) of every request, such as an authorization; never logged.
+    pub(super) headers: BTreeMap<String, Secret>,
+    /// TLS to the evaluator.
+    pub(super) tls: TlsSettings,
+}
+
+impl Default for RemoteSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: Address::default(),
+            kind: None,
+            settings: Value::Null,
+            criteria: Value::Null,
+            timeout: HumanDuration(Duration::from_secs(5)),
+            concurrency: 8,
+            batch: 16,
+            redact: Redact::default(),
+            headers: BTreeMap::new(),
+            tls: TlsSettings::default(),
+        }
+    }
+}
+
+/// Protocol of a remote evaluator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RemoteProtocol {
+    /// gRPC.
+    Grpc,
+    /// JSON over HTTP.
+    Http,
+}
+
+/// Reads the settings of a remote evaluator; returns the plan, and its criteria as JSON.
+pub(super) fn read_remote(
+    node: &Node,
+    protocol: RemoteProtocol,
+) -> Result<(ExternalPlan, String), SettingsError> {
+    let (_, own) = node.split(|key| key == CRITERIA_FROM_TRACE);
+    let is_http = protocol == RemoteProtocol::Http;
+    let (signing, own) = own.split(|key| is_http && key == SIGNING_KEY);
+    let signing_key_env = match signing.get(SIGNING_KEY) {
+        Some(name) => Some(name.read::<String>()?),
+        None => None,
+    };
+    let settings: RemoteSettings = own.read()?;
+    check_times(node, settings.timeout, settings.concurrency)?;
+    if settings.batch == 0 || settings.batch > BATCH_MAX {
+        let error = SettingsError::new(format!("`batch` must be 1 to {BATCH_MAX}"));
+        return Err(error.at(place(node, "batch")));
+    }
+    check_endpoint(&settings, protocol).map_err(|error| error.at(place(node, "endpoint")))?;
+    settings.tls.check().map_err(|error| error.at(place(node, "tls")))?;
+    let criteria_json = match &settings.criteria {
+        Value::Null => String::new(),
+        criteria => criteria.to_string(),
+    };
+    let own_settings = match settings.settings {
+        Value::Null => Value::Map(Map::new()),
+        given @ Value::Map(_) => given,
+        _ => {
+            let error = SettingsError::new("`settings` is not a map");
+            return Err(error.at(place(node, "settings")));
+        }
+    };
+    let remote = RemotePlan {
+        endpoint: settings.endpoint.trimmed(),
+        kind: settings.kind,
+        settings_json: own_settings.to_string(),
+        batch: settings.batch,
+        headers: settings.headers,
+        tls: settings.tls,
+        signing_key_env,
+    };
+    let transport = match protocol {
+        RemoteProtocol::Grpc => ExternalTransport::Grpc(remote),
+        RemoteProtocol::Http => ExternalTransport::Http(remote),
+    };
+    let RemoteSettings { timeout, concurrency, redact, .. } = settings;
+    Ok((ExternalPlan { timeout: timeout.0, concurrency, redact, transport }, criteria_json))
+}
+
+fn check_times(node: &Node, timeout: HumanDuration, at_once: u32) -> Result<(), SettingsError> {
+    if timeout.0.is_zero() {
+        let error = SettingsError::new("`timeout` must be above zero");
+        return Err(error.at(place(node, "timeout")));
+    }
+    if at_once == 0 || at_once > AT_ONCE_MAX {
+        let error = SettingsError::new(format!("`concurrency` must be 1 to {AT_ONCE_MAX}"));
+        return Err(error.at(place(node, "concurrency")));
+    }
+    Ok(())
+}
+
+fn check_endpoint(
+    settings: &RemoteSettings,
+    protocol: RemoteProtocol,
+) -> Result<(), SettingsError> {
+    let written = settings.endpoint.reveal().trim();
+    // Error messages show this form, which hides a password.
+    let endpoint = Address::from(written);
+    let wrong = |text: String| SettingsError::new(text).with_help("such as http://127.0.0.1:9000");
+    if written.is_empty() {
+        return Err(wrong("`endpoint` is missing".to_owned()));
+    }
+    if protocol == RemoteProtocol::Grpc && written.starts_with("unix:") {
+        return Ok(());
+    }
+    let uri: Option<http::Uri> = written.parse().ok();
+    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?)));
+    let Some((scheme, host)) = parts.filter(|(_, host)| !host.is_empty()) else {
+        return Err(wrong(format!("endpoint `{endpoint}` is not an http or https address")));
+    };
+    let has_path = uri.as_ref().is_some_and(|uri| !uri.path().trim_end_matches('/').is_empty());
+    if protocol == RemoteProtocol::Grpc && has_path {
+        return Err(wrong(format!("endpoint `{endpoint}` has a path, which gRPC does not take")));
+    }
+    match scheme {
+        "https" => Ok(()),
+        "http" if is_loopback(host) || settings.tls.insecure => Ok(()),
+        "http" => {
+            let text = format!("`{endpoint}` is not encrypted and on another machine");
+            let help = "use https, or say `tls: {insecure: true}` if the network is yours";
+            Err(SettingsError::new(text).with_help(help))
+        }
+        _ => Err(wrong(format!("endpoint `{endpoint}` is not an http or https address"))),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<core::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn place(node: &Node, key: &str) -> spanscore_base::settings::Place {
+    node.get(key).map_or(node.place, |found| found.place)
+}
+
+/// Returns the JSON Schema of the settings of `grpc`.
+pub(super) fn grpc_schema() -> Schema {
+    let mut schema = schemars::schema_for!(RemoteSettings);
+    schema.insert("required".to_owned(), vec!["endpoint"].into());
+    schema
+}
+
+/// Returns the JSON Schema of the settings of `http`.
+pub(super) fn http_schema() -> Schema {
+    let mut schema = grpc_schema();
+    let key = serde_json::json!({
+        "type": "string",
+        "description": "Environment variable with the key that requests are signed with, in the \
+                        headers of Standard Webhooks.",
+    });
+    if let Some(properties) = schema.get_mut("properties").and_then(|it| it.as_object_mut()) {
+        properties.insert(SIGNING_KEY.to_owned(), key);
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::value::json;
+
+    fn check(settings: &str, protocol: Option<RemoteProtocol>, expected: &str) {
+        let node = Node::from_value(&json::parse(settings).expect("it is JSON"));
+        let found = match protocol {
+            Some(protocol) => read_remote(&node, protocol).map(|(plan, _)| plan),
+            None => ProcessSettings::read(&node).and_then(|settings| settings.plan(&node)),
+        };
+        let found = match found {
+            Ok(plan) => format!("{:?} at once", plan.concurrency),
+            Err(error) => error.to_string(),
+        };
+        assert!(found.starts_with(expected), "{settings}: {found}");
+    }
+
+    #[test]
+    fn a_mistake_says_what_to_do() {
+        check(r#"{"command":["sh","x"]}"#, None, "4 at once");
+        check(r#"{"path":"a.py"}"#, None, "4 at once");
+        check(r#"{"path":"a.rb"}"#, None, "`a.rb` ends in none of .py, .js and .ts (write");
+        check(r#"{"path":"a.py","command":["sh"]}"#, None, "`command` and `path` exclude");
+        check("{}", None, "`command` is missing (write `command: [python3, check.py]`");
+        check(r#"{"path":"a.py","timeout":"0s"}"#, None, "`timeout` must be above zero");
+        let grpc = Some(RemoteProtocol::Grpc);
+        let http = Some(RemoteProtocol::Http);
+        check(r#"{"endpoint":"http://127.0.0.1:1"}"#, grpc, "8 at once");
+        check(r#"{"endpoint":"unix:/run/e.sock"}"#, grpc, "8 at once");
+        check(r#"{"endpoint":"unix:/run/e.sock"}"#, http, "endpoint `unix:/run/e.sock` is not");
+        check(r#"{"endpoint":"http://127.0.0.1:1/x"}"#, grpc, "endpoint `http://127.0.0.1:1/x`");
+        check(r#"{"endpoint":"http://127.0.0.1:1/x"}"#, http, "8 at once");
+        check(r#"{"endpoint":"http://e:1"}"#, http, "`http://e:1` is not encrypted");
+        check(r#"{"endpoint":"http://e:1","tls":{"insecure":true}}"#, http, "8 at once");
+        check(r#"{"endpoint":"http://[::1]:1","signing_key_env":"K"}"#, http, "8 at once");
+        check(r#"{"endpoint":"http://[::1]:1","signing_key_env":"K"}"#, grpc, "unknown");
+        check("{}", grpc, "`endpoint` is missing");
+    }
+}

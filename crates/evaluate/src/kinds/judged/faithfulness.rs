@@ -1,0 +1,82 @@
+//! `faithfulness`: support of each sentence of the answer by what the agent knew.
+
+use crate::evaluator::Kind;
+use crate::judged::conclude::no_score;
+use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::judged::question::{Question, QuestionItem};
+use crate::judged::record::{LineKind, RecordWishes};
+use crate::judged::settings::{self, NoSettings};
+use crate::shared::sentences::units;
+use spanscore_base::model::{Outcome, Reason};
+use spanscore_base::value::Value;
+
+/// Sentences that are asked about one by one; the remainder stands together in the last.
+const SENTENCES_MAX: usize = 60;
+
+const GUIDANCE: &str = "\
+A sentence is supported if everything that it states stands in what user or operator said or in a \
+result, or follows from these by arithmetic, conversion or plain reading; plain general knowledge \
+needs no source. A number, name, date or claim that differs or has no source is no. A sentence \
+that states nothing (a greeting, a question, an offer, a heading) is not_applicable. An answer is \
+no source.";
+
+/// Registry entry of `faithfulness`.
+pub static KIND: Kind = Kind {
+    name: "faithfulness",
+    about: "The share of the answer's sentences that are supported by what user, operator or tools \
+            said.",
+    also_known_as: &[("Faithfulness", "Ragas"), ("FaithfulnessMetric", "DeepEval")],
+    threshold: 0.8,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, Faithfulness),
+    example: "\
+faithfulness:
+  judge: small
+",
+};
+
+struct Faithfulness;
+
+impl JudgedKind for Faithfulness {
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::FinalOutput]
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let text = match run.trajectory.final_output.value() {
+            Some(Value::String(text)) => text.to_string(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        let sentences = sentences(&text);
+        if sentences.is_empty() {
+            return Err(no_score(Reason::NothingToJudge, "the answer states nothing"));
+        }
+        let count = sentences.len();
+        let wishes = RecordWishes { answer_parts: Some(sentences), ..RecordWishes::default() };
+        let record = run.record(wishes);
+        // The last `count` answers are the sentences; those before are answers of earlier turns.
+        let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
+        let asked = answers.iter().skip(answers.len() - count);
+        let items = asked.map(|seq| {
+            QuestionItem::new(format!("The sentence at seq {seq} is supported."))
+                .named(format!("sentence at seq {seq}"))
+        });
+        let items = items.collect();
+        Ok(Question::of(record, GUIDANCE, items))
+    }
+}
+
+/// Splits a text into sentences, in order.
+fn sentences(text: &str) -> Vec<String> {
+    let mut units = units(text);
+    let end = units.last().map_or(0, |last| last.end);
+    units.truncate(SENTENCES_MAX);
+    if let Some(last) = units.last_mut() {
+        last.end = end;
+    }
+    let texts = units.iter().filter_map(|unit| text.get(unit.start as usize..unit.end as usize));
+    texts.map(|text| text.trim().to_owned()).collect()
+}

@@ -1,0 +1,245 @@
+//! `rubric`: statements of the user, steps that end in a score, or an expected answer or behaviour.
+
+mod presets;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluator::{Evaluator, Kind};
+use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
+use crate::judged::record::RecordWishes;
+use crate::judged::settings;
+use spanscore_base::model::Outcome;
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+
+/// Limit of statements or steps.
+const STATEMENTS_MAX: usize = 50;
+
+const GUIDANCE: &str = "\
+The statements were written by those who run the agent. Judge each as it is written, by itself.";
+
+/// Registry entry of `rubric`.
+pub static KIND: Kind = Kind {
+    name: "rubric",
+    about: "What you write yourself: weighted statements (a preset of them), steps that end in a \
+            score, or the output or behaviour that was expected.",
+    also_known_as: &[
+        ("GEval", "DeepEval"),
+        ("uipath-llm-judge-output-semantic-similarity", "UiPath"),
+        ("uipath-llm-judge-trajectory-similarity", "UiPath"),
+    ],
+    threshold: 0.7,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<Settings>,
+    build,
+    example: "\
+rubric/tone:
+  judge: small
+  criteria:
+    statements:
+      - text: The answer is polite.
+      - {text: The answer promises nothing that was not done., weight: 3, veto: true}
+",
+};
+
+/// Settings of `rubric`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Question in one of its forms.
+    criteria: Criteria,
+    /// Statements that come with the program: `coding_agent`, `customer_support`,
+    /// `research_answer` or `safe_actions`; those of the criteria are added.
+    preset: Option<String>,
+    /// `uipath`: a number from 0 to 100 for `expected_output` or `expected_agent_behavior`,
+    /// rounded as UiPath's package does.
+    compat: Option<RubricCompat>,
+}
+
+/// Question in one of its forms.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Criteria {
+    /// Statements, each answered for itself.
+    statements: Vec<RubricStatement>,
+    /// Steps that the judge goes through before it gives one score.
+    evaluation_steps: Vec<String>,
+    /// The lowest and the highest score. Default `[0, 10]`.
+    score_range: Option<[i64; 2]>,
+    /// Expected answer of the agent.
+    expected_output: Option<Value<'static>>,
+    /// Expected behaviour of the agent.
+    expected_agent_behavior: Option<String>,
+}
+
+/// One statement of a rubric.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RubricStatement {
+    /// Text that should hold of the run.
+    text: String,
+    /// Its weight in the score, above 0. Default 1.
+    #[serde(default = "one")]
+    weight: f64,
+    /// Answered no, the verdict is fail whatever the score. Default `false`.
+    #[serde(default)]
+    veto: bool,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// System whose results are reproduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RubricCompat {
+    /// Those of UiPath.
+    Uipath,
+}
+
+/// Form of a rubric.
+enum Rubric {
+    Statements(Vec<RubricStatement>),
+    Steps { steps: Vec<String>, low: i64, high: i64 },
+    Expected { words: &'static str, expected: String, name: &'static str, in_percent: bool },
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    kind::build(node, |own| {
+        let settings: Settings = own.read()?;
+        rubric(settings).map_err(|error| {
+            error.at(own.get("criteria").map_or(own.place, |criteria| criteria.place))
+        })
+    })
+}
+
+fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
+    let Settings { criteria, preset, compat } = settings;
+    let mut statements = match &preset {
+        Some(name) => presets::statements(name)?,
+        None => Vec::new(),
+    };
+    statements.extend(criteria.statements);
+    let expected = match (&criteria.expected_output, &criteria.expected_agent_behavior) {
+        (Some(output), None) => {
+            let output = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+            Some(("The final answer says the same as ", output, "expected_output"))
+        }
+        (None, Some(behavior)) => {
+            let behavior = behavior.clone();
+            Some(("The agent behaved as expected: ", behavior, "expected_agent_behavior"))
+        }
+        _ => None,
+    };
+    let forms = [
+        !statements.is_empty(),
+        !criteria.evaluation_steps.is_empty(),
+        criteria.expected_output.is_some(),
+        criteria.expected_agent_behavior.is_some(),
+    ];
+    if forms.iter().filter(|form| **form).count() != 1 {
+        return Err(SettingsError::new("a rubric has one form of criteria").with_help(
+            "give `statements` (or a `preset`), `evaluation_steps`, `expected_output` or \
+             `expected_agent_behavior`",
+        ));
+    }
+    let in_percent = compat == Some(RubricCompat::Uipath);
+    if let Some((words, expected, name)) = expected {
+        return Ok(Rubric::Expected { words, expected, name, in_percent });
+    }
+    if in_percent {
+        return Err(SettingsError::new("`compat: uipath` takes no statements or steps")
+            .with_help("give `expected_output` or `expected_agent_behavior`"));
+    }
+    if statements.len().max(criteria.evaluation_steps.len()) > STATEMENTS_MAX {
+        return Err(SettingsError::new(format!("more than {STATEMENTS_MAX} statements or steps")));
+    }
+    if let Some(wrong) = statements.iter().find(|one| !(one.weight > 0.0 && one.weight.is_finite()))
+    {
+        let error = format!("`weight` {} is not above 0", wrong.weight);
+        return Err(SettingsError::new(error).with_help("leave the statement out"));
+    }
+    if statements.is_empty() {
+        let [low, high] = criteria.score_range.unwrap_or([0, 10]);
+        if low >= high {
+            return Err(SettingsError::new("`score_range` has no room")
+                .with_help("write the lowest score, then the highest: `[0, 10]`"));
+        }
+        return Ok(Rubric::Steps { steps: criteria.evaluation_steps, low, high });
+    }
+    Ok(Rubric::Statements(statements))
+}
+
+impl JudgedKind for Rubric {
+    fn needs(&self) -> &'static [NeededFact] {
+        match self {
+            Self::Expected { name: "expected_output", .. } => &[NeededFact::FinalOutput],
+            _ => &[NeededFact::Anything],
+        }
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let record = run.record(RecordWishes::default());
+        let plain = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (items, form) = match self {
+            Self::Statements(statements) => {
+                let item = |one: &RubricStatement| QuestionItem {
+                    weight: one.weight,
+                    veto: one.veto,
+                    ..QuestionItem::about("Of this run it is true: ", &plain(&one.text))
+                };
+                (statements.iter().map(item).collect(), ReplyForm::Items)
+            }
+            Self::Steps { steps, low, high } => {
+                let items =
+                    steps.iter().map(|step| QuestionItem::about("Step: ", &plain(step))).collect();
+                (items, ReplyForm::Score { low: *low, high: *high })
+            }
+            Self::Expected { words, expected, name, in_percent } => {
+                let form = if *in_percent { ReplyForm::UiPath } else { ReplyForm::Items };
+                (vec![QuestionItem::about(words, expected).named(*name)], form)
+            }
+        };
+        let scoring = if form == ReplyForm::Items { Scoring::Share } else { Scoring::Given };
+        Ok(Question { record, guidance: GUIDANCE.to_owned(), items, form, scoring })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::settings::yaml;
+
+    fn check(settings: &str, expected: &str) {
+        let node = yaml::read(&format!("judge: small\n{settings}")).unwrap();
+        let found = build(&node).map_or_else(|error| error.to_string(), |_| "built".to_owned());
+        assert!(found.starts_with(expected), "{settings}: {found}");
+    }
+
+    #[test]
+    fn a_rubric_has_one_form() {
+        check("criteria: {statements: [{text: a}]}", "built");
+        check("criteria: {evaluation_steps: [a], score_range: [1, 5]}", "built");
+        check(
+            "criteria: {evaluation_steps: [a], score_range: [5, 5]}",
+            "`score_range` has no room",
+        );
+        check("criteria: {expected_output: {a: 1}}\ncompat: uipath", "built");
+        check("criteria: {statements: [{text: a}]}\ncompat: uipath", "`compat: uipath` takes no");
+        check("criteria: {}", "a rubric has one form of criteria");
+        check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
+        check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");
+        check("preset: safe_action", "there is no preset `safe_action` (did you mean");
+    }
+
+    #[test]
+    fn every_preset_is_a_rubric() {
+        for name in presets::names() {
+            check(&format!("preset: {name}"), "built");
+        }
+    }
+}

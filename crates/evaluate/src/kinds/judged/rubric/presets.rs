@@ -1,0 +1,30 @@
+//! Presets of `rubric`, compiled in from the files of `config/rubrics/`.
+
+use super::RubricStatement;
+use spanscore_base::settings::{SettingsError, nearest, yaml};
+
+/// Preset names, each with its file.
+const PRESETS: [(&str, &str); 4] = [
+    ("coding_agent", include_str!("../../../../../../config/rubrics/coding_agent.yaml")),
+    ("customer_support", include_str!("../../../../../../config/rubrics/customer_support.yaml")),
+    ("research_answer", include_str!("../../../../../../config/rubrics/research_answer.yaml")),
+    ("safe_actions", include_str!("../../../../../../config/rubrics/safe_actions.yaml")),
+];
+
+/// Returns the names of the presets.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// Returns the statements of a preset.
+pub(super) fn statements(name: &str) -> Result<Vec<RubricStatement>, SettingsError> {
+    let Some((_, text)) = PRESETS.iter().find(|(own, _)| *own == name) else {
+        let help = match nearest(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        return Err(SettingsError::new(format!("there is no preset `{name}`")).with_help(help));
+    };
+    let node = yaml::read(text)?;
+    node.get("statements").map_or_else(|| Ok(Vec::new()), |statements| statements.read())
+}

@@ -1,0 +1,100 @@
+//! `tool_argument_hallucination`: source of each call's arguments in what was known before it.
+//!
+//! Code answers for calls whose every value stands literally in what was known; a judge is asked
+//! about the rest.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::evaluator::Kind;
+use crate::judged::grounding::settle;
+use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::judged::question::{ItemCall, Question, QuestionItem, ReplyForm, Scoring};
+use crate::judged::record::RecordWishes;
+use crate::judged::{DokimosReply, settings};
+use crate::shared::report;
+use spanscore_base::model::{Outcome, Want};
+use spanscore_base::value::Map;
+
+const GUIDANCE: &str = "\
+Available means: said by user or operator, in a result with a smaller seq, in a tool definition, \
+or following from these by arithmetic, conversion of unit, date or format, or common knowledge. \
+Usual technical defaults and empty values are available. Composed text is available if each fact, \
+name, number and identifier in it is. A plausible value without a source is no: guessed addresses, \
+ids, paths, keys, columns; respelled names, swapped digits, another currency or unit. A result \
+with the same or a larger seq, or one that only echoes an invented argument, is no source. Whether \
+the value was wise is not asked.";
+
+/// Registry entry of `tool_argument_hallucination`.
+pub static KIND: Kind = Kind {
+    name: "tool_argument_hallucination",
+    about: "The share of calls whose arguments were known before them: code finds what was said \
+            literally, a judge answers for the rest. Each call is told on its own span, too.",
+    also_known_as: &[("ToolArgumentHallucinationEvaluator", "Dokimos")],
+    threshold: 0.8,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<Settings>,
+    build: |node| kind::build(node, |own| Ok(ArgumentHallucination(own.read()?))),
+    example: "\
+tool_argument_hallucination:
+  judge: small
+",
+};
+
+/// Settings of `tool_argument_hallucination`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// `dokimos`: its arithmetic, no answers by code, and a score of 0 for a reply that cannot be
+    /// read.
+    compat: Option<HallucinationCompat>,
+}
+
+/// System whose results are reproduced.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum HallucinationCompat {
+    /// Those of Dokimos.
+    Dokimos,
+}
+
+struct ArgumentHallucination(Settings);
+
+impl JudgedKind for ArgumentHallucination {
+    fn needs(&self) -> &'static [NeededFact] {
+        match self.0.compat {
+            Some(HallucinationCompat::Dokimos) => &[NeededFact::UserInput],
+            None => &[NeededFact::Calls, NeededFact::Arguments, NeededFact::UserInput],
+        }
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        let record = run.record(RecordWishes::default());
+        let settled = match self.0.compat {
+            Some(_) => vec![None; record.calls.len()],
+            None => settle(&record, &run.trajectory.effort),
+        };
+        if record.calls.is_empty() {
+            // Dokimos scores 1 where no call could have invented anything.
+            return Err(report::scored(1.0, Want::ALL, || "no tool was called", Map::new));
+        }
+        let calls = record.calls.iter().zip(&run.trajectory.tool_calls).zip(settled);
+        let items = calls.enumerate().map(|(place, ((recorded, call), settled))| {
+            let seq = recorded.seq;
+            let words = format!("The arguments of the call at seq {seq} were available before it.");
+            QuestionItem {
+                call: Some(ItemCall { place, span_id: recorded.span_id }),
+                sources_before: Some(seq),
+                settled,
+                ..QuestionItem::new(words).named(format!("{} (seq {seq})", call.name))
+            }
+        });
+        let items: Vec<_> = items.collect();
+        let (form, scoring) = match self.0.compat {
+            Some(_) => (ReplyForm::Dokimos(DokimosReply::Calls(items.len())), Scoring::Given),
+            None => (ReplyForm::Items, Scoring::Share),
+        };
+        Ok(Question { record, guidance: GUIDANCE.to_owned(), items, form, scoring })
+    }
+}

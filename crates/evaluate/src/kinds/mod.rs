@@ -1,0 +1,57 @@
+//! Registry of the kinds of evaluators, by family: one file or folder a kind.
+//!
+//! A new kind is a file with its settings, its `impl Evaluator` and a [`Kind`]; it is registered by
+//! its line in [`KINDS`].
+
+pub mod calls;
+pub mod declared_tools;
+pub mod external;
+pub mod judged;
+pub mod outputs;
+
+use crate::evaluator::Kind;
+
+/// All kinds, in the order of the documentation.
+pub static KINDS: &[&Kind] = &[
+    &calls::tool_call_args::KIND,
+    &calls::tool_call_count::KIND,
+    &calls::tool_call_order::KIND,
+    &calls::tool_call_output::KIND,
+    &calls::tool_error::KIND,
+    &calls::tool_efficiency::KIND,
+    &calls::tool_trajectory::KIND,
+    &calls::tool_correctness::KIND,
+    &declared_tools::tool_call_validity::KIND,
+    &declared_tools::tool_name_reliability::KIND,
+    &declared_tools::tool_description_reliability::KIND,
+    &calls::argument_correctness::KIND,
+    &calls::argument_grounding::KIND,
+    &judged::task_completion::KIND,
+    &judged::tool_argument_hallucination::KIND,
+    &judged::goal_accuracy::KIND,
+    &judged::tool_selection::KIND,
+    &judged::tool_response_handling::KIND,
+    &judged::plan_quality::KIND,
+    &judged::plan_adherence::KIND,
+    &judged::faithfulness::KIND,
+    &judged::helpfulness::KIND,
+    &judged::refusal::KIND,
+    &judged::topic_adherence::KIND,
+    &judged::rubric::KIND,
+    &calls::tool_policy::KIND,
+    &calls::tool_loop::KIND,
+    &calls::tool_recovery::KIND,
+    &calls::tool_budget::KIND,
+    &outputs::output_rules::KIND,
+    &outputs::exact_match::KIND,
+    &outputs::contains::KIND,
+    &outputs::json_similarity::KIND,
+    &external::agentevals::KIND,
+    &external::grpc::KIND,
+    &external::http::KIND,
+];
+
+/// Looks up a kind by name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| kind.name == name)
+}

@@ -1,0 +1,408 @@
+//! Comparison of outputs with expected values, shared by `exact_match`, `contains` and
+//! `json_similarity`.
+//!
+//! In comes a trajectory: its final output, or the arguments or results of its tool calls, each of
+//! which is compared by itself. Semantics are those of UiPath's output evaluators
+//! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
+//! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
+//! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs the
+//! steps of its trace ([`Effort`]).
+
+mod calls;
+mod key;
+mod lines;
+mod parts;
+mod settings;
+mod similarity;
+mod subject;
+
+use std::borrow::Cow;
+
+pub(crate) use key::{OutputKey, Path};
+pub(crate) use settings::{ComparisonSettings, TextSettings};
+pub(crate) use subject::{ComparisonSubject, ComparisonTarget};
+
+use crate::compat::uipath::{Definition, Flag};
+use crate::evaluator::Evaluator;
+use crate::shared::pairing::read_text;
+use spanscore_base::model::{
+    Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, shown_percent,
+};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::python::{PyValue, json};
+use spanscore_base::value::{Map, Number, Value};
+
+/// Method of comparison with the expected value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Method {
+    /// Equality; of texts perhaps without regard to case.
+    Exact {
+        /// True if the case of letters counts.
+        case_sensitive: bool,
+        /// True if equal values are wrong.
+        negated: bool,
+    },
+    /// Search for the expected text.
+    Contains {
+        /// True if the case of letters counts.
+        case_sensitive: bool,
+        /// True if finding the text is wrong.
+        negated: bool,
+    },
+    /// Similarity, leaf by leaf.
+    Similar,
+}
+
+/// Conversion of numbers before the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberReading {
+    /// All become doubles, as in the package: 2^53 + 1 is 2^53.
+    Doubles,
+    /// All that doubles hold become doubles; other integers stay exact.
+    Exact,
+}
+
+/// Evaluator that compares final outputs, or arguments or results of tool calls.
+pub(crate) struct Comparer {
+    method: Method,
+    subject: ComparisonSubject,
+    key: OutputKey,
+    numbers: NumberReading,
+    /// Delimiter of lines, if they are judged one by one.
+    delimiter: Option<String>,
+    /// Expected value, or the error that keeps it from being compared.
+    expected: Result<PyValue<'static>, String>,
+    /// Object or list that is the content of an expected text.
+    expected_in_text: Option<PyValue<'static>>,
+}
+
+/// Settings that all three kinds share.
+pub(crate) struct Parts {
+    /// Judged content.
+    pub(crate) subject: ComparisonSubject,
+    /// Judged part of the final output, and of the expected one.
+    pub(crate) key: OutputKey,
+    /// Conversion of numbers.
+    pub(crate) numbers: NumberReading,
+    /// Delimiter of lines, if they are judged one by one.
+    pub(crate) delimiter: Option<String>,
+}
+
+/// Reads the settings as the package does.
+pub(crate) fn read_compat(definition: &Definition) -> Result<Parts, SettingsError> {
+    let key = match definition.setting("target_output_key", "targetOutputKey") {
+        Some(node) => OutputKey::read(node)?,
+        None => OutputKey::default(),
+    };
+    let by_line = definition.flag(Flag("line_by_line_evaluator", "lineByLineEvaluator"))?;
+    let delimiter = definition.text_setting("line_delimiter", "lineDelimiter")?;
+    let delimiter = delimiter.unwrap_or_else(|| "\n".to_owned());
+    let delimiter = by_line.then_some(delimiter);
+    Ok(Parts {
+        subject: ComparisonSubject::default(),
+        key,
+        numbers: NumberReading::Doubles,
+        delimiter,
+    })
+}
+
+/// Reads an expected output as the package does: an object or a text.
+pub(crate) fn read_expected(criteria: &Node) -> Result<Value<'static>, SettingsError> {
+    let node = criteria.get("expectedOutput").or_else(|| criteria.get("expected_output"));
+    let node =
+        node.ok_or_else(|| SettingsError::new("`expected_output` is missing").at(criteria.place))?;
+    match node.to_value() {
+        value @ (Value::Map(_) | Value::String(_)) => Ok(value),
+        _ => {
+            let message = "`expected_output` must be an object or a text";
+            Err(SettingsError::new(message).at(node.place))
+        }
+    }
+}
+
+/// Result of a comparison: the score, and the details that the package shows.
+struct Compared {
+    score: f64,
+    details: Map<'static>,
+}
+
+/// Reason why a comparison gave no score.
+enum ComparisonFailure {
+    /// Error that the package catches as an exception.
+    Error(String),
+    /// The texts are too long to be compared.
+    TooLarge,
+}
+
+impl ComparisonFailure {
+    fn outcome(self, error_type: &'static str) -> Outcome {
+        match self {
+            Self::Error(error) => {
+                let error = format!("Exception thrown by evaluator: {error}");
+                Outcome::Failed { error_type, error }
+            }
+            Self::TooLarge => Outcome::NotEvaluable {
+                reason: Reason::TextTooLarge,
+                explanation: "the texts are too long to be compared".to_owned(),
+            },
+        }
+    }
+}
+
+impl Comparer {
+    /// Builds an evaluator that expects a value (or, for [`Method::Contains`], a text).
+    pub(crate) fn new(method: Method, parts: Parts, expected: Value<'static>) -> Self {
+        let Parts { subject, key, numbers, delimiter } = parts;
+        let expected = match method {
+            Method::Contains { .. } => Ok(PyValue::from(expected)),
+            _ => expected_part(&key, expected, numbers),
+        };
+        let delimiter = delimiter.filter(|_| !key.is_list());
+        let text = match &expected {
+            Ok(PyValue::Str(_)) => expected.as_ref().ok().map(PyValue::to_text),
+            _ => None,
+        };
+        let in_text = text.and_then(|text| read_text(&Value::from(text)).map(Value::into_owned));
+        let expected_in_text = in_text.and_then(|value| numbers.of(value).ok());
+        Self { method, subject, key, numbers, delimiter, expected, expected_in_text }
+    }
+
+    fn compare(
+        &self,
+        expected: &PyValue<'_>,
+        actual: &PyValue<'_>,
+        effort: &Effort,
+    ) -> Result<Compared, ComparisonFailure> {
+        let (shown_expected, shown_actual, score) = match self.method {
+            Method::Similar => {
+                let leaves = similarity::compare(expected, actual, effort)
+                    .ok_or(ComparisonFailure::TooLarge)?;
+                let mut details = texts(expected.to_text(), actual.to_text());
+                details.insert("matched_leaves", leaves.matched);
+                details.insert("total_leaves", leaves.total);
+                return Ok(Compared { score: leaves.share(), details });
+            }
+            Method::Exact { case_sensitive, negated } => {
+                let wanted = expected.to_text();
+                let found = actual.to_text();
+                let is_text = |value: &PyValue<'_>| matches!(value, PyValue::Str(_));
+                let equal = if is_text(expected) || is_text(actual) {
+                    fold(&wanted, case_sensitive) == fold(&found, case_sensitive)
+                } else {
+                    expected == actual
+                };
+                (wanted, found, equal != negated)
+            }
+            Method::Contains { case_sensitive, negated } => {
+                let wanted = fold(&expected.to_text(), case_sensitive).into_owned();
+                let found = fold(&actual.to_text(), case_sensitive).into_owned();
+                let holds = found.contains(&wanted);
+                (wanted, found, holds != negated)
+            }
+        };
+        let score = if score { 1.0 } else { 0.0 };
+        Ok(Compared { score, details: texts(shown_expected, shown_actual) })
+    }
+
+    /// Returns the expected value, and the part of an output to compare with it.
+    fn both<'v>(
+        &self,
+        output: &Value<'v>,
+    ) -> Result<(&PyValue<'static>, PyValue<'v>), ComparisonFailure> {
+        let actual = self.key.take(output).and_then(|part| self.numbers.of(part));
+        let actual = actual.map_err(ComparisonFailure::Error)?;
+        let mut expected =
+            self.expected.as_ref().map_err(|error| ComparisonFailure::Error(error.clone()))?;
+        if !self.is_compat()
+            && !matches!(actual, PyValue::Str(_))
+            && let Some(in_text) = &self.expected_in_text
+        {
+            expected = in_text;
+        }
+        Ok((expected, actual))
+    }
+
+    /// Judges one content; a missing value at the path is as wrong as can be.
+    fn judge(&self, content: &Value<'_>, effort: &Effort) -> Result<Compared, ComparisonFailure> {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
+        let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
+            return Ok(self.nothing());
+        };
+        match &self.delimiter {
+            Some(delimiter) => self.by_line(&part, delimiter, effort),
+            None => {
+                let (expected, actual) = self.both(&part)?;
+                self.compare(expected, &actual, effort)
+            }
+        }
+    }
+
+    /// Returns true if texts are treated as the package treats them.
+    fn is_compat(&self) -> bool {
+        self.numbers == NumberReading::Doubles
+    }
+
+    /// Returns the result where there is nothing to compare.
+    fn nothing(&self) -> Compared {
+        let negated = match self.method {
+            Method::Exact { negated, .. } | Method::Contains { negated, .. } => negated,
+            Method::Similar => false,
+        };
+        let expected = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
+        let details = [("expected", Value::from(expected)), ("actual", Value::Null)];
+        Compared { score: if negated { 1.0 } else { 0.0 }, details: details.into_iter().collect() }
+    }
+}
+
+/// Selects the expected part: texts are read as JSON where a part of them is asked for.
+fn expected_part(
+    key: &OutputKey,
+    expected: Value<'static>,
+    numbers: NumberReading,
+) -> Result<PyValue<'static>, String> {
+    let expected = match expected {
+        Value::String(text) if !key.is_whole() => json::parse(&text)
+            .ok()
+            .and_then(PyValue::into_value)
+            .map(Value::into_owned)
+            .ok_or("Error: the expected output is not JSON")?,
+        other => other,
+    };
+    key.take(&expected).and_then(|part| numbers.of(part)).map(own)
+}
+
+/// Copies a value so that it borrows from nothing.
+fn own(value: PyValue<'_>) -> PyValue<'static> {
+    value.into_value().map_or(PyValue::None, |value| PyValue::from(value.into_owned()))
+}
+
+impl NumberReading {
+    /// Converts the numbers within a value.
+    fn of(self, value: Value<'_>) -> Result<PyValue<'_>, String> {
+        Ok(match value {
+            Value::Number(number) => PyValue::Number(self.number(number)?),
+            Value::List(items) => {
+                PyValue::List(items.into_iter().map(|v| self.of(v)).collect::<Result<_, _>>()?)
+            }
+            Value::Map(map) => PyValue::Dict(
+                map.into_entries()
+                    .into_iter()
+                    .map(|(key, value)| Ok((PyValue::from(Value::from(key)), self.of(value)?)))
+                    .collect::<Result<_, String>>()?,
+            ),
+            other => PyValue::from(other),
+        })
+    }
+
+    fn number(self, number: Number) -> Result<Number, String> {
+        let double = number.as_f64();
+        if self == Self::Exact && number.is_integer() && number != Number::Float(double) {
+            return Ok(number);
+        }
+        if number.is_integer() && double.is_infinite() {
+            return Err("int too large to convert to float".to_owned());
+        }
+        Ok(Number::Float(double))
+    }
+}
+
+fn texts(expected: String, actual: String) -> Map<'static> {
+    [("expected", Value::from(expected)), ("actual", actual.into())].into_iter().collect()
+}
+
+fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
+    if case_sensitive { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
+}
+
+impl Evaluator for Comparer {
+    fn reads_calls(&self) -> bool {
+        self.subject.target != ComparisonTarget::FinalOutput
+    }
+
+    fn facts(&self) -> Facts {
+        self.subject.facts()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        if self.subject.target != ComparisonTarget::FinalOutput {
+            return self.evaluate_calls(trajectory, want);
+        }
+        let Some(output) = trajectory.final_output.value() else {
+            return Outcome::NotEvaluable {
+                reason: Reason::FinalOutputNotRecorded,
+                explanation: "the final output is not recorded".to_owned(),
+            };
+        };
+        match self.judge(output, &trajectory.effort) {
+            Ok(Compared { score, details }) => Outcome::Scored(Score {
+                value: score,
+                explanation: if want.explanation {
+                    self.explain(output, score)
+                } else {
+                    Explanation::default()
+                },
+                details: if want.details { Value::Map(details) } else { Value::Null },
+                label: None,
+            }),
+            Err(failure) => failure.outcome(self.error_type()),
+        }
+    }
+}
+
+impl Comparer {
+    /// Returns the error type: judged by line, the package raises the errors outside single lines
+    /// that it otherwise catches.
+    fn error_type(&self) -> &'static str {
+        if self.delimiter.is_some() { "criteria_error" } else { "evaluator_error" }
+    }
+
+    fn explain(&self, output: &Value<'_>, score: f64) -> Explanation {
+        let mut words = Explanation::plain(self.sentence(score));
+        let names_parts =
+            !matches!(self.method, Method::Exact { negated: true, .. } | Method::Contains { .. });
+        if score < 1.0 && names_parts && self.delimiter.is_none() {
+            words.append(&self.differing(output));
+        }
+        words
+    }
+
+    /// Describes the parts of an output that are not as expected.
+    fn differing(&self, output: &Value<'_>) -> Explanation {
+        let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
+        let Some(part) = self.subject.part(output, expects_text || self.is_compat()) else {
+            return Explanation::plain("; it is not there");
+        };
+        match self.both(&part) {
+            Ok((expected, actual)) => {
+                parts::differing(expected, &actual, self.method != Method::Similar)
+            }
+            Err(_) => Explanation::default(),
+        }
+    }
+
+    fn sentence(&self, score: f64) -> String {
+        let passed = score >= 1.0;
+        let (does, does_not) = match self.method {
+            Method::Exact { negated, .. } | Method::Contains { negated, .. } if negated => {
+                ("does not", "does")
+            }
+            _ => ("does", "does not"),
+        };
+        let verb = if passed { does } else { does_not };
+        let what = match &self.subject.path {
+            Some(path) => format!("`{}` of the final output", path.as_str()),
+            None => "the final output".to_owned(),
+        };
+        match (self.method, &self.delimiter) {
+            (Method::Similar, _) => {
+                format!("{what} is {} similar to the expected one", shown_percent(score))
+            }
+            (_, Some(_)) => format!("{} of the lines are as expected", shown_percent(score)),
+            (Method::Exact { .. }, _) => format!("{what} {verb} equal the expected one"),
+            (Method::Contains { .. }, _) => format!("{what} {verb} hold the text"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

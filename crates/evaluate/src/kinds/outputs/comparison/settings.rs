@@ -1,0 +1,111 @@
+//! Settings shared by `exact_match`, `contains` and `json_similarity`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ComparisonSubject, ComparisonTarget, NumberReading, OutputKey, Parts, Path};
+use crate::compat::uipath::{self, Definition, Flag, UiPathCompat};
+use spanscore_base::settings::{Node, SettingsError};
+
+/// Settings that all three have; `C` says what is expected.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ComparisonSettings<C> {
+    /// Reading of the settings: `uipath` for as leniently as the UiPath package does.
+    compat: Option<UiPathCompat>,
+    /// Judged content: `final_output` (default), or the `tool_arguments` or `tool_results` of tool
+    /// calls. Each call is compared by itself; the score is their mean.
+    target: ComparisonTarget,
+    /// With `target: tool_arguments` or `tool_results`: only the calls of these tools; empty stands
+    /// for all.
+    tools: Vec<String>,
+    /// Path in it to the compared value, such as `order.items[0].id`; all of it by default. Where
+    /// nothing stands there, nothing is as expected.
+    path: Option<Path>,
+    /// Judged part of the final output: `*` for all of it, a path such as `result.items[0].name`,
+    /// or a list of paths. Taken from what is expected, too.
+    #[serde(alias = "targetOutputKey")]
+    target_output_key: OutputKey,
+    /// True if each line of a text is judged by itself; the score is their mean.
+    #[serde(alias = "lineByLineEvaluator")]
+    line_by_line_evaluator: bool,
+    /// Delimiter of lines.
+    #[serde(alias = "lineDelimiter")]
+    line_delimiter: String,
+    /// Expected value.
+    criteria: Option<C>,
+    /// Expected value where `criteria` is not given.
+    #[serde(alias = "defaultEvaluationCriteria")]
+    default_evaluation_criteria: Option<C>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    name: Option<String>,
+    /// Ignored; so that a UiPath definition can be pasted.
+    description: Option<String>,
+}
+
+impl<C> Default for ComparisonSettings<C> {
+    fn default() -> Self {
+        Self {
+            compat: None,
+            target: ComparisonTarget::default(),
+            tools: Vec::new(),
+            path: None,
+            target_output_key: OutputKey::default(),
+            line_by_line_evaluator: false,
+            line_delimiter: "\n".to_owned(),
+            criteria: None,
+            default_evaluation_criteria: None,
+            name: None,
+            description: None,
+        }
+    }
+}
+
+impl<C> ComparisonSettings<C> {
+    /// Splits the settings into the shared parts and the criteria.
+    ///
+    /// # Errors
+    /// Settings that do not go together, or without criteria; `node` is where they stand as a user
+    /// wrote them.
+    pub(crate) fn into_parts(
+        self,
+        definition: &Definition,
+        node: &Node,
+    ) -> Result<(Parts, C), SettingsError> {
+        let place = definition.body.place;
+        if self.line_by_line_evaluator && self.line_delimiter.is_empty() {
+            return Err(SettingsError::new("`line_delimiter` is empty").at(place));
+        }
+        let delimiter = self.line_by_line_evaluator.then_some(self.line_delimiter);
+        let criteria = self.criteria.or(self.default_evaluation_criteria);
+        let criteria = criteria.ok_or_else(|| uipath::no_criteria(node))?;
+        let subject = ComparisonSubject { target: self.target, tools: self.tools, path: self.path };
+        let key = self.target_output_key;
+        let subject = subject.checked(&key, place)?;
+        Ok((Parts { subject, key, numbers: NumberReading::Exact, delimiter }, criteria))
+    }
+}
+
+/// Comparison of texts.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TextSettings {
+    /// True if the case of letters counts.
+    #[serde(alias = "caseSensitive")]
+    pub(crate) case_sensitive: bool,
+    /// Turns the verdict round.
+    pub(crate) negated: bool,
+}
+
+impl TextSettings {
+    /// Reads them as the UiPath package does.
+    ///
+    /// # Errors
+    /// A value that is no Boolean.
+    pub(crate) fn read_compat(definition: &Definition) -> Result<Self, SettingsError> {
+        Ok(Self {
+            case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,
+            negated: definition.flag(Flag("negated", "negated"))?,
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! `json_similarity`: similarity of the final output, or of arguments or results of tools, to the
+//! expected value, leaf by leaf.
+//!
+//! Only the expected leaves count; texts and numbers may be matched in part.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::comparison::{self, Comparer, ComparisonSettings, Method};
+use crate::compat::uipath::Definition;
+use crate::evaluator::{Evaluator, Kind};
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+
+/// Registry entry of `json_similarity`.
+pub static KIND: Kind = Kind {
+    name: "json_similarity",
+    about: "How similar the final output, or what tools were given or returned, is to what is \
+            expected, leaf by leaf.",
+    also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
+    threshold: 1.0,
+    needs_criteria: true,
+    early: false,
+    schema: || schemars::schema_for!(ComparisonSettings<Criteria>),
+    build,
+    example: "\
+json_similarity/quote:
+  threshold: 0.9
+  criteria: {expected_output: {title: Weekly report, pages: 3}}
+",
+};
+
+/// Expected value.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// Any value.
+    #[serde(alias = "expectedOutput")]
+    expected_output: Value<'static>,
+}
+
+fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+    let definition = Definition::read(node, "json-similarity")?;
+    let method = Method::Similar;
+    if definition.is_compat()? {
+        let parts = comparison::read_compat(&definition)?;
+        let expected = definition.criteria(comparison::read_expected)?;
+        return Ok(Box::new(Comparer::new(method, parts, expected)));
+    }
+    let settings: ComparisonSettings<Criteria> = definition.body.read()?;
+    let (parts, criteria) = settings.into_parts(&definition, node)?;
+    Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
+}

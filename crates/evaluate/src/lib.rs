@@ -1,0 +1,23 @@
+//! Evaluation: trajectories in, scores and reasons for none out.
+//!
+//! An evaluator is built once from its settings and criteria, then judges trajectories. Evaluators
+//! do no I/O and read no clock. A newcomer adds one by writing
+//! `evaluate/kinds/<family>/<kind>.rs` with a [`Kind`], naming it in [`KINDS`], and adding
+//! fixtures under `tests/fixtures/evaluators/<kind>/`.
+
+pub mod asked;
+pub mod compat;
+pub mod engine;
+pub mod evaluator;
+pub mod external;
+pub mod inquiry;
+pub mod judged;
+pub mod kinds;
+pub mod shared;
+
+pub use asked::{AskedExternal, AskedInquiry, AskedTarget};
+pub use evaluator::{Early, Evaluator, Kind};
+pub use kinds::{KINDS, kind};
+pub use shared::failure::{FailureJudge, FailureSettings};
+
+pub use spanscore_base::model::Want;

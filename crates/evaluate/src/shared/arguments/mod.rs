@@ -1,0 +1,270 @@
+//! Arguments compared: what "the same call" means.
+//!
+//! Values are compared as values: numbers by what they are worth, objects in any order, lists in
+//! theirs. The modes say how the keys at the top are compared; what lies below must be equal
+//! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`,
+//! `TolerantArgumentMatcher`).
+
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::text;
+use spanscore_base::value::{Map, Number, Value};
+
+/// How the arguments of a call relate to the expected ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentMode {
+    /// The same keys with equal values.
+    #[default]
+    #[serde(alias = "EXACT")]
+    Exact,
+    /// At least the expected entries; further ones are allowed.
+    #[serde(alias = "SUBSET")]
+    Subset,
+    /// At least the expected entries, in the objects inside too.
+    NestedSubset,
+    /// At most the expected entries; some may be missing.
+    #[serde(alias = "SUPERSET")]
+    Superset,
+    /// Arguments are not compared.
+    #[serde(alias = "IGNORE")]
+    Ignore,
+}
+
+/// Compares the arguments of two calls.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArgumentMatcher {
+    /// How the keys are compared: `exact` (default), `subset` (the expected entries are among the
+    /// actual), `nested_subset` (so in the objects inside too, and in those of lists of the same
+    /// length), `superset` (the actual entries are among the expected), or `ignore`.
+    pub mode: ArgumentMode,
+    /// Strips white space around texts before they are compared. Default `false`.
+    pub trim_strings: bool,
+    /// Compares texts (never keys) without regard to case. Default `false`.
+    pub case_insensitive: bool,
+    /// Compares only what stands at these paths (`city`, `address.zip`), and nothing else: what is
+    /// missing on both sides is equal. Default: everything, as `mode` says.
+    pub keys: Vec<String>,
+}
+
+/// Compares a value of the whole with one of the part.
+type SameValue = fn(&ArgumentMatcher, &Value<'_>, &Value<'_>) -> bool;
+
+impl ArgumentMatcher {
+    /// Whether arguments are looked at at all.
+    pub fn reads_arguments(&self) -> bool {
+        self.mode != ArgumentMode::Ignore || !self.keys.is_empty()
+    }
+
+    /// Whether "matches" is the same in both directions and carries over, so that calls can be
+    /// grouped by [`hash`](Self::hash).
+    pub fn is_symmetric(&self) -> bool {
+        matches!(self.mode, ArgumentMode::Exact | ArgumentMode::Ignore) || !self.keys.is_empty()
+    }
+
+    /// Whether `actual` is what `expected` asks for. `Null` stands for no arguments.
+    pub fn matches(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
+        if !self.keys.is_empty() {
+            return self
+                .keys
+                .iter()
+                .all(|path| self.equal_or_absent(at_path(expected, path), at_path(actual, path)));
+        }
+        if self.mode == ArgumentMode::Ignore {
+            return true;
+        }
+        let empty = Map::new();
+        match (entries(expected, &empty), entries(actual, &empty)) {
+            (Some(expected), Some(actual)) => match self.mode {
+                ArgumentMode::Exact => self.equal_maps(expected, actual),
+                ArgumentMode::Subset => self.contains(actual, expected, Self::equal),
+                ArgumentMode::NestedSubset => self.contains(actual, expected, Self::covers),
+                ArgumentMode::Superset => self.contains(expected, actual, Self::equal),
+                ArgumentMode::Ignore => true,
+            },
+            _ => self.equal(expected, actual),
+        }
+    }
+
+    /// Whether a value below the top is what is expected there.
+    pub fn matches_below(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
+        match self.mode {
+            ArgumentMode::NestedSubset => self.covers(actual, expected),
+            _ => self.equal(expected, actual),
+        }
+    }
+
+    /// Whether `whole` holds all of `part`, in the objects inside too.
+    fn covers(&self, whole: &Value<'_>, part: &Value<'_>) -> bool {
+        match (whole, part) {
+            (Value::List(whole), Value::List(part)) => {
+                whole.len() == part.len()
+                    && whole.iter().zip(part).all(|(whole, part)| self.covers(whole, part))
+            }
+            (Value::Map(whole), Value::Map(part)) => self.contains(whole, part, Self::covers),
+            _ => self.equal(whole, part),
+        }
+    }
+
+    /// Whether two values are equal under the options for texts.
+    pub fn equal(&self, a: &Value<'_>, b: &Value<'_>) -> bool {
+        match (a, b) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),
+            (Value::String(a), Value::String(b)) => self.equal_texts(a, b),
+            (Value::List(a), Value::List(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.equal(a, b))
+            }
+            (Value::Map(a), Value::Map(b)) => self.equal_maps(a, b),
+            _ => false,
+        }
+    }
+
+    fn equal_or_absent(&self, a: Option<&Value<'_>>, b: Option<&Value<'_>>) -> bool {
+        match (a, b) {
+            (Some(a), Some(b)) => self.equal(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        }
+    }
+
+    fn equal_maps(&self, a: &Map<'_>, b: &Map<'_>) -> bool {
+        a.len() == b.len() && self.contains(a, b, Self::equal)
+    }
+
+    /// Whether each entry of `part` is in `whole`, with a value that is the `same`.
+    fn contains(&self, whole: &Map<'_>, part: &Map<'_>, same: SameValue) -> bool {
+        if part.len() > whole.len() {
+            return false;
+        }
+        if part.iter().zip(whole.iter()).all(|((a, _), (b, _))| a == b) {
+            // The same keys in the same order, as two calls of one tool mostly have them.
+            return part.iter().zip(whole.iter()).all(|((_, a), (_, b))| same(self, b, a));
+        }
+        let whole = whole.by_key();
+        part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| same(self, f, value)))
+    }
+
+    fn equal_texts(&self, a: &str, b: &str) -> bool {
+        let (a, b) = if self.trim_strings { (text::trim(a), text::trim(b)) } else { (a, b) };
+        a == b || (self.case_insensitive && text::equal_ignoring_case(a, b))
+    }
+
+    /// A hash that is equal for arguments that match each other; only where
+    /// [`is_symmetric`](Self::is_symmetric).
+    pub fn hash(&self, arguments: &Value<'_>, build: &impl BuildHasher) -> u64 {
+        if !self.keys.is_empty() {
+            let parts = self.keys.iter().map(|path| match at_path(arguments, path) {
+                Some(value) => self.hash_value(value, build),
+                None => 0,
+            });
+            return parts.fold(0, mix);
+        }
+        match arguments {
+            _ if self.mode == ArgumentMode::Ignore => 0,
+            Value::Null => self.hash_value(&Value::Map(Map::new()), build),
+            value => self.hash_value(value, build),
+        }
+    }
+
+    fn hash_value(&self, value: &Value<'_>, build: &impl BuildHasher) -> u64 {
+        match value {
+            Value::Null => 1,
+            Value::Bool(value) => 2 + u64::from(*value),
+            Value::Number(number) => build.hash_one(hashable(number)),
+            Value::String(text) => self.hash_text(text, build),
+            Value::List(list) => {
+                list.iter().fold(4, |sum, item| mix(sum, self.hash_value(item, build)))
+            }
+            // Order does not count, so the entries are summed.
+            Value::Map(map) => map.iter().fold(5, |sum: u64, (key, value)| {
+                sum.wrapping_add(mix(build.hash_one(key), self.hash_value(value, build)))
+            }),
+        }
+    }
+
+    fn hash_text(&self, text: &str, build: &impl BuildHasher) -> u64 {
+        let text = if self.trim_strings { text::trim(text) } else { text };
+        if !self.case_insensitive {
+            return build.hash_one(text);
+        }
+        let mut hasher = build.build_hasher();
+        text.chars().for_each(|c| text::fold(c).hash(&mut hasher));
+        hasher.finish()
+    }
+}
+
+fn mix(sum: u64, part: u64) -> u64 {
+    (sum.rotate_left(5) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The entries of an object; no arguments are an object without entries.
+fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'a>> {
+    match value {
+        Value::Null => Some(empty),
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// What stands at a dotted path of keys, or under the whole path as one key; `null` is absent.
+fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
+    let found = match value.get(path) {
+        Some(found) => Some(found),
+        None => path.split('.').try_fold(value, |value, key| value.get(key)),
+    };
+    found.filter(|value| !value.is_null())
+}
+
+/// Equal numbers are worth the same as decimals: a double counts as the shortest decimal that
+/// reads back as it, and an infinite one equals whatever is infinite as a double.
+pub fn equal_numbers(a: &Number, b: &Number) -> bool {
+    match (a, b) {
+        (Number::Int(a), Number::Int(b)) => a == b,
+        (Number::Big(a), Number::Big(b)) => a == b,
+        (Number::Float(a), Number::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
+        (Number::Float(float), whole) | (whole, Number::Float(float)) => {
+            equal_float_and_integer(*float, whole)
+        }
+        // One is beyond 64 bits and the other is not.
+        _ => false,
+    }
+}
+
+fn equal_float_and_integer(float: f64, whole: &Number) -> bool {
+    /// Below this, a double that is a whole number prints all its digits.
+    const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+    if whole.as_f64() != float {
+        return false;
+    }
+    if float.abs() < EXACT_BELOW || float.is_infinite() {
+        return true;
+    }
+    // `1.152921504606847e18`: the digits, then zeros up to the exponent.
+    let printed = format!("{:e}", float.abs());
+    let (mantissa, exponent) = printed.split_once('e').unwrap_or((&printed, "0"));
+    let exponent: usize = exponent.parse().unwrap_or(0);
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+    let digits = digits.chain(std::iter::repeat(b'0')).take(exponent + 1);
+    let whole = whole.to_string();
+    digits.eq(whole.trim_start_matches('-').bytes())
+}
+
+/// The bits of the nearest double: the same for all numbers that are equal.
+fn hashable(number: &Number) -> u64 {
+    let value = number.as_f64();
+    if value == 0.0 {
+        0
+    } else if value.is_nan() {
+        u64::MAX
+    } else {
+        value.to_bits()
+    }
+}
+
+#[cfg(test)]
+mod tests;

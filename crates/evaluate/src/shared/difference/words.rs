@@ -1,0 +1,190 @@
+//! Differences in words.
+
+use std::fmt::Write as _;
+
+use super::{Difference, Step};
+use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
+use crate::shared::expected_calls::arguments_of;
+use spanscore_base::model::Explanation;
+use spanscore_base::value::{Map, Value};
+
+/// Differences that are told one by one, and arguments of one call.
+pub(super) const SHOWN_MAX: usize = 3;
+
+/// Stands for the name of an argument that nothing of ours names.
+pub const ANOTHER_ARGUMENT: &str = "another argument";
+
+/// Told one after the other; those beyond [`SHOWN_MAX`] are counted.
+#[derive(Default)]
+struct Told {
+    words: Explanation,
+    count: usize,
+}
+
+impl Told {
+    /// Tells one more; gives the words to add to, where it is one of the first.
+    fn next(&mut self) -> Option<&mut Explanation> {
+        self.count += 1;
+        if self.count > SHOWN_MAX {
+            return None;
+        }
+        if self.count > 1 {
+            self.words.push("; ");
+        }
+        Some(&mut self.words)
+    }
+
+    fn end(mut self) -> Explanation {
+        if self.count > SHOWN_MAX {
+            // Writing to a string cannot fail.
+            let _ = write!(self.words, "; and {} more", self.count - SHOWN_MAX);
+        }
+        self.words
+    }
+}
+
+/// How often a tool was expected and called.
+#[derive(Default)]
+struct ToolCount {
+    expected: usize,
+    actual: usize,
+    /// The first calls that nobody expected, counted from 1.
+    places: Vec<usize>,
+}
+
+pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
+    let mut told = Told::default();
+    counts(difference, &mut told);
+    for step in &difference.steps {
+        match *step {
+            Step::Differs { expected, actual } => {
+                let wanted = &difference.expected[expected];
+                let made = difference.actual[actual];
+                if let Some(words) = told.next() {
+                    let _ = write!(words, "{} (call {}): ", wanted.name, actual + 1);
+                    words.append(&of_arguments(
+                        difference.matcher(&wanted.name),
+                        &wanted.arguments,
+                        arguments_of(made),
+                        difference.counted.allows_more,
+                    ));
+                }
+            }
+            Step::Moved { expected, actual } => {
+                if let Some(words) = told.next() {
+                    let name = &difference.expected[expected].name;
+                    let call = actual + 1;
+                    let place = expected + 1;
+                    let _ = write!(words, "{name} came as call {call}, expected at place {place}");
+                }
+            }
+            Step::Same { .. } | Step::Missing { .. } | Step::Extra { .. } => {}
+        }
+    }
+    told.end()
+}
+
+/// Tells which tools were called more or less often than expected.
+fn counts(difference: &Difference<'_, '_>, told: &mut Told) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut counts: hashbrown::HashMap<&str, ToolCount> = hashbrown::HashMap::new();
+    let mut count = |name, add: &dyn Fn(&mut ToolCount)| {
+        let entry = counts.entry(name).or_insert_with(|| {
+            names.push(name);
+            ToolCount::default()
+        });
+        add(entry);
+    };
+    for call in difference.expected {
+        count(&*call.name, &|count| count.expected += 1);
+    }
+    for (place, call) in (1..).zip(difference.actual) {
+        count(&*call.name, &|count| {
+            count.actual += 1;
+            if count.places.len() < SHOWN_MAX {
+                count.places.push(place);
+            }
+        });
+    }
+    for name in names {
+        let Some(ToolCount { expected, actual, places }) = counts.get(name) else { continue };
+        let differs = (*actual < *expected && difference.counted.missing)
+            || (*actual > *expected && difference.counted.extra);
+        let Some(words) = differs.then(|| told.next()).flatten() else { continue };
+        // Writing to a string cannot fail.
+        let _ = match (expected, actual) {
+            (0, _) => {
+                let calls: Vec<String> = places.iter().map(usize::to_string).collect();
+                let noun = if *actual == 1 { "call" } else { "calls" };
+                let calls = calls.join(", ");
+                let more = if *actual > places.len() { " and more" } else { "" };
+                write!(words, "{name} was not expected ({noun} {calls}{more})")
+            }
+            (1, 0) => write!(words, "{name} was not called"),
+            (_, 1) => write!(words, "{name} was called once, expected {expected} times"),
+            (1, _) => write!(words, "{name} was called {actual} times, expected once"),
+            _ => write!(words, "{name} was called {actual} times, expected {expected}"),
+        };
+    }
+}
+
+pub(super) fn of_arguments(
+    matcher: &ArgumentMatcher,
+    expected: &Value<'_>,
+    actual: &Value<'_>,
+    allows_more: &str,
+) -> Explanation {
+    let empty = Map::new();
+    let entries = |value| match value {
+        &Value::Null => Some(&empty),
+        value => value.as_map(),
+    };
+    let mut told = Told::default();
+    if !matcher.keys.is_empty() {
+        return keys(matcher, expected, actual);
+    }
+    let (Some(expected), Some(actual)) = (entries(expected), entries(actual)) else {
+        return Explanation::plain("the arguments are no object");
+    };
+    let found = actual.by_key();
+    let wanted = expected.by_key();
+    for (key, value) in expected.iter() {
+        let what = match found.get(key) {
+            None if matcher.mode != ArgumentMode::Superset => "is missing",
+            Some(found) if !matcher.matches_below(value, found) => "is not as expected",
+            _ => continue,
+        };
+        if let Some(words) = told.next() {
+            let _ = write!(words, "`{key}` {what}");
+        }
+    }
+    if !matches!(matcher.mode, ArgumentMode::Subset | ArgumentMode::NestedSubset) {
+        for (key, _) in actual.iter().filter(|(key, _)| !wanted.has(key)) {
+            if let Some(words) = told.next() {
+                words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);
+                words.push(" was not expected");
+                if !allows_more.is_empty() {
+                    let _ = write!(words, " (`{allows_more}` allows more)");
+                }
+            }
+        }
+    }
+    if told.count == 0 {
+        return Explanation::plain("the arguments are not as expected");
+    }
+    told.end()
+}
+
+/// The paths of `keys` at which the values differ.
+fn keys(matcher: &ArgumentMatcher, expected: &Value<'_>, actual: &Value<'_>) -> Explanation {
+    let mut told = Told::default();
+    for key in &matcher.keys {
+        let alone = ArgumentMatcher { keys: vec![key.clone()], ..matcher.clone() };
+        if !alone.matches(expected, actual)
+            && let Some(words) = told.next()
+        {
+            let _ = write!(words, "`{key}` is not as expected");
+        }
+    }
+    told.end()
+}

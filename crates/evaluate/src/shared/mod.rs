@@ -1,0 +1,16 @@
+//! What several kinds share. Nothing here knows a kind.
+
+pub mod arguments;
+pub mod definitions;
+pub mod difference;
+pub mod expected_calls;
+pub mod failure;
+pub mod names;
+pub mod order;
+pub mod pairing;
+pub mod report;
+pub(crate) mod sentences;
+pub mod step_limit;
+pub mod text;
+pub mod turns;
+pub mod within_group;

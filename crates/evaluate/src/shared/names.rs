@@ -1,0 +1,68 @@
+//! What the criteria say of a name: the names of few criteria are looked through, those of many are
+//! hashed.
+
+use hashbrown::HashMap;
+
+/// Up to this many names, comparing with each costs less than a hash.
+const LOOKED_THROUGH_MAX: usize = 8;
+
+/// A value for each of some names, in order of appearance.
+pub(crate) struct NameMap<T> {
+    entries: Vec<(String, T)>,
+    /// The place of each name among them.
+    places: HashMap<String, usize>,
+}
+
+impl<T> Default for NameMap<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T> NameMap<T> {
+    /// The value of a name.
+    #[inline]
+    pub(crate) fn get(&self, name: &str) -> Option<&T> {
+        if self.entries.len() > LOOKED_THROUGH_MAX {
+            return self.get_hashed(name);
+        }
+        self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    #[inline(never)]
+    fn get_hashed(&self, name: &str) -> Option<&T> {
+        self.places.get(name).and_then(|place| self.entries.get(*place)).map(|(_, value)| value)
+    }
+
+    /// The value of a name; where it has none yet, the one that `make` gives.
+    pub(crate) fn get_or_insert_with(&mut self, name: &str, make: impl FnOnce() -> T) -> &mut T {
+        let next = self.entries.len();
+        let place = *self.places.entry_ref(name).or_insert(next);
+        if place == next {
+            self.entries.push((name.to_owned(), make()));
+        }
+        &mut self.entries[place].1
+    }
+
+    /// All values.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_among_few_and_many() {
+        let mut names = NameMap::default();
+        for at in 0..2 * LOOKED_THROUGH_MAX {
+            let name = |at: usize| format!("tool-{at}");
+            assert_eq!(names.get(&name(at)), None);
+            assert_eq!(*names.get_or_insert_with(&name(at), || at), at);
+            assert_eq!(*names.get_or_insert_with(&name(at), || 99), at);
+            assert!((0..=at).all(|at| names.get(&name(at)) == Some(&at)), "{at}");
+        }
+    }
+}

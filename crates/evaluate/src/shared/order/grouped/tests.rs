@@ -1,0 +1,125 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// All orders of some calls.
+pub(crate) fn orders(calls: &[usize]) -> Vec<Vec<usize>> {
+    let Some((first, rest)) = calls.split_first() else { return vec![Vec::new()] };
+    let put = |order: &[usize], at: usize| [&order[..at], &[*first], &order[at..]].concat();
+    let with = |order: Vec<usize>| (0..=order.len()).map(|at| put(&order, at)).collect::<Vec<_>>();
+    orders(rest).into_iter().flat_map(with).collect()
+}
+
+/// The calls of these groups in every order that the groups allow.
+pub(crate) fn flattened(groups: &[Range<usize>]) -> Vec<Vec<usize>> {
+    let start = vec![Vec::new()];
+    groups.iter().fold(start, |heads: Vec<Vec<usize>>, group| {
+        let tails = orders(&group.clone().collect::<Vec<_>>());
+        let with = |head: Vec<usize>| tails.iter().map(move |tail| [&head[..], tail].concat());
+        heads.into_iter().flat_map(with).collect()
+    })
+}
+
+/// The textbook table.
+fn lcs(calls: &[usize], fits: &[Vec<bool>]) -> usize {
+    let expected = fits.first().map_or(0, Vec::len);
+    let mut row = vec![0; expected + 1];
+    for call in calls {
+        let before = row.clone();
+        for j in 0..expected {
+            row[j + 1] = row[j].max(before[j + 1]);
+            if fits[*call][j] {
+                row[j + 1] = row[j + 1].max(before[j] + 1);
+            }
+        }
+    }
+    row[expected]
+}
+
+pub(crate) fn groups_of(sizes: &[usize]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let range = |size: &usize| {
+        end += size;
+        end - size..end
+    };
+    sizes.iter().map(range).collect()
+}
+
+fn order(
+    groups: &[Range<usize>],
+    fits: &[Vec<bool>],
+) -> InOrder<'static, impl FnMut(usize, usize) -> bool> {
+    // No test takes more than an evaluation may.
+    let effort = Box::leak(Box::default());
+    let expected = fits.first().map_or(0, Vec::len);
+    let fits = |call: usize, position: usize| fits[call][position];
+    InOrder { groups: groups.to_vec(), expected, questions_max: 1000, effort, fits }
+}
+
+/// Groups, and which call fits which position.
+fn cases() -> impl Strategy<Value = (Vec<Range<usize>>, Vec<Vec<bool>>)> {
+    (prop::collection::vec(1_usize..4, 1..4), 1_usize..6).prop_flat_map(|(sizes, expected)| {
+        let groups = groups_of(&sizes);
+        let calls = sizes.iter().sum::<usize>();
+        let fits = prop::collection::vec(prop::collection::vec(any::<bool>(), expected), calls);
+        (Just(groups), fits)
+    })
+}
+
+proptest! {
+    #[test]
+    fn as_much_is_kept_as_the_best_order_inside_the_groups_keeps((groups, fits) in cases()) {
+        let all = flattened(&groups);
+        let best = all.iter().map(|calls| lcs(calls, &fits)).max().unwrap();
+        prop_assert_eq!(order(&groups, &fits).length(), Ok(best));
+        let kept = order(&groups, &fits).kept().unwrap();
+        prop_assert_eq!(kept.len(), best);
+        prop_assert!(kept.is_sorted_by(|a, b| a < b));
+        // What is shown as kept can be kept: nothing else expected, some order has all of it.
+        let only: Vec<Vec<bool>> =
+            fits.iter().map(|row| kept.iter().map(|at| row[*at]).collect()).collect();
+        prop_assert_eq!(all.iter().map(|calls| lcs(calls, &only)).max(), Some(best));
+        let expected = fits[0].len();
+        prop_assert_eq!(order(&groups, &fits).whole(), Ok(best == expected));
+        let exact = best == expected && fits.len() == expected;
+        prop_assert_eq!(order(&groups, &fits).exact(), Ok(exact));
+    }
+
+    #[test]
+    fn what_is_kept_does_not_depend_on_the_listing((groups, fits) in cases()) {
+        let kept = order(&groups, &fits).kept();
+        for calls in flattened(&groups) {
+            let listed: Vec<_> = calls.iter().map(|call| fits[*call].clone()).collect();
+            prop_assert_eq!(order(&groups, &listed).kept(), kept.clone());
+        }
+    }
+}
+
+#[test]
+fn a_group_stands_for_the_latest_positions_that_it_can() {
+    let mut group = CallGroup::new(2);
+    let fits = [[true, false], [true, true], [true, false], [false, true]];
+    for position in fits {
+        assert!(group.ask(|call| position[call]));
+        group.take_latest();
+    }
+    assert_eq!(group.taken, [2, 3]);
+    assert!(!group.ask(|_| false));
+    assert!(!group.take());
+}
+
+#[test]
+fn large_groups_are_judged_or_refused_in_time() {
+    let together = |calls: usize, expected: usize, questions_max: usize| {
+        let groups: Vec<_> = std::iter::once(0..calls).collect();
+        // Each call fits two neighbours, so that all of them have to move.
+        let fits = |call: usize, at: usize| call == at || call == at + 1;
+        let order =
+            |effort| InOrder { groups: groups.clone(), expected, questions_max, effort, fits };
+        (order(&Effort::default()).length(), order(&Effort::default()).whole())
+    };
+    assert_eq!(together(300, 300, 100_000), (Ok(300), Ok(true)));
+    let refused = TableTooLarge { cells_max: 80_000 };
+    assert_eq!(together(300, 300, 80_000).0, Err(refused));
+    assert!(together(300, 300, 80_000).1.is_err());
+}

@@ -1,0 +1,19 @@
+//! The heaviest common subsequence: the longest one where pairs are worth different amounts. Bits
+//! cannot count those, so this fills a table of sums, one row at a time.
+
+/// Weight of the heaviest common subsequence, where `weight(i, j)` is what pairing the two is
+/// worth, 0 if they cannot be paired. Each pair is asked for once.
+pub(crate) fn weight(a: usize, b: usize, mut weight: impl FnMut(usize, usize) -> f64) -> f64 {
+    let mut row = vec![0.0_f64; b + 1];
+    for i in 0..a {
+        let mut diagonal = 0.0;
+        for j in 0..b {
+            let above = row[j + 1];
+            let worth = weight(i, j);
+            let paired = if worth > 0.0 { diagonal + worth } else { 0.0 };
+            row[j + 1] = above.max(row[j]).max(paired);
+            diagonal = above;
+        }
+    }
+    row[b]
+}

@@ -1,0 +1,251 @@
+//! What the evaluators of expected tool calls share: finding the calls that an expected one may
+//! mean, giving each call to one expected call at most, and the form of the answer.
+
+mod few;
+pub(crate) mod heaviest;
+mod matching;
+
+use hashbrown::DefaultHashBuilder;
+
+pub(crate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
+
+use super::arguments::ArgumentMatcher;
+use super::names::NameMap;
+use super::report;
+use few::Few;
+use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
+use spanscore_base::value::{Value, json, python};
+
+/// The names and ids that the criteria mention, each with the number of its group.
+#[derive(Default)]
+pub(crate) struct CriteriaGroups {
+    names: NameMap<usize>,
+    ids: NameMap<usize>,
+    count: usize,
+    /// The group of each expected call.
+    group_of: Vec<usize>,
+}
+
+impl CriteriaGroups {
+    /// Adds an expected call. It may mean the calls with its id, where the criteria give one, else
+    /// those of its name.
+    pub(crate) fn add(&mut self, name: &str, id: Option<&str>) {
+        let (names, key) = match id {
+            Some(id) => (&mut self.ids, id),
+            None => (&mut self.names, name),
+        };
+        let group = names.get_or_insert_with(key, || {
+            self.count += 1;
+            self.count - 1
+        });
+        self.group_of.push(*group);
+    }
+
+    /// Calls `visit` with each call that is of a group, in order, and with that group.
+    #[inline]
+    fn walk(&self, calls: &[ToolCall<'_>], mut visit: impl FnMut(u32, usize)) {
+        for (at, call) in (0..).zip(calls) {
+            if let Some(group) = self.names.get(&call.name) {
+                visit(at, *group);
+            }
+            if let Some(group) = call.id.as_deref().and_then(|id| self.ids.get(id)) {
+                visit(at, *group);
+            }
+        }
+    }
+
+    /// For each group the positions of its calls, in order.
+    fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
+        let mut sorted = vec![Vec::new(); self.count];
+        self.walk(calls, |at, group| sorted[group].push(at));
+        sorted
+    }
+
+    /// The call to show beside each expected one: the one that serves it, else the first of its
+    /// group that serves none and is not shown yet.
+    pub(crate) fn shown(
+        &self,
+        calls: &[ToolCall<'_>],
+        partners: &[Option<u32>],
+    ) -> Vec<Option<u32>> {
+        let sorted = self.sort(calls);
+        let mut shown: hashbrown::HashSet<u32> = partners.iter().flatten().copied().collect();
+        let mut from = vec![0; sorted.len()];
+        let mut next = |group: usize| {
+            while let Some(call) = sorted[group].get(from[group]) {
+                from[group] += 1;
+                if shown.insert(*call) {
+                    return Some(*call);
+                }
+            }
+            None
+        };
+        let each = partners.iter().zip(&self.group_of);
+        each.map(|(partner, group)| partner.or_else(|| next(*group))).collect()
+    }
+}
+
+/// Serves as many of the expected calls as can be.
+///
+/// `fits` tells at once whether an actual call serves an expected one, and is asked for few pairs
+/// only. Where that does not serve them all, `prepare` gives what tells it for many.
+#[inline]
+pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
+    groups: &CriteriaGroups,
+    calls: &[ToolCall<'_>],
+    fits: impl FnMut(usize, u32) -> bool,
+    prepare: impl FnOnce() -> F,
+) -> Served {
+    let few = Few::sort(groups, calls);
+    if let Some(served) = few.as_ref().and_then(|few| few.in_turn(fits)) {
+        return served;
+    }
+    let mut fit = prepare();
+    if let Some(served) = few.and_then(|few| few.first_fitting(&mut fit)) {
+        return served;
+    }
+    let sorted = groups.sort(calls);
+    let candidates = |index: usize| sorted[groups.group_of[index]].iter().copied();
+    matching::serve(groups.group_of.len(), calls.len(), candidates, fit)
+}
+
+/// Up to this many pairs of values are compared without hashes.
+const HASHLESS_MAX: usize = 64;
+
+/// Hashes of expected and actual values: equal ones have equal hashes. There are none where so few
+/// pairs are compared that hashing each value would take longer.
+#[derive(Default)]
+pub(crate) struct Hashes {
+    expected: Vec<u64>,
+    /// `None` where nothing is recorded.
+    actual: Vec<Option<u64>>,
+}
+
+impl Hashes {
+    /// Hashes each value once.
+    pub(crate) fn new<'v>(
+        expected: impl ExactSizeIterator<Item = &'v Value<'v>>,
+        actual: impl ExactSizeIterator<Item = Option<&'v Value<'v>>>,
+    ) -> Self {
+        if expected.len().saturating_mul(actual.len()) <= HASHLESS_MAX {
+            return Self::default();
+        }
+        let matcher = ArgumentMatcher::default();
+        let build = DefaultHashBuilder::default();
+        let hash = |value| matcher.hash(value, &build);
+        let expected = expected.map(hash).collect();
+        Self { expected, actual: actual.map(|value| value.map(hash)).collect() }
+    }
+
+    /// Whether the two cannot be equal.
+    pub(crate) fn differ(&self, expected: usize, actual: usize) -> bool {
+        match (self.expected.get(expected), self.actual.get(actual)) {
+            (Some(expected), Some(Some(actual))) => expected != actual,
+            _ => false,
+        }
+    }
+}
+
+/// Whether a text begins like one that [`read_text`] reads.
+pub(crate) fn may_be_read(text: &str) -> bool {
+    let text = text.trim_start();
+    match text.as_bytes().first() {
+        Some(b'"' | b'{' | b'[' | b'(' | b'-' | b'0'..=b'9') => true,
+        Some(b't' | b'f' | b'n') => ["true", "false", "null"].iter().any(|w| text.starts_with(w)),
+        _ => false,
+    }
+}
+
+/// The value that a text is the text of: JSON, or an object or list as Python prints it.
+pub(crate) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
+    let text = value.as_str().filter(|text| may_be_read(text))?;
+    json::parse(text).ok().or_else(|| {
+        let opens = text.trim_start().starts_with(['{', '[', '(']);
+        if opens { python::parse_literal(text) } else { None }
+    })
+}
+
+/// The score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing is
+/// expected.
+pub(crate) fn share(served: usize, expected: usize, strict: bool) -> f64 {
+    if served == expected {
+        1.0
+    } else if strict {
+        0.0
+    } else {
+        served as f64 / expected as f64
+    }
+}
+
+/// The score that holds whatever the unknown contents are; `None` if it depends on them.
+pub(crate) fn settled(served: &Served, expected: usize, strict: bool) -> Option<f64> {
+    let least = share(served.certain, expected, strict);
+    let most = share(served.possible, expected, strict);
+    (least.total_cmp(&most)).is_eq().then_some(least)
+}
+
+/// No score, because contents of calls of some group on which it depends are not in the telemetry.
+pub(crate) fn not_recorded(
+    (reason, what): (Reason, &str),
+    want: Want,
+    groups: &CriteriaGroups,
+    calls: &[ToolCall<'_>],
+    is_unknown: impl Fn(&ToolCall<'_>) -> bool,
+) -> Outcome {
+    report::not_evaluable(reason, want, || {
+        let groups = groups.sort(calls);
+        let candidates = groups.iter().flatten().map(|at| &calls[*at as usize]);
+        let mut names: Vec<&str> = Vec::new();
+        for call in candidates.filter(|call| is_unknown(call)) {
+            if names.len() <= NAMES_MAX && !names.contains(&&*call.name) {
+                names.push(&call.name);
+            }
+        }
+        let names = naming(names.into_iter());
+        format!("the score depends on {what} that are not recorded{names}")
+    })
+}
+
+/// Names that a sentence spells out.
+const NAMES_MAX: usize = 3;
+
+/// `: a, b` for the first few of some names; empty for none.
+pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
+        return String::new();
+    }
+    let mut out = String::from(": ");
+    for (index, name) in names.by_ref().take(NAMES_MAX).enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(name);
+    }
+    if names.next().is_some() {
+        out.push_str(" and others");
+    }
+    out
+}
+
+/// `1 expected call`, `3 expected calls`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_values_are_read_and_prose_is_not() {
+        for text in
+            [" {\"a\": 1}", "[1]", "\"a\"", " true ", "null", "-1", "0.5", "{'a': None}", "(1, 2)"]
+        {
+            assert!(read_text(&Value::from(text)).is_some(), "{text}");
+        }
+        for text in ["", " ", "the parcel", "order", "nothing", "Infinity", "{a", "1 2"] {
+            assert!(read_text(&Value::from(text)).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What one evaluation may cost, so that no trace holds a shard for long.
+
+pub(crate) use spanscore_base::model::effort::{EVALUATION_STEPS_MAX as STEPS_MAX, Effort};
+
+/// The sentence for a trajectory that would cost more.
+pub(crate) fn words() -> String {
+    format!("judging it would take more than {STEPS_MAX} steps")
+}

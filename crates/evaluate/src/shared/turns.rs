@@ -1,0 +1,76 @@
+//! Sessions judged turn by turn: the score is the mean over the turns, as in the Agent Development
+//! Kit (`google/adk-python`, `evaluation/trajectory_evaluator.py`).
+//!
+//! A turn without an expectation, where the mode needs one, is left out.
+
+use super::expected_calls::ExpectedCall;
+use super::report;
+use spanscore_base::model::{Explanation, Outcome, Reason, Score, ToolCall, Trajectory, Want};
+use spanscore_base::value::{Map, Value};
+
+/// Turns of one session; one with more is not evaluable.
+pub(crate) const TURNS_MAX: usize = 200;
+
+/// The mean over the turns; those that are missing are judged as turns without a call, those that
+/// nobody expected as turns in which no call is expected.
+pub(crate) fn mean<'c, 'a>(
+    expected: &'c [Vec<ExpectedCall>],
+    session: &'c Trajectory<'a>,
+    want: Want,
+    judge: impl Fn(&'c [ExpectedCall], &'c [ToolCall<'a>]) -> Outcome,
+) -> Outcome {
+    let actual: Vec<_> = session.calls_by_turn().collect();
+    let count = expected.len().max(actual.len());
+    if count > TURNS_MAX {
+        return report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
+            format!("the session has {count} turns, more than {TURNS_MAX}")
+        });
+    }
+    let mut scores = Vec::with_capacity(count);
+    let mut details = Vec::new();
+    let mut wrong = Vec::new();
+    for turn in 0..count {
+        let expected = expected.get(turn).map_or(&[][..], Vec::as_slice);
+        let actual = actual.get(turn).copied().unwrap_or_default();
+        match judge(expected, actual) {
+            Outcome::Scored(Score { value, explanation, details: of_turn, .. }) => {
+                scores.push(value);
+                if value < 1.0 {
+                    wrong.push((turn + 1, explanation));
+                }
+                if want.details {
+                    details.push(shown(turn, value, of_turn));
+                }
+            }
+            Outcome::NotEvaluable { reason: Reason::NoExpectation, .. } => {}
+            other => return other,
+        }
+    }
+    if scores.is_empty() {
+        return report::not_evaluable(Reason::NoExpectation, want, || {
+            "no call is expected in any turn".to_owned()
+        });
+    }
+    let explain = || {
+        let whole = scores.iter().filter(|score| **score >= 1.0).count();
+        let text = format!("{whole} of {} turns are as expected", scores.len());
+        let mut words = Explanation::plain(text);
+        report::few(&mut words, &wrong, |words, (turn, of_turn)| {
+            words.push(&format!("turn {turn}: "));
+            words.append(of_turn);
+        });
+        words
+    };
+    let value = report::total(scores.iter().copied()) / scores.len() as f64;
+    let details = || [("turns", Value::List(details))].into_iter().collect();
+    report::scored(value, want, explain, details)
+}
+
+fn shown(turn: usize, score: f64, details: Value<'static>) -> Value<'static> {
+    let own = [("turn".into(), Value::from(turn + 1)), ("score".into(), Value::from(score))];
+    let details = match details {
+        Value::Map(details) => details,
+        _ => Map::new(),
+    };
+    Value::Map(Map::from_entries(own.into_iter().chain(details.into_entries()).collect()))
+}

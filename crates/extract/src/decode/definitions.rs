@@ -1,0 +1,110 @@
+//! Tool definitions, read from any of their shapes.
+
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+
+use super::{json_or_text, structured};
+use spanscore_base::model::ToolDefinition;
+use spanscore_base::value::{Map, Value};
+
+/// Keys under which the JSON Schema of the arguments stands.
+const SCHEMA_KEYS: [&str; 7] = [
+    "parameters",
+    "input_schema",
+    "inputSchema",
+    "parameters_json_schema",
+    "json_schema",
+    "args_schema",
+    "schema",
+];
+
+/// Largest list that is searched; longer ones have an index.
+const FEW_MAX: usize = 16;
+
+/// Definitions in the order in which they were found; of a repeated name the first counts.
+#[derive(Default)]
+pub(crate) struct FoundDefinitions<'a> {
+    list: Vec<ToolDefinition<'a>>,
+    /// Index of their names, empty while there are few.
+    names: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> FoundDefinitions<'a> {
+    /// Returns true if a tool of that name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        if self.list.len() <= FEW_MAX {
+            return self.list.iter().any(|known| known.name == name);
+        }
+        self.names.contains(name)
+    }
+
+    /// Adds a definition, if its name is new.
+    pub(crate) fn add(&mut self, definition: ToolDefinition<'a>) {
+        if self.has(&definition.name) {
+            return;
+        }
+        if self.list.len() == FEW_MAX {
+            self.names = self.list.iter().map(|known| known.name.clone()).collect();
+        }
+        if self.list.len() >= FEW_MAX {
+            self.names.insert(definition.name.clone());
+        }
+        self.list.push(definition);
+    }
+
+    /// Returns all of them, in order.
+    pub(crate) fn into_list(self) -> Vec<ToolDefinition<'a>> {
+        self.list
+    }
+}
+
+/// Reads the definitions in a list (or the text of one); anything else in it is passed over.
+pub(crate) fn tool_definitions<'a>(value: Value<'a>, found: &mut FoundDefinitions<'a>) {
+    match value {
+        Value::List(items) => items.into_iter().for_each(|item| tool_definitions(item, found)),
+        Value::String(_) => {
+            if let Some(value @ (Value::List(_) | Value::Map(_))) = structured(value) {
+                tool_definitions(value, found);
+            }
+        }
+        Value::Map(map) => definition(map, found),
+        _ => {}
+    }
+}
+
+fn definition<'a>(mut map: Map<'a>, found: &mut FoundDefinitions<'a>) {
+    for key in ["function_declarations", "functionDeclarations", "tools"] {
+        if let Some(list) = map.remove(key) {
+            return tool_definitions(list, found);
+        }
+    }
+    for key in ["function", "toolSpec", "tool"] {
+        if let Some(Value::Map(mut inner)) = map.remove(key) {
+            // OpenInference keeps the whole definition as the text of `tool.json_schema`.
+            if inner.get("name").is_none()
+                && let Some(schema) = inner.remove("json_schema")
+            {
+                return tool_definitions(schema, found);
+            }
+            return definition(inner, found);
+        }
+    }
+    let Some(Value::String(name)) = map.remove("name") else { return };
+    let description = match map.remove("description") {
+        Some(Value::String(text)) => text,
+        _ => Cow::Borrowed(""),
+    };
+    let schema = SCHEMA_KEYS.iter().find_map(|key| map.remove(key)).unwrap_or_default();
+    let mut schema = match json_or_text(schema) {
+        Value::String(_) => Value::Null,
+        schema => schema,
+    };
+    if let Value::Map(inner) = &mut schema
+        && inner.len() == 1
+        && let Some(wrapped) = inner.remove("json")
+    {
+        schema = wrapped;
+    }
+    found.add(ToolDefinition { name, description, input_schema: schema });
+}

@@ -1,0 +1,218 @@
+//! Bit set of the known members of an object in a message.
+//!
+//! The reader of messages asks for dozens of members, of objects that have a few: so each key is
+//! matched once, and only members that are present are asked for.
+
+use super::author::{author, part_text};
+use super::{DEPTH_MAX, api, is_bracketed, repr};
+use spanscore_base::value::{Map, Value};
+
+/// Keys under which messages, or parts of them, stand, in the order in which they are to be read: a
+/// message's text before its calls.
+pub(super) const ENVELOPES: [&str; 29] = [
+    "messages",
+    // Go prints the field of a struct with a capital.
+    "Messages",
+    "message",
+    "message_content",
+    "replies",
+    "tool_messages",
+    "tool_results",
+    "chat_history",
+    "candidates",
+    "choices",
+    "generations",
+    "data",
+    "kwargs",
+    "request",
+    "response",
+    "responseParts",
+    "output",
+    "input",
+    "blocks",
+    "contents",
+    "content",
+    "_content",
+    "parts",
+    "text",
+    "tool_calls",
+    "toolCalls",
+    "function_call",
+    "update",
+    "result",
+];
+
+/// Keys of the history of rounds (calls and results) that a client library ran by itself.
+pub(super) const ROUNDS: [&str; 2] =
+    ["automatic_function_calling_history", "automaticFunctionCallingHistory"];
+
+/// Set of known members, a bit each: those of [`ENVELOPES`] by their index, then the others.
+#[derive(Clone, Copy)]
+pub(super) struct Members(u32);
+
+impl Members {
+    /// Bit of the members that tell the author of a message, or the kind of a part.
+    const ABOUT: u32 = 1 << 29;
+    /// Bit of the rounds that a client library ran by itself.
+    const ROUNDS: u32 = 1 << 30;
+    const ENVELOPES: u32 = (1 << ENVELOPES.len()) - 1;
+
+    /// Returns the set of an object's known members.
+    pub(super) fn of(map: &Map<'_>) -> Self {
+        Self(map.iter().fold(0, |all, (key, _)| all | bit(key)))
+    }
+
+    /// Returns true if a member may tell the author of the message, or the kind of a part.
+    pub(super) fn say_author(self) -> bool {
+        self.0 & Self::ABOUT != 0
+    }
+
+    /// Returns true if there are rounds that a client library ran by itself.
+    pub(super) fn have_rounds(self) -> bool {
+        self.0 & Self::ROUNDS != 0
+    }
+
+    /// Yields the envelopes among them, in the order in which they are to be read.
+    pub(super) fn envelopes(self) -> impl Iterator<Item = &'static str> {
+        let mut rest = self.0 & Self::ENVELOPES;
+        std::iter::from_fn(move || {
+            let envelope = ENVELOPES.get(rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(*envelope)
+        })
+    }
+}
+
+/// Predicts if the reader of messages finds a call, a result or an author in a value; `None` if
+/// only reading tells. A cheap test, so that a value without messages is neither copied nor read in
+/// vain.
+pub(super) fn holds_messages(value: &Value<'_>, depth: usize) -> Option<bool> {
+    // The reader stops at this depth too.
+    if depth > DEPTH_MAX {
+        return Some(false);
+    }
+    let map = match value {
+        Value::List(items) => return any(items.iter(), depth),
+        Value::String(text) => {
+            return if is_bracketed(text) || repr::may_print_fields(text) {
+                None
+            } else {
+                Some(false)
+            };
+        }
+        Value::Map(map) => map,
+        _ => return Some(false),
+    };
+    let members = Members::of(map);
+    if members.say_author() && author(map).is_some() {
+        return Some(true);
+    }
+    if api::may_be_marked(map) || members.have_rounds() {
+        return None;
+    }
+    if members.say_author()
+        && let Some(text) = part_text(map)
+    {
+        return if repr::may_print_fields(text) { None } else { Some(false) };
+    }
+    any(members.envelopes().filter_map(|key| map.get(key)), depth)
+}
+
+fn any<'v>(values: impl Iterator<Item = &'v Value<'v>>, depth: usize) -> Option<bool> {
+    let mut found = Some(false);
+    for value in values {
+        match holds_messages(value, depth + 1) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => found = None,
+        }
+    }
+    found
+}
+
+/// Returns the bit of a member; 0 for an unknown key.
+fn bit(key: &str) -> u32 {
+    if matches!(key.as_bytes(), b"role" | b"_role" | b"type" | b"lc" | b"part_kind" | b"block_type")
+    {
+        return Members::ABOUT;
+    }
+    if ROUNDS.contains(&key) {
+        return Members::ROUNDS;
+    }
+    let place = match key.as_bytes() {
+        b"messages" => 0,
+        b"Messages" => 1,
+        b"message" => 2,
+        b"message_content" => 3,
+        b"replies" => 4,
+        b"tool_messages" => 5,
+        b"tool_results" => 6,
+        b"chat_history" => 7,
+        b"candidates" => 8,
+        b"choices" => 9,
+        b"generations" => 10,
+        b"data" => 11,
+        b"kwargs" => 12,
+        b"request" => 13,
+        b"response" => 14,
+        b"responseParts" => 15,
+        b"output" => 16,
+        b"input" => 17,
+        b"blocks" => 18,
+        b"contents" => 19,
+        b"content" => 20,
+        b"_content" => 21,
+        b"parts" => 22,
+        b"text" => 23,
+        b"tool_calls" => 24,
+        b"toolCalls" => 25,
+        b"function_call" => 26,
+        b"update" => 27,
+        b"result" => 28,
+        _ => return 0,
+    };
+    1 << place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Messages;
+    use super::*;
+    use spanscore_base::value::json;
+
+    #[test]
+    fn each_envelope_has_the_bit_of_its_place() {
+        for (place, key) in ENVELOPES.iter().enumerate() {
+            assert_eq!(bit(key), 1 << place, "{key}");
+        }
+        let keys = ["result", "x", "messages", "role"];
+        let map: Map<'_> = keys.into_iter().map(|key| (key, Value::Null)).collect();
+        let members = Members::of(&map);
+        assert_eq!(members.envelopes().collect::<Vec<_>>(), ["messages", "result"]);
+        assert!(members.say_author() && !members.have_rounds());
+        let map: Map<'_> = ROUNDS.into_iter().map(|key| (key, Value::Null)).collect();
+        assert!(Members::of(&map).have_rounds());
+    }
+
+    #[test]
+    fn messages_are_told_as_reading_finds_them() {
+        let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(30), "]".repeat(30));
+        for (text, told) in [
+            (r#"{"total": 3, "output": [{"text": "x"}], "parts": [1, null]}"#, Some(false)),
+            (r#"{"data": {"role": "user", "content": "x"}}"#, Some(true)),
+            (r#"[{"x": 1}, {"messages": [{"type": "ai", "content": ""}]}]"#, Some(true)),
+            (r#"{"other": {"role": "user"}}"#, Some(false)),
+            (r#"{"type": "text", "text": "x", "parts": [{"role": "user"}]}"#, Some(false)),
+            (r#"{"type": "text", "text": "a=1"}"#, None),
+            (r#"{"content": "[{\"role\": \"user\"}]"}"#, None),
+            (r#"{"name": "x", "arguments": {}}"#, None),
+            (&deep(r#"{"role": "user"}"#), Some(false)),
+        ] {
+            let value = json::parse(text).unwrap();
+            assert_eq!(holds_messages(&value, 0), told, "{text}");
+            let read = Messages::read(value);
+            let found = read.has_author || !read.calls.is_empty() || !read.results.is_empty();
+            assert!(told.is_none_or(|told| told == found), "{text}");
+        }
+    }
+}

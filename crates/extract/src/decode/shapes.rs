@@ -1,0 +1,378 @@
+//! Decoders of the envelopes that frameworks put around arguments and results.
+
+use std::borrow::Cow;
+
+use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
+use spanscore_base::value::{Map, Value};
+
+/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments; any
+/// other value stays.
+pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
+    let Value::Map(mut map) = value else { return value };
+    let known = |key: &str| matches!(key, "args" | "kwargs" | "sanitize_inputs_outputs");
+    let no_positional = match map.get("args") {
+        Some(Value::List(args)) => args.is_empty(),
+        Some(args) => args.is_null(),
+        None => true,
+    };
+    if !map.iter().all(|(key, _)| known(key)) || !no_positional {
+        return Value::Map(map);
+    }
+    match map.remove("kwargs") {
+        Some(kwargs) => kwargs,
+        None => Value::Map(map),
+    }
+}
+
+/// Returns `x` of `{result: x}` and nothing else; any other value stays.
+pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Map(mut map) if map.len() == 1 => match map.remove("result") {
+            Some(result) => result,
+            None => Value::Map(map),
+        },
+        value => value,
+    }
+}
+
+/// Keys under which decorators record the return value of a function.
+const RETURNED: [&str; 7] =
+    ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
+
+/// Returns the return value of a function if an object holds it and nothing else; any other value
+/// stays.
+pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
+    Some(Decoded::Value(match value {
+        Value::Map(mut map) if map.len() == 1 => {
+            match RETURNED.iter().find_map(|key| map.remove(key)) {
+                Some(returned) => returned,
+                None => Value::Map(map),
+            }
+        }
+        value => value,
+    }))
+}
+
+/// Returns the content of the only message of a list, whoever wrote it: arguments or result of a
+/// tool, recorded as messages by some instrumentations.
+pub(super) fn only_message(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::List(mut messages) = json_or_text(value) else { return None };
+    let (Some(Value::Map(mut message)), true) = (messages.pop(), messages.is_empty()) else {
+        return None;
+    };
+    let content = match message.remove("content").or_else(|| message.remove("parts"))? {
+        Value::List(blocks) => match joined_text(&blocks) {
+            Some(text) => Value::from(text),
+            None => part_field(Value::List(blocks.clone()), "tool_call_response", "response")
+                .or_else(|| part_field(Value::List(blocks), "tool_call", "arguments"))?,
+        },
+        content => content,
+    };
+    Some(Decoded::Value(json_or_text(content)))
+}
+
+/// Returns the name of a function without its module and class.
+pub(super) fn qualified_name(value: Value<'_>) -> Option<Decoded<'_>> {
+    Some(Decoded::Value(match value {
+        Value::String(text) => match text.rsplit_once('.') {
+            Some((_, name)) if !name.is_empty() => Value::from(name.to_owned()),
+            _ => Value::String(text),
+        },
+        value => value,
+    }))
+}
+
+/// Returns the fields of an object that Python printed.
+pub(super) fn printed_fields(value: Value<'_>) -> Option<Decoded<'_>> {
+    let fields = repr::fields(value.as_str()?)?;
+    Some(Decoded::Value(Value::Map(fields)))
+}
+
+/// Parses each member of an object as JSON; text that is none stays.
+pub(super) fn json_members(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::Map(map) = value else { return None };
+    let members = map.into_entries().into_iter();
+    let read: Map<'_> = members.map(|(key, member)| (key, json_or_text(member))).collect();
+    Some(Decoded::Value(Value::Map(read)))
+}
+
+/// Joins a list of text blocks, and parses the text as JSON if it is; any other value stays. A list
+/// of bare texts is a tool's result, not content in blocks, and stays too.
+pub(super) fn content_text(value: Value<'_>) -> Value<'_> {
+    match json_or_text(value) {
+        Value::List(blocks) if blocks.iter().all(|block| block.as_str().is_some()) => {
+            Value::List(blocks)
+        }
+        Value::List(blocks) => match joined_text(&blocks) {
+            Some(text) => json_or_text(Value::from(text)),
+            None => single_json_block(blocks),
+        },
+        value => value,
+    }
+}
+
+/// Joins the texts of a list that holds text blocks only; `None` for an empty list.
+pub(super) fn joined_text(blocks: &[Value<'_>]) -> Option<String> {
+    if blocks.is_empty() {
+        return None;
+    }
+    let mut joined = String::new();
+    for block in blocks {
+        joined.push_str(block_text(block)?);
+    }
+    Some(joined)
+}
+
+/// Returns the text of `{text}`, `{type: text, text | content}`, `{block_type: text, text}` or of a
+/// text.
+pub(super) fn block_text<'v>(block: &'v Value<'_>) -> Option<&'v str> {
+    let map = match block {
+        Value::String(text) => return Some(text),
+        Value::Map(map) => map,
+        _ => return None,
+    };
+    let kind = map.get("type").or_else(|| map.get("block_type")).and_then(Value::as_str);
+    match kind {
+        None if map.len() == 1 => {}
+        Some("text" | "input_text" | "output_text") => {}
+        _ => return None,
+    }
+    map.get("text").or_else(|| map.get("content")).and_then(Value::as_str)
+}
+
+/// Returns `x` of `[{json: x}]`, a Bedrock tool result, without Strands' wrapper around values that
+/// are no object; of Cohere's single document its data.
+fn single_json_block(mut blocks: Vec<Value<'_>>) -> Value<'_> {
+    if let [Value::Map(map)] = &mut blocks[..]
+        && let Some(Value::Map(document)) = map.get("document")
+        && let Some(data) = document.get("data")
+    {
+        return json_or_text(data.clone());
+    }
+    match &mut blocks[..] {
+        [Value::Map(map)] if map.len() == 1 => match map.remove("json") {
+            Some(Value::Map(mut map)) if map.len() == 1 && map.get("$value").is_some() => {
+                map.remove("$value").unwrap_or_default()
+            }
+            Some(value) => value,
+            None => Value::List(blocks),
+        },
+        _ => Value::List(blocks),
+    }
+}
+
+/// Returns the fields of a serialised LangChain `ToolMessage`, in any of its shapes, or of a result
+/// in blocks that says whether it is an error, as those of MCP do.
+fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
+    let mut map = match value {
+        Value::Map(map) => map,
+        Value::String(text) => match repr::fields(&text) {
+            Some(fields) => return printed(fields).map_err(|_| Value::String(text)),
+            None => return Err(Value::String(text)),
+        },
+        value => return Err(value),
+    };
+    let is_message =
+        |map: &Map<'_>| map.get("tool_call_id").is_some() && map.get("content").is_some();
+    if map.len() == 1
+        && let Some(inner) = map.get("output")
+        && let Ok(fields) = tool_message_fields(inner.clone())
+    {
+        return Ok(fields);
+    }
+    if let Some(message) = chosen_tool_message(&map) {
+        return Ok(message);
+    }
+    for inner in ["data", "kwargs"] {
+        if map.get(inner).and_then(Value::as_map).is_some_and(is_message)
+            && let Some(Value::Map(fields)) = map.remove(inner)
+        {
+            return Ok(fields);
+        }
+    }
+    let is_tool = map.get("type").and_then(Value::as_str) == Some("tool");
+    let flag = map.get("isError").or_else(|| map.get("is_error"));
+    let is_list = map.get("content").is_some_and(|content| content.as_list().is_some());
+    if is_list && matches!(flag, Some(Value::Bool(_))) {
+        return Ok(map);
+    }
+    // Bedrock's own form, which Strands uses too.
+    if is_list && let Some(id) = map.get("toolUseId").cloned() {
+        map.insert("tool_call_id", id);
+        return Ok(map);
+    }
+    // LangWatch writes the type of a value beside it.
+    if map.len() == 2 && map.get("type").is_some() && map.get("value").is_some() {
+        return tool_message_fields(map.remove("value").unwrap_or_default());
+    }
+    if is_message(&map) || (is_tool && map.get("content").is_some()) {
+        return Ok(map);
+    }
+    Err(Value::Map(map))
+}
+
+/// Returns the message of a tool in the envelope of a chat completion with one choice.
+fn chosen_tool_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
+    let [choice] = map.get("choices")?.as_list()? else { return None };
+    let message = choice.as_map()?.get("message")?.as_map()?;
+    let is_tools = message.get("role").and_then(Value::as_str) == Some("tool");
+    let mut fields = message.get("content").filter(|_| is_tools).map(|_| message.clone())?;
+    if let Some(id) = fields.remove("tool_id") {
+        fields.insert("tool_call_id", id);
+    }
+    Some(fields)
+}
+
+/// Returns the fields of a printed message; of a printed result
+/// (`status='failure' result=... error='...'`) as those of a message.
+fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
+    if map.get("content").is_some() && (map.get("tool_call_id").is_some() || map.len() > 1) {
+        return Ok(map);
+    }
+    let (Some(status), true) = (map.get("status").cloned(), map.get("result").is_some()) else {
+        return Err(());
+    };
+    let failed = matches!(status.as_str(), Some("failure" | "error" | "failed"));
+    let error = map.remove("error").filter(|error| failed && !error.is_null());
+    let content = map.remove("result").filter(|result| !failed || !result.is_null());
+    let status = Value::from(if failed { "error" } else { "success" });
+    let fields = [("content", content.or(error).unwrap_or_default()), ("status", status)];
+    Ok(fields.into_iter().collect())
+}
+
+pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
+    match tool_message_fields(json_or_py_or_text(value)) {
+        Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
+        Err(value) if is_text_blocks(&value) => content_text(value),
+        Err(value) => value,
+    }
+}
+
+/// Returns true if a value is a list of text blocks and nothing else, as MCP's tools return them.
+fn is_text_blocks(value: &Value<'_>) -> bool {
+    let is_block = |block: &Value<'_>| {
+        block.get("type").and_then(Value::as_str) == Some("text")
+            && block.get("text").is_some_and(|text| text.as_str().is_some())
+    };
+    value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
+}
+
+/// Marker words of a call's id: the text of any message with such an id has one. The next two are
+/// those of the tool's name and of a failure.
+pub(super) const ID_MARKS: &[&str] = &["tool_call_id", "tool_id", "toolUseId"];
+pub(super) const NAME_MARKS: &[&str] = &["name"];
+pub(super) const ERROR_MARKS: &[&str] = &["error", "isError", "fail"];
+
+pub(super) fn tool_message_id(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
+    fields.remove("tool_call_id").filter(|id| id.as_str().is_some_and(|id| !id.is_empty()))
+}
+
+pub(super) fn tool_message_name(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
+    fields.remove("name").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()))
+}
+
+pub(super) fn tool_message_error(value: Value<'_>) -> Option<Value<'_>> {
+    let mut fields = tool_message_fields(json_or_py_or_text(value)).ok()?;
+    is_failed(&fields).then(|| content_text(fields.remove("content").unwrap_or_default()))
+}
+
+/// Returns true if the fields of a message say that its call failed.
+fn is_failed(fields: &Map<'_>) -> bool {
+    let says = |key| fields.get(key).and_then(Value::as_str) == Some("error");
+    let flag = |key| fields.get(key) == Some(&Value::Bool(true));
+    says("status") || says("state") || flag("is_error") || flag("isError")
+}
+
+/// Returns `raw_output` of a serialised LlamaIndex `ToolOutput`, else the texts of its blocks.
+pub(super) fn tool_output(value: Value<'_>) -> Value<'_> {
+    let mut map = match json_or_py_or_text(value) {
+        Value::Map(map) if map.get("raw_output").is_some() || map.get("blocks").is_some() => map,
+        value => return value,
+    };
+    match map.remove("raw_output") {
+        Some(raw) if !raw.is_null() => json_or_py_or_text(raw),
+        _ => match map.remove("blocks") {
+            Some(Value::List(blocks)) => match joined_text(&blocks) {
+                Some(text) => json_or_py_or_text(Value::from(text)),
+                None => Value::List(blocks),
+            },
+            other => other.unwrap_or_default(),
+        },
+    }
+}
+
+/// Returns a field of the first part of a kind in a message list.
+pub(super) fn part_field<'a>(value: Value<'a>, kind: &str, field: &str) -> Option<Value<'a>> {
+    match value {
+        Value::List(items) => items.into_iter().find_map(|item| part_field(item, kind, field)),
+        Value::Map(mut map) => {
+            if map.get("type").and_then(Value::as_str) == Some(kind) {
+                return map.remove(field).filter(|value| !value.is_null());
+            }
+            map.remove("parts").and_then(|parts| part_field(parts, kind, field))
+        }
+        _ => None,
+    }
+}
+
+/// Adds the author to a message whose event's name alone tells it.
+pub(super) fn with_role<'a>(value: Value<'a>, role: &str) -> Value<'a> {
+    let mut map = match value {
+        Value::Map(map) => map,
+        content => [("content", content)].into_iter().collect(),
+    };
+    if map.get("role").is_none() {
+        map.insert("role", Value::from(role.to_owned()));
+    }
+    Value::Map(map)
+}
+
+/// Builds a message from the attributes of an event, with its author from the event's name
+/// (`gen_ai.user.message`; `gen_ai.choice` is the model's).
+pub(super) fn event_message(value: Value<'_>) -> Option<Decoded<'_>> {
+    let Value::Map(mut map) = value else { return None };
+    let name = map.remove("event.name")?;
+    let name = name.as_str()?;
+    let of_role = name.strip_suffix(".message").and_then(|name| name.rsplit('.').next());
+    let role = of_role.unwrap_or("assistant");
+    let mut parts: Vec<(Cow<'_, str>, Value<'_>)> = Vec::with_capacity(map.len());
+    for (key, part) in map.into_entries() {
+        let is_whole = matches!(&*key, "message" | "gen_ai.event.content");
+        // Attributes cannot hold objects or lists: those are written as their JSON.
+        let part = if is_whole || key == "tool_calls" { json_or_text(part) } else { part };
+        match part {
+            Value::Map(inner) if is_whole => parts.extend(inner.into_entries()),
+            part if is_whole => parts.push(("content".into(), part)),
+            part => parts.push((key, part)),
+        }
+    }
+    Some(Decoded::Value(with_role(Value::Map(Map::from_entries(parts)), role)))
+}
+
+/// Parses the arguments that a model wrote: an object, or the text of one.
+pub(in super::super) fn message_arguments(value: Value<'_>) -> Decoded<'_> {
+    match value {
+        Value::String(text) if text.trim().is_empty() => Decoded::Value(Value::Map(Map::default())),
+        value => read_json(value).unwrap_or(Decoded::Value(Value::Null)),
+    }
+}
+
+/// Parses a tool's result as a message repeats it.
+pub(super) fn message_result(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::List(_) => content_text(value),
+        Value::String(text) if is_bracketed(&text) => {
+            match json_or_py_or_text(Value::String(text)) {
+                list @ Value::List(_) => content_text(list),
+                value => match unwrap_result(value) {
+                    text @ Value::String(_) => json_or_py_or_text(text),
+                    value => value,
+                },
+            }
+        }
+        Value::String(text) if repr::may_print_fields(&text) => tool_message(Value::String(text)),
+        value => json_or_py_or_text(unwrap_result(value)),
+    }
+}

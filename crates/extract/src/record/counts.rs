@@ -1,0 +1,115 @@
+//! What became of a request's items.
+
+use std::fmt;
+
+use spanscore_base::otlp::request::Broken;
+use spanscore_base::otlp::wire::Malformed;
+
+/// Why a span or log record was not taken: a closed set, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Rejection {
+    /// The trace id has not 16 bytes or is all zero.
+    InvalidTraceId,
+    /// The span id has not 8 bytes or is all zero.
+    InvalidSpanId,
+    /// The parent's id is neither empty nor 8 bytes.
+    InvalidParentId,
+    /// It is no well-formed protobuf.
+    Malformed,
+    /// A batch has no room for more: its arena is full.
+    BatchFull,
+}
+
+impl Rejection {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [
+        Self::InvalidTraceId,
+        Self::InvalidSpanId,
+        Self::InvalidParentId,
+        Self::Malformed,
+        Self::BatchFull,
+    ];
+
+    /// The word for it in counters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidTraceId => "invalid_trace_id",
+            Self::InvalidSpanId => "invalid_span_id",
+            Self::InvalidParentId => "invalid_parent_id",
+            Self::Malformed => "malformed",
+            Self::BatchFull => "batch_full",
+        }
+    }
+}
+
+impl From<Malformed> for Rejection {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+/// What became of a request's items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extracted {
+    /// Spans or log records that were taken.
+    pub accepted: u64,
+    /// Of those, the ones that became a record: all spans, but only the log events that some
+    /// dialect reads.
+    pub records: u64,
+    /// Spans that ended before they started: taken, with the start as their end.
+    pub ended_before_start: u64,
+    rejected: [u64; Rejection::ALL.len()],
+    /// Where the request itself breaks, if it does.
+    broken: Option<Broken>,
+}
+
+impl Extracted {
+    /// So many items taken and only counted.
+    pub fn counted(accepted: u64) -> Self {
+        Self { accepted, ..Self::default() }
+    }
+
+    /// Items rejected for that reason.
+    pub fn rejected(&self, reason: Rejection) -> u64 {
+        self.rejected[reason as usize]
+    }
+
+    /// Items rejected in all.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.iter().sum()
+    }
+
+    /// Why items were rejected, for the sender; empty when none were.
+    pub fn message(&self) -> String {
+        self.to_string()
+    }
+
+    /// Counts what a break of the request lost.
+    pub(crate) fn lose(&mut self, broken: Broken) {
+        self.rejected[Rejection::Malformed as usize] += broken.items;
+        self.broken = Some(broken);
+    }
+
+    pub(crate) fn reject(&mut self, reason: Rejection) {
+        self.rejected[reason as usize] += 1;
+    }
+}
+
+impl fmt::Display for Extracted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut divider = "rejected: ";
+        for reason in Rejection::ALL {
+            let count = self.rejected(reason);
+            if count > 0 {
+                let is_least = reason == Rejection::Malformed && self.broken.is_some();
+                let least = if is_least { "at least " } else { "" };
+                write!(f, "{divider}{least}{count} {}", reason.as_str())?;
+                divider = ", ";
+            }
+        }
+        match self.broken {
+            Some(Broken { at, len, .. }) => write!(f, " (it breaks at byte {at} of {len})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a span calls in another process, so that its spans can be waited for.
+
+use spanscore_base::model::{SpanFlags, fingerprint};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::otlp::number::span;
+use spanscore_base::otlp::wire::{Field, Fields};
+
+/// `SpanKind` of a call to another process: client, and producer of a message.
+const CALLS: [u64; 2] = [3, 4];
+
+/// Attributes that name the other side, as semantic conventions past and present have them.
+const PEERS: [&str; 6] =
+    ["server.address", "net.peer.name", "peer.service", "rpc.service", "url.full", "http.url"];
+
+/// A number for the other side that a span calls; 0 for a span that calls none.
+///
+/// A tool or an agent that is called is told by the name of its span. A call of a model is none:
+/// no model sends its spans here.
+pub(super) fn of(kind: u64, flags: SpanFlags, name: &[u8], encoded: &[u8]) -> u32 {
+    if !CALLS.contains(&kind) {
+        return 0;
+    }
+    let is_model = flags.has(SpanFlags::AGENT) && !name.starts_with(b"invoke_agent");
+    if is_model {
+        return 0;
+    }
+    if flags.has(SpanFlags::TOOL) || flags.has(SpanFlags::AGENT) {
+        return fingerprint(name).max(1);
+    }
+    address(encoded).unwrap_or_else(|| fingerprint(name).max(1))
+}
+
+fn address(encoded: &[u8]) -> Option<u32> {
+    let mut fields = Fields::new(encoded);
+    let mut found: Option<(usize, u32)> = None;
+    while let Ok(Some(field)) = fields.next() {
+        let (span::ATTRIBUTES, Field::Bytes(entry)) = field else { continue };
+        let mut entry = Fields::new(entry);
+        let Some(key) = entry.next_bytes(1) else { continue };
+        let Some(rank) = PEERS.iter().position(|peer| peer.as_bytes() == key) else { continue };
+        let value = entry.next_bytes(2).map(AnyValue::read);
+        let Some(Ok(AnyValue::String(value))) = value else { continue };
+        if found.is_none_or(|(known, _)| rank < known) {
+            found = Some((rank, fingerprint(host(value).as_bytes()).max(1)));
+        }
+    }
+    found.map(|(_, peer)| peer)
+}
+
+/// The host of a URL; anything else as it is.
+fn host(value: &str) -> &str {
+    let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_of_a_url_is_what_stands_before_its_path() {
+        assert_eq!(host("https://tools.example:8443/pay?x=1"), "tools.example:8443");
+        assert_eq!(host("tools.example"), "tools.example");
+    }
+}

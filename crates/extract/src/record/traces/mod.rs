@@ -1,0 +1,277 @@
+//! From an encoded `ExportTraceServiceRequest` to records for each shard, in one pass per span.
+//!
+//! In: the bytes of a request. Out: a [`SpanRecord`] for every well-formed span, with the facts
+//! that some evaluator needs. A span that is not well-formed is counted and left out, its
+//! neighbours stay. Nothing is decoded beyond what the [`Table`] names. Our own spans, recognised
+//! by their scope, are passed over: a backend that sends back to us makes no loop.
+
+use super::attributes::SpanAttributes;
+use super::batch_writer::BatchWriter;
+use super::cache::ExtractionCache;
+use super::counts::{Extracted, Rejection};
+use super::key_trie::KeyTrie;
+use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
+use super::peer;
+use crate::table::{Kept, Matching, SpanPart, Table};
+use crate::unknown_tool;
+use spanscore_base::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
+use spanscore_base::otlp::number::span;
+use spanscore_base::otlp::request::{Broken, RequestStep, walk};
+use spanscore_base::otlp::semconv::OWN_SCOPE;
+use spanscore_base::otlp::wire::{Field, Fields, Malformed};
+
+/// Adds the spans of a request to the batches of their shards.
+///
+/// # Errors
+/// [`Broken`] if the request is no protobuf and holds no span at all. Where only a part is broken,
+/// the rest is taken, and each span that begins in that part counts as rejected, or the part as
+/// one.
+pub(crate) fn extract_traces(
+    table: &Table,
+    body: &[u8],
+    cache: &mut ExtractionCache,
+    shards: &mut [SpanBatch],
+) -> Result<Extracted, Broken> {
+    let ExtractionCache { resources, paths } = cache;
+    paths.enter(table);
+    let mut sink = BatchWriter::new(resources, shards);
+    let mut reader = SpanReader {
+        table,
+        paths,
+        matching: Matching::default(),
+        found: SpanAttributes::default(),
+        scope: 0,
+    };
+    let mut is_ours = false;
+    let walked = walk(body, |step| match step {
+        RequestStep::Resource(encoded) => sink.enter_resource(encoded),
+        RequestStep::Scope(name) => {
+            is_ours = name == OWN_SCOPE.as_bytes();
+            reader.matching.enter_scope(table, name);
+            reader.scope = fingerprint(name);
+        }
+        RequestStep::Item(_) if is_ours => sink.count(Ok(())),
+        RequestStep::Item(span) => {
+            let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut sink));
+            sink.count(outcome);
+        }
+    });
+    sink.finish(walked)
+}
+
+/// Reads spans one after the other; its buffers serve the whole request.
+struct SpanReader<'t, 'a> {
+    table: &'t Table,
+    paths: &'t mut KeyTrie,
+    matching: Matching,
+    found: SpanAttributes<'a>,
+    /// Hash of the scope's name.
+    scope: u32,
+}
+
+/// A span's own fields, still encoded where that is what is needed.
+#[derive(Default)]
+struct SpanView<'a> {
+    encoded: &'a [u8],
+    /// Hash of all of it.
+    content: u32,
+    trace_id: &'a [u8],
+    span_id: &'a [u8],
+    parent_id: &'a [u8],
+    name: &'a [u8],
+    kind: u64,
+    start_ns: u64,
+    end_ns: u64,
+    flags: u32,
+    status: &'a [u8],
+}
+
+impl<'a> SpanView<'a> {
+    /// Takes the fields at the beginning, in the order in which encoders write them; what is not in
+    /// that order is left.
+    #[inline]
+    fn leading_fields(&mut self, fields: &mut Fields<'a>) {
+        for (number, place) in [
+            (span::TRACE_ID, &mut self.trace_id),
+            (span::SPAN_ID, &mut self.span_id),
+            (span::PARENT_ID, &mut self.parent_id),
+            (span::NAME, &mut self.name),
+        ] {
+            if let Some(bytes) = fields.next_bytes(number as u8) {
+                *place = bytes;
+            }
+        }
+        if let Some(kind) = fields.next_varint(span::KIND as u8) {
+            self.kind = kind.into();
+        }
+        if let Some(time) = fields.next_fixed64(span::START as u8) {
+            self.start_ns = time;
+        }
+        if let Some(time) = fields.next_fixed64(span::END as u8) {
+            self.end_ns = time;
+        }
+    }
+
+    /// Takes the fields that mostly stand behind the attributes, as
+    /// [`leading_fields`](Self::leading_fields) does.
+    #[inline]
+    fn trailing_fields(&mut self, fields: &mut Fields<'a>) {
+        if let Some(status) = fields.next_bytes(span::STATUS as u8) {
+            self.status = status;
+        }
+        if let Some(flags) = fields.next_fixed32(span::FLAGS as u16) {
+            self.flags = flags;
+        }
+    }
+}
+
+impl<'a> SpanReader<'_, 'a> {
+    /// The one pass over a span.
+    #[inline]
+    fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
+        // What the system has just copied from the socket need not be in the caches.
+        let content = fingerprint(encoded);
+        self.found.clear();
+        self.paths.begin();
+        self.matching.begin();
+        let mut view = SpanView { encoded, content, ..SpanView::default() };
+        let mut fields = Fields::new(encoded);
+        view.leading_fields(&mut fields);
+        loop {
+            while let Some(entry) = fields.next_bytes(span::ATTRIBUTES as u8) {
+                self.attribute(entry)?;
+            }
+            view.trailing_fields(&mut fields);
+            if fields.is_empty() {
+                break;
+            }
+            let Some(field) = fields.next()? else { break };
+            match field {
+                (span::ATTRIBUTES, Field::Bytes(entry)) => {
+                    self.attribute(entry)?;
+                }
+                (span::TRACE_ID, Field::Bytes(id)) => view.trace_id = id,
+                (span::SPAN_ID, Field::Bytes(id)) => view.span_id = id,
+                (span::PARENT_ID, Field::Bytes(id)) => view.parent_id = id,
+                (span::NAME, Field::Bytes(name)) => view.name = name,
+                (span::KIND, Field::Varint(kind)) => view.kind = kind,
+                (span::START, Field::Fixed64(time)) => view.start_ns = time,
+                (span::END, Field::Fixed64(time)) => view.end_ns = time,
+                (span::EVENTS, Field::Bytes(event)) => self.found.event(event),
+                (span::STATUS, Field::Bytes(status)) => view.status = status,
+                (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    #[inline(always)]
+    fn attribute(&mut self, entry: &'a [u8]) -> Result<(), Malformed> {
+        self.paths.attribute(self.table, &mut self.matching, &mut self.found, entry)
+    }
+
+    #[inline]
+    fn record(&mut self, view: &SpanView<'a>, sink: &mut BatchWriter<'_>) -> Result<(), Rejection> {
+        let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
+        let span_id = SpanId::from_wire(view.span_id).ok_or(Rejection::InvalidSpanId)?;
+        let parent_id = parent_id(view.parent_id)?;
+        let (status_code, status_message) = status(view.status)?;
+        let mut flags = SpanFlags::default();
+        for (holds, flag) in [
+            (parent_id.is_none(), SpanFlags::ROOT),
+            (
+                view.flags & span::FLAGS_REMOTE_PARENT == span::FLAGS_REMOTE_PARENT
+                    && !parent_id.is_none(),
+                SpanFlags::REMOTE_PARENT,
+            ),
+            (status_code == span::STATUS_ERROR, SpanFlags::ERROR),
+        ] {
+            flags.set(if holds { flag } else { 0 });
+        }
+        self.matching.span(self.table, view.name, parent_id.is_none());
+        let content = view.content ^ self.scope;
+        sink.record(trace_id, |arena, extracted| {
+            let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
+            let keep = &retention.keep;
+            let kind = retention.kind;
+            arena.extend_from_slice(&retention.conditions);
+            write_texts(keep, flags, view.name, status_message, arena);
+            let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
+                self.found.write_root(self.table, retention, view.encoded, arena)?
+            } else {
+                self.found.write(self.table, retention, arena)?
+            };
+            for (holds, flag) in [
+                (kind.tool, SpanFlags::TOOL),
+                (kind.agent || has_body, SpanFlags::AGENT),
+                (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
+            ] {
+                flags.set(if holds { flag } else { 0 });
+            }
+            let backwards = view.end_ns != 0 && view.end_ns < view.start_ns;
+            extracted.ended_before_start += u64::from(backwards);
+            Ok(Some(SpanRecord {
+                span_id,
+                parent_id,
+                start_ns: view.start_ns,
+                end_ns: if backwards { view.start_ns } else { view.end_ns },
+                content,
+                peer: peer::of(view.kind, flags, view.name, view.encoded),
+                flags,
+                resource: 0,
+                facts: 0..0,
+            }))
+        })
+    }
+}
+
+/// A span with an unknown parent may be the one that evaluations are attached to, so the names of
+/// those that surely have one outside the process are kept as the roots' are.
+#[inline]
+fn write_texts(
+    keep: &Kept,
+    flags: SpanFlags,
+    name: &[u8],
+    status_message: &[u8],
+    arena: &mut Vec<u8>,
+) {
+    let outermost = flags.0 & (SpanFlags::ROOT | SpanFlags::REMOTE_PARENT) != 0;
+    if outermost || keep.has(SpanPart::SpanName) {
+        put(arena, SPAN_NAME, name);
+    }
+    let keeps_message = keep.has(SpanPart::StatusMessage) && !status_message.is_empty();
+    if keeps_message || (flags.has(SpanFlags::ERROR) && unknown_tool::is_told(status_message)) {
+        put(arena, STATUS_MESSAGE, status_message);
+    }
+}
+
+fn parent_id(bytes: &[u8]) -> Result<SpanId, Rejection> {
+    if bytes.is_empty() {
+        return Ok(SpanId::default());
+    }
+    // Eight zero bytes are how some senders write "no parent".
+    bytes.try_into().map(SpanId).map_err(|_| Rejection::InvalidParentId)
+}
+
+/// Code and message of an encoded status.
+#[inline]
+fn status(encoded: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+    let mut fields = Fields::new(encoded);
+    if let (Some(code), true) = (fields.next_varint(span::STATUS_CODE as u8), fields.is_empty()) {
+        return Ok((code.into(), &[]));
+    }
+    let mut fields = Fields::new(encoded);
+    let (mut code, mut message): (u64, &[u8]) = (0, &[]);
+    while let Some(field) = fields.next()? {
+        match field {
+            (span::STATUS_MESSAGE, Field::Bytes(text)) => message = text,
+            (span::STATUS_CODE, Field::Varint(number)) => code = number,
+            _ => {}
+        }
+    }
+    Ok((code, message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Calls that models asked for in their answers, and the decision which of them are on no span.
+//!
+//! A model's output is read once, and only if it may hold a call.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::super::decode::{Decoded, MessageCall, Messages};
+use super::super::unknown_tool;
+use super::gather::{FoundValue, Gathered, ModelOutput};
+use super::join::weight;
+use super::plan::ReadingPlan;
+use super::read::{self, Raw};
+use super::tool_calls::SpanCall;
+use super::tree::Tree;
+use spanscore_base::model::{CallStatus, Content, Effort, Origin, SpanFlags, ToolCall};
+use spanscore_base::value::Value;
+
+/// Calls of one answer that are compared with a call without an id.
+const WINDOW: usize = 64;
+
+/// Spans around a model's that are searched for a message about an unknown tool.
+const AROUND_MAX: usize = 4;
+
+/// Steps to read one byte of messages: each object is matched with the keys of every shape.
+const STEPS_PER_BYTE: usize = 2;
+
+/// Call that a model asked for.
+pub(super) struct LlmCall<'a> {
+    pub(super) call: MessageCall<'a>,
+    /// Index of the model's span.
+    pub(super) span: u32,
+    /// Time at which the model had answered, Unix nanoseconds.
+    pub(super) time_ns: u64,
+    /// Source that found it.
+    source: u16,
+    /// Dialect that read it.
+    pub(super) dialect: u16,
+    /// True if a span has it too.
+    pub(super) on_span: bool,
+    /// Arguments, once a span shares them.
+    shared: Option<Arc<Value<'a>>>,
+    /// Message that asked for it.
+    pub(super) asked: Asked,
+    /// True if only the history of a request has it, whose model was not the one that asked.
+    pub(super) is_repeated: bool,
+    /// Verdict on the request, once it is decided.
+    pub(super) role: RequestedAs,
+}
+
+/// Position of a call in the messages of models.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// Position among the calls that models asked for; `u32::MAX` if no message has it.
+    pub(super) order: u32,
+    /// Number of the message; `u32::MAX` if none has it.
+    pub(super) message: u32,
+    /// Time at which the model had answered, Unix nanoseconds; 0 if unknown.
+    pub(super) time_ns: u64,
+    /// Number of the message within one list of several messages of a model.
+    pub(super) part: u32,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, part: 0 }
+    }
+}
+
+impl<'a> LlmCall<'a> {
+    pub(super) fn new(plan: &ReadingPlan, call: MessageCall<'a>, found: &FoundValue<'a>) -> Self {
+        Self::of(dialect_of(plan, found), call, (found.span, found.end_ns, found.source))
+    }
+
+    fn of(dialect: u16, call: MessageCall<'a>, place: (u32, u64, u16)) -> Self {
+        let (span, time_ns, source) = place;
+        let asked = Asked::default();
+        let role = RequestedAs::Call;
+        let on_span = false;
+        let shared = None;
+        let is_repeated = false;
+        Self { call, span, time_ns, source, dialect, on_span, shared, asked, is_repeated, role }
+    }
+
+    /// Returns its arguments, if they are an object, for spans that lack them: any number of spans
+    /// may have its id, so all of them share one copy.
+    pub(super) fn shared_arguments(&mut self) -> Option<Arc<Value<'a>>> {
+        let Decoded::Value(value @ Value::Map(_)) = &self.call.arguments else { return None };
+        Some(Arc::clone(self.shared.get_or_insert_with(|| Arc::new(value.clone()))))
+    }
+
+    /// Returns true if a later answer gives the same id to another call: some instrumentations
+    /// number the calls of each message if the model gives no ids.
+    fn is_other(&self, call: &MessageCall<'a>, span: u32, time_ns: u64) -> bool {
+        let both_read = |one: &Decoded<'_>, other: &Decoded<'_>| {
+            matches!((one, other), (Decoded::Value(Value::Map(_)), Decoded::Value(Value::Map(_))))
+        };
+        self.span != span
+            && self.time_ns < time_ns
+            && (self.call.name != call.name
+                || both_read(&self.call.arguments, &call.arguments)
+                    && self.call.arguments != call.arguments)
+    }
+
+    /// Converts it to a tool call that only messages have.
+    pub(super) fn into_tool_call(self, plan: &'a ReadingPlan, tree: &Tree<'a>) -> ToolCall<'a> {
+        let dialect = plan.dialects.get(usize::from(self.dialect));
+        let arguments = match self.call.arguments {
+            Decoded::Value(Value::Null) => Content::NotRecorded,
+            Decoded::Value(value) => Content::ready(value),
+            Decoded::Unreadable(text) => Content::Unreadable(text),
+        };
+        ToolCall {
+            name: self.call.name,
+            id: self.call.id.or(self.call.item_id),
+            arguments,
+            origin: Origin::Llm,
+            is_repeated: self.is_repeated,
+            status: CallStatus::Unknown,
+            span_id: tree.get(self.span).map_or_else(Default::default, |it| it.record.span_id),
+            dialect: dialect.map_or("", |dialect| &dialect.name),
+            start_ns: self.time_ns,
+            ..ToolCall::default()
+        }
+    }
+}
+
+/// Marks a call that no span has as failed, if a failed span around the model's says that there is
+/// no tool of its name.
+pub(super) fn fail_if_unknown<'a>(tree: &Tree<'a>, span: u32, call: &mut ToolCall<'a>) {
+    let around = |at: &u32| tree.get(*at).map(|span| span.parent);
+    for span in std::iter::successors(Some(span), around).take(AROUND_MAX) {
+        let Some(span) = tree.get(span) else { return };
+        let message = span.facts.status_message();
+        if span.record.flags.has(SpanFlags::ERROR)
+            && unknown_tool::is_told(message.as_bytes())
+            && unknown_tool::is_named(message, &call.name)
+        {
+            call.status = CallStatus::Error;
+            call.error = Some(Cow::Borrowed(message));
+            return;
+        }
+    }
+}
+
+/// Returns the dialect whose source found a value.
+fn dialect_of(plan: &ReadingPlan, found: &FoundValue<'_>) -> u16 {
+    plan.sources.get(usize::from(found.source)).map_or(u16::MAX, |source| source.dialect)
+}
+
+/// Verdict on a request for a call in a model's message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RequestedAs {
+    /// A call that is on no span.
+    Call,
+    /// A call that is on a span.
+    OnSpan,
+    /// A handoff to another agent.
+    Handoff,
+    /// A repeated mention of a tool whose calls are on spans.
+    HasSpans,
+}
+
+/// Decides the verdict on each request. A request for a tool that has spans is a call of its own if
+/// it has an id that no span has, and all spans of the tool are joined to other requests.
+pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], handoff: bool) {
+    let mut free: HashMap<&str, usize> = HashMap::new();
+    if requested.iter().any(|call| !call.on_span) {
+        for call in calls.iter().filter(|call| call.part_of.is_none()) {
+            *free.entry(&call.call.name).or_default() += usize::from(!call.joined);
+        }
+    }
+    for request in requested {
+        let spans = free.get_mut(&*request.call.name);
+        request.role = match spans {
+            _ if request.on_span => RequestedAs::OnSpan,
+            _ if handoff && request.call.name.starts_with("transfer_to_") => RequestedAs::Handoff,
+            None => RequestedAs::Call,
+            Some(0) if request.call.id.is_some() => RequestedAs::Call,
+            Some(count) => {
+                *count = count.saturating_sub(1);
+                RequestedAs::HasSpans
+            }
+        };
+    }
+}
+
+/// Returns the calls that models asked for, in the order of their answers; each id once.
+pub(super) fn requested<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &mut Gathered<'a>,
+    effort: &Effort,
+) -> Vec<LlmCall<'a>> {
+    let mut outputs = std::mem::take(&mut gathered.model_outputs);
+    outputs.retain(|output| output.calls.is_some() || may_hold_call(plan, &output.found));
+    outputs.sort_by_key(|ModelOutput { found, .. }| (found.end_ns, found.start_ns, found.source));
+    let mut calls: Vec<LlmCall<'a>> = Vec::new();
+    let mut places: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    let mut message = 0;
+    let mut last = None;
+    let is_guess = |source: u16| {
+        plan.sources.get(usize::from(source)).is_some_and(|source| source.source.fallback)
+    };
+    for ModelOutput { found, calls: known } in outputs {
+        let span = found.span;
+        let start_ns = found.start_ns;
+        let time_ns = found.end_ns;
+        let source = found.source;
+        let dialect = dialect_of(plan, &found);
+        let read = || answered(plan, found, &mut gathered.model_inputs, effort);
+        let (answered, begins) = known.map_or_else(read, |calls| (calls, Vec::new()));
+        for (at, call) in answered.into_iter().enumerate() {
+            if let Some(known) = says_again(&mut calls, (span, source), &call, effort) {
+                // An outer span may repeat it by the id that it now has.
+                if let Some(id) = call.id {
+                    places.entry(id).or_insert(known);
+                }
+                continue;
+            }
+            let key = (span, start_ns, call.turn);
+            let part = begins.partition_point(|begin| *begin <= at) as u32;
+            let mut number = || {
+                message += u32::from(last.replace(key) != Some(key));
+                message
+            };
+            if let Some(id) = call.id.as_ref().or(call.item_id.as_ref()) {
+                let other = places.get(id).and_then(|at| calls.get_mut(*at));
+                if let Some(other) = other.filter(|other| !other.is_other(&call, span, time_ns)) {
+                    // A source that knows the messages is better evidence of their grouping than
+                    // one that guesses.
+                    if is_guess(other.source) && !is_guess(source) {
+                        let asked = Asked { message: number(), time_ns, part, ..other.asked };
+                        (other.asked, other.source) = (asked, source);
+                    }
+                    continue;
+                }
+                places.insert(id.clone(), calls.len());
+            } else if calls.iter().rev().take(WINDOW).any(|known| {
+                known.span != span
+                    && known.time_ns == time_ns
+                    && known.call.name == call.name
+                    && effort.spend(weight(&call.arguments))
+                    && known.call == call
+            }) {
+                // The same answer on two spans, one inside the other.
+                continue;
+            }
+            let asked = Asked { order: calls.len() as u32, message: number(), time_ns, part };
+            calls.push(LlmCall { asked, ..LlmCall::of(dialect, call, (span, time_ns, source)) });
+        }
+    }
+    calls
+}
+
+/// Returns the calls that a model asked for in an answer, and the number of calls before each
+/// message. An answer of a fallback source that holds messages of users or tools is a history, and
+/// moves to the inputs.
+fn answered<'a>(
+    plan: &'a ReadingPlan,
+    found: FoundValue<'a>,
+    inputs: &mut Vec<FoundValue<'a>>,
+    effort: &Effort,
+) -> (Vec<MessageCall<'a>>, Vec<usize>) {
+    let is_guessed = found.is_fallback(plan);
+    let read = read_messages(plan, found.clone(), effort);
+    let Some(messages) = read else { return Default::default() };
+    let has_results = !messages.results.is_empty();
+    if is_guessed && (messages.user.is_some() || has_results) {
+        inputs.push(found);
+        return Default::default();
+    }
+    // Tools that ran beside the model, or in its client library, have their results in the answer.
+    if has_results {
+        inputs.push(found);
+    }
+    (messages.calls, messages.begins)
+}
+
+/// Finds the same call of the same model call by another source, fills its gaps, and returns its
+/// index.
+fn says_again<'a>(
+    calls: &mut [LlmCall<'a>],
+    (span, source): (u32, u16),
+    call: &MessageCall<'a>,
+    effort: &Effort,
+) -> Option<usize> {
+    let is_same = |known: &LlmCall<'a>| {
+        known.span == span
+            && known.source != source
+            && known.call.name == call.name
+            && match (&known.call.id, &call.id) {
+                (Some(id), Some(other)) => id == other,
+                _ => {
+                    effort.spend(weight(&call.arguments)) && known.call.arguments == call.arguments
+                }
+            }
+    };
+    let near = calls.len().saturating_sub(WINDOW);
+    let place = near + calls[near..].iter().position(is_same)?;
+    let known = calls.get_mut(place)?;
+    if known.call.id.is_none() {
+        known.call.id.clone_from(&call.id);
+    }
+    if known.call.arguments == Decoded::Value(Value::Null) {
+        known.call.arguments.clone_from(&call.arguments);
+    }
+    Some(place)
+}
+
+/// Returns true if a text may hold a tool call or its result: every shape has one of these words,
+/// except a message that only its event marks as a tool's.
+pub(super) fn may_hold_call(plan: &ReadingPlan, found: &FoundValue<'_>) -> bool {
+    let Raw::Any(value) = &found.raw else { return true };
+    let Some(text) = value.as_str() else { return true };
+    let source = plan.sources.get(usize::from(found.source));
+    if source.is_some_and(|source| source.source.decode.is_of_tools()) {
+        return true;
+    }
+    ["tool", "function", "Tool"]
+        .iter()
+        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+}
+
+pub(super) fn read_messages<'a>(
+    plan: &'a ReadingPlan,
+    found: FoundValue<'a>,
+    effort: &Effort,
+) -> Option<Messages<'a>> {
+    let bytes = found.raw.as_str().map_or(0, str::len);
+    if !effort.spend(1 + bytes * STEPS_PER_BYTE) {
+        return None;
+    }
+    let source = plan.sources.get(usize::from(found.source))?;
+    match read::decoded(&source.source, found.raw)? {
+        Decoded::Value(value) => Some(Messages::read(value)),
+        Decoded::Unreadable(_) => None,
+    }
+}

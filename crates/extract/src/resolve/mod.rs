@@ -1,0 +1,297 @@
+//! Resolution: the records of a complete trace to the [`Trajectory`] that is evaluated.
+//!
+//! ```text
+//! plan         the table's sources and conditions, sorted for reading
+//! shape        cached by the conditions of a record: which sources apply
+//! form         cached by conditions and attributes: which sources can find anything
+//! tree         spans in start order with their parents; a span that came twice counts once
+//! gather       one pass: sessions, agents, texts, messages, counts
+//! read         the values of one source in a record
+//! flat         messages that stand in attributes with numbers in their keys, and `unflatten`
+//! tool_calls   tool calls on spans: of several dialects the first wins, the others fill gaps
+//! merge        the same call on several spans
+//! message_results  results of calls from the inputs of models
+//! messages     the calls that models asked for in their answers
+//! history      the calls that only the next request to a model repeats
+//! join         the calls on spans joined to them: ids, arguments, names
+//! together     the order of the calls, and the groups of parallel ones
+//! output_tools calls by which a framework returns the answer
+//! facts        user input, final output, usage, definitions
+//! session      corrections between the traces of one session
+//! diagnostics  for each span its dialects, the sources of its fields and the reason of a drop;
+//!              for each fact its source
+//! ```
+//!
+//! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
+//! how requests split them; no step is quadratic in the spans.
+
+mod diagnostics;
+mod facts;
+mod flat;
+mod form;
+mod gather;
+mod history;
+mod join;
+mod merge;
+mod message_results;
+mod messages;
+mod output_tools;
+mod plan;
+mod read;
+mod session;
+mod shape;
+mod together;
+mod tool_calls;
+mod tree;
+mod unflatten;
+
+use std::sync::Arc;
+
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
+
+pub use self::diagnostics::{
+    CallInMessage, FactExplanation, GivenBy, SpanExplanation, TraceExplanation,
+};
+pub use read::raw_text;
+pub use session::{SessionCalls, reconcile};
+
+use self::diagnostics::Diagnostics;
+use self::form::RecordForms;
+use self::gather::Gathered;
+use self::message_results::MessageResults;
+use self::messages::RequestedAs;
+use self::plan::ReadingPlan;
+use self::together::Together;
+use self::tool_calls::SpanCall;
+use self::tree::{NONE, Tree};
+use super::table::Table;
+use spanscore_base::model::{
+    Content, Effort, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory,
+};
+
+/// Turns complete traces into trajectories; built once from a [`Table`].
+#[derive(Debug)]
+pub struct Resolver {
+    table: Arc<Table>,
+    plan: ReadingPlan,
+    forms: RecordForms,
+}
+
+impl Resolver {
+    /// Returns a resolver of records that were extracted with this table.
+    pub fn new(table: Arc<Table>) -> Self {
+        let plan = ReadingPlan::new(&table);
+        Self { table, plan, forms: RecordForms::default() }
+    }
+
+    /// Returns the table that records must be extracted with.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Returns the trajectory of a trace, within the default work budget.
+    pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
+        self.resolve_within(trace, Effort::default())
+    }
+
+    /// Returns the trajectory of a trace, within a work budget. If the budget is too small, the
+    /// trajectory has the identity of its trace but not all of its calls, and its effort is spent.
+    pub fn resolve_within<'a>(&'a self, trace: &'a TraceSpans, effort: Effort) -> Trajectory<'a> {
+        self.resolve_with(trace, effort, None)
+    }
+
+    /// Returns the trajectory of a trace; `diagnostics` records the outcome of each span and
+    /// message.
+    ///
+    /// The order of the steps is not free. Duplicates merge before the join, so that a request
+    /// meets each call once. Requests are decided after the join, by the spans that it left over.
+    /// Diagnostics are recorded before requests without a call are dropped. Results are joined
+    /// after sorting, since of several calls with one id each gets the result at its place among
+    /// them. Output tools come last: they are recognised by results and by the final output.
+    fn resolve_with<'a>(
+        &'a self,
+        trace: &'a TraceSpans,
+        effort: Effort,
+        mut diagnostics: Option<&mut Diagnostics>,
+    ) -> Trajectory<'a> {
+        let plan = &self.plan;
+        let tree = Tree::new(plan, &self.forms, trace);
+        let mut gathered = Gathered::new(plan, &tree);
+        if !effort.begin_reading(reading_steps(trace).saturating_add(word_steps(&tree))) {
+            return unread(plan, &self.table, trace, &tree, (gathered, effort));
+        }
+        let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
+        let mut requested = messages::requested(plan, &mut gathered, &effort);
+        tool_calls::keep_asked(plan, &mut on_spans, &requested);
+        merge::merge(&tree, &mut on_spans);
+        let mut elsewhere = false;
+        if requested.is_empty() && on_spans.is_empty() {
+            (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
+        }
+        join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
+        messages::decide(&mut requested, &on_spans, gathered.handoff);
+        let agents = gathered.enclosing_agents(&tree);
+        gathered.note_caller(&agents, on_spans.iter().map(|call| call.span));
+        if let Some(diagnostics) = &mut diagnostics {
+            diagnostics.add_spans(&tree, &on_spans, &unnamed);
+            diagnostics.add_requested(&tree, &requested, &on_spans);
+            diagnostics.add_facts(plan, &tree, &gathered);
+        }
+        requested.retain(|call| call.role == RequestedAs::Call);
+        let has_span_calls = !on_spans.is_empty();
+        let agent_of = |span: u32| {
+            gathered.agent_of(agents.get(span as usize).copied().unwrap_or(NONE), &effort)
+        };
+        let mut tool_calls = Together::with_capacity(on_spans.len());
+        for SpanCall { call, span, part_of, asked, .. } in on_spans {
+            if part_of.is_none() {
+                tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
+            }
+        }
+        for call in requested {
+            let span = call.span;
+            let asked = call.asked;
+            let mut call = call.into_tool_call(plan, &tree);
+            messages::fail_if_unknown(&tree, span, &mut call);
+            tool_calls.add(ToolCall { agent: agent_of(span), ..call }, span, asked);
+        }
+        let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
+        let mut trajectory = Trajectory {
+            trace_id: trace.trace_id,
+            session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
+            agent_name: gathered.first_agent().cloned(),
+            tool_calls,
+            model: gathered.model.clone(),
+            bytes: trace.arena.len(),
+            effort,
+            ..Trajectory::default()
+        };
+        trajectory.calls_missing =
+            (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
+        join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
+        facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
+        let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
+        if let Some(diagnostics) = diagnostics {
+            diagnostics.add_groups(&trajectory, answered_by);
+        }
+        trajectory
+    }
+}
+
+/// Steps to read each retained byte of a trace, and each of its records.
+const STEPS_PER_BYTE: usize = 1;
+const STEPS_PER_RECORD: usize = 400;
+
+/// Steps to build one value of a list or an object.
+const STEPS_PER_VALUE: usize = 32;
+
+/// Steps to read a quote or a parenthesis of a Python literal. A text has two quotes; a text that
+/// is no literal has few of either.
+const STEPS_PER_LITERAL_SIGN: usize = 16;
+
+/// Steps to read a printed field (`name=value`): its name and value are built, and a result is read
+/// for its id, its content and its error.
+const STEPS_PER_FIELD: usize = 400;
+
+/// Steps to look for a word in a key, at each border between its words.
+const STEPS_PER_WORD: usize = 8;
+
+/// Returns the steps to read a trace: all work that is linear in it.
+fn reading_steps(trace: &TraceSpans) -> usize {
+    let signs = trace.signs();
+    trace.arena.len() * STEPS_PER_BYTE
+        + trace.spans.len() * STEPS_PER_RECORD
+        + signs.values * STEPS_PER_VALUE
+        + signs.literals * STEPS_PER_LITERAL_SIGN
+        + signs.fields * STEPS_PER_FIELD
+}
+
+/// Returns the steps to look for words in the keys of attributes that no dialect names.
+fn word_steps(tree: &Tree<'_>) -> usize {
+    let of_span = |span: &tree::Span<'_>| match tree.form(span).word_count() {
+        0 => 0,
+        words => words * tree.others(span).len() * STEPS_PER_WORD,
+    };
+    tree.spans.iter().map(of_span).sum()
+}
+
+/// Returns the trajectory of a trace that is too expensive to be read: its identity, without calls.
+fn unread<'a>(
+    plan: &'a ReadingPlan,
+    table: &'a Table,
+    trace: &'a TraceSpans,
+    tree: &Tree<'a>,
+    (gathered, effort): (Gathered<'a>, Effort),
+) -> Trajectory<'a> {
+    let mut trajectory = Trajectory {
+        trace_id: trace.trace_id,
+        session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
+        agent_name: gathered.first_agent().cloned(),
+        bytes: trace.arena.len(),
+        effort,
+        ..Trajectory::default()
+    };
+    facts::fill(plan, table, trace, tree, Gathered::default(), &mut trajectory);
+    trajectory
+}
+
+/// Fills in results that only messages hold.
+fn join_results<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &mut Gathered<'a>,
+    trajectory: &mut Trajectory<'a>,
+    has_span_calls: bool,
+) {
+    let lacks =
+        |call: &ToolCall<'_>| matches!(call.result, Content::NotRecorded | Content::Redacted);
+    let calls = &mut trajectory.tool_calls;
+    if gathered.model_inputs.is_empty() || (has_span_calls && !calls.iter().any(lacks)) {
+        return;
+    }
+    let effort = &trajectory.effort;
+    let mut results = MessageResults::new(plan, &gathered.model_inputs, effort);
+    if has_span_calls && calls.iter().all(|call| call.origin == Origin::Span) {
+        let wanted = calls.iter().filter(|call| lacks(call)).filter_map(|call| call.id.as_deref());
+        results.look_for(&wanted.collect::<Vec<_>>());
+    }
+    let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
+    for call in &mut *calls {
+        let place = call.id.as_ref().map(|id| {
+            let place = places.entry(id.clone()).or_default();
+            *place += 1;
+            *place - 1
+        });
+        if !lacks(call) {
+            continue;
+        }
+        let found = match (&call.id, place) {
+            (Some(id), Some(place)) => results.of(id, place).cloned(),
+            _ if call.origin == Origin::Llm => results.of_unnamed(call),
+            _ => None,
+        };
+        if let Some(result) = found {
+            if result.is_error {
+                call.fail(&result.value);
+            }
+            call.result = Content::ready(result.value);
+        }
+    }
+    if calls.iter().any(|call| matches!(call.result, Content::NotRecorded)) {
+        results.give_loose(calls);
+    }
+    let looked_at = results.looked_at();
+    // Without a single tool span this may be one of several traces of a run, each of which repeats
+    // the results of the others. Deferred, since only the judging of sessions needs them.
+    if !has_span_calls {
+        let own = calls.iter().filter(|call| !call.is_repeated);
+        let own: HashSet<_> = own.filter_map(|call| call.id.clone()).collect();
+        let inputs = std::mem::take(&mut gathered.model_inputs);
+        trajectory.foreign_results = ForeignResults::new(move |effort| {
+            let results = MessageResults::new(plan, &inputs, effort).into_last(looked_at);
+            let foreign = results.into_iter().filter(|result| !own.contains(&result.id));
+            foreign.map(|result| (result.id, result.value)).collect()
+        });
+    }
+}

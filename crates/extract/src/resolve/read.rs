@@ -1,0 +1,409 @@
+//! Reading of a source's values in a record, and their decoding.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use super::super::decode::{Decoded, Shortcut, looks_whole, may_hold};
+use super::super::dialect::{FactSource, OnlyIf, Scalar};
+use super::plan::{FactPlace, PlannedSource};
+use super::unflatten::{is_placed, unflatten};
+use crate::record::layout::FactsReader;
+use crate::table::KeySlot;
+use spanscore_base::model::tool_call::Lazy;
+use spanscore_base::model::{Content, Effort};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::value::{Map, Value};
+
+/// Placeholders for content that was redacted.
+const REDACTED: [&str; 2] = ["<REDACTED>", "__REDACTED__"];
+
+/// Prefix of the placeholder that Logfire's scrubbing writes.
+const SCRUBBED: &str = "[Scrubbed due to ";
+
+/// Returns true if a text is a placeholder for redacted content.
+pub(super) fn is_redacted(text: &str) -> bool {
+    REDACTED.contains(&text) || text.starts_with(SCRUBBED)
+}
+
+/// Placeholders for absent content.
+const NO_CONTENT: [&str; 3] = ["N/A", "None", "<not serializable>"];
+
+/// Returns true if a text is JavaScript's print of an object without a `toString`, as
+/// `[object Object]`.
+fn is_printed_object(text: &str) -> bool {
+    let class = text.strip_prefix("[object ").and_then(|rest| rest.strip_suffix(']'));
+    class.is_some_and(|class| class.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// Returns true if a text is a placeholder for absent content.
+fn is_no_content(text: &str) -> bool {
+    NO_CONTENT.contains(&text) || is_printed_object(text)
+}
+
+/// Placeholders for an absent id, or an absent name of an agent.
+const NO_ID: [&str; 2] = ["<not specified>", "unknown"];
+
+/// Member of an event's object that holds the name of the event.
+const EVENT_NAME: &str = "event.name";
+
+/// Bytes up to which a text is decoded at once: to foresee the outcome would cost as much.
+const DECODED_AT_ONCE_MAX: usize = 512;
+
+/// Value of a source on a record, before decoding.
+#[derive(Clone)]
+pub(super) enum Raw<'a> {
+    /// Value as recorded.
+    Any(AnyValue<'a>),
+    /// Value built from several attributes.
+    Made(Value<'a>),
+    /// Attributes behind a prefix of keys, built into a value only when it is read: most are inputs
+    /// of models, which repeat all earlier messages and are seldom needed.
+    Behind(&'a str, FactsReader<'a>),
+    /// Legible part of a value that is malformed.
+    Broken(Value<'a>),
+}
+
+impl<'a> Raw<'a> {
+    /// Returns the value; `Err` holds the legible part of a malformed one.
+    fn into_value(self) -> Result<Value<'a>, Value<'a>> {
+        match self {
+            Self::Any(value) => value.to_value().map_err(|_| value.legible()),
+            Self::Made(value) => Ok(value),
+            Self::Behind(prefix, facts) => put_together(facts.behind(prefix)),
+            Self::Broken(value) => Err(value),
+        }
+    }
+
+    pub(super) fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Any(value) => value.as_str(),
+            Self::Made(value) => value.as_str(),
+            Self::Behind(..) | Self::Broken(_) => None,
+        }
+    }
+}
+
+/// Marker words of failed results: the text of any messages with one has one of the first list, or
+/// both of the second.
+const FAILURE_MARKS: [&str; 3] = ["error", "isError", "retry-prompt"];
+const NO_SUCCESS: [&str; 2] = ["success", "alse"];
+
+impl<'a> Raw<'a> {
+    /// Returns true if messages in it may report the failure of a call.
+    pub(super) fn may_fail(&self) -> bool {
+        let may_hold = |mark: &str| self.may_hold(mark);
+        FAILURE_MARKS.iter().any(|mark| may_hold(mark))
+            || NO_SUCCESS.iter().all(|mark| may_hold(mark))
+    }
+
+    /// Returns true if a text in it may hold a word.
+    pub(super) fn may_hold(&self, word: &str) -> bool {
+        let bytes = match self {
+            Self::Any(AnyValue::String(text)) => text.as_bytes(),
+            Self::Any(AnyValue::Array(bytes) | AnyValue::KeyValues(bytes)) => bytes,
+            Self::Behind(_, facts) => facts.bytes(),
+            Self::Any(_) | Self::Made(_) | Self::Broken(_) => return true,
+        };
+        may_hold(bytes, word)
+    }
+}
+
+/// Builds the value that attributes describe by their keys; `Err` holds the legible part if one of
+/// them is malformed.
+fn put_together<'a>(
+    entries: impl Iterator<Item = (&'a str, AnyValue<'a>)>,
+) -> Result<Value<'a>, Value<'a>> {
+    let mut is_broken = false;
+    let mut read = |value: AnyValue<'a>| {
+        value.to_value().unwrap_or_else(|_| {
+            is_broken = true;
+            value.legible()
+        })
+    };
+    let value = unflatten(entries.map(|(tail, value)| (tail, read(value)))).unwrap_or_default();
+    if is_broken { Err(value) } else { Ok(value) }
+}
+
+/// Collects all values of a source on a record, in order: several if a span has several events.
+pub(super) fn raws<'a>(
+    source: &'a PlannedSource,
+    facts: FactsReader<'a>,
+    found: &mut Vec<Raw<'a>>,
+) {
+    let is_broken = Cell::new(false);
+    let read = |value: AnyValue<'a>| {
+        value.to_value().unwrap_or_else(|_| {
+            is_broken.set(true);
+            value.legible()
+        })
+    };
+    // One malformed attribute makes the whole value broken.
+    let made = |value| if is_broken.get() { Raw::Broken(value) } else { Raw::Made(value) };
+    match &source.read {
+        FactPlace::Attr(slot) | FactPlace::LogAttr(slot) => {
+            found.extend(facts.attribute(*slot).map(Raw::Any));
+        }
+        FactPlace::Prefix => {
+            let prefix = source.source.key.as_str();
+            if facts.behind(prefix).any(|(tail, _)| is_placed(tail)) {
+                found.push(Raw::Behind(prefix, facts));
+            }
+        }
+        FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
+        FactPlace::Indexed => {
+            found.extend(facts.indexed(&source.source.key).into_iter().filter_map(|list| {
+                is_broken.set(false);
+                unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
+            }));
+        }
+        FactPlace::Worded((words, bit), slots) => {
+            let entries: Vec<_> = facts.worded((words, *bit), slots).collect();
+            match entries.iter().find(|(tail, _)| tail.is_empty()) {
+                Some((_, whole)) => found.push(Raw::Any(*whole)),
+                None => {
+                    let parts = entries.into_iter().map(|(tail, value)| (tail, read(value)));
+                    found.extend(unflatten(parts).map(made));
+                }
+            }
+        }
+        FactPlace::Object(slots) => {
+            let entries = object(source, slots, |slot| facts.attribute(*slot).map(read));
+            if !entries.is_empty() {
+                found.push(made(Value::Map(entries)));
+            }
+        }
+        FactPlace::Event(slot) => {
+            let events = facts.events_like(&source.source.event);
+            let events = events.filter(|event| source.reads_event(event.name));
+            found.extend(events.filter_map(|event| event.attribute(*slot).map(Raw::Any)));
+        }
+        FactPlace::EventObject(slots) => {
+            let events = facts.events_like(&source.source.event);
+            let events = events.filter(|event| source.reads_event(event.name));
+            found.extend(events.map(|event| {
+                is_broken.set(false);
+                let mut whole = object(source, slots, |slot| event.attribute(*slot).map(read));
+                whole.insert(EVENT_NAME, event.name);
+                made(Value::Map(whole))
+            }));
+        }
+        FactPlace::SpanName => {
+            let name = Some(facts.span_name()).filter(|name| !name.is_empty());
+            found.extend(name.map(|name| Raw::Any(AnyValue::String(name))));
+        }
+        FactPlace::LogBody => found.extend(facts.log_body().map(Raw::Any)),
+        FactPlace::Status => {}
+    }
+}
+
+/// Builds an object of the attributes that a source names, by their slots.
+fn object<'a>(
+    source: &'a PlannedSource,
+    slots: &[KeySlot],
+    value: impl Fn(&KeySlot) -> Option<Value<'a>>,
+) -> Map<'a> {
+    let members = source.source.keys.iter().zip(slots);
+    members.filter_map(|(key, slot)| Some((key.clone(), value(slot)?))).collect()
+}
+
+/// Reads a short text: a name, an id. Placeholders, and values that are neither text nor number,
+/// yield `None`.
+pub(super) fn text<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    if let Raw::Any(AnyValue::String(text)) = raw
+        && source.is_plain()
+    {
+        return (!text.is_empty()).then_some(Cow::Borrowed(text));
+    }
+    let text = match decoded(source, raw)? {
+        Decoded::Value(Value::String(text)) => text,
+        Decoded::Value(value @ Value::Number(_)) => Cow::Owned(value.to_string()),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// Reads an id; the placeholders for "none" yield `None`.
+pub(super) fn id<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    text(source, raw).filter(|id| !NO_ID.contains(&&**id) && !is_redacted(id))
+}
+
+/// Reads the name of an agent; the placeholders for "none" yield `None`.
+pub(super) fn name<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>> {
+    text(source, raw).filter(|name| !NO_ID.contains(&&**name))
+}
+
+/// Decodes a value of a source, and strips its prefix and suffix.
+pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
+    let shortcut = match raw {
+        Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
+        _ => Shortcut::Unknown,
+    };
+    let decoded = match shortcut {
+        Shortcut::Decoded(decoded) => decoded,
+        Shortcut::Nothing => return None,
+        Shortcut::Unknown => match raw.into_value() {
+            Ok(value) => source.decode.apply(value)?,
+            Err(legible) => Decoded::Unreadable(Cow::Owned(legible.to_string())),
+        },
+    };
+    let value = match decoded {
+        Decoded::Value(Value::String(text)) => Value::String(strip(source, text)?),
+        Decoded::Value(value) => value,
+        unreadable => return Some(unreadable),
+    };
+    if source.only_if == Some(OnlyIf::NotAJsonSchema) && is_json_schema(&value) {
+        return None;
+    }
+    Some(Decoded::Value(value))
+}
+
+/// Returns true if a model's finish reasons hold one that stands for tool calls.
+pub(super) fn asks_for_tools(source: &FactSource, raw: Raw<'_>) -> bool {
+    match decoded(source, raw) {
+        Some(Decoded::Value(Value::List(reasons))) => reasons.iter().any(is_for_tools),
+        Some(Decoded::Value(value)) => is_for_tools(&value),
+        _ => false,
+    }
+}
+
+/// Finish reasons that stand for tool calls, by their letters.
+const FOR_TOOLS: [&str; 4] = ["toolcalls", "toolcall", "tooluse", "functioncall"];
+
+fn is_for_tools(reason: &Value<'_>) -> bool {
+    let Some(reason) = reason.as_str() else { return false };
+    let letters = || reason.bytes().filter(u8::is_ascii_alphabetic);
+    FOR_TOOLS.iter().any(|word| letters().map(|byte| byte.to_ascii_lowercase()).eq(word.bytes()))
+}
+
+fn strip<'a>(source: &FactSource, text: Cow<'a, str>) -> Option<Cow<'a, str>> {
+    if source.strip_prefix.is_empty() && source.strip_suffix.is_empty() {
+        return Some(text);
+    }
+    let strip = |text: &str| -> Option<(usize, usize)> {
+        let rest = text.strip_prefix(source.strip_prefix.as_str())?;
+        let end = rest.strip_suffix(source.strip_suffix.as_str()).unwrap_or(rest);
+        Some((text.len() - rest.len(), text.len() - rest.len() + end.len()))
+    };
+    let (from, to) = strip(&text)?;
+    Some(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[from..to]),
+        Cow::Owned(text) => Cow::Owned(text[from..to].to_owned()),
+    })
+}
+
+/// Returns true if a value is a JSON Schema of an object rather than an object of arguments.
+fn is_json_schema(value: &Value<'_>) -> bool {
+    let Some(map) = value.as_map() else { return false };
+    let object = map.get("type").and_then(Value::as_str) == Some("object");
+    let properties = map.get("properties").is_some_and(|inner| inner.as_map().is_some());
+    // CrewAI, smolagents: a map from argument names to {type, description}.
+    let typed = |value: &Value<'_>| {
+        value.get("type").is_some_and(|kind| kind.as_str().is_some())
+            && (value.get("description").is_some() || value.get("title").is_some())
+    };
+    properties || object || (!map.is_empty() && map.iter().all(|(_, value)| typed(value)))
+}
+
+/// Returns the content that a source yields; `None` if it yields nothing and the next is to be
+/// tried.
+///
+/// Decoding is deferred until the value is needed, if its outcome can be foreseen.
+pub(super) fn content<'a>(source: &'a FactSource, raw: Raw<'a>) -> Option<Content<'a>> {
+    if let Some(text) = raw.as_str() {
+        if is_redacted(text) {
+            return Some(Content::Redacted);
+        }
+        if is_no_content(text) {
+            return None;
+        }
+        if text.len() > DECODED_AT_ONCE_MAX
+            && source.decode.is_plain_json()
+            && source.only_if.is_none()
+            && looks_whole(text)
+            && let Raw::Any(value) = raw
+        {
+            return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
+        }
+    }
+    if let Raw::Any(value @ AnyValue::KeyValues(_)) = raw
+        && source.decode.is_plain_json()
+        && source.only_if.is_none()
+        && value.is_readable()
+    {
+        return Some(Content::Recorded(Lazy::new(move || decode_late(source, value))));
+    }
+    Some(match decoded(source, raw)? {
+        Decoded::Value(Value::String(text)) if is_redacted(&text) => Content::Redacted,
+        Decoded::Value(Value::String(text)) if is_no_content(&text) => return None,
+        Decoded::Value(value) => Content::ready(value),
+        Decoded::Unreadable(text) => Content::Unreadable(text),
+    })
+}
+
+/// Decodes a deferred value. One that seemed readable and is not gets wrapped under `_raw`, so that
+/// it equals nothing.
+fn decode_late<'a>(source: &FactSource, value: AnyValue<'a>) -> Value<'a> {
+    match decoded(source, Raw::Any(value)) {
+        Some(Decoded::Value(value)) => value,
+        Some(Decoded::Unreadable(text)) => raw_text(text),
+        None => Value::Null,
+    }
+}
+
+/// Returns `{"_raw": text}`, the form in which an unreadable text is shown.
+pub fn raw_text(text: Cow<'_, str>) -> Value<'_> {
+    Value::Map([("_raw", Value::String(text))].into_iter().collect())
+}
+
+/// Returns true if a value equals a source's mark of failure; letters match in any case.
+pub(super) fn equals(value: &Value<'_>, scalar: &Scalar) -> bool {
+    match (value, scalar) {
+        (Value::String(text), Scalar::String(wanted)) => text.eq_ignore_ascii_case(wanted),
+        (Value::Bool(value), Scalar::Bool(wanted)) => value == wanted,
+        (Value::Number(number), Scalar::Int(wanted)) => number.as_i64() == Some(*wanted),
+        // Exporters that only know texts write `true` and `false`.
+        (Value::String(text), Scalar::Bool(wanted)) => {
+            text.eq_ignore_ascii_case(if *wanted { "true" } else { "false" })
+        }
+        _ => false,
+    }
+}
+
+/// Steps to copy a byte: so many that all copies of a trace stay within a quarter of its steps, in
+/// bytes.
+const STEPS_PER_COPIED_BYTE: usize = 4;
+
+/// Copies a text for one of the calls that share it; a sender may make them as many as it likes, so
+/// each copy is charged. `None` if the trace lacks the steps. A text that borrows from the trace
+/// costs nothing.
+pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &Effort) -> Option<Cow<'a, str>> {
+    let bytes = match text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.len(),
+    };
+    effort.spend(bytes.saturating_mul(STEPS_PER_COPIED_BYTE)).then(|| text.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_end_where_the_steps_do() {
+        let effort = Effort::new(100);
+        let text = Cow::Owned("x".repeat(20));
+        assert_eq!(copied(&text, &effort), Some(text.clone()));
+        assert_eq!(copied(&text, &effort), None);
+        assert_eq!(copied(&Cow::Borrowed("free"), &Effort::new(0)), Some("free".into()));
+    }
+
+    #[test]
+    fn what_javascript_prints_of_an_object_is_no_content() {
+        for text in ["[object Object]", "[object ToolMessage]"] {
+            assert!(is_no_content(text), "{text}");
+        }
+        for text in ["[object of desire]", "[object", "object Object", "[]", "[1]"] {
+            assert!(!is_no_content(text), "{text}");
+        }
+    }
+}

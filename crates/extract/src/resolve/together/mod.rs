@@ -1,0 +1,305 @@
+//! Grouping of parallel calls: the order of a trace's calls, and the groups that were made
+//! together.
+//!
+//! Evidence is used in this order, and united by disjoint sets:
+//!
+//! 1. Calls of one model message are one group.
+//! 2. Calls that no message has are one group if one agent made them between two of its model
+//!    calls ([`turns`]); if the agent has no model spans, if they overlap in time.
+//! 3. Calls that start in the same instant are one group: a clock that counts milliseconds cannot
+//!    order them.
+//!
+//! Exceptions: a call whose span is within another call's span follows that one all the same.
+//! Several messages in one list, on a span that the calls were made within, are rounds one after
+//! another unless their calls overlap. A message between whose calls the agent made others is not
+//! one reply, and is evidence of no group.
+//!
+//! Inside a group the calls are listed in the order of the message; without one by start, end, name
+//! and span, which makes the order independent of arrival. An evaluator must not read an order of
+//! execution into that.
+
+mod sets;
+mod turns;
+
+use hashbrown::{HashMap, HashSet};
+
+use self::sets::Sets;
+use super::gather::Gathered;
+use super::messages::Asked;
+use super::tree::{NONE, Tree, depths};
+use spanscore_base::model::{Origin, ToolCall};
+
+/// Calls of a trace that are being grouped and sorted.
+pub(super) struct Together<'a> {
+    calls: Vec<ToolCall<'a>>,
+    places: Vec<CallPlace>,
+}
+
+/// Evidence for the place of a call.
+#[derive(Clone, Copy)]
+struct CallPlace {
+    /// Index of its span.
+    span: u32,
+    /// Model message that asked for it.
+    asked: Asked,
+}
+
+impl<'a> Together<'a> {
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Self { calls: Vec::with_capacity(count), places: Vec::with_capacity(count) }
+    }
+
+    /// Adds a call: first those on spans, in the order of the spans, then those of messages.
+    pub(super) fn add(&mut self, call: ToolCall<'a>, span: u32, asked: Asked) {
+        let message_place = Some(asked.order).filter(|_| asked.message != NONE);
+        self.calls.push(ToolCall { message_place, ..call });
+        self.places.push(CallPlace { span, asked });
+    }
+
+    /// Returns the calls in order, with the numbers of their groups; `agents` are the indices of
+    /// the spans that name the agent of each span.
+    pub(super) fn in_order(
+        self,
+        tree: &Tree<'a>,
+        gathered: &Gathered<'a>,
+        agents: &[u32],
+    ) -> Vec<ToolCall<'a>> {
+        let Self { mut calls, places } = self;
+        if calls.len() < 2 {
+            calls.iter_mut().for_each(|call| call.group = 1);
+            return calls;
+        }
+        let nest = Nest::new(tree, &calls, &places);
+        let mut sets = Sets::new(calls.len());
+        join_messages(&calls, &places, &mut sets);
+        turns::join(tree, gathered, agents, &nest, &calls, &places, &mut sets);
+        join_instants(&calls, &mut sets);
+        let groups = groups(&calls, &places, &nest, &mut sets);
+        let mut order: Vec<u32> = (0..calls.len() as u32).collect();
+        order.sort_by(|one, other| {
+            let one_at = *one as usize;
+            let other_at = *other as usize;
+            let one = &calls[one_at];
+            let other = &calls[other_at];
+            let end = |call: &ToolCall<'_>| call.end_ns.wrapping_sub(1);
+            groups[one_at]
+                .cmp(&groups[other_at])
+                .then_with(|| places[one_at].asked.order.cmp(&places[other_at].asked.order))
+                .then_with(|| one.start_ns.cmp(&other.start_ns))
+                .then_with(|| end(one).cmp(&end(other)))
+                .then_with(|| one.name.cmp(&other.name))
+                .then_with(|| one.span_id.cmp(&other.span_id))
+        });
+        let mut number = 0;
+        let mut last = None;
+        for &at in &order {
+            let group = Some(groups[at as usize]);
+            number += u32::from(last != group);
+            last = group;
+            calls[at as usize].group = number;
+        }
+        // Mostly they are in order already, and a move of each large call is saved.
+        if order.is_sorted() {
+            return calls;
+        }
+        let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
+        order.into_iter().filter_map(|at| calls[at as usize].take()).collect()
+    }
+}
+
+/// Nesting of calls in each other.
+struct Nest {
+    /// For each span the index of the call on it, or on the nearest span around it.
+    nearest: Vec<u32>,
+    /// For each call the index of the call that its span is within.
+    outer: Vec<u32>,
+}
+
+impl Nest {
+    fn new(tree: &Tree<'_>, calls: &[ToolCall<'_>], places: &[CallPlace]) -> Self {
+        let mut call_on = vec![NONE; tree.spans.len()];
+        for (at, (call, place)) in (0..).zip(calls.iter().zip(places)) {
+            if call.origin == Origin::Span {
+                call_on[place.span as usize] = at;
+            }
+        }
+        let nearest = tree.inherit(|at| call_on.get(at as usize).copied().unwrap_or(NONE));
+        let outer = |(call, place): (&ToolCall<'_>, &CallPlace)| {
+            let around = match call.origin {
+                Origin::Span => tree.get(place.span).map_or(NONE, |span| span.parent),
+                Origin::Llm => place.span,
+            };
+            nearest.get(around as usize).copied().unwrap_or(NONE)
+        };
+        let outer = calls.iter().zip(places).map(outer).collect();
+        Self { nearest, outer }
+    }
+
+    /// Returns the call that a span is within, not the call on it.
+    fn around(&self, tree: &Tree<'_>, span: u32) -> u32 {
+        let parent = tree.get(span).map_or(NONE, |span| span.parent);
+        self.nearest.get(parent as usize).copied().unwrap_or(NONE)
+    }
+}
+
+/// Joins the calls of one message.
+fn join_messages(calls: &[ToolCall<'_>], places: &[CallPlace], sets: &mut Sets) {
+    let asked = |at: &u32| places[*at as usize].asked.message;
+    let is_told = |at: &u32| asked(at) != NONE;
+    let mut asked_for: Vec<u32> = (0..places.len() as u32).filter(is_told).collect();
+    asked_for.sort_by_key(asked);
+    if asked_for.array_windows().all(|[one, next]| asked(one) != asked(next)) {
+        return;
+    }
+    let mixed = mixed_messages(calls, places);
+    asked_for.retain(|at| !mixed.contains(&asked(at)));
+    sets.join_runs(&asked_for, |one, next| {
+        asked(&one) == asked(&next) && !is_later_round(calls, places, one as usize, next as usize)
+    });
+}
+
+/// Returns true if a call was made after the one before it in a list of several messages of a
+/// model: an agent's span that lasts as long as its calls holds all messages of the model, round
+/// after round.
+fn is_later_round(calls: &[ToolCall<'_>], places: &[CallPlace], one: usize, next: usize) -> bool {
+    let is_within = |at: usize| {
+        calls[at].origin == Origin::Span && calls[at].start_ns < places[at].asked.time_ns
+    };
+    places[one].asked.part != places[next].asked.part
+        && is_within(one)
+        && is_within(next)
+        && calls[one].end_ns.wrapping_sub(1) < calls[next].start_ns
+}
+
+/// Returns the messages that hold remains of an earlier one: their calls began before the reply was
+/// there, and between two of them the same agent made another call that they do not hold. An
+/// instrumentation that writes every reply of a run on one span overwrites only as much of the last
+/// reply as the next one has.
+fn mixed_messages(calls: &[ToolCall<'_>], places: &[CallPlace]) -> HashSet<u32> {
+    let mut order: Vec<usize> =
+        (0..calls.len()).filter(|at| calls[*at].origin == Origin::Span).collect();
+    order.sort_by_key(|at| (calls[*at].start_ns, calls[*at].end_ns));
+    let message = |at: usize| places[at].asked.message;
+    // An end of 0 means not ended, and wraps to the latest time.
+    let end = |at: usize| calls[at].end_ns.wrapping_sub(1);
+    let mut last_of: HashMap<u32, usize> = HashMap::new();
+    let mut mixed = HashSet::new();
+    let mut previous = None;
+    for at in order {
+        let earlier = last_of.insert(message(at), at).filter(|_| message(at) != NONE);
+        let before = previous.replace(at);
+        if let (Some(earlier), Some(other)) = (earlier, before) {
+            let is_between = places[at].asked.time_ns > calls[at].start_ns
+                && calls[other].start_ns > end(earlier)
+                && end(other) < calls[at].start_ns
+                && calls[other].agent == calls[at].agent;
+            if other != earlier && message(other) != message(at) && is_between {
+                mixed.insert(message(at));
+            }
+        }
+    }
+    mixed
+}
+
+/// Joins the calls on spans that start in one instant. Calls that only messages have share the
+/// instant of the answer, which is no evidence.
+fn join_instants(calls: &[ToolCall<'_>], sets: &mut Sets) {
+    if calls.array_windows().all(|[one, next]| one.start_ns < next.start_ns) {
+        return;
+    }
+    let start = |at: &u32| calls[*at as usize].start_ns;
+    let is_on_span = |at: &u32| calls[*at as usize].origin == Origin::Span;
+    let mut by_start: Vec<u32> = (0..calls.len() as u32).filter(is_on_span).collect();
+    by_start.sort_by_key(start);
+    sets.join_runs(&by_start, |one, next| start(&one) == start(&next));
+}
+
+/// Sort key of a group: its begin, its depth in other groups, the order of its message, and its
+/// rank by its first call.
+type GroupKey = (u64, u32, u32, u32);
+
+/// Returns the group of each call: its set, split so that a call follows the calls that it is
+/// within.
+///
+/// A group is a set and a level, the number of calls of the same set around the call. So recursion
+/// splits a set into a group per level, while siblings stay together however deep they are. Begins
+/// and depths are then raised from outer to inner groups, so that an inner group sorts behind the
+/// outer one even if both begin in one instant, or if another of its calls began earlier.
+fn groups(
+    calls: &[ToolCall<'_>],
+    places: &[CallPlace],
+    nest: &Nest,
+    sets: &mut Sets,
+) -> Vec<GroupKey> {
+    let set_of: Vec<u32> = (0..calls.len() as u32).map(|at| sets.of(at)).collect();
+    // For each call the nearest call around it that is in the same set.
+    let mut within = vec![NONE; calls.len()];
+    let all = depths(&nest.outer);
+    let mut outer_first: Vec<u32> = (0..calls.len() as u32).collect();
+    outer_first.sort_by_key(|at| all[*at as usize]);
+    for &at in &outer_first {
+        let mut outer = nest.outer[at as usize];
+        for _ in 0..DEPTH_MAX {
+            if outer == NONE || set_of[outer as usize] == set_of[at as usize] {
+                break;
+            }
+            outer = nest.outer[outer as usize];
+        }
+        let same = outer != NONE && set_of[outer as usize] == set_of[at as usize];
+        within[at as usize] = if same { outer } else { NONE };
+    }
+    let levels = depths(&within);
+    let mut known = HashMap::new();
+    let mut group_of = vec![0_u32; calls.len()];
+    let mut begun: Vec<(u64, u32, u32)> = Vec::new();
+    for (at, call) in calls.iter().enumerate() {
+        let next = begun.len() as u32;
+        let group = *known.entry((set_of[at], levels[at])).or_insert(next);
+        if group == next {
+            begun.push((u64::MAX, 0, NONE));
+        }
+        group_of[at] = group;
+        let (begin, _, order) = &mut begun[group as usize];
+        let asked = places[at].asked;
+        let own = if asked.time_ns == 0 { call.start_ns } else { call.start_ns.min(asked.time_ns) };
+        *begin = (*begin).min(own);
+        *order = (*order).min(asked.order);
+    }
+    // Outer calls first, so that a raised begin reaches all groups inside.
+    for &at in &outer_first {
+        let outer = nest.outer[at as usize];
+        let (inner, outer) = match group_of.get(outer as usize) {
+            Some(outer) if *outer != group_of[at as usize] => {
+                (group_of[at as usize] as usize, begun[*outer as usize])
+            }
+            _ => continue,
+        };
+        let (begin, depth, _) = &mut begun[inner];
+        (*begin, *depth) = ((*begin).max(outer.0), (*depth).max(outer.1 + 1));
+    }
+    let first = first_names(calls, &group_of, begun.len());
+    let key = |group: &u32| {
+        let (begin, depth, order) = begun[*group as usize];
+        (begin, depth, order, first[*group as usize])
+    };
+    group_of.iter().map(key).collect()
+}
+
+/// Returns for each group its rank by the span of its first call, which no order of arrival
+/// changes.
+fn first_names(calls: &[ToolCall<'_>], group_of: &[u32], count: usize) -> Vec<u32> {
+    let mut first = vec![None; count];
+    for (call, group) in calls.iter().zip(group_of) {
+        let own = (call.end_ns.wrapping_sub(1), &*call.name, call.span_id);
+        let place: &mut Option<_> = &mut first[*group as usize];
+        *place = Some(place.map_or(own, |known: (u64, &str, _)| known.min(own)));
+    }
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|group| first[*group]);
+    let mut ranks = vec![0; count];
+    (0..).zip(order).for_each(|(rank, group)| ranks[group] = rank);
+    ranks
+}
+
+/// Most ancestors that are walked in search of a call of the same set.
+const DEPTH_MAX: usize = 64;

@@ -1,0 +1,347 @@
+//! Tool calls on spans.
+
+mod sign;
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use hashbrown::HashSet;
+
+use self::sign::{Sign, causes, result_text, without_traceback};
+use super::super::dialect::{FactSource, Role};
+use super::super::table::names_kind;
+use super::form::{Candidate, RecordForm};
+use super::messages::{Asked, LlmCall};
+use super::plan::{FactPlace, PlannedSource, ReadingPlan};
+use super::read::{self, Raw};
+use super::tree::{Span, Tree};
+use crate::record::layout::{self, FactsReader};
+use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::value::Value;
+
+/// Tool call on a span.
+pub(super) struct SpanCall<'a> {
+    pub(super) call: ToolCall<'a>,
+    /// Index of the span.
+    pub(super) span: u32,
+    /// Model message that asked for it.
+    pub(super) asked: Asked,
+    /// True if a model's message is known to have asked for it.
+    pub(super) joined: bool,
+    /// Sources of its fields.
+    pub(super) sources: FieldSources,
+    /// True if its dialect knows no marker of tools: it is a call only if a model asked for it.
+    pub(super) unmarked: bool,
+    /// True if the arguments are a bare value instead of an object.
+    pub(super) bare_arguments: bool,
+    /// Index of the call that this one is part of.
+    pub(super) part_of: Option<u32>,
+}
+
+/// Numbers of the sources of a call's fields; `None` for a field without one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FieldSources {
+    pub(super) name: Option<u16>,
+    pub(super) id: Option<u16>,
+    pub(super) arguments: Option<u16>,
+    pub(super) result: Option<u16>,
+    pub(super) error: Option<u16>,
+}
+
+/// Returns the tool calls on the spans of a trace, in start order, and the indices of the spans
+/// that a dialect detects as tool calls and that have no tool name. A span that only has the id of
+/// a call on another span is listed without a name: it is part of that call.
+pub(super) fn on_spans<'a>(
+    plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
+) -> (Vec<SpanCall<'a>>, Vec<u32>) {
+    let is_tool = |span: &&Span<'_>| span.record.flags.has(SpanFlags::TOOL);
+    let count = tree.spans.iter().filter(is_tool).count();
+    let mut calls = Vec::with_capacity(count);
+    let mut unnamed = Vec::new();
+    let mut read = Vec::new();
+    let mut raws = Vec::new();
+    for (at, span) in (0..).zip(&tree.spans) {
+        let form = tree.form(span);
+        if !is_tool(&span) || form.shape.dialects.is_empty() {
+            continue;
+        }
+        let values = tree.values(span);
+        read.clear();
+        read.resize_with(values.len(), OnceCell::new);
+        let mut reader = ToolCallReader { plan, form, values, read: &read, raws: &mut raws };
+        if reader.call(at, span, &mut calls).is_none() {
+            unnamed.push(at);
+        }
+    }
+    leave_names_to_others(plan, &mut calls);
+    if calls.iter().any(SpanCall::is_nameless) {
+        let named = calls.iter().filter(|call| !call.is_nameless());
+        let ids: HashSet<Cow<'a, str>> = named.filter_map(|call| call.call.id.clone()).collect();
+        calls.retain(|call| {
+            let is_known = call.call.id.as_ref().is_some_and(|id| ids.contains(id));
+            let keep = !call.is_nameless() || is_known;
+            if !keep {
+                unnamed.push(call.span);
+            }
+            keep
+        });
+        unnamed.sort_unstable();
+    }
+    (calls, unnamed)
+}
+
+/// Removes the names of calls that only their span's name names, if another span has a call of that
+/// id: they are parts of that call. So are calls whose span's name tells no more than its kind
+/// (`acme.tool.execution`), whether there is such a call or not.
+fn leave_names_to_others(plan: &ReadingPlan, calls: &mut [SpanCall<'_>]) {
+    let is_of_span = |call: &SpanCall<'_>| call.is_named_by_span(plan);
+    if !calls.iter().any(|call| call.call.id.is_some() && is_of_span(call)) {
+        return;
+    }
+    let named = calls.iter().filter(|call| !call.is_nameless() && !is_of_span(call));
+    let ids: HashSet<String> =
+        named.filter_map(|it| Some(it.call.id.as_ref()?.to_string())).collect();
+    for call in calls {
+        let Some(id) = &call.call.id else { continue };
+        let is_part = ids.contains(&**id) || names_kind(&call.call.name);
+        if is_part && is_of_span(call) {
+            call.call.name = Cow::Borrowed("");
+            call.sources.name = None;
+        }
+    }
+}
+
+/// Drops the calls of dialects that know no marker of tools, unless a model asked for a tool of
+/// that name.
+pub(super) fn keep_asked<'a>(
+    plan: &ReadingPlan,
+    calls: &mut Vec<SpanCall<'a>>,
+    requested: &[LlmCall<'a>],
+) {
+    if !plan.has_unmarked || !calls.iter().any(|call| call.unmarked) {
+        return;
+    }
+    let asked: HashSet<&str> = requested.iter().map(|call| &*call.call.name).collect();
+    calls.retain(|call| !call.unmarked || asked.contains(&*call.call.name));
+}
+
+struct ToolCallReader<'a, 'r> {
+    plan: &'a ReadingPlan,
+    form: &'r RecordForm,
+    /// Encoded values of the span's attributes.
+    values: &'r [&'a [u8]],
+    /// Decoded values, each read at most once: to read a text is to check each of its bytes.
+    read: &'r [OnceCell<AnyValue<'a>>],
+    raws: &'r mut Vec<Raw<'a>>,
+}
+
+impl<'a> ToolCallReader<'a, '_> {
+    /// Adds the call on a span; `None` if it has neither a name nor an id.
+    fn call(&mut self, at: u32, span: &Span<'a>, calls: &mut Vec<SpanCall<'a>>) -> Option<()> {
+        let name = self.first(Role::Name, span.facts, read::text);
+        let id = self.first(Role::Id, span.facts, read::id);
+        let (name, by_name) = match name {
+            Some((name, by)) => (name, Some(by)),
+            None => (Cow::Borrowed(""), None),
+        };
+        if name.is_empty() && id.is_none() {
+            return None;
+        }
+        let arguments = self.content(Role::Arguments, span.facts);
+        let result = self.content(Role::Result, span.facts);
+        let winner = *self.form.shape.dialects.first()?;
+        let dialect = self.plan.dialects.get(usize::from(winner))?;
+        let ended = span.record.flags.has(SpanFlags::ENDED);
+        calls.push(SpanCall {
+            call: ToolCall {
+                name,
+                origin: Origin::Span,
+                status: if ended { CallStatus::Ok } else { CallStatus::Unknown },
+                span_id: span.record.span_id,
+                dialect: &dialect.name,
+                start_ns: span.record.start_ns,
+                end_ns: span.record.end_ns,
+                ..ToolCall::default()
+            },
+            span: at,
+            asked: Asked::default(),
+            joined: false,
+            unmarked: dialect.unmarked,
+            sources: FieldSources { name: by_name, ..FieldSources::default() },
+            bare_arguments: false,
+            part_of: None,
+        });
+        let call = calls.last_mut()?;
+        if let Some((id, by)) = id {
+            call.call.id = Some(id);
+            call.sources.id = Some(by);
+        }
+        if let Some((arguments, by)) = arguments {
+            call.set_arguments(arguments);
+            call.sources.arguments = Some(by);
+        }
+        if let Some((result, by)) = result {
+            call.call.result = result;
+            call.sources.result = Some(by);
+        }
+        self.error(span, call);
+        Some(())
+    }
+
+    /// Returns the attribute at an index.
+    fn attribute(&self, place: u16) -> Option<AnyValue<'a>> {
+        let encoded = self.values.get(usize::from(place))?;
+        let value = self.read.get(usize::from(place))?;
+        Some(*value.get_or_init(|| layout::read(encoded)))
+    }
+
+    /// Returns the first of a source's values that `get` accepts.
+    fn find<T>(
+        &mut self,
+        candidate: Candidate,
+        facts: FactsReader<'a>,
+        get: impl Fn(&'a PlannedSource, Raw<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let source = self.plan.sources.get(usize::from(candidate.source))?;
+        if let Some(place) = candidate.place {
+            return get(source, Raw::Any(self.attribute(place)?));
+        }
+        self.raws.clear();
+        read::raws(source, facts, self.raws);
+        self.raws.drain(..).find_map(|raw| get(source, raw))
+    }
+
+    /// Returns the first value of any source of the dialects for a role, with its source.
+    fn first<T>(
+        &mut self,
+        role: Role,
+        facts: FactsReader<'a>,
+        get: impl Fn(&'a FactSource, Raw<'a>) -> Option<T>,
+    ) -> Option<(T, u16)> {
+        let form = self.form;
+        form.call(role).iter().find_map(|&candidate| {
+            let value = self.find(candidate, facts, |source, raw| get(&source.source, raw))?;
+            Some((value, candidate.source))
+        })
+    }
+
+    /// Returns the first readable content; without one, the first that is unreadable or redacted.
+    fn content(&mut self, role: Role, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
+        let readable = |source, raw| read::content(source, raw).filter(Content::is_recorded);
+        self.first(role, facts, readable).or_else(|| self.first(role, facts, read::content))
+    }
+
+    fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {
+        let form = self.form;
+        let mut error_type = None;
+        let mut failed = None;
+        let mut flag = None;
+        let mut text = None;
+        for &candidate in form.call(Role::Error) {
+            let Some(sign) = self.error_of(candidate, span) else { continue };
+            let number = candidate.source;
+            failed = failed.or(Some(number));
+            match sign {
+                Sign::Text(found) => {
+                    let kind = error_type.get_or_insert_with(|| self.error_type());
+                    if kind.as_deref() != Some(&*found) {
+                        text = Some((found, number));
+                        break;
+                    }
+                    flag = flag.or(Some(found));
+                }
+                Sign::Flag(Some(found)) => flag = flag.or(Some(found)),
+                Sign::Flag(None) => {}
+            }
+        }
+        let Some(failed) = failed else { return };
+        call.call.status = CallStatus::Error;
+        call.sources.error = Some(text.as_ref().map_or(failed, |(_, number)| *number));
+        let told = text.as_ref().and_then(|(text, _)| causes(text, &call.call.result));
+        let text = told.or_else(|| text.map(|(text, _)| text));
+        let text = text.or_else(|| result_text(&call.call.result)).or(flag);
+        call.call.error = text.map(without_traceback).filter(|text| !text.is_empty());
+    }
+
+    /// Returns the value of the sources that hold the type of an error.
+    fn error_type(&self) -> Option<Cow<'a, str>> {
+        self.form.call(Role::Error).iter().find_map(|candidate| {
+            let source = self.plan.sources.get(usize::from(candidate.source))?;
+            let value = candidate.place.filter(|_| source.source.flag)?;
+            read::text(&source.source, Raw::Any(self.attribute(value)?))
+        })
+    }
+
+    fn error_of(&mut self, candidate: Candidate, span: &Span<'a>) -> Option<Sign<'a>> {
+        let source = self.plan.sources.get(usize::from(candidate.source))?;
+        if let FactPlace::Status = source.read {
+            let failed = span.record.flags.has(SpanFlags::ERROR);
+            return failed.then(|| sign::of_message(span.facts.status_message()));
+        }
+        self.find(candidate, span.facts, sign::sign)
+    }
+}
+
+impl<'a> SpanCall<'a> {
+    /// Returns true if its span only has the id of a call.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.call.name.is_empty()
+    }
+
+    /// Returns true if only the span's name, without a prefix that marks tools, names the tool.
+    pub(super) fn is_named_by_span(&self, plan: &ReadingPlan) -> bool {
+        let source = self.sources.name.and_then(|by| plan.sources.get(usize::from(by)));
+        source.is_some_and(|source| {
+            matches!(source.read, FactPlace::SpanName) && source.source.strip_prefix.is_empty()
+        })
+    }
+
+    /// Sets the arguments from a source. A bare value is stored as unreadable text, since it is not
+    /// the arguments.
+    pub(super) fn set_arguments(&mut self, arguments: Content<'a>) {
+        let bare = match &arguments {
+            Content::Recorded(lazy) if lazy.is_ready() => match lazy.get() {
+                Value::Map(_) | Value::List(_) => None,
+                Value::Null => return,
+                Value::String(text) => Some(text.clone()),
+                value => Some(Cow::Owned(value.to_string())),
+            },
+            Content::Unreadable(text) if !text.trim_start().starts_with(['{', '[']) => {
+                Some(text.clone())
+            }
+            _ => None,
+        };
+        self.bare_arguments = bare.is_some();
+        self.call.arguments = bare.map_or(arguments, Content::Unreadable);
+    }
+
+    /// Fills the gaps of this call from a part of it.
+    pub(super) fn fill_from(&mut self, part: &mut Self) {
+        let own = &mut self.call;
+        let other = &mut part.call;
+        if own.id.is_none() && other.id.is_some() {
+            own.id = other.id.take();
+            self.sources.id = part.sources.id;
+        }
+        let other_is_better = other.arguments.is_recorded() || self.sources.arguments.is_none();
+        if !own.arguments.is_recorded() && other_is_better {
+            own.arguments = std::mem::take(&mut other.arguments);
+            self.sources.arguments = part.sources.arguments;
+            self.bare_arguments = part.bare_arguments;
+        }
+        let other_is_better = other.result.is_recorded() || self.sources.result.is_none();
+        if !own.result.is_recorded() && other_is_better {
+            own.result = std::mem::take(&mut other.result);
+            self.sources.result = part.sources.result;
+        }
+        if other.status == CallStatus::Error {
+            if own.error.is_none() {
+                own.error = other.error.take();
+                self.sources.error = part.sources.error;
+            }
+            own.status = CallStatus::Error;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Suggested sources in log events: an event of a finished tool with the id of the call and the
+//! input that the call's span lacks.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
+
+use super::markers::SpanMarker;
+use super::places::{SeenPlace, ValuePlace, ValueShape, is_about, places};
+use super::roles::CallPlaces;
+use super::samples::SampleSpan;
+use super::words::{INPUTS, is_in};
+use super::write::{DialectSuggestion, SuggestedSource};
+use spanscore_base::model::TraceId;
+
+/// Parts of a call in the events of one name.
+struct ToldCalls<'p> {
+    event: &'p str,
+    count: usize,
+    /// Places of id, name and arguments or result, and a flag or text of an error.
+    parts: Vec<&'p SeenPlace>,
+}
+
+/// Adds the events of some traces to a suggestion whose spans lack arguments or results.
+pub(super) fn add_events(
+    suggestion: &mut DialectSuggestion,
+    events: &[SampleSpan],
+    traces: &HashSet<TraceId>,
+) {
+    let is_whole = suggestion.reads("arguments") && suggestion.reads("result");
+    let has_inputs = suggestion.messages.iter().any(|(part, _)| *part == "input");
+    if is_whole || has_inputs || !suggestion.reads("id") {
+        return;
+    }
+    let mut by_name: BTreeMap<&str, Vec<&SampleSpan>> = BTreeMap::new();
+    for event in events.iter().filter(|event| traces.contains(&event.trace_id)) {
+        by_name.entry(&event.name).or_default().push(event);
+    }
+    let seen: Vec<(&str, usize, Vec<SeenPlace>)> = by_name
+        .into_iter()
+        .map(|(name, of)| (name, of.len(), of_attributes(places(&of))))
+        .collect();
+    let told = seen.iter().filter_map(|(event, count, seen)| told(event, *count, seen));
+    // Reversed, so that of equals the first in order of names wins, whatever event came first.
+    if let Some(told) = told.rev().max_by_key(|told| told.parts.len()) {
+        let source = SuggestedSource::of_event(told.event, told.count, &told.parts);
+        suggestion.messages.push(("input", source));
+    }
+}
+
+fn of_attributes(seen: Vec<SeenPlace>) -> Vec<SeenPlace> {
+    seen.into_iter().filter(|it| matches!(it.place, ValuePlace::Attribute(_))).collect()
+}
+
+/// Returns the parts of a call in the events of a name, if they are the id of a call with its
+/// arguments or its result.
+fn told<'p>(event: &'p str, count: usize, seen: &'p [SeenPlace]) -> Option<ToldCalls<'p>> {
+    let call = CallPlaces::find(&SpanMarker::Present(String::new()), seen, count);
+    // An input is the call's; parameters beside it are those of something else.
+    let is_input = |it: &&SeenPlace| {
+        let is_worded = is_in(it.last_word(), INPUTS);
+        is_worded && !is_about(&it.words) && it.share(ValueShape::Object) >= 0.5
+    };
+    let arguments = seen.iter().find(is_input).or(call.arguments);
+    let id = call.id?;
+    let name = call.name?;
+    arguments.or(call.result)?;
+    let error = call.error.map(super::roles::ErrorPlace::seen);
+    let parts = [Some(id), Some(name), arguments, call.result, error];
+    Some(ToldCalls { event, count, parts: parts.into_iter().flatten().collect() })
+}

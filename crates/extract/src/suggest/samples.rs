@@ -1,0 +1,291 @@
+//! Sample of spans that no dialect knows, and of log events, with all their values.
+
+use std::borrow::Cow;
+
+use hashbrown::HashSet;
+
+use super::super::decode::json_or_py_or_text;
+use spanscore_base::model::{SpanId, TraceId};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::otlp::any_value::key_value;
+use spanscore_base::otlp::number::{log, span};
+use spanscore_base::otlp::request::{Broken, RequestStep, walk};
+use spanscore_base::otlp::semconv::EVENT_NAME;
+use spanscore_base::otlp::wire::{Field, Fields, Malformed};
+use spanscore_base::value::{Value, json};
+
+/// Most spans in the sample; the first ones.
+pub const SPANS_MAX: usize = 10_000;
+/// Most bytes of those spans and log events.
+const BYTES_MAX: usize = 64 << 20;
+/// Most values of one span.
+const VALUES_MAX: usize = 256;
+/// Longest key, in bytes.
+const KEY_BYTES_MAX: usize = 200;
+/// Longest text that may be the kind of a span, in bytes.
+const RAW_BYTES_MAX: usize = 64;
+/// Longest text that is parsed as JSON, in bytes.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// Spans as they were sent.
+#[derive(Debug, Default)]
+pub struct SpanSamples {
+    spans: Vec<EncodedSpan>,
+    /// Log events that belong to a trace.
+    events: Vec<EncodedSpan>,
+    bytes: usize,
+    left_out: usize,
+}
+
+#[derive(Debug)]
+struct EncodedSpan {
+    trace_id: TraceId,
+    span_id: SpanId,
+    scope: String,
+    encoded: Vec<u8>,
+}
+
+impl SpanSamples {
+    /// Adds the spans of a request of traces.
+    ///
+    /// # Errors
+    /// [`Broken`] if a part of it is; the rest is added.
+    pub fn add(&mut self, body: &[u8]) -> Result<(), Broken> {
+        let mut scope = String::new();
+        walk(body, |step| match step {
+            RequestStep::Resource(_) => {}
+            RequestStep::Scope(name) => scope = String::from_utf8_lossy(name).into_owned(),
+            RequestStep::Item(encoded) => self.keep(&scope, encoded),
+        })
+    }
+
+    /// Adds the log events of a request of logs; those beyond the limits are dropped without a
+    /// count.
+    ///
+    /// # Errors
+    /// [`Broken`] if a part of it is; the rest is added.
+    pub fn add_logs(&mut self, body: &[u8]) -> Result<(), Broken> {
+        walk(body, |step| {
+            let RequestStep::Item(encoded) = step else { return };
+            let numbers = (log::TRACE_ID, log::SPAN_ID);
+            let has_room = self.events.len() < SPANS_MAX && self.bytes + encoded.len() <= BYTES_MAX;
+            if let Some((trace_id, span_id)) = ids(encoded, numbers).filter(|_| has_room) {
+                self.bytes += encoded.len();
+                let scope = String::new();
+                let encoded = encoded.to_vec();
+                self.events.push(EncodedSpan { trace_id, span_id, scope, encoded });
+            }
+        })
+    }
+
+    fn keep(&mut self, scope: &str, encoded: &[u8]) {
+        let numbers = (span::TRACE_ID, span::SPAN_ID);
+        let Some((trace_id, span_id)) = ids(encoded, numbers) else { return };
+        if self.spans.len() >= SPANS_MAX || self.bytes + encoded.len() > BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.bytes += encoded.len();
+        let scope = scope.to_owned();
+        let encoded = encoded.to_vec();
+        self.spans.push(EncodedSpan { trace_id, span_id, scope, encoded });
+    }
+
+    /// Returns the log events that have a name, with their values.
+    pub(super) fn events(&self) -> Vec<SampleSpan> {
+        let read = |event: &EncodedSpan| event.read_event().ok();
+        self.events.iter().filter_map(read).filter(|event| is_writable(&event.name)).collect()
+    }
+
+    /// Returns the number of spans beyond the limits, which are left out.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Returns the number of spans in the sample.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Returns true if there are no spans.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Returns the number of spans that are not in `known`.
+    pub fn unknown_count(&self, known: &HashSet<(TraceId, SpanId)>) -> usize {
+        self.spans.iter().filter(|span| !known.contains(&(span.trace_id, span.span_id))).count()
+    }
+
+    /// Returns the spans that are not in `known`, with their values.
+    pub(super) fn unknown(&self, known: &HashSet<(TraceId, SpanId)>) -> Vec<SampleSpan> {
+        let unknown = |span: &&EncodedSpan| !known.contains(&(span.trace_id, span.span_id));
+        self.spans.iter().filter(unknown).filter_map(|span| span.read().ok()).collect()
+    }
+}
+
+/// Returns the ids of a span or log event; `numbers` are those of their fields.
+fn ids(encoded: &[u8], numbers: (u32, u32)) -> Option<(TraceId, SpanId)> {
+    let mut trace_id = None;
+    let mut span_id = None;
+    let mut fields = Fields::new(encoded);
+    while let Ok(Some(field)) = fields.next() {
+        match field {
+            (number, Field::Bytes(id)) if number == numbers.0 => {
+                trace_id = TraceId::from_wire(id);
+            }
+            (number, Field::Bytes(id)) if number == numbers.1 => {
+                span_id = SpanId::from_wire(id);
+            }
+            _ => {}
+        }
+    }
+    trace_id.zip(span_id)
+}
+
+/// Span with its values.
+#[derive(Debug)]
+pub(super) struct SampleSpan {
+    pub(super) trace_id: TraceId,
+    pub(super) scope: String,
+    pub(super) name: String,
+    pub(super) is_root: bool,
+    /// Attributes of the span, then those of its events.
+    pub(super) values: Vec<SampleValue>,
+}
+
+/// Attribute of a span, or of one of its events.
+#[derive(Debug)]
+pub(super) struct SampleValue {
+    /// Name of the event; empty for an attribute of the span.
+    pub(super) event: String,
+    pub(super) key: String,
+    /// Text that was sent, if it is short: conditions compare it.
+    pub(super) raw: Option<String>,
+    pub(super) form: ValueForm,
+    /// Value, parsed.
+    pub(super) value: Value<'static>,
+}
+
+/// Encoding of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ValueForm {
+    /// A typed value.
+    Native,
+    /// A text of JSON.
+    Json,
+    /// A text as Python prints it.
+    Python,
+    /// A plain text.
+    Plain,
+}
+
+impl EncodedSpan {
+    fn read(&self) -> Result<SampleSpan, Malformed> {
+        let mut sample = SampleSpan {
+            trace_id: self.trace_id,
+            scope: self.scope.clone(),
+            name: String::new(),
+            is_root: true,
+            values: Vec::new(),
+        };
+        let mut fields = Fields::new(&self.encoded);
+        while let Some(field) = fields.next()? {
+            match field {
+                (span::NAME, Field::Bytes(name)) => {
+                    sample.name = String::from_utf8_lossy(name).into_owned();
+                }
+                (span::PARENT_ID, Field::Bytes(id)) => {
+                    sample.is_root = id.iter().all(|byte| *byte == 0);
+                }
+                (span::ATTRIBUTES, Field::Bytes(entry)) => sample.add("", entry)?,
+                (span::EVENTS, Field::Bytes(event)) => sample.add_event(event)?,
+                _ => {}
+            }
+        }
+        Ok(sample)
+    }
+
+    fn read_event(&self) -> Result<SampleSpan, Malformed> {
+        let mut sample = SampleSpan {
+            trace_id: self.trace_id,
+            scope: String::new(),
+            name: String::new(),
+            is_root: false,
+            values: Vec::new(),
+        };
+        let mut fields = Fields::new(&self.encoded);
+        while let Some(field) = fields.next()? {
+            match field {
+                (log::EVENT_NAME, Field::Bytes(name)) => {
+                    sample.name = String::from_utf8_lossy(name).into_owned();
+                }
+                (log::ATTRIBUTES, Field::Bytes(entry)) => sample.add("", entry)?,
+                _ => {}
+            }
+        }
+        // Before OTLP had a field for it, the name of an event was an attribute.
+        if sample.name.is_empty() {
+            let name = sample.values.iter().find(|value| value.key == EVENT_NAME);
+            sample.name = name.and_then(|value| value.raw.clone()).unwrap_or_default();
+        }
+        Ok(sample)
+    }
+}
+
+impl SampleSpan {
+    fn add_event(&mut self, event: &[u8]) -> Result<(), Malformed> {
+        let mut name = Cow::Borrowed("");
+        let mut entries = Vec::new();
+        let mut fields = Fields::new(event);
+        while let Some(field) = fields.next()? {
+            match field {
+                (span::EVENT_NAME, Field::Bytes(text)) => name = String::from_utf8_lossy(text),
+                (span::EVENT_ATTRIBUTES, Field::Bytes(entry)) => entries.push(entry),
+                _ => {}
+            }
+        }
+        // Exceptions by the conventions are read by every dialect: no source need be suggested.
+        if name == "exception" || !is_writable(&name) {
+            return Ok(());
+        }
+        entries.into_iter().try_for_each(|entry| self.add(&name, entry))
+    }
+
+    fn add(&mut self, event: &str, entry: &[u8]) -> Result<(), Malformed> {
+        let (key, value) = key_value(entry)?;
+        let Ok(key) = std::str::from_utf8(key) else { return Ok(()) };
+        if self.values.len() < VALUES_MAX && is_writable(key) {
+            let sent = AnyValue::read(value)?.legible().into_owned();
+            let raw = sent.as_str().filter(|text| text.len() <= RAW_BYTES_MAX).map(str::to_owned);
+            let (form, value) = read(sent);
+            let event = event.to_owned();
+            let key = key.to_owned();
+            self.values.push(SampleValue { event, key, raw, form, value });
+        }
+        Ok(())
+    }
+}
+
+/// Parses a value; returns its encoding and the value.
+fn read(value: Value<'static>) -> (ValueForm, Value<'static>) {
+    let Value::String(text) = value else { return (ValueForm::Native, value) };
+    let is_structured = text.trim_start().starts_with(['{', '[', '"']);
+    if !is_structured || text.len() > TEXT_BYTES_MAX {
+        return (ValueForm::Plain, Value::String(text));
+    }
+    if let Ok(value) = json::parse(&text) {
+        return (ValueForm::Json, value.into_owned());
+    }
+    match json_or_py_or_text(Value::String(text)) {
+        Value::String(text) => (ValueForm::Plain, Value::String(text)),
+        value => (ValueForm::Python, value.into_owned()),
+    }
+}
+
+/// Returns true if a sender's name can stand in a config as it is: YAML, and the substitution of
+/// variables, read nothing else in it.
+pub(super) fn is_writable(text: &str) -> bool {
+    let plain = |char: char| char.is_alphanumeric() || " ._-/:@[]()#".contains(char);
+    !text.is_empty() && text.len() <= KEY_BYTES_MAX && text.chars().all(plain)
+}

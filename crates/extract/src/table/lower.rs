@@ -1,0 +1,234 @@
+//! From dialects and needed facts to conditions with what is kept where they hold.
+
+use super::super::dialect::{Condition, Dialect, FactSource, From, Role};
+use super::bit_set::BitSet;
+use super::compile::{Builder, TableError};
+use super::{CompiledCondition, Kept, KeySlot, SpanPart, Table};
+use spanscore_base::model::Facts;
+use spanscore_base::otlp::semconv::RESPONSE_ID;
+
+pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, TableError> {
+    dialects.sort_by_key(|dialect| dialect.priority);
+    let mut builder = Builder::default();
+    builder.root_attributes = facts.root_attributes;
+    builder.facts = facts.clone();
+    for dialect in &dialects {
+        lower_marks(&mut builder, dialect)?;
+        for (role, source) in dialect.sources() {
+            if needed(role, facts) {
+                lower_source(&mut builder, dialect, role, source, facts)?;
+            }
+        }
+    }
+    for group in &facts.attributes {
+        lower_group(&mut builder, group)?;
+    }
+    if facts.response_id {
+        builder.response_id = Some(keep_wherever(&mut builder, RESPONSE_ID)?);
+    }
+    builder.build(dialects)
+}
+
+/// Whether some evaluator asked for what the source feeds. Names, ids and errors of calls, and the
+/// messages that calls may stand in, are needed whatever is evaluated.
+pub(super) fn needed(role: Role, facts: &Facts) -> bool {
+    match role {
+        Role::Name | Role::Id | Role::Error => true,
+        Role::SessionId | Role::AgentName | Role::OutputMessages => true,
+        Role::Arguments => facts.arguments,
+        Role::Result => facts.results,
+        Role::Description | Role::Schema | Role::ToolDefinitions => facts.tool_definitions,
+        Role::UserInput => facts.user_input,
+        Role::FinalOutput => facts.final_output,
+        Role::InputMessages => facts.results || facts.user_input,
+        Role::Model | Role::Cost => facts.usage,
+        Role::FinishReason => facts.finish_reasons,
+        Role::UsageInput | Role::UsageOutput => facts.usage,
+        Role::UsageCacheRead | Role::UsageCacheWrite | Role::UsageReasoning => facts.usage,
+    }
+}
+
+/// How much of what a source reads is needed.
+#[derive(Clone, Copy, PartialEq)]
+enum Needed {
+    Whole,
+    /// Of messages those that speak of tools.
+    ToolMessages,
+    /// The value if it speaks of tools: a result that no evaluator reads still tells the id of its
+    /// call and its failure where it is a whole message.
+    ToolMessage,
+}
+
+impl Needed {
+    fn of(dialect: &Dialect, role: Role, source: &FactSource, facts: &Facts) -> Self {
+        let is_result = || {
+            let of = |result: &FactSource| result.from == From::Attr && result.key == source.key;
+            source.from == From::Attr && dialect.tool_call.result.iter().any(of)
+        };
+        match role {
+            Role::OutputMessages if !facts.final_output => Self::ToolMessages,
+            Role::InputMessages if !facts.user_input => Self::ToolMessages,
+            Role::Id | Role::Error if !facts.results && is_result() => Self::ToolMessage,
+            _ => Self::Whole,
+        }
+    }
+}
+
+fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableError> {
+    let mut mark = |condition: &Condition, set: fn(&mut CompiledCondition)| {
+        let compiled = builder.condition(condition, &dialect.name)?;
+        compiled.stated = true;
+        set(compiled);
+        Ok(())
+    };
+    if let Some(condition) = &dialect.detect {
+        mark(condition, |compiled| {
+            compiled.tool = true;
+            compiled.keep.parts |= SpanPart::SpanName as u8;
+        })?;
+    }
+    for condition in &dialect.exclude {
+        mark(condition, |compiled| compiled.exclude = true)?;
+    }
+    if let Some(condition) = &dialect.handoff {
+        mark(condition, |_| {})?;
+    }
+    if let Some(condition) = &dialect.model_span {
+        mark(condition, |_| {})?;
+    }
+    if let Some(condition) = &dialect.pending {
+        mark(condition, |compiled| compiled.pending = true)?;
+    }
+    if let Some(condition) = &dialect.agent_span {
+        mark(condition, |compiled| {
+            compiled.agent = true;
+            compiled.keep.parts |= SpanPart::SpanName as u8;
+        })?;
+    }
+    Ok(())
+}
+
+fn lower_source(
+    builder: &mut Builder,
+    dialect: &Dialect,
+    role: Role,
+    source: &FactSource,
+    facts: &Facts,
+) -> Result<(), TableError> {
+    if let Some(on) = &source.on {
+        builder.condition(on, &dialect.name)?.stated = true;
+    }
+    let has_event =
+        matches!(source.from, From::Attr | From::AttrsObject) && !source.event.is_empty();
+    let reads_log = source.from == From::Log || has_event;
+    if reads_log {
+        let keep = kept(builder, source, Needed::of(dialect, role, source, facts))?;
+        for event in source.event.split('|') {
+            let named =
+                Condition { log_event_name_prefix: Some(event.to_owned()), ..Condition::default() };
+            let compiled =
+                builder.condition(&both(Some(&named), source.on.as_ref()), &dialect.name)?;
+            compiled.log = true;
+            compiled.keep.extend(&keep);
+        }
+        return Ok(());
+    }
+    let place = match (role.is_call(), &dialect.detect) {
+        (true, None) => return Ok(()),
+        (true, Some(detect)) => both(Some(detect), source.on.as_ref()),
+        (false, _) => both(None, source.on.as_ref()),
+    };
+    let keep = kept(builder, source, Needed::of(dialect, role, source, facts))?;
+    if place == Condition::default() {
+        builder.base.extend(&keep);
+    } else {
+        builder.condition(&place, &dialect.name)?.keep.extend(&keep);
+    }
+    Ok(())
+}
+
+fn both(one: Option<&Condition>, other: Option<&Condition>) -> Condition {
+    match (one, other) {
+        (None, None) => Condition::default(),
+        (Some(only), None) | (None, Some(only)) => only.clone(),
+        (Some(one), Some(other)) => {
+            Condition { all: vec![one.clone(), other.clone()], ..Condition::default() }
+        }
+    }
+}
+
+fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Kept, TableError> {
+    let mut keep = Kept::default();
+    let tools_only = match needed {
+        Needed::Whole => false,
+        Needed::ToolMessages => !names_tools(source.key.as_bytes()),
+        Needed::ToolMessage => true,
+    };
+    match source.from {
+        From::Attr if tools_only => {
+            keep.tools_only.insert(builder.slot(&source.key));
+        }
+        From::Attr => keep.slots.insert(builder.slot(&source.key)),
+        From::AttrsPrefix => {
+            keep.prefixes |=
+                1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
+        }
+        From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
+        From::AttrsIndexed => builder.indexed.add(&source.key),
+        From::AttrsWorded => {
+            builder.worded.add(&source.key);
+            keep.worded = !tools_only;
+            keep.worded_bodies = tools_only;
+        }
+        From::AttrsObject => {
+            for key in &source.keys {
+                keep.slots.insert(builder.slot(key));
+            }
+        }
+        From::SpanEvent => {
+            let key = std::slice::from_ref(&source.key);
+            let keys = if source.key.is_empty() { &source.keys[..] } else { key };
+            for event in source.event.split('|') {
+                for key in keys {
+                    keep.events |= 1 << builder.event(event, key)?;
+                }
+            }
+        }
+        From::SpanName => keep.parts |= SpanPart::SpanName as u8,
+        From::Status => keep.parts |= SpanPart::StatusMessage as u8,
+        From::Log if source.key.is_empty() => keep.parts |= SpanPart::LogBody as u8,
+        From::Log => keep.slots.insert(builder.slot(&source.key)),
+    }
+    Ok(keep)
+}
+
+fn lower_group(builder: &mut Builder, group: &[String]) -> Result<(), TableError> {
+    let Some(first) = group.first() else { return Ok(()) };
+    let mut slots = BitSet::default();
+    let numbers: Vec<KeySlot> = group.iter().map(|key| KeySlot(builder.slot(key))).collect();
+    for slot in &numbers {
+        slots.insert(slot.0);
+    }
+    let here = Condition { attr_present: vec![first.clone()], ..Condition::default() };
+    builder.condition(&here, "")?.keep.slots.extend(&slots);
+    builder.groups.push(numbers);
+    Ok(())
+}
+
+/// Keeps an attribute of every span that has it.
+fn keep_wherever(builder: &mut Builder, key: &str) -> Result<KeySlot, TableError> {
+    let slot = builder.slot(key);
+    let here = Condition { attr_present: vec![key.to_owned()], ..Condition::default() };
+    builder.condition(&here, "")?.keep.slots.insert(slot);
+    Ok(KeySlot(slot))
+}
+
+/// Whether an attribute key names a tool or function call.
+pub(crate) fn names_tools(key: &[u8]) -> bool {
+    // Keys are short: a search would take longer to set up than to run.
+    (0..key.len()).any(|at| match key[at..].first_chunk() {
+        Some(b"tool") => true,
+        Some(b"func") => key[at..].starts_with(b"function_call"),
+        _ => false,
+    })
+}

@@ -1,0 +1,261 @@
+//! Write-ahead log: checksummed records in segment files, which survive the process.
+//!
+//! ```text
+//! append ──► queue ──► writer thread: one write for all that waits, one sync ──► segment files
+//!   claim ◄── answered as the durability says                         read, records ◄──┘
+//! ```
+//!
+//! Records stand one after another in segments; a record's position is its distance from the
+//! beginning of the first segment there ever was, so positions only grow. A segment is removed when
+//! no [`Claim`] needs a position in it, or by its age, or, if the log is set so, for room.
+//!
+//! **Invariants:** an answered record is read again after every crash that its durability survives;
+//! damage never stops a start: a torn end is cut, broken records are skipped and counted, a file
+//! that is no segment is set aside; nothing is read that was not written.
+//!
+//! One thread writes, so the order of the file is the order of the positions, and all records that
+//! wait while it syncs share the next write and the next sync (group commit).
+//!
+//! The meaning of payloads is their writers' affair: requests of senders and notes of the pipeline,
+//! or evaluations on their way to an exporter.
+
+mod disk;
+#[cfg(test)]
+mod fake;
+mod frame;
+mod loan;
+mod open;
+mod queue;
+mod reader;
+mod segments;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use frame::frame_bytes;
+use queue::WriteQueue;
+use segments::Segments;
+use spanscore_base::model::{Claim, Source};
+
+pub use disk::{Disk, DiskFile, Folder};
+pub use frame::{RECORD_HEAD_BYTES, RecordHead};
+pub use loan::Loan;
+pub use open::{LogOpenError, Recovered};
+pub use queue::{AppendError, LogCounts};
+pub use reader::{HeadReader, RecordReader, Skipped};
+pub use settings::{Durability, LogLimits, LogSettings, WhenFull};
+pub use writer::PROBE_TAG;
+
+/// Longest wait of a closing log for its last writes.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// Clock, unix nanoseconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Returns the clock of the system.
+pub fn system_clock() -> Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// Record read from a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Position in the log.
+    pub position: u64,
+    /// Data beside the payload.
+    pub head: RecordHead,
+    /// The appended bytes.
+    pub payload: Bytes,
+}
+
+/// State of a log now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogUsage {
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Most bytes of all segments, with borrowed room.
+    pub bytes_max: u64,
+    /// Bytes of its room lent to other logs.
+    pub lent: u64,
+    /// Number of segments.
+    pub segments: usize,
+    /// Bytes that wait to be written.
+    pub waiting: u64,
+    /// True if a write or a sync failed, and none as large has succeeded since.
+    pub is_failing: bool,
+    /// Counts since the start.
+    pub counts: LogCounts,
+}
+
+/// Write-ahead log of records. Clones are the same log; dropping the last one ends its thread, once
+/// all waiting records are written, or after some seconds.
+#[derive(Clone)]
+pub struct Log(Arc<LogParts>);
+
+/// Log that may have been closed.
+#[derive(Clone)]
+pub struct WeakLog(Weak<LogParts>);
+
+impl std::fmt::Debug for WeakLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("WeakLog")
+    }
+}
+
+impl WeakLog {
+    /// Returns the log, unless it was closed.
+    pub fn upgrade(&self) -> Option<Log> {
+        self.0.upgrade().map(Log)
+    }
+}
+
+struct LogParts {
+    queue: Arc<WriteQueue>,
+    segments: Arc<Segments>,
+    source: Arc<Source>,
+    /// Position after the records that were there at the start.
+    found_end: u64,
+}
+
+impl Log {
+    /// Opens the log of a folder: cuts a torn end, sets aside files that are no segments, and
+    /// begins a new segment. If there is no room for that it refuses all records, and goes on
+    /// trying: delivering the old records may make room. Reads the whole last segment. The returned
+    /// claim is on all old records, to be dropped once they have been read.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or files in it cannot be written.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        limits: LogLimits,
+        clock: Clock,
+    ) -> Result<(Self, Recovered, Claim), LogOpenError> {
+        let (segments, recovered) = open::recover(&disk)?;
+        let segments = Arc::new(segments);
+        let source = Arc::new(Source::default());
+        let all = source.claim(0);
+        let queue = Arc::new(WriteQueue::new(limits, recovered.end, segments.bytes()));
+        let queued = Arc::clone(&queue);
+        let kept = Arc::clone(&segments);
+        let mut writer = writer::LogWriter::new(disk, queued, kept, Arc::clone(&source), clock);
+        if let Err(error) = writer.begin(recovered.end) {
+            use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+            if let PermissionDenied | ReadOnlyFilesystem = error.kind() {
+                return Err(LogOpenError::Write(error));
+            }
+            writer.failed(&error, "begin a segment");
+        }
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || writer.run())
+            .map_err(LogOpenError::Write)?;
+        let found_end = recovered.end;
+        let parts = LogParts { queue, segments, source, found_end };
+        Ok((Self(Arc::new(parts)), recovered, all))
+    }
+
+    /// Appends a record, and claims its position. Answers as the durability says: at once, once the
+    /// system has it, or once the disk has it.
+    ///
+    /// # Errors
+    /// Cause of the refusal; the caller may try again.
+    pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
+        let (position, written) =
+            self.0.queue.push(head, payload, |position| self.0.source.claim(position))?;
+        let Some(written) = written else { return Ok(position) };
+        match written.await {
+            Ok(Ok(())) => Ok(position),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(AppendError::Failed),
+        }
+    }
+
+    /// Appends a record without an answer and without a claim; false if there is no room, of which
+    /// such notes have an eighth more than others. A note that cannot be written stays in memory
+    /// until it can be, up to a limit.
+    pub fn note(&self, head: RecordHead, payload: Bytes) -> bool {
+        self.0.queue.push_note(head, payload).is_ok()
+    }
+
+    /// Reads the record at a position. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If it is not there, no longer or not yet, or is damaged.
+    pub fn read(&self, position: u64) -> io::Result<Record> {
+        reader::read(&self.0.segments, position)
+    }
+
+    /// Returns the records that were there at the start, in order. Blocks on the disk.
+    pub fn records(&self) -> RecordReader {
+        RecordReader::new(Arc::clone(&self.0.segments), self.0.found_end)
+    }
+
+    /// Returns the records written so far from a position on, in order. Blocks on the disk.
+    pub fn records_from(&self, position: u64) -> RecordReader {
+        let end = self.0.segments.end();
+        RecordReader::new(Arc::clone(&self.0.segments), end).starting_at(position)
+    }
+
+    /// Returns a weak handle, which does not keep the log open.
+    pub fn downgrade(&self) -> WeakLog {
+        WeakLog(Arc::downgrade(&self.0))
+    }
+
+    /// Returns the claims on its positions.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.0.source
+    }
+
+    /// Returns the position after the records that were there at the start.
+    pub fn found_end(&self) -> u64 {
+        self.0.found_end
+    }
+
+    /// Stops the removal of segments: from now on claims are dropped because the process ends, not
+    /// because their work is done.
+    pub fn keep_all(&self) {
+        self.0.queue.keeps_all.store(true, Ordering::Release);
+    }
+
+    /// Waits until all records appended so far are written and synced; false if they cannot be.
+    pub async fn flush(&self) -> bool {
+        self.0.queue.flush().await
+    }
+
+    /// Returns the state of the log now.
+    pub fn usage(&self) -> LogUsage {
+        let queue = &self.0.queue;
+        LogUsage {
+            bytes: self.0.segments.bytes(),
+            bytes_max: queue.limits.size_max.saturating_add(queue.borrowed()),
+            lent: queue.lent(),
+            segments: self.0.segments.count(),
+            waiting: queue.waiting(),
+            is_failing: queue.is_failing.load(Ordering::Relaxed),
+            counts: queue.counts(),
+        }
+    }
+}
+
+impl Drop for LogParts {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.queue.wait_end(END_WAIT);
+    }
+}
+
+/// Returns the bytes in a log of a record with a payload of this length.
+pub fn record_bytes(payload: usize) -> u64 {
+    frame_bytes(payload)
+}

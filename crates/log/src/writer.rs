@@ -1,0 +1,497 @@
+//! Writer thread of a log: group commit, one write for all waiting records and one sync if
+//! required.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Clock;
+use super::disk::Disk;
+use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
+use super::segments::{SegmentFile, Segments};
+use super::settings::{Durability, LogLimits, WhenFull};
+use spanscore_base::model::Source;
+
+/// Longest sleep of the writer, and interval at which segments are checked for removal.
+const TICK: Duration = Duration::from_millis(100);
+/// Interval of probes of a log that cannot be written.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Most bytes of a probe.
+const PROBE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes that a probe writes.
+static PROBE: [u8; 64 << 10] = [0; 64 << 10];
+/// Most bytes of notes that stay in memory until a failed log can be written again.
+const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
+/// Size beyond which a segment without claims is replaced, so that a start reads little.
+const IDLE_BYTES: u64 = 1 << 20;
+/// Inverse of the part of the longest age after which a segment is replaced.
+const AGE_PARTS: u64 = 4;
+/// First tag of a probe record, which earlier versions wrote to a log that had failed.
+pub const PROBE_TAG: u8 = 0;
+
+/// Writer of a log: the state of its thread.
+pub(super) struct LogWriter {
+    disk: Arc<dyn Disk>,
+    limits: LogLimits,
+    queue: Arc<WriteQueue>,
+    segments: Arc<Segments>,
+    source: Arc<Source>,
+    clock: Clock,
+    /// Segment that is written to; `None` after an error.
+    active: Option<SegmentFile>,
+    /// True if bytes were written since the last sync.
+    is_dirty: bool,
+    synced: Instant,
+    probed: Instant,
+    /// Size of the largest record that could not be written since the last one that could.
+    refused_bytes: u64,
+    /// True if the last sync failed.
+    is_unsynced: bool,
+    unwritten: UnwrittenNotes,
+}
+
+/// Notes that could not be written.
+#[derive(Default)]
+struct UnwrittenNotes {
+    notes: Vec<(RecordHead, Bytes)>,
+    bytes: usize,
+}
+
+impl LogWriter {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        queue: Arc<WriteQueue>,
+        segments: Arc<Segments>,
+        source: Arc<Source>,
+        clock: Clock,
+    ) -> Self {
+        let limits = queue.limits;
+        let now = Instant::now();
+        let active = None;
+        let is_dirty = false;
+        Self {
+            disk,
+            limits,
+            queue,
+            segments,
+            source,
+            clock,
+            active,
+            is_dirty,
+            synced: now,
+            probed: now,
+            refused_bytes: 0,
+            is_unsynced: false,
+            unwritten: UnwrittenNotes::default(),
+        }
+    }
+
+    /// Begins a segment at a position.
+    pub(super) fn begin(&mut self, base: u64) -> io::Result<()> {
+        if let Some(empty) = self.segments.pop_empty() {
+            // A file that cannot be removed is found empty at the next start.
+            let _ = self.disk.remove(&SegmentFile::name(empty.base));
+        }
+        let name = SegmentFile::name(base);
+        let head = SegmentHead { base, created_ns: (self.clock)() };
+        let file = match self.disk.create(&name) {
+            // Left by a beginning that failed, and empty: its positions were never given.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.disk.remove(&name)?;
+                self.disk.create(&name)?
+            }
+            created => created?,
+        };
+        let bytes = head.encode();
+        let written = write_all(|parts| file.append(parts), &mut [IoSlice::new(&bytes)])
+            .and_then(|()| self.sync_new(&*file));
+        if let Err(error) = written {
+            // A file that cannot be removed is found empty at the next start.
+            let _ = self.disk.remove(&name);
+            return Err(error);
+        }
+        let file = Arc::from(file);
+        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file };
+        self.segments.push(segment.clone());
+        self.active = Some(segment);
+        Ok(())
+    }
+
+    fn sync_new(&self, file: &dyn super::DiskFile) -> io::Result<()> {
+        if self.limits.durability == Durability::Disk {
+            file.sync()?;
+            self.disk.sync_folder()?;
+        }
+        Ok(())
+    }
+
+    /// Writes until the log is closed and all is written. If it ends otherwise, by a panic, the log
+    /// is closed with it.
+    pub(super) fn run(self) {
+        // Dropped after the writer and its disk, so that a waiting caller can open the disk.
+        let _end = Ends(Arc::clone(&self.queue));
+        self.write_all_groups();
+    }
+
+    fn write_all_groups(mut self) {
+        let mut looked = Instant::now();
+        loop {
+            let Group { records, flushes, is_last } = self.queue.take(TICK);
+            self.write(records);
+            if !flushes.is_empty() || is_last || self.is_sync_due() {
+                self.sync();
+            }
+            // A refused record tells nothing of those before it, unless these were answered before
+            // they were written.
+            let is_refusing = self.queue.is_failing.load(Ordering::Relaxed);
+            let may_lack = is_refusing && self.limits.durability == Durability::None;
+            let is_well = !self.is_unsynced && !may_lack;
+            for flush in flushes {
+                // A caller that no longer waits needs no answer.
+                let _ = flush.send(is_well);
+            }
+            if is_last {
+                return;
+            }
+            if looked.elapsed() >= TICK {
+                looked = Instant::now();
+                self.look_after();
+            }
+        }
+    }
+
+    fn is_sync_due(&self) -> bool {
+        self.is_dirty && self.synced.elapsed() >= self.limits.sync_interval
+    }
+
+    /// Writes a group, in parts that each go to one segment, and answers.
+    fn write(&mut self, mut records: Vec<WaitingRecord>) {
+        let mut refused = Vec::new();
+        while !records.is_empty() {
+            let count = self.fitting(&records);
+            let rest = records.split_off(count);
+            match self.write_some(&records) {
+                Ok(()) => self.answer(records, Ok(())),
+                Err(_) => refused.append(&mut records),
+            }
+            records = rest;
+        }
+        if !refused.is_empty() {
+            // The file goes on where it was cut, and waiting records have positions behind the gap:
+            // they are refused, too. Answered only after that, so that no retry is among them.
+            let end = self.active.as_ref().map(|active| active.end);
+            refused.append(&mut self.queue.refuse_waiting(end));
+            self.answer(refused, Err(AppendError::Failed));
+        }
+        self.queue.set_used(self.segments.bytes());
+    }
+
+    /// Counts the leading records that go to one segment: the active one, else a new one.
+    fn fitting(&self, records: &[WaitingRecord]) -> usize {
+        let Some(first) = records.first() else { return 0 };
+        let active = self.active.as_ref().filter(|active| self.takes(active, first));
+        let base = active.map_or(first.position, |active| active.base);
+        let ends = records.iter().take_while(|it| it.end() - base <= self.limits.segment);
+        ends.count().max(1)
+    }
+
+    /// Returns true if a record comes next in a segment, and the segment has room.
+    fn takes(&self, active: &SegmentFile, record: &WaitingRecord) -> bool {
+        let is_next = active.end == record.position;
+        // A record that is larger than a segment stands in one alone.
+        let is_empty = active.end == active.base;
+        is_next && (is_empty || record.end() - active.base <= self.limits.segment)
+    }
+
+    fn write_some(&mut self, records: &[WaitingRecord]) -> Result<(), AppendError> {
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(()) };
+        self.make_room(last.end() - first.position);
+        if !self.active.as_ref().is_some_and(|active| self.takes(active, first)) {
+            self.close_active();
+            let begun = self.begin(first.position);
+            begun.map_err(|error| self.refuse(&error, "begin a segment", records))?;
+        }
+        let Some(active) = &mut self.active else { return Err(AppendError::Failed) };
+        let heads: Vec<_> = records.iter().map(WaitingRecord::head_bytes).collect();
+        let mut parts: Vec<IoSlice<'_>> = heads
+            .iter()
+            .zip(records)
+            .flat_map(|(head, record)| [IoSlice::new(head), IoSlice::new(&record.payload)])
+            .filter(|part| !part.is_empty())
+            .collect();
+        let file = Arc::clone(&active.file);
+        if let Err(error) = write_all(|parts| file.append(parts), &mut parts) {
+            let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
+            // A torn end that cannot be cut is skipped at the next start.
+            if file.cut(active.offset(active.end)).is_err() || is_too_large {
+                self.active = None;
+            }
+            return Err(self.refuse(&error, "write", records));
+        }
+        active.end = last.end();
+        self.segments.extend(active.end);
+        self.is_dirty = true;
+        self.queue.count(|counts| {
+            counts.written += records.len() as u64;
+            counts.groups += 1;
+        });
+        if self.limits.durability == Durability::Disk {
+            self.sync();
+        }
+        self.wrote(largest(records));
+        // After a failed sync nothing is known of the written records.
+        if self.is_dirty && self.active.is_none() { Err(AppendError::Failed) } else { Ok(()) }
+    }
+
+    fn answer(&mut self, records: Vec<WaitingRecord>, written: Result<(), AppendError>) {
+        for record in records {
+            match record.written {
+                // A sender that has gone need not be told.
+                Some(waiting) => drop(waiting.send(written)),
+                None if record.is_note && written.is_err() => self.keep_unwritten(record),
+                None => {}
+            }
+        }
+    }
+
+    /// Keeps a note until the log can be written again, or counts it.
+    fn keep_unwritten(&mut self, note: WaitingRecord) {
+        if !self.unwritten.keep(note) {
+            self.queue.count(|counts| counts.unwritten_notes += 1);
+        }
+    }
+
+    /// Ends the failing state once a record as large as the largest refused one was written: small
+    /// ones alone show no recovery.
+    fn wrote(&mut self, bytes: u64) {
+        if bytes < self.refused_bytes || self.is_unsynced {
+            return;
+        }
+        self.refused_bytes = 0;
+        self.queue.is_failing.store(false, Ordering::Relaxed);
+        for (head, note) in std::mem::take(&mut self.unwritten).notes {
+            if self.queue.push_note(head, note).is_err() {
+                self.queue.count(|counts| counts.unwritten_notes += 1);
+            }
+        }
+    }
+
+    /// Syncs the active segment. A failed sync is final for its file: the system may have dropped
+    /// the unsynced pages, and a later sync would succeed without them.
+    fn sync(&mut self) {
+        self.synced = Instant::now();
+        let Some(active) = &self.active else { return };
+        if !self.is_dirty {
+            return;
+        }
+        match active.file.sync() {
+            Ok(()) => {
+                (self.is_dirty, self.is_unsynced) = (false, false);
+                self.queue.count(|counts| counts.syncs += 1);
+                self.wrote(0);
+            }
+            Err(error) => {
+                (self.active, self.is_unsynced) = (None, true);
+                self.queue.count(|counts| counts.sync_errors += 1);
+                self.fail(&error, "sync");
+            }
+        }
+    }
+
+    /// Syncs and closes the active segment.
+    fn close_active(&mut self) {
+        self.sync();
+        (self.active, self.is_dirty) = (None, false);
+    }
+
+    /// Handles records that could not be written.
+    fn refuse(
+        &mut self,
+        error: &io::Error,
+        what: &'static str,
+        records: &[WaitingRecord],
+    ) -> AppendError {
+        self.refused_bytes = self.refused_bytes.max(largest(records).min(PROBE_BYTES_MAX));
+        self.failed(error, what)
+    }
+
+    pub(super) fn failed(&self, error: &io::Error, what: &'static str) -> AppendError {
+        self.queue.count(|counts| counts.write_errors += 1);
+        self.fail(error, what);
+        AppendError::Failed
+    }
+
+    fn fail(&self, error: &io::Error, what: &'static str) {
+        if !self.queue.is_failing.swap(true, Ordering::Relaxed) {
+            tracing::error!(%error, what, "the log cannot be written; requests are refused");
+        }
+    }
+
+    /// Removes segments without claims or too old, and replaces an active one that has stood long
+    /// enough.
+    fn look_after(&mut self) {
+        if self.queue.keeps_all.load(Ordering::Acquire) {
+            return;
+        }
+        let now_ns = (self.clock)();
+        let lowest = self.source.lowest();
+        while let Some(oldest) = self.segments.oldest_closed(self.active.is_some()) {
+            let is_needed = lowest.is_some_and(|lowest| lowest < oldest.end);
+            let closed_ns = self.segments.second_created_ns().unwrap_or(u64::MAX);
+            let is_old = closed_ns.saturating_add(self.limits.age_max_ns) < now_ns;
+            if is_needed && !is_old || !self.remove(&oldest, is_needed) {
+                break;
+            }
+        }
+        if let Some(active) = &self.active {
+            let len = active.end - active.base;
+            let end = active.end;
+            let age_ns = now_ns.saturating_sub(active.created_ns);
+            let is_idle = lowest.is_none() && len > IDLE_BYTES;
+            if is_idle || len > 0 && age_ns > self.limits.age_max_ns / AGE_PARTS {
+                self.close_active();
+                if let Err(error) = self.begin(end) {
+                    self.failed(&error, "begin a segment");
+                }
+            }
+        }
+        self.queue.set_used(self.segments.bytes());
+        self.probe();
+    }
+
+    /// Probes a failed log with as many bytes as could not be written.
+    fn probe(&mut self) {
+        let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
+        if !is_failing || self.probed.elapsed() < PROBE_INTERVAL {
+            return;
+        }
+        self.probed = Instant::now();
+        // A waiting record is the probe.
+        let Some(next) = self.queue.next_of_idle() else { return };
+        match self.write_and_cut(next) {
+            Ok(()) => {
+                self.is_unsynced = false;
+                self.wrote(self.refused_bytes);
+            }
+            Err(error) => {
+                self.failed(&error, "write");
+            }
+        }
+    }
+
+    /// Writes zeros at the position of the next record, and cuts them off again.
+    fn write_and_cut(&mut self, next: u64) -> io::Result<()> {
+        if self.active.as_ref().is_none_or(|active| active.end != next) {
+            self.close_active();
+            self.begin(next)?;
+        }
+        let Some(active) = &self.active else { return Ok(()) };
+        let file = Arc::clone(&active.file);
+        let end = active.offset(active.end);
+        let mut left = usize::try_from(self.refused_bytes).unwrap_or(usize::MAX).max(1);
+        let mut parts = Vec::new();
+        while left > 0 {
+            let part = PROBE.len().min(left);
+            parts.push(IoSlice::new(&PROBE[..part]));
+            left -= part;
+        }
+        let written = write_all(|parts| file.append(parts), &mut parts);
+        let synced = if written.is_ok() && self.is_unsynced { file.sync() } else { Ok(()) };
+        let cut = file.cut(end);
+        if cut.is_err() || synced.is_err() {
+            self.active = None;
+        }
+        written.and(synced).and(cut)
+    }
+
+    /// Removes a segment; false if that failed.
+    fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
+        if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
+            self.queue.count(|counts| counts.remove_errors += 1);
+            tracing::warn!(%error, "failed to remove a segment of the log");
+            return false;
+        }
+        self.segments.remove_oldest();
+        if is_needed {
+            let bytes = segment.bytes();
+            self.queue.count(|counts| {
+                counts.dropped_segments += 1;
+                counts.dropped_bytes += bytes;
+            });
+            tracing::warn!(bytes, "dropped a segment of the log that was still needed");
+        }
+        true
+    }
+
+    /// Drops the oldest segments until there is room, if the log may.
+    fn make_room(&self, bytes: u64) {
+        if self.limits.when_full != WhenFull::DropOldest {
+            return;
+        }
+        let bytes_max = self.limits.size_max.saturating_add(self.queue.borrowed());
+        while self.segments.bytes() + self.queue.lent() + bytes > bytes_max {
+            let is_written = self.active.is_some();
+            let Some(oldest) = self.segments.oldest_closed(is_written) else { return };
+            let is_needed = self.source.lowest().is_some_and(|lowest| lowest < oldest.end);
+            if !self.remove(&oldest, is_needed) {
+                return;
+            }
+        }
+    }
+}
+
+impl UnwrittenNotes {
+    /// Keeps a note for later, if there is room.
+    fn keep(&mut self, note: WaitingRecord) -> bool {
+        let bytes = RECORD_HEAD_BYTES + note.payload.len();
+        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
+        if has_room {
+            self.bytes += bytes;
+            self.notes.push((note.head, note.payload));
+        }
+        has_room
+    }
+}
+
+fn largest(records: &[WaitingRecord]) -> u64 {
+    records.iter().map(|record| record.end() - record.position).max().unwrap_or(0)
+}
+
+/// Guard that marks the writer as ended on drop.
+struct Ends(Arc<WriteQueue>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl WaitingRecord {
+    fn end(&self) -> u64 {
+        self.position + (RECORD_HEAD_BYTES + self.payload.len()) as u64
+    }
+
+    fn head_bytes(&self) -> [u8; RECORD_HEAD_BYTES] {
+        Frame::new(self.position, self.head, &self.payload).encode()
+    }
+}
+
+/// Writes all parts, in as many calls as that takes.
+fn write_all(
+    mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
+    mut parts: &mut [IoSlice<'_>],
+) -> io::Result<()> {
+    while !parts.is_empty() {
+        match write(parts) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut parts, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

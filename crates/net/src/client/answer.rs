@@ -1,0 +1,299 @@
+//! What a backend's answer means: taken, partly taken, try again, never again.
+//!
+//! Rules: OTLP specification 1.x, `docs/specification.md`, sections on failures and throttling.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use prost::Message;
+use tonic::{Code, Status};
+
+use super::withheld::Withheld;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::status::{ExportResponse, RETRY_INFO_TRAILER, RetryInfo, RpcStatus};
+use spanscore_base::visible;
+
+/// Longest text of a backend that is shown, in characters.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// What became of a request that was taken; by default, all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Spans, log records or data points of it that were not.
+    pub rejected: u64,
+    /// Why, or a warning; cut, and without what a terminal would obey.
+    pub message: String,
+}
+
+impl Taken {
+    fn new(rejected: i64, message: &str, withheld: &Withheld) -> Self {
+        let message = short(&withheld.without(message));
+        Self { rejected: u64::try_from(rejected).unwrap_or(0), message }
+    }
+
+    /// Reads `Export*ServiceResponse`, which has the same form for all signals.
+    pub(super) fn from_protobuf(response: &[u8], withheld: &Withheld) -> Result<Self, SendError> {
+        let response = ExportResponse::decode(response).map_err(unreadable)?;
+        let partial = response.partial_success.unwrap_or_default();
+        Ok(Self::new(partial.rejected, &partial.error_message, withheld))
+    }
+
+    /// The same in JSON. Protobuf's JSON writes numbers of 64 bits as texts; some collectors write
+    /// them as numbers.
+    pub(super) fn from_json(
+        signal: Signal,
+        response: &[u8],
+        withheld: &Withheld,
+    ) -> Result<Self, SendError> {
+        let response: serde_json::Value = serde_json::from_slice(response).map_err(unreadable)?;
+        let partial = &response["partialSuccess"];
+        let rejected = &partial[signal.rejected_key()];
+        let rejected = rejected.as_i64().or_else(|| rejected.as_str()?.parse().ok());
+        let message = partial["errorMessage"].as_str().unwrap_or_default();
+        Ok(Self::new(rejected.unwrap_or(0), message, withheld))
+    }
+}
+
+/// Why a request counts as not taken. The texts are cut, and without what a terminal would obey.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// No connection was made, so nothing was sent.
+    Unreachable(String),
+    /// Another try may help.
+    Retryable {
+        /// The wait that the backend asks for.
+        after: Option<Duration>,
+        /// What went wrong.
+        error: String,
+    },
+    /// It will never be taken.
+    Refused(String),
+    /// It was taken, but the answer cannot be read.
+    Unreadable(String),
+}
+
+impl SendError {
+    /// What a gRPC status means. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass
+    /// only where the backend says when.
+    pub(super) fn from_grpc(status: &Status) -> Self {
+        let after = retry_info(status);
+        let in_transport = std::error::Error::source(status).is_some();
+        let retryable = match status.code() {
+            Code::Cancelled
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::OutOfRange
+            | Code::Unavailable
+            | Code::DataLoss => true,
+            Code::ResourceExhausted => after.is_some(),
+            Code::Unknown => in_transport,
+            _ => false,
+        };
+        let error = format!("{:?}: {}", status.code(), short(status.message()));
+        let error = if is_no_grpc(status) { format!("{error}; {NO_GRPC}") } else { error };
+        if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
+    }
+
+    /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes, and
+    /// whether they are JSON.
+    pub(super) fn from_http(
+        status: u16,
+        after: Option<Duration>,
+        (body, is_json): (&[u8], bool),
+        withheld: &Withheld,
+    ) -> Self {
+        let message = withheld.without(message_of(body, is_json));
+        let error = format!("HTTP {status}: {}", short(&message));
+        match status {
+            429 | 502 | 503 | 504 => Self::Retryable { after, error },
+            _ => Self::Refused(error),
+        }
+    }
+}
+
+/// What to do about an endpoint that speaks something else.
+const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
+     for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
+
+/// Whether no gRPC server answered: HTTP/2 itself failed, or a web server's status came without
+/// gRPC's.
+fn is_no_grpc(status: &Status) -> bool {
+    let is_mapped = matches!(
+        status.code(),
+        Code::Internal | Code::Unknown | Code::Unimplemented | Code::Unavailable
+    );
+    let text = status.message();
+    is_mapped
+        && ["h2 protocol error", "grpc-status header missing", "invalid compression flag"]
+            .iter()
+            .any(|sign| text.contains(sign))
+}
+
+/// What to do about a status that is about the address or the sender, not about the request.
+pub(super) fn remedy(status: u16) -> Option<&'static str> {
+    match status {
+        301..=308 | 404 | 405 | 501 => Some(
+            "no OTLP/HTTP receiver is at this address: check host, port and path (mostly port \
+             4318; the path of the signal is appended to `endpoint`)",
+        ),
+        401 | 403 => Some("the backend wants other credentials: check `headers`, `auth` or `tls`"),
+        413 => Some("the backend takes smaller requests only: raise its limit"),
+        415 => Some("the backend does not take this encoding: try another `compression`"),
+        _ => None,
+    }
+}
+
+fn unreadable(error: impl std::error::Error) -> SendError {
+    SendError::Unreadable(error.to_string())
+}
+
+/// The message of an error's body: `google.rpc.Status` in JSON or in protobuf, or plain text. A
+/// text is no such message, as those hold a control character before theirs.
+fn message_of(body: &[u8], is_json: bool) -> Cow<'_, str> {
+    let message = if is_json {
+        serde_json::from_slice(body)
+            .ok()
+            .and_then(|status: serde_json::Value| Some(status.get("message")?.as_str()?.to_owned()))
+    } else {
+        RpcStatus::decode(body).ok().map(|status| status.message)
+    };
+    match message.filter(|message| !message.is_empty()) {
+        Some(message) => message.into(),
+        None => String::from_utf8_lossy(body),
+    }
+}
+
+/// The delay of `google.rpc.RetryInfo`: in the status details, or in a trailer of its own.
+fn retry_info(status: &Status) -> Option<Duration> {
+    let details = RpcStatus::decode(status.details()).unwrap_or_default();
+    details.retry_delay().or_else(|| {
+        let trailer = status.metadata().get_bin(RETRY_INFO_TRAILER)?.to_bytes().ok()?;
+        RetryInfo::decode(trailer).ok()?.delay()
+    })
+}
+
+/// Reads `Retry-After`: seconds, or a date, which needs `now_s`, Unix seconds.
+pub fn retry_after(value: &str, now_s: i64) -> Option<Duration> {
+    if let Ok(seconds) = value.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(value.trim()).ok()?;
+    let seconds = date.timestamp().as_second().saturating_sub(now_s);
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
+
+/// A stranger's text, cut and in one line.
+pub fn short(text: &str) -> String {
+    visible::line(text.chars().take(TEXT_CHARS_MAX).collect::<String>()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tonic::metadata::{MetadataMap, MetadataValue};
+
+    use super::*;
+
+    const RETRY_INFO: &[u8] = &[10, 6, 8, 2, 16, 0x80, 0xca, 0xb5, 0xee, 1];
+
+    fn retryable(error: &SendError) -> Option<Option<Duration>> {
+        match error {
+            SendError::Retryable { after, .. } => Some(*after),
+            _ => None,
+        }
+    }
+
+    fn from_http(status: u16, body: &[u8], is_json: bool) -> SendError {
+        SendError::from_http(status, None, (body, is_json), &Withheld::default())
+    }
+
+    fn from_protobuf(response: &[u8]) -> Result<Taken, SendError> {
+        Taken::from_protobuf(response, &Withheld::default())
+    }
+
+    #[test]
+    fn grpc_codes_are_retried_as_the_specification_says() {
+        let retried: Vec<_> = (0..=16)
+            .filter(|code| {
+                let status = Status::new(Code::from_i32(*code), "");
+                retryable(&SendError::from_grpc(&status)).is_some()
+            })
+            .collect();
+        assert_eq!(retried, [1, 4, 10, 11, 14, 15]);
+    }
+
+    #[test]
+    fn retry_info_is_read_from_details_and_trailer() {
+        let mut any = vec![10, 40];
+        any.extend_from_slice(b"type.googleapis.com/google.rpc.RetryInfo");
+        any.extend_from_slice(&[18, RETRY_INFO.len() as u8 - 2]);
+        any.extend_from_slice(&[10, 2, 8, 3, 0, 0, 0, 0]);
+        any.truncate(any.len() - 4);
+        let len = any.len();
+        any[43] = 4;
+        let mut details = vec![8, 8, 26, len as u8];
+        details.extend_from_slice(&any);
+        let status = Status::with_details(Code::ResourceExhausted, "", Bytes::from(details));
+        assert_eq!(retryable(&SendError::from_grpc(&status)), Some(Some(Duration::from_secs(3))));
+
+        let mut trailers = MetadataMap::new();
+        trailers.insert_bin("google.rpc.retryinfo-bin", MetadataValue::from_bytes(&[10, 2, 8, 2]));
+        let status = Status::with_metadata(Code::Unavailable, "", trailers);
+        assert_eq!(retryable(&SendError::from_grpc(&status)), Some(Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn http_codes_are_retried_as_the_specification_says() {
+        let retried: Vec<_> =
+            (400..600).filter(|s| retryable(&from_http(*s, b"", false)).is_some()).collect();
+        assert_eq!(retried, [429, 502, 503, 504]);
+    }
+
+    #[test]
+    fn the_message_of_an_error_is_found_in_each_form() {
+        let check = |body: &[u8], is_json, expected: &str| {
+            let expected = SendError::Refused(format!("HTTP 400: {expected}"));
+            assert_eq!(from_http(400, body, is_json), expected);
+        };
+        check(b"\x08\x03\x12\x08bad span", false, "bad span");
+        check(br#"{"code": 3, "message": "bad span"}"#, true, "bad span");
+        check(b"bad span", true, "bad span");
+        check(b"bad span", false, "bad span");
+        check(b"bad\x1b[2J", false, r"bad\u{1b}[2J");
+    }
+
+    #[test]
+    fn retry_after_takes_seconds_and_dates() {
+        assert_eq!(retry_after("7", 0), Some(Duration::from_secs(7)));
+        let date = "Wed, 01 Jan 2025 00:00:09 GMT";
+        assert_eq!(retry_after(date, 1_735_689_600), Some(Duration::from_secs(9)));
+        assert_eq!(retry_after(date, 1_735_689_700), Some(Duration::ZERO));
+        assert_eq!(retry_after("soon", 0), None);
+    }
+
+    #[test]
+    fn partial_success_is_read_and_its_absence_is_none() {
+        let some = Taken { rejected: 3, message: "bad".into() };
+        let response = [10, 7, 8, 3, 18, 3, b'b', b'a', b'd'];
+        assert_eq!(from_protobuf(&response), Ok(some));
+        for nothing in [&[][..], &[10, 0]] {
+            assert_eq!(from_protobuf(nothing), Ok(Taken::default()));
+        }
+        let unreadable = from_protobuf(&[0xff, 0xff]);
+        assert!(matches!(unreadable, Err(SendError::Unreadable(_))), "{unreadable:?}");
+    }
+
+    #[test]
+    fn what_was_rejected_is_read_as_a_text_and_as_a_number() {
+        let none = Withheld::default();
+        let read = |body: &str| Taken::from_json(Signal::Traces, body.as_bytes(), &none);
+        for (rejected, expected) in [(r#""3""#, 3), ("3", 3), ("-1", 0), ("null", 0)] {
+            let body = format!(
+                r#"{{"partialSuccess": {{"rejectedSpans": {rejected}, "errorMessage": "x"}}}}"#
+            );
+            assert_eq!(read(&body), Ok(Taken { rejected: expected, message: "x".into() }));
+        }
+        assert_eq!(read("{}"), Ok(Taken::default()));
+        assert!(matches!(read("}"), Err(SendError::Unreadable(_))));
+    }
+}

@@ -1,0 +1,49 @@
+//! The connection to a backend: exporters, forwards and our own metrics are set up with it alike.
+
+use std::collections::BTreeMap;
+
+use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+use spanscore_base::settings::{Address, HumanDuration, Secret, SettingsError};
+
+/// What settings say of a connection.
+pub struct Connection<'a> {
+    /// gRPC or HTTP.
+    pub protocol: Protocol,
+    /// Address of the backend.
+    pub endpoint: &'a Address,
+    /// Headers of each request.
+    pub headers: &'a BTreeMap<String, Secret>,
+    /// Compression of bodies.
+    pub compression: Compression,
+    /// Longest wait for an answer.
+    pub timeout: HumanDuration,
+    /// TLS of the connection.
+    pub tls: &'a TlsSettings,
+}
+
+impl Connection<'_> {
+    /// What is wrong, with the key it stands under.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let error = |key, text: &str| Err((key, SettingsError::new(text)));
+        check_endpoint(self.protocol, self.endpoint, self.tls.insecure)
+            .map_err(|wrong| ("endpoint", wrong))?;
+        if self.timeout.0.is_zero() {
+            return error("timeout", "`timeout` must be longer than zero");
+        }
+        self.client().map_err(|wrong| ("headers", wrong))?;
+        self.tls.check().map_err(|wrong| ("tls", wrong))
+    }
+
+    /// What a client of the backend needs to know; the error is one of the headers.
+    pub fn client(&self) -> Result<ClientSettings, SettingsError> {
+        let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
+        Ok(ClientSettings {
+            protocol: self.protocol,
+            endpoint: self.endpoint.clone(),
+            headers: headers(pairs)?,
+            compression: self.compression,
+            timeout: self.timeout.0,
+            tls: self.tls.clone(),
+        })
+    }
+}

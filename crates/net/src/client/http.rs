@@ -1,0 +1,169 @@
+//! OTLP/HTTP with protobuf or JSON bodies.
+
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use http::Method;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use reqwest::redirect;
+
+use super::answer::{self, SendError, Taken};
+use super::grpc::chain;
+use super::settings::{ClientSettings, Compression, Protocol};
+use super::withheld::Withheld;
+use crate::tls::ClientTls;
+use spanscore_base::otlp::Signal;
+use spanscore_base::settings::Address;
+
+/// What backends see as our name.
+pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
+
+/// The content type of requests in JSON.
+pub(super) const JSON: &str = "application/json";
+
+/// Most bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// A client of one backend.
+pub(super) struct HttpClient {
+    http: reqwest::Client,
+    /// Without a slash at its end.
+    base: String,
+    content_type: &'static str,
+    compression: Compression,
+    withheld: Withheld,
+}
+
+impl HttpClient {
+    pub(super) fn new(base: &str, settings: &ClientSettings) -> Result<Self, String> {
+        let tls = ClientTls::config_for(base, &settings.tls, &["h2", "http/1.1"]);
+        let http = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .default_headers(settings.headers.clone())
+            .timeout(settings.timeout)
+            .redirect(redirect::Policy::none())
+            .tls_backend_preconfigured(tls.map_err(|error| error.to_string())?)
+            .build()
+            .map_err(chain)?;
+        let content_type = match settings.protocol {
+            Protocol::HttpJson => JSON,
+            Protocol::HttpProtobuf | Protocol::Grpc => "application/x-protobuf",
+        };
+        let withheld = Withheld::of(&settings.headers, &settings.endpoint);
+        let base = base.to_owned();
+        let compression = settings.compression;
+        Ok(Self { http, base, content_type, compression, withheld })
+    }
+
+    /// The body as it travels.
+    pub(super) fn compress(&self, body: Bytes) -> Bytes {
+        match self.compression {
+            Compression::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+                // Writing to memory cannot fail.
+                let _ = encoder.write_all(&body);
+                encoder.finish().unwrap_or_default().into()
+            }
+            Compression::Zstd => zstd::bulk::compress(&body, 1).unwrap_or_default().into(),
+            Compression::None => body,
+        }
+    }
+
+    /// Sends one encoded and compressed request.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Result<Taken, SendError> {
+        self.send_as(signal, body, self.content_type).await
+    }
+
+    /// The same, encoded as this content type says.
+    pub(super) async fn send_as(
+        &self,
+        signal: Signal,
+        body: Bytes,
+        content_type: &str,
+    ) -> Result<Taken, SendError> {
+        let path = signal.http_path();
+        let (is_json, body) = self.request(Method::POST, path, body, content_type).await?;
+        if is_json {
+            Taken::from_json(signal, &body, &self.withheld)
+        } else {
+            Taken::from_protobuf(&body, &self.withheld)
+        }
+    }
+
+    /// Sends a body to a path below the base address; whether the answer is JSON, and its first
+    /// bytes.
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        content_type: &str,
+    ) -> Result<(bool, Vec<u8>), SendError> {
+        let url = format!("{}{path}", self.base);
+        let request = self.http.request(method.clone(), url);
+        let mut request = request.header(CONTENT_TYPE, content_type).body(body);
+        request = match self.compression {
+            Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
+            Compression::Zstd => request.header(CONTENT_ENCODING, "zstd"),
+            Compression::None => request,
+        };
+        let mut response = request.send().await.map_err(broken)?;
+        let status = response.status();
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let after = header(RETRY_AFTER);
+        let after = after.and_then(|value| answer::retry_after(value, unix_seconds()));
+        let is_json = header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/json"));
+        let mut body = Vec::new();
+        while body.len() < ANSWER_BYTES_MAX
+            && let Some(chunk) = response.chunk().await.map_err(broken)?
+        {
+            body.extend_from_slice(&chunk);
+        }
+        if status.is_success() {
+            return Ok((is_json, body));
+        }
+        // A page for people says nothing that the status does not.
+        let is_page = body.trim_ascii_start().starts_with(b"<");
+        let body = if is_page { &[][..] } else { &body };
+        let error = SendError::from_http(status.as_u16(), after, (body, is_json), &self.withheld);
+        Err(self.placed(error, (&method, path), status.as_u16()))
+    }
+
+    /// An error with the address that gave it, and what to do, where the address may be wrong.
+    fn placed(&self, error: SendError, (method, path): (&Method, &str), status: u16) -> SendError {
+        let Some(remedy) = answer::remedy(status) else { return error };
+        let place = self.place(path);
+        let placed = |text: String| {
+            format!("{} ({method} {place}); {remedy}", text.trim_end_matches([':', ' ']))
+        };
+        match error {
+            SendError::Refused(text) => SendError::Refused(placed(text)),
+            SendError::Retryable { after, error } => {
+                SendError::Retryable { after, error: placed(error) }
+            }
+            other => other,
+        }
+    }
+
+    /// The address of a path as it may be shown.
+    fn place(&self, path: &str) -> String {
+        answer::short(&format!("{}{path}", Address::from(self.base.as_str())))
+    }
+}
+
+/// What a failure of the connection means.
+fn broken(error: reqwest::Error) -> SendError {
+    let is_unreachable = error.is_connect() || error.is_builder();
+    let error = answer::short(&chain(error.without_url()));
+    if is_unreachable {
+        SendError::Unreachable(error)
+    } else {
+        SendError::Retryable { after: None, error }
+    }
+}
+
+fn unix_seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}

@@ -1,0 +1,136 @@
+//! The OTLP client: sends an encoded request over gRPC or HTTP, and says what the answer means.
+//!
+//! A call sends once. Whether and when to send again is for the users to say, which differ: an
+//! exporter tries for minutes as its settings say, `spanscore send` a few times.
+
+mod answer;
+mod connection;
+mod endpoint;
+mod grpc;
+mod http;
+pub mod retry;
+mod settings;
+mod withheld;
+
+use bytes::Bytes;
+
+pub use answer::{SendError, Taken};
+pub use answer::{retry_after, short};
+pub use connection::Connection;
+pub use grpc::{chain, channel};
+pub use retry::back_off_ms;
+pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
+pub use withheld::Withheld;
+
+use endpoint::Endpoint;
+use spanscore_base::otlp::Signal;
+
+/// A client of one backend.
+pub struct Client(Carrier);
+
+enum Carrier {
+    Grpc(Box<grpc::GrpcClient>),
+    Http(http::HttpClient),
+}
+
+impl Client {
+    /// Prepares a client without connecting.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or with a file that they name.
+    pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
+        Ok(Self(match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Grpc(uri) => Carrier::Grpc(Box::new(grpc::GrpcClient::new(uri, settings)?)),
+            Endpoint::Http(base) => Carrier::Http(http::HttpClient::new(&base, settings)?),
+        }))
+    }
+
+    /// The same, connected already where requests share one connection: over gRPC.
+    ///
+    /// # Errors
+    /// Those of [`Client::new`], and why there is no connection.
+    pub async fn connect(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
+        match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Grpc(uri) => {
+                Ok(Self(Carrier::Grpc(Box::new(grpc::GrpcClient::connect(uri, settings).await?))))
+            }
+            Endpoint::Http(_) => Self::new(settings),
+        }
+    }
+
+    /// An encoded request as [`Client::send`] takes it: compressed, where that is not the
+    /// connection's part.
+    pub fn prepare(&self, request: impl Into<Bytes>) -> Bytes {
+        match &self.0 {
+            Carrier::Grpc(_) => request.into(),
+            Carrier::Http(client) => client.compress(request.into()),
+        }
+    }
+
+    /// Whether the backend takes requests in JSON as well, and bodies that somebody else has
+    /// compressed: over HTTP.
+    pub fn takes_bodies(&self) -> bool {
+        matches!(&self.0, Carrier::Http(_))
+    }
+
+    /// Sends a prepared request once.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn send(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+        match &self.0 {
+            Carrier::Grpc(client) => client.send(signal, request).await,
+            Carrier::Http(client) => client.send(signal, request).await,
+        }
+    }
+
+    /// Sends a prepared request in JSON once, where the backend [takes](Self::takes_bodies) it.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn send_json(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
+        match &self.0 {
+            Carrier::Grpc(_) => Err(SendError::Refused("gRPC takes no JSON".to_owned())),
+            Carrier::Http(client) => client.send_as(signal, request, http::JSON).await,
+        }
+    }
+}
+
+/// A client of an HTTP interface that takes JSON.
+pub struct JsonClient(http::HttpClient);
+
+impl JsonClient {
+    /// Prepares a client without connecting; the protocol of the settings does not matter.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, or with a file that they name.
+    pub fn new(settings: &ClientSettings) -> Result<Self, String> {
+        use_cryptography();
+        let settings = ClientSettings { protocol: Protocol::HttpJson, ..settings.clone() };
+        match settings.resolve().map_err(|error| error.to_string())? {
+            Endpoint::Http(base) => Ok(Self(http::HttpClient::new(&base, &settings)?)),
+            Endpoint::Grpc(_) => Err("this endpoint is not HTTP".to_owned()),
+        }
+    }
+
+    /// Sends a JSON text to a path below the endpoint once; the first bytes of the answer.
+    ///
+    /// # Errors
+    /// Why it was not taken, and whether another try may help.
+    pub async fn send(
+        &self,
+        method: ::http::Method,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Result<Vec<u8>, SendError> {
+        let body = self.0.compress(body.into());
+        self.0.request(method, path, body, http::JSON).await.map(|(_, body)| body)
+    }
+}
+
+/// Names the cryptography of TLS, once for the process. Whoever has named one before keeps it.
+pub fn use_cryptography() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

@@ -1,0 +1,321 @@
+//! Trying again: waits that grow, vary at random, and heed what the backend asks for.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::SendError;
+use spanscore_base::settings::HumanDuration;
+
+/// Longest wait that a backend may ask for; a longer one counts as this.
+pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
+
+/// How a failed request is tried again: waits grow from `initial_interval` by `multiplier` up to
+/// `max_interval`, each varied at random, and never shorter than the backend asks for.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetrySettings {
+    /// Whether a failed request is tried again.
+    pub enabled: bool,
+    /// First wait.
+    pub initial_interval: HumanDuration,
+    /// Part of a wait by which it is varied at random, 0 to 1.
+    pub randomization_factor: f64,
+    /// Growth of the wait from try to try, at least 1.
+    pub multiplier: f64,
+    /// Longest wait.
+    pub max_interval: HumanDuration,
+    /// Time after which a request is given up and what it holds is counted as failed; 0 never gives
+    /// up. Where it is left out: 300s, and 0 where what is sent must be delivered and the process
+    /// has a log.
+    pub max_elapsed_time: Option<HumanDuration>,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            initial_interval: HumanDuration::from_secs(1),
+            randomization_factor: 0.5,
+            multiplier: 1.5,
+            max_interval: HumanDuration::from_secs(30),
+            max_elapsed_time: None,
+        }
+    }
+}
+
+/// Time for trying where the settings say none.
+const MAX_ELAPSED_TIME: HumanDuration = HumanDuration::from_secs(300);
+
+impl RetrySettings {
+    /// The same, without an end of trying unless the settings say one.
+    pub fn for_ever_unless_told(&self) -> Self {
+        let told = self.max_elapsed_time.unwrap_or_default();
+        Self { max_elapsed_time: Some(told), ..self.clone() }
+    }
+
+    /// Time for trying; `None` where it has no end.
+    fn time_max(&self) -> Option<Duration> {
+        let time = self.max_elapsed_time.unwrap_or(MAX_ELAPSED_TIME).0;
+        (!time.is_zero()).then_some(time)
+    }
+
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if !(0.0..=1.0).contains(&self.randomization_factor) {
+            return Err("`randomization_factor` must be 0 to 1");
+        }
+        if !(1.0..=100.0).contains(&self.multiplier) {
+            return Err("`multiplier` must be 1 to 100");
+        }
+        if self.initial_interval.0.is_zero() || self.initial_interval > self.max_interval {
+            return Err("`initial_interval` must be above zero and at most `max_interval`");
+        }
+        Ok(())
+    }
+}
+
+/// Why one attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptError {
+    /// It may succeed later.
+    Retryable {
+        /// The wait that the backend asks for.
+        after: Option<Duration>,
+        /// What went wrong.
+        error: String,
+    },
+    /// It will never succeed.
+    Permanent(String),
+}
+
+impl AttemptError {
+    /// What the answer to one attempt means for whoever tries again.
+    pub fn of<T: Default>(sent: Result<T, SendError>) -> Result<T, Self> {
+        match sent {
+            Ok(taken) => Ok(taken),
+            // An answer that cannot be read says nothing of what was rejected.
+            Err(SendError::Unreadable(_)) => Ok(T::default()),
+            Err(SendError::Refused(error)) => Err(Self::Permanent(error)),
+            Err(SendError::Retryable { after, error }) => Err(Self::Retryable { after, error }),
+            Err(SendError::Unreachable(error)) => Err(Self::Retryable { after: None, error }),
+        }
+    }
+}
+
+/// Why a request was given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// The backend refused it for good.
+    Refused(String),
+    /// The time for trying ran out.
+    Exhausted(String),
+}
+
+/// The waits of one request.
+#[derive(Debug)]
+pub struct Backoff {
+    settings: RetrySettings,
+    started: Instant,
+    interval: Duration,
+}
+
+impl Backoff {
+    /// Starts at the initial interval.
+    pub fn new(settings: &RetrySettings) -> Self {
+        let interval = settings.initial_interval.0;
+        Self { settings: settings.clone(), started: Instant::now(), interval }
+    }
+
+    /// When the time for trying ends, if it does.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.started.checked_add(self.settings.time_max()?)
+    }
+
+    /// The next wait; `None` when it would end beyond the time for trying. `chance` is 0 to 1.
+    pub fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
+        if !self.settings.enabled {
+            return None;
+        }
+        let spread = self.settings.randomization_factor * (2.0 * chance - 1.0);
+        let wait = self.interval.mul_f64((1.0 + spread).max(0.0));
+        let wait = wait.max(asked.unwrap_or_default().min(SERVER_DELAY_MAX));
+        let longest = self.settings.max_interval.0;
+        self.interval = self.interval.mul_f64(self.settings.multiplier).min(longest);
+        let in_time =
+            self.settings.time_max().is_none_or(|limit| self.started.elapsed() + wait <= limit);
+        in_time.then_some(wait)
+    }
+}
+
+/// How long what is under way has to arrive where the way to the backend changes.
+pub(crate) const CHANGE_WAIT: Duration = Duration::from_secs(5);
+
+/// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is
+/// told of every failure that is followed by another attempt.
+pub async fn retry<T, F: Future<Output = Result<T, AttemptError>>>(
+    settings: &RetrySettings,
+    attempt: impl FnMut() -> F,
+    failed: impl FnMut(&str, Duration),
+) -> Result<T, GivenUp> {
+    let sent = retry_until(settings, attempt, failed, std::future::pending()).await;
+    // Nothing changes, so there is an answer.
+    sent.unwrap_or_else(|| Err(GivenUp::Exhausted(String::new())))
+}
+
+/// As [`retry`], until the way to the backend has changed: then an attempt that is under way has
+/// [`CHANGE_WAIT`] to succeed, and there is no other one. `None` where nothing has arrived then.
+pub async fn retry_until<T, F: Future<Output = Result<T, AttemptError>>>(
+    settings: &RetrySettings,
+    mut attempt: impl FnMut() -> F,
+    mut failed: impl FnMut(&str, Duration),
+    changed: impl Future<Output = ()>,
+) -> Option<Result<T, GivenUp>> {
+    let mut changed = pin!(changed);
+    let mut backoff = Backoff::new(settings);
+    loop {
+        let mut attempting = pin!(attempt());
+        let sent = tokio::select! {
+            biased;
+            sent = attempting.as_mut() => sent,
+            () = changed.as_mut() => {
+                let sent = timeout(CHANGE_WAIT, attempting).await.ok()?;
+                return sent.ok().map(Ok);
+            }
+        };
+        let (after, error) = match sent {
+            Ok(done) => return Some(Ok(done)),
+            Err(AttemptError::Permanent(error)) => return Some(Err(GivenUp::Refused(error))),
+            Err(AttemptError::Retryable { after, error }) => (after, error),
+        };
+        let Some(wait) = backoff.next(after, chance()) else {
+            return Some(Err(GivenUp::Exhausted(error)));
+        };
+        failed(&error, wait);
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = changed.as_mut() => return None,
+        }
+    }
+}
+
+/// A number from 0 to 1 that differs from process to process and call to call.
+pub fn chance() -> f64 {
+    RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
+}
+
+/// The first wait between tries of what only a few tries are made of; each further one is up to
+/// twice as long.
+const BACK_OFF_MS: u64 = 500;
+/// The longest of these that is not asked for.
+const BACK_OFF_MAX_MS: u64 = 30_000;
+
+/// A wait before the next of a few tries: up to twice the last, varied by the number of what is
+/// tried, and at least what is asked for. Pure, for those that are told the time.
+pub fn back_off_ms(id: u64, attempt: u32, after: Option<Duration>) -> u64 {
+    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
+    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    (spread % (most + 1)).max(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn settings(max_elapsed_secs: u64) -> RetrySettings {
+        RetrySettings {
+            max_elapsed_time: Some(HumanDuration::from_secs(max_elapsed_secs)),
+            max_interval: HumanDuration::from_secs(3),
+            multiplier: 2.0,
+            ..RetrySettings::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_grow_to_the_longest_and_vary_by_the_factor() {
+        let settings = settings(0);
+        let mut backoff = Backoff::new(&settings);
+        let waits: Vec<_> =
+            [0.5, 0.5, 0.5, 0.0, 1.0].map(|c| backoff.next(None, c)).into_iter().collect();
+        let secs = |s| Some(Duration::from_secs_f64(s));
+        assert_eq!(waits, [secs(1.0), secs(2.0), secs(3.0), secs(1.5), secs(4.5)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backends_wait_is_heeded_up_to_its_limit() {
+        let settings = settings(0);
+        let mut backoff = Backoff::new(&settings);
+        let asked = Duration::from_secs(20);
+        assert_eq!(backoff.next(Some(asked), 0.5), Some(asked));
+        assert_eq!(backoff.next(Some(Duration::from_secs(9999)), 0.5), Some(SERVER_DELAY_MAX));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_end_with_the_time_for_trying() {
+        let settings = settings(10);
+        let started = Instant::now();
+        let attempts = Cell::new(0);
+        let gone = || {
+            attempts.set(attempts.get() + 1);
+            async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) }
+        };
+        let answer = retry::<(), _>(&settings, gone, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+        assert!(started.elapsed() <= Duration::from_secs(10));
+        assert!((3..=9).contains(&attempts.get()), "{}", attempts.get());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_ends_the_waiting_at_once_and_an_attempt_after_its_time() {
+        let settings = settings(0);
+        let started = Instant::now();
+        let after = |seconds| sleep(Duration::from_secs(seconds));
+        let gone = || async {
+            Err(AttemptError::Retryable {
+                after: Some(Duration::from_secs(100)),
+                error: "gone".into(),
+            })
+        };
+        let answer = retry_until::<(), _>(&settings, gone, |_, _| {}, after(7)).await;
+        assert_eq!((answer, started.elapsed().as_secs()), (None, 7));
+        let slow = || async {
+            sleep(Duration::from_secs(9)).await;
+            Ok(3)
+        };
+        let answer = retry_until(&settings, slow, |_, _| {}, after(5)).await;
+        assert_eq!(answer, Some(Ok(3)), "it arrives within its time");
+        let answer = retry_until(&settings, slow, |_, _| {}, after(1)).await;
+        assert_eq!(answer, None);
+        assert_eq!(started.elapsed().as_secs(), 7 + 9 + 1 + CHANGE_WAIT.as_secs());
+    }
+
+    #[test]
+    fn time_for_trying_has_an_end_unless_all_must_be_delivered() {
+        let unsaid = RetrySettings::default();
+        let minute = settings(60);
+        let secs = |s| Some(Duration::from_secs(s));
+        assert_eq!((unsaid.time_max(), minute.time_max()), (secs(300), secs(60)));
+        assert_eq!(unsaid.for_ever_unless_told().time_max(), None);
+        assert_eq!(minute.for_ever_unless_told().time_max(), secs(60));
+        assert_eq!(settings(0).time_max(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn permanent_failures_and_switched_off_retries_end_at_once() {
+        let refuse = || async { Err(AttemptError::Permanent("bad".into())) };
+        let answer = retry::<(), _>(&settings(0), refuse, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Refused("bad".into())));
+        let off = RetrySettings { enabled: false, ..settings(0) };
+        let gone = || async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) };
+        let answer = retry::<(), _>(&off, gone, |_, _| {}).await;
+        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+    }
+}

@@ -1,0 +1,93 @@
+//! What a client needs to know; exporters and commands make it of settings of their own.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::endpoint::{self, Endpoint};
+pub use spanscore_base::settings::tls::TlsSettings;
+use spanscore_base::settings::{Address, SettingsError};
+
+/// Where to send, and how.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// How requests are encoded and carried.
+    pub protocol: Protocol,
+    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
+    /// unless `tls.insecure`). HTTP: the base address, to which the path of a signal is appended.
+    pub endpoint: Address,
+    /// Headers (gRPC: metadata) of every request; see [`headers`].
+    pub headers: HeaderMap,
+    /// Compression of requests.
+    pub compression: Compression,
+    /// Longest wait for the answer to one request.
+    pub timeout: Duration,
+    /// TLS to the backend.
+    pub tls: TlsSettings,
+}
+
+impl ClientSettings {
+    /// The address that the endpoint stands for.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(super) fn resolve(&self) -> Result<Endpoint, SettingsError> {
+        endpoint::resolve(self.protocol, &self.endpoint, self.tls.insecure)
+    }
+}
+
+/// Whether an endpoint is an address that the protocol takes; `insecure` as in [`TlsSettings`].
+///
+/// # Errors
+/// Why it is not.
+pub fn check_endpoint(
+    protocol: Protocol,
+    endpoint: &Address,
+    insecure: bool,
+) -> Result<(), SettingsError> {
+    endpoint::resolve(protocol, endpoint, insecure).map(|_| ())
+}
+
+/// The headers of these names and values, which no log shows.
+///
+/// # Errors
+/// Names the header that holds what no header may hold.
+pub fn headers<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<HeaderMap, SettingsError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let text = || format!("header `{name}` holds characters that no header may hold");
+        let wrong = || SettingsError::new(text());
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        headers.append(key, value);
+    }
+    Ok(headers)
+}
+
+/// How requests are encoded and carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// OTLP/gRPC.
+    Grpc,
+    /// OTLP/HTTP with protobuf bodies.
+    HttpProtobuf,
+    /// OTLP/HTTP with JSON bodies.
+    HttpJson,
+}
+
+/// How request bodies are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// gzip: every OTLP backend reads it.
+    Gzip,
+    /// zstd: cheaper, where the backend reads it.
+    Zstd,
+    /// None.
+    None,
+}

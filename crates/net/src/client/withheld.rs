@@ -1,0 +1,184 @@
+//! What was sent as a secret, kept out of the answer's text: some backends echo a request, and some
+//! programs print their environment.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use tonic::Status;
+
+use spanscore_base::settings::{Address, REDACTED};
+
+/// Shorter texts are not looked for: they would be found anywhere.
+const BYTES_MIN: usize = 4;
+
+/// Lines of a secret of fewer bytes are not looked for by themselves.
+const LINE_BYTES_MIN: usize = 8;
+
+/// The secrets of a request: values of headers, user and password of the address, in each form in
+/// which they may come back.
+#[derive(Clone, Default)]
+pub struct Withheld(Vec<String>);
+
+impl Withheld {
+    /// Those of requests with these headers to that address.
+    pub fn of(headers: &HeaderMap, address: &Address) -> Self {
+        Self::of_values(headers.values().filter_map(|value| value.to_str().ok()), address)
+    }
+
+    /// Those of requests with headers of these values to that address.
+    pub fn of_values<'a>(values: impl IntoIterator<Item = &'a str>, address: &Address) -> Self {
+        let mut all: Vec<String> = values.into_iter().flat_map(forms_of_header).collect();
+        if let Some(user) = address.user() {
+            let plain = percent_decoded(user);
+            all.push(STANDARD.encode(&plain));
+            all.extend(forms_of_user(user));
+            all.extend(forms_of_user(&plain));
+        }
+        Self::of_all(all)
+    }
+
+    /// Texts that are secrets themselves, and the lines of those that have some.
+    pub fn of_secrets<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let forms = |secret: &'a str| {
+            let lines = secret.lines().map(str::trim);
+            std::iter::once(secret).chain(lines.filter(|line| line.len() >= LINE_BYTES_MIN))
+        };
+        Self::of_all(secrets.into_iter().flat_map(forms).map(str::to_owned).collect())
+    }
+
+    fn of_all(mut all: Vec<String>) -> Self {
+        let escaped: Vec<_> = all.iter().flat_map(|text| escaped(text)).collect();
+        all.extend(escaped);
+        all.retain(|text| text.len() >= BYTES_MIN);
+        // The longest first: one may hold another.
+        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        all.dedup();
+        Self(all)
+    }
+
+    /// The end of a text, without what it begins with of a secret that was cut in two.
+    pub fn behind_cut<'t>(&self, end: &'t str) -> &'t str {
+        if self.0.iter().any(|secret| secret.contains(end)) {
+            return "";
+        }
+        let begun = |secret: &String| {
+            let ends = secret.char_indices().map(|(at, _)| &secret[at..]);
+            ends.skip(1).find(|rest| end.starts_with(rest)).map_or(0, str::len)
+        };
+        let longest = self.0.iter().map(begun).max().unwrap_or(0);
+        &end[longest..]
+    }
+
+    /// A text without them.
+    pub fn without<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
+        self.0.iter().fold(text.into(), |text, secret| {
+            if text.contains(secret) { Cow::Owned(text.replace(secret, REDACTED)) } else { text }
+        })
+    }
+
+    /// The body of an answer without them, where it is a text.
+    pub fn without_bytes(&self, body: Vec<u8>) -> Vec<u8> {
+        let found = |secret: &String| memchr::memmem::find(&body, secret.as_bytes()).is_some();
+        if !self.0.iter().any(found) {
+            return body;
+        }
+        self.without(String::from_utf8_lossy(&body)).into_owned().into_bytes()
+    }
+
+    /// A status whose message is without them.
+    pub fn without_status(&self, status: Status) -> Status {
+        match self.without(status.message()) {
+            Cow::Borrowed(_) => status,
+            Cow::Owned(message) => Status::with_details_and_metadata(
+                status.code(),
+                message,
+                status.details().to_vec().into(),
+                status.metadata().clone(),
+            ),
+        }
+    }
+}
+
+/// A text as it stands in JSON, where that differs: some write `/` as it is, some `\/`.
+fn escaped(text: &str) -> Vec<String> {
+    let json = serde_json::Value::from(text).to_string();
+    let json = json[1..json.len() - 1].to_owned();
+    let forms = [json.replace('/', "\\/"), json];
+    forms.into_iter().filter(|form| form != text).collect()
+}
+
+/// A header's value, what stands behind its scheme, and what that hides.
+fn forms_of_header(value: &str) -> Vec<String> {
+    let mut forms = vec![value.to_owned()];
+    if let Some((scheme, rest)) = value.split_once(' ') {
+        let rest = rest.trim();
+        forms.push(rest.to_owned());
+        let decoded = STANDARD.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(user) = decoded.filter(|_| scheme.eq_ignore_ascii_case("basic")) {
+            forms.extend(forms_of_user(&user));
+        }
+    }
+    forms
+}
+
+/// `user:password`, and the password alone; a user without one is a token.
+fn forms_of_user(user: &str) -> Vec<String> {
+    let password = user.split_once(':').map_or(user, |(_, password)| password);
+    vec![user.to_owned(), password.to_owned()]
+}
+
+/// A text with its `%41` read; what is none stays.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        let read = byte.filter(|_| *first == b'%');
+        bytes.push(read.unwrap_or(*first));
+        rest = if read.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, address: &str, echo: &str, shown: &str) {
+        let mut headers = HeaderMap::new();
+        headers.insert("x", header.parse().unwrap());
+        let withheld = Withheld::of(&headers, &address.into());
+        assert_eq!(withheld.without(echo), shown);
+        assert_eq!(withheld.without_bytes(echo.into()), shown.as_bytes());
+        assert_eq!(withheld.without_status(Status::aborted(echo)).message(), shown);
+    }
+
+    #[test]
+    fn what_was_sent_is_left_out_in_each_form() {
+        check("k3y-1", "http://h", "x: k3y-1\nhost: h", "x: [REDACTED]\nhost: h");
+        check("Bearer t0k-1", "h", "token t0k-1, Bearer t0k-1", "token [REDACTED], [REDACTED]");
+        // bob:p4ss-1
+        check("Basic Ym9iOnA0c3MtMQ==", "h", "p4ss-1 of bob", "[REDACTED] of bob");
+        check("none", "http://bob:p4ss%2D1@h", "Basic Ym9iOnA0c3MtMQ==", "Basic [REDACTED]");
+        check("none", "http://bob:p4ss%2D1@h", "p4ss-1 p4ss%2D1", "[REDACTED] [REDACTED]");
+        check("none", "http://t0ken@h", "user t0ken", "user [REDACTED]");
+        check("abc", "http://h", "abc is short", "abc is short");
+        check("Bearer s/k+1=", "h", r#"{"error":"s\/k+1="}"#, r#"{"error":"[REDACTED]"}"#);
+        check(r#"a"b\c"#, "h", r#"{"key":"a\"b\\c"}"#, r#"{"key":"[REDACTED]"}"#);
+    }
+
+    #[test]
+    fn secrets_are_left_out_line_by_line_and_behind_a_cut() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n";
+        let withheld = Withheld::of_secrets(["hunter22-long", key]);
+        let printed = format!("{{'KEY': '{}', 'P': 'hunter22-long'}}", key.replace('\n', "\\n"));
+        let shown = withheld.without(&*printed);
+        assert!(!shown.contains("MII") && !shown.contains("hunter"), "{shown}");
+        assert_eq!(withheld.behind_cut("er22-long, and more"), ", and more");
+        assert_eq!(withheld.behind_cut("nter22-lo"), "");
+        assert_eq!(withheld.behind_cut("all is well"), "all is well");
+    }
+}

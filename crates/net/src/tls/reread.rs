@@ -1,0 +1,185 @@
+//! Reload of certificates and tokens from their files while the process runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+/// Interval at which due reloads are looked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Result of a reload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// The content changed, and is in use now.
+    Yes,
+    /// The content is the same.
+    No,
+}
+
+/// Content of files that can be reloaded.
+pub trait Reread: Send + Sync {
+    /// Returns its name, for logs and counters.
+    fn name(&self) -> &'static str;
+
+    /// Returns the reload interval; at zero only [`Rereader::read_all`] reloads it.
+    fn interval(&self) -> Duration;
+
+    /// Reloads it. Content that cannot be used leaves everything as it was. May block on the disk.
+    ///
+    /// # Errors
+    /// The fault, without any secret.
+    fn reread(&self) -> Result<Changed, String>;
+}
+
+/// Task that reloads its items, each at its interval.
+#[derive(Clone)]
+pub struct Rereader {
+    items: Arc<Mutex<Vec<RereadItem>>>,
+    counter: Counter<u64>,
+}
+
+struct RereadItem {
+    what: Arc<dyn Reread>,
+    due: Instant,
+}
+
+impl Rereader {
+    /// Returns a reloader without items. `meter` counts reloads that changed something or failed.
+    pub fn new(meter: &Meter) -> Self {
+        let counter = meter
+            .u64_counter("spanscore.files.rereads")
+            .with_unit("{reread}")
+            .with_description("Certificates and tokens that were read again and had changed")
+            .build();
+        Self { items: Arc::default(), counter }
+    }
+
+    /// Adds an item.
+    pub fn add(&self, what: Arc<dyn Reread>) {
+        for outcome in ["changed", "failed"] {
+            self.count(what.name(), outcome, 0);
+        }
+        let due = Instant::now() + what.interval();
+        self.items().push(RereadItem { what, due });
+    }
+
+    /// Reloads due items until `stop` is cancelled.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                _ = looks.tick() => {}
+            }
+            let due = self.take_due(Instant::now());
+            if !due.is_empty() {
+                self.read(due).await;
+            }
+        }
+    }
+
+    /// Reloads all items now; returns the number of failures.
+    pub async fn read_all(&self) -> usize {
+        let all = self.items().iter().map(|item| Arc::clone(&item.what)).collect();
+        self.read(all).await
+    }
+
+    fn take_due(&self, now: Instant) -> Vec<Arc<dyn Reread>> {
+        let mut due = Vec::new();
+        for item in self.items().iter_mut() {
+            let interval = item.what.interval();
+            if interval > Duration::ZERO && item.due <= now {
+                item.due = now + interval;
+                due.push(Arc::clone(&item.what));
+            }
+        }
+        due
+    }
+
+    async fn read(&self, what: Vec<Arc<dyn Reread>>) -> usize {
+        let own = self.clone();
+        let reading = move || what.iter().filter(|what| !own.read_one(&***what)).count();
+        // A disk that hangs would hold a thread of the runtime.
+        tokio::task::spawn_blocking(reading).await.unwrap_or(0)
+    }
+
+    /// Reloads one item; returns false if it cannot be used.
+    fn read_one(&self, what: &dyn Reread) -> bool {
+        match what.reread() {
+            Ok(Changed::No) => true,
+            Ok(Changed::Yes) => {
+                self.count(what.name(), "changed", 1);
+                tracing::info!(what = what.name(), "read again, and changed");
+                true
+            }
+            Err(error) => {
+                self.count(what.name(), "failed", 1);
+                let error = spanscore_base::visible::line(error).to_string();
+                tracing::error!(what = what.name(), %error, "cannot be read again: all stays");
+                false
+            }
+        }
+    }
+
+    fn count(&self, what: &'static str, outcome: &'static str, times: u64) {
+        self.counter.add(times, &[KeyValue::new("what", what), KeyValue::new("outcome", outcome)]);
+    }
+
+    fn items(&self) -> std::sync::MutexGuard<'_, Vec<RereadItem>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use opentelemetry::metrics::MeterProvider;
+    use opentelemetry_sdk::metrics::SdkMeterProvider;
+
+    use super::*;
+
+    struct Counted(AtomicUsize, Duration);
+
+    impl Reread for Counted {
+        fn name(&self) -> &'static str {
+            "counted"
+        }
+
+        fn interval(&self) -> Duration {
+            self.1
+        }
+
+        fn reread(&self) -> Result<Changed, String> {
+            match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Ok(Changed::Yes),
+                _ => Err("broken".to_owned()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn each_is_read_as_often_as_it_says_and_all_when_told() {
+        let provider = SdkMeterProvider::default();
+        let rereader = Rereader::new(&provider.meter("test"));
+        let counted = |secs| Arc::new(Counted(AtomicUsize::new(0), Duration::from_secs(secs)));
+        let often = counted(2);
+        let seldom = counted(100);
+        let never = counted(0);
+        for what in [&often, &seldom, &never] {
+            rereader.add(Arc::clone(what) as Arc<dyn Reread>);
+        }
+        let now = Instant::now();
+        assert_eq!(rereader.take_due(now).len(), 0);
+        assert_eq!(rereader.take_due(now + Duration::from_secs(3)).len(), 1);
+        assert_eq!(rereader.take_due(now + Duration::from_secs(4)).len(), 0);
+        assert_eq!(rereader.read_all().await, 0, "all are read, and can be used");
+        assert_eq!(rereader.read_all().await, 3, "none can be used the second time");
+    }
+}

@@ -1,0 +1,321 @@
+//! Admission control: quotas on requests and bytes at the same time, over all protocols.
+//!
+//! While its body comes, a request holds the bytes that have come and one of [`READING_MAX`]
+//! places, so a slow sender keeps nobody else out. Once the body is whole it needs a turn. Without
+//! one it waits a moment in a fair queue ([`waiters`]), since some senders never try again, and is
+//! then refused as overload. All that it holds is given back when its [`Ticket`] is dropped.
+//!
+//! Quotas are shared by a dynamic threshold ([`Share`]): a connection may have at most four times
+//! what is left, so a flood leaves room for others, and no quota for each connection has to be set.
+//!
+//! A refusal that came without waiting is held back for as long as waiting would have taken, while
+//! it holds neither body nor turn: a flood that keeps to so many streams a connection is slowed to
+//! that many requests in that time, and the work of refusing them takes little from others.
+
+mod line;
+mod waiters;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub use waiters::{AskedRoom, Waiters};
+
+use super::Sender;
+use super::settings::OtlpReceiverSettings;
+use super::status::{RefusalReason, RefusedRequest};
+use spanscore_base::model::Share;
+
+/// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
+/// bytes that have come.
+const READING_MAX: usize = 16_384;
+/// Refusals that are held back at the same time; further ones are told at once. Each takes some
+/// kilobytes.
+const HELD_BACK_MAX: usize = 4096;
+/// Setting of the bytes in flight.
+const BYTES_SETTING: &str = "receivers.otlp.max_in_flight_mib";
+
+/// Quotas that all connections share. None of them has nearly all of one.
+pub(super) struct Admission {
+    limits: Arc<AdmissionLimits>,
+    wait: Duration,
+}
+
+struct AdmissionLimits {
+    bodies: Arc<Share>,
+    turns: Arc<Share>,
+    waiters: Waiters,
+    bytes: Arc<Share>,
+    held_back: Arc<Share>,
+}
+
+impl Admission {
+    pub(super) fn new(settings: &OtlpReceiverSettings, bytes: Arc<Share>) -> Self {
+        let limits = AdmissionLimits {
+            bodies: Share::new("bodies", READING_MAX),
+            turns: Share::new("turns", settings.max_concurrent_requests.max(1)),
+            waiters: Waiters::default(),
+            bytes,
+            held_back: Share::new("held_back", HELD_BACK_MAX),
+        };
+        Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
+    }
+
+    /// Admits the body of a request; does not wait.
+    pub(super) fn enter(&self, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+        if !self.limits.bodies.try_take_for(&sender.bodies, 1) {
+            let what = "too many requests are being read";
+            return Err(RefusedRequest::overloaded(RefusalReason::BodiesFull, what));
+        }
+        let sender = Arc::clone(sender);
+        let limits = Arc::clone(&self.limits);
+        Ok(Ticket { sender, limits, has_turn: false, held: 0 })
+    }
+
+    /// Returns the time until which a request that is whole now may wait: for its turn, and for
+    /// whatever follows.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.wait
+    }
+
+    /// Gives a request its turn once its body is whole, after waiting for one if there is none;
+    /// then `waits` is called.
+    pub(super) async fn turn(
+        &self,
+        mut ticket: Ticket,
+        deadline: Instant,
+        waits: impl FnOnce(),
+    ) -> Result<Ticket, RefusedRequest> {
+        let limits = Arc::clone(&self.limits);
+        if limits.waiters.is_empty() && ticket.try_turn() {
+            return Ok(ticket);
+        }
+        let sender = Arc::clone(&ticket.sender);
+        if let Some(_waiting) = sender.wait() {
+            let held = sender.turns.load(Ordering::Relaxed);
+            let asked = AskedRoom { sender: &sender, held, amount: 1 };
+            let is_taken = || ticket.try_turn();
+            if limits.waiters.wait(asked, deadline, waits, is_taken).await {
+                return Ok(ticket);
+            }
+        }
+        let what = "too many concurrent requests";
+        Err(RefusedRequest::overloaded(RefusalReason::TurnsFull, what))
+    }
+
+    /// Returns the time until which to hold back a refusal of a request that began then, and a
+    /// place for it to wait: none if it is not for want of room, waited as long already, or too
+    /// many are held back.
+    pub(super) fn hold_back(
+        &self,
+        refused: &RefusedRequest,
+        sender: &Arc<Sender>,
+        began: Instant,
+    ) -> Option<(Instant, HeldBack)> {
+        let until = began + self.wait;
+        let share = &self.limits.held_back;
+        let is_early = refused.reason.is_for_want_of_room() && Instant::now() < until;
+        if !is_early || !share.try_take_for(&sender.held_back, 1) {
+            return None;
+        }
+        Some((until, HeldBack { sender: Arc::clone(sender), share: Arc::clone(share) }))
+    }
+}
+
+/// A refusal that is held back, until dropped.
+pub(super) struct HeldBack {
+    sender: Arc<Sender>,
+    share: Arc<Share>,
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        self.share.give_back_for(&self.sender.held_back, 1);
+    }
+}
+
+/// One request's part of the quotas, given back on drop.
+pub(super) struct Ticket {
+    sender: Arc<Sender>,
+    limits: Arc<AdmissionLimits>,
+    /// True once it is worked on; before it is read.
+    has_turn: bool,
+    held: usize,
+}
+
+impl Ticket {
+    /// Returns the connection that it came over.
+    pub(super) fn sender(&self) -> &Arc<Sender> {
+        &self.sender
+    }
+
+    /// Takes a part of the bytes in flight; does not wait. A body that nobody could ever hold is
+    /// refused for good.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), RefusedRequest> {
+        self.sender.progress();
+        let share = &self.limits.bytes;
+        if self.held.saturating_add(bytes) > share.largest() {
+            return Err(RefusedRequest::too_large(share.largest(), BYTES_SETTING));
+        }
+        if share.try_take_for(&self.sender.bytes, bytes) {
+            self.held += bytes;
+            return Ok(());
+        }
+        if self.is_alone() {
+            return Err(RefusedRequest::too_large(share.largest(), BYTES_SETTING));
+        }
+        let what = "too many bytes in flight";
+        Err(RefusedRequest::overloaded(RefusalReason::BytesFull, what))
+    }
+
+    /// Returns true if nobody else holds anything, neither on this connection nor on another: bytes
+    /// for which this request has no room now, it would never have room for.
+    fn is_alone(&self) -> bool {
+        let own = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let Sender { bodies, turns, bytes, .. } = &*self.sender;
+        own(bodies) + own(turns) <= 1 && self.limits.bytes.held() <= own(bytes)
+    }
+
+    /// Gives back some of the bytes that it holds.
+    pub(super) fn release(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.held);
+        self.held -= bytes;
+        self.limits.bytes.give_back_for(&self.sender.bytes, bytes);
+    }
+
+    fn try_turn(&mut self) -> bool {
+        self.has_turn = self.limits.turns.try_take_for(&self.sender.turns, 1);
+        if self.has_turn {
+            self.limits.bodies.give_back_for(&self.sender.bodies, 1);
+        }
+        self.has_turn
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let AdmissionLimits { bodies, turns, waiters, bytes, .. } = &*self.limits;
+        bytes.give_back_for(&self.sender.bytes, self.held);
+        if self.has_turn {
+            turns.give_back_for(&self.sender.turns, 1);
+            waiters.wake();
+        } else {
+            bodies.give_back_for(&self.sender.bodies, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::settings::HumanDuration;
+
+    fn admission(turns: usize) -> Admission {
+        let settings = OtlpReceiverSettings {
+            max_concurrent_requests: turns,
+            wait_for_room: HumanDuration::from_millis(1),
+            ..OtlpReceiverSettings::default()
+        };
+        Admission::new(&settings, Share::new("requests", 1 << 20))
+    }
+
+    async fn turn(admission: &Admission, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+        admission.turn(admission.enter(sender)?, admission.deadline(), || {}).await
+    }
+
+    fn reason<T>(refused: Result<T, RefusedRequest>) -> Option<RefusalReason> {
+        refused.err().map(|refused| refused.reason)
+    }
+
+    #[tokio::test]
+    async fn one_request_past_the_limit_is_overload_until_room_is_given_back() {
+        let admission = admission(1);
+        let waits = std::cell::Cell::new(0);
+        let turn = async || {
+            let ticket = admission.enter(&Arc::default()).unwrap();
+            admission.turn(ticket, admission.deadline(), || waits.set(waits.get() + 1)).await
+        };
+        let ticket = turn().await.ok();
+        assert_eq!((reason(turn().await), waits.get()), (Some(RefusalReason::TurnsFull), 1));
+        drop(ticket);
+        assert!(turn().await.is_ok() && waits.get() == 1);
+    }
+
+    #[tokio::test]
+    async fn bodies_on_their_way_keep_no_turn_from_others() {
+        let admission = admission(1);
+        let slow = Arc::default();
+        let slow: Vec<_> = (0..READING_MAX).map_while(|_| admission.enter(&slow).ok()).collect();
+        assert_eq!(slow.len(), READING_MAX / 5 * 4 + 3, "no more than four times what is left");
+        assert!(turn(&admission, &Arc::default()).await.is_ok());
+        let rest = (0..READING_MAX).map_while(|_| admission.enter(&Arc::default()).ok());
+        let rest: Vec<_> = rest.collect();
+        assert_eq!(slow.len() + rest.len(), READING_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusal_without_a_wait_is_held_back_and_no_other() {
+        let admission = admission(1);
+        let flood = Arc::<Sender>::default();
+        let overload = RefusedRequest::overloaded(RefusalReason::TurnsFull, "x");
+        let began = Instant::now();
+        let (until, held) = admission.hold_back(&overload, &flood, began).unwrap();
+        assert_eq!((until, flood.held_back.load(Ordering::Relaxed)), (began + admission.wait, 1));
+        drop(held);
+        assert_eq!(admission.limits.held_back.held(), 0);
+        let malformed = RefusedRequest::new(RefusalReason::Malformed, "x");
+        assert!(admission.hold_back(&malformed, &flood, began).is_none());
+        tokio::time::advance(admission.wait).await;
+        assert!(admission.hold_back(&overload, &flood, began).is_none(), "it has waited");
+        let now = Instant::now();
+        let held: Vec<_> =
+            std::iter::from_fn(|| admission.hold_back(&overload, &flood, now)).collect();
+        assert!(held.len() < HELD_BACK_MAX);
+        assert!(admission.hold_back(&overload, &Arc::default(), now).is_some(), "room for others");
+    }
+
+    #[tokio::test]
+    async fn connection_that_has_nearly_all_turns_leaves_some_to_others() {
+        let admission = admission(100);
+        let flood = Arc::default();
+        let mut turns = Vec::new();
+        while let Ok(ticket) = turn(&admission, &flood).await {
+            turns.push(ticket);
+        }
+        assert_eq!(turns.len(), 80);
+        assert!(turn(&admission, &Arc::default()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn request_that_has_no_room_though_nobody_else_holds_any_is_refused_for_good() {
+        let admission = admission(1);
+        let sender = Arc::<Sender>::default();
+        let mut ticket = admission.enter(&sender).unwrap();
+        // Bytes that are read ahead of the body.
+        assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));
+        assert!(ticket.hold(400_000).is_ok());
+        assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::TooLarge));
+        let mut other = admission.enter(&Arc::default()).unwrap();
+        assert!(other.hold(1).is_ok());
+        assert_eq!(reason(ticket.hold(100_000)), Some(RefusalReason::BytesFull));
+    }
+
+    #[tokio::test]
+    async fn one_byte_past_the_limit_is_overload_until_room_is_given_back() {
+        let admission = admission(1);
+        let sender = Arc::default();
+        let mut ticket = admission.enter(&sender).unwrap();
+        let most = (1 << 20) / 5 * 4;
+        assert!(ticket.hold(most).is_ok());
+        let mut other = admission.enter(&sender).unwrap();
+        assert_eq!(reason(other.hold(10)), Some(RefusalReason::BytesFull));
+        assert_eq!(reason(ticket.hold(1)), Some(RefusalReason::TooLarge), "no use to come again");
+        ticket.release(most / 2);
+        assert!(other.hold(most / 2).is_ok());
+        drop(ticket);
+        drop(other);
+        assert!(admission.enter(&sender).unwrap().hold(most).is_ok());
+    }
+}

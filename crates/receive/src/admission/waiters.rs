@@ -1,0 +1,237 @@
+//! Waiting for a limit in the order of a fair queue ([`super::line`]).
+//!
+//! A request that gives something back wakes the first in the queue, and one that leaves it, served
+//! or not, wakes the next. So the first always looks again after the last change, and nobody
+//! overtakes it who would hold more. A woken waiter takes its part itself: nothing is granted to
+//! one that has gone.
+//!
+//! The first keeps those behind it waiting while it has no room, though some may be free: else
+//! small requests would keep a large one out for ever. It stands there only as long as all others
+//! would hold more.
+
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::line::{LinePlace, WaitingLine};
+use crate::Sender;
+
+/// Queue of those who wait for one limit.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    line: Mutex<WaitingLine<Arc<Notify>>>,
+    /// Number of waiters, so that it is known without locking the queue.
+    count: AtomicUsize,
+}
+
+/// Request for a part of a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedRoom<'a> {
+    /// Connection that asks.
+    pub sender: &'a Arc<Sender>,
+    /// Amount of the limit that it holds.
+    pub held: usize,
+    /// Amount that it asks for.
+    pub amount: usize,
+}
+
+impl Waiters {
+    /// Returns true if nobody waits: then a request takes what there is.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Wakes the first: something was given back.
+    pub fn wake(&self) {
+        // Pairs with the fence in `join`: either the count is seen here, or the waiter that has
+        // raised it sees what was given back.
+        fence(Ordering::SeqCst);
+        if !self.is_empty()
+            && let Some((_, first)) = self.line().first()
+        {
+            first.notify_one();
+        }
+    }
+
+    /// Waits in the queue until `is_taken`; false at the deadline. `waits` is called where it
+    /// really has to wait. Dropped, it leaves the queue.
+    pub async fn wait(
+        &self,
+        asked: AskedRoom<'_>,
+        deadline: Instant,
+        waits: impl FnOnce(),
+        mut is_taken: impl FnMut() -> bool,
+    ) -> bool {
+        let waiter = self.join(asked);
+        let mut waits = Some(waits);
+        loop {
+            if waiter.is_first() && is_taken() {
+                return true;
+            }
+            if let Some(waits) = waits.take() {
+                waits();
+            }
+            if timeout_at(deadline, waiter.woken.notified()).await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    fn join(&self, AskedRoom { sender, held, amount }: AskedRoom<'_>) -> Waiter<'_> {
+        let woken = Arc::new(Notify::new());
+        let mut line = self.line();
+        let place = line.join(Arc::as_ptr(sender).addr(), held, amount, Arc::clone(&woken));
+        self.count.store(line.len(), Ordering::Relaxed);
+        drop(line);
+        // Pairs with the fence in `wake`: the count is raised before room is looked for.
+        fence(Ordering::SeqCst);
+        Waiter { waiters: self, place, woken }
+    }
+
+    fn line(&self) -> MutexGuard<'_, WaitingLine<Arc<Notify>>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One waiter in the queue, until dropped.
+struct Waiter<'a> {
+    waiters: &'a Waiters,
+    place: LinePlace,
+    woken: Arc<Notify>,
+}
+
+impl Waiter<'_> {
+    fn is_first(&self) -> bool {
+        self.waiters.line().first().is_some_and(|(place, _)| place == self.place)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut line = self.waiters.line();
+        line.leave(self.place);
+        self.waiters.count.store(line.len(), Ordering::Relaxed);
+        if let Some((_, next)) = line.first() {
+            next.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use spanscore_base::model::Share;
+
+    /// A limit of some places, and those who wait for one.
+    struct Places {
+        share: Arc<Share>,
+        waiters: Waiters,
+    }
+
+    /// One place, until dropped.
+    struct Taken(Arc<Places>);
+
+    impl Drop for Taken {
+        fn drop(&mut self) {
+            self.0.share.give_back(1);
+            self.0.waiters.wake();
+        }
+    }
+
+    impl Places {
+        fn new(count: usize) -> Arc<Self> {
+            Arc::new(Self { share: Share::new("places", count), waiters: Waiters::default() })
+        }
+
+        async fn take(self: &Arc<Self>, sender: &Arc<Sender>, wait: Duration) -> Option<Taken> {
+            let is_taken = || self.share.try_take(1);
+            if self.waiters.is_empty() && is_taken() {
+                return Some(Taken(Arc::clone(self)));
+            }
+            let asked = AskedRoom { sender, held: 0, amount: 1 };
+            let deadline = Instant::now() + wait;
+            let taken = self.waiters.wait(asked, deadline, || {}, is_taken).await;
+            taken.then(|| Taken(Arc::clone(self)))
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken_at_once_and_nobody_overtakes_it() {
+        let places = Places::new(1);
+        let sender = Arc::default();
+        let held = places.take(&sender, LONG).await;
+        let own = Arc::clone(&places);
+        let its = Arc::clone(&sender);
+        let started = Instant::now();
+        let waiting = tokio::spawn(async move { own.take(&its, LONG).await });
+        tokio::task::yield_now().await;
+        assert_eq!(places.waiters.count.load(Ordering::Relaxed), 1);
+        drop(held);
+        // It was woken and has not run: free room is its own.
+        assert!(places.take(&sender, Duration::ZERO).await.is_none());
+        let taken = waiting.await.expect("no panic");
+        assert!(taken.is_some() && places.waiters.is_empty());
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_hands_its_waking_on() {
+        let places = Places::new(1);
+        let sender = Arc::default();
+        let held = places.take(&sender, LONG).await;
+        let wait = |wait| {
+            let own = Arc::clone(&places);
+            let its = Arc::clone(&sender);
+            tokio::spawn(async move { own.take(&its, wait).await.is_some() })
+        };
+        let first = wait(LONG);
+        let second = wait(LONG);
+        tokio::task::yield_now().await;
+        drop(held);
+        first.abort();
+        assert!(first.await.is_err() && second.await.expect("no panic"));
+        assert!(places.waiters.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_leaves_the_line() {
+        let places = Places::new(1);
+        let sender = Arc::default();
+        let _held = places.take(&sender, LONG).await;
+        let started = Instant::now();
+        assert!(places.take(&sender, Duration::from_secs(1)).await.is_none());
+        assert_eq!((started.elapsed(), places.waiters.is_empty()), (Duration::from_secs(1), true));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn no_waking_is_lost_between_threads() {
+        let places = Places::new(2);
+        let tasks: Vec<_> = (0..16)
+            .map(|number| {
+                let own = Arc::clone(&places);
+                let sender = Arc::<Sender>::default();
+                tokio::spawn(async move {
+                    for round in 0..500 {
+                        let wait = if (number + round) % 7 == 0 { Duration::ZERO } else { LONG };
+                        let taken = own.take(&sender, wait).await;
+                        assert!(own.share.held() <= 2 && (taken.is_some() || wait.is_zero()));
+                        if round % 3 == 0 {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            let ended = tokio::time::timeout(Duration::from_secs(60), task).await;
+            ended.expect("nobody is forgotten").expect("no panic");
+        }
+        assert_eq!((places.share.held(), places.waiters.is_empty()), (0, true));
+    }
+}

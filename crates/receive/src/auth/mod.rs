@@ -1,0 +1,258 @@
+//! Authentication: a bearer token or a client certificate to the name of a client.
+//!
+//! Without settings everybody may send, and nobody has a name. With them a request needs the token
+//! of a client that has not expired, or comes over a connection whose certificate holds the name of
+//! one. A token that is sent is checked even where the certificate would do: a sender of a wrong
+//! one is refused.
+
+mod counters;
+mod rate;
+pub(crate) mod settings;
+mod tokens;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use jiff::Timestamp;
+use opentelemetry::metrics::Meter;
+use tokio::time::Instant;
+
+use self::counters::ClientCounters;
+pub(crate) use self::counters::ClientOutcome;
+use self::rate::{LimitMet, SenderRate};
+use self::settings::AuthSettings;
+use self::tokens::TokenHash;
+use super::Sender;
+use super::status::{RefusalReason, RefusedRequest};
+use spanscore_base::otlp::Signal;
+use spanscore_net::tls::{Changed, Reread};
+
+/// Scheme of the header, with the space behind it.
+const SCHEME: &[u8] = b"bearer ";
+
+/// Clients that may send, as config and files list them now.
+pub(crate) struct Authenticator {
+    known: RwLock<Arc<KnownClients>>,
+    counters: Arc<ClientCounters>,
+}
+
+/// Clients that may send; everybody where there are no settings.
+struct KnownClients {
+    settings: Option<AuthSettings>,
+    clients: Vec<Arc<KnownClient>>,
+}
+
+/// A client that may send.
+pub(crate) struct KnownClient {
+    name: Arc<str>,
+    tokens: Vec<TokenHash>,
+    expires: Option<Timestamp>,
+    certificate: Option<String>,
+    is_tagged: bool,
+    rate: Arc<Mutex<SenderRate>>,
+    counters: Arc<ClientCounters>,
+}
+
+impl Authenticator {
+    /// Reads the tokens.
+    ///
+    /// # Errors
+    /// The file that cannot be used, and the reason.
+    pub(crate) fn new(settings: Option<AuthSettings>, meter: &Meter) -> Result<Self, String> {
+        let counters = Arc::new(ClientCounters::new(meter));
+        let nobody = KnownClients { settings: None, clients: Vec::new() };
+        let known = KnownClients::read(settings, &nobody, &counters)?;
+        Ok(Self { known: RwLock::new(Arc::new(known)), counters })
+    }
+
+    /// Replaces the settings; on an error all stays as it was.
+    ///
+    /// # Errors
+    /// The file that cannot be used, and the reason.
+    pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
+        let known = KnownClients::read(settings, &self.known(), &self.counters)?;
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        Ok(())
+    }
+
+    /// Authenticates a request and charges it to its client; `None` where everybody may send.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        sender: &Sender,
+    ) -> Result<Option<Arc<KnownClient>>, RefusedRequest> {
+        let known = self.known();
+        if known.settings.is_none() {
+            return Ok(None);
+        }
+        let client = known.find(headers, sender.names(), Timestamp::now())?;
+        let taken = {
+            let mut rate = client.rate.lock().unwrap_or_else(PoisonError::into_inner);
+            rate.take_request(Instant::now())
+        };
+        taken.map_err(|(met, delay)| {
+            client.count(ClientOutcome::Limited);
+            limited(met, delay)
+        })?;
+        Ok(Some(Arc::clone(client)))
+    }
+
+    fn known(&self) -> Arc<KnownClients> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Reread for Authenticator {
+    fn name(&self) -> &'static str {
+        "tokens"
+    }
+
+    fn interval(&self) -> Duration {
+        let known = self.known();
+        known.settings.as_ref().map_or(Duration::ZERO, |settings| settings.reload_interval.0)
+    }
+
+    fn reread(&self) -> Result<Changed, String> {
+        let before = self.known();
+        let now = KnownClients::read(before.settings.clone(), &before, &self.counters)?;
+        let tokens = |known: &KnownClients| -> Vec<_> {
+            known.clients.iter().map(|client| client.tokens.clone()).collect()
+        };
+        if tokens(&before) == tokens(&now) {
+            return Ok(Changed::No);
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // Settings that were replaced in between have read the files themselves.
+        if Arc::ptr_eq(&known, &before) {
+            *known = Arc::new(now);
+        }
+        Ok(Changed::Yes)
+    }
+}
+
+impl KnownClients {
+    /// Reads the tokens. A client that was known before goes on with its buckets as they stand.
+    fn read(
+        settings: Option<AuthSettings>,
+        before: &Self,
+        counters: &Arc<ClientCounters>,
+    ) -> Result<Self, String> {
+        let Some(settings) = settings else {
+            return Ok(Self { settings: None, clients: Vec::new() });
+        };
+        let mut clients = Vec::with_capacity(settings.clients.len());
+        for (name, client) in &settings.clients {
+            let limits = client.limits.unwrap_or(settings.limits);
+            let known = before.clients.iter().find(|known| *known.name == **name);
+            let rate = known.map(|known| Arc::clone(&known.rate)).filter(|rate| {
+                rate.lock().unwrap_or_else(PoisonError::into_inner).limits() == limits
+            });
+            let rate = rate
+                .unwrap_or_else(|| Arc::new(Mutex::new(SenderRate::new(limits, Instant::now()))));
+            if known.is_none() {
+                counters.begin(name);
+            }
+            clients.push(Arc::new(KnownClient {
+                name: name.as_str().into(),
+                tokens: tokens::read(client).map_err(|error| format!("`{name}`: {error}"))?,
+                expires: client.expires,
+                certificate: client.certificate.clone(),
+                is_tagged: settings.tag_resources,
+                rate,
+                counters: Arc::clone(counters),
+            }));
+        }
+        Ok(Self { settings: Some(settings), clients })
+    }
+
+    fn find(
+        &self,
+        headers: &HeaderMap,
+        names: &[String],
+        now: Timestamp,
+    ) -> Result<&Arc<KnownClient>, RefusedRequest> {
+        let refused = |reason, message: &str| RefusedRequest::new(reason, message);
+        if let Some(token) = bearer(headers) {
+            let hash = TokenHash::of(token);
+            // All are compared: which one it is does not show in the time that it takes.
+            let mut found = None;
+            for client in &self.clients {
+                if hash.is_among(&client.tokens) {
+                    found = Some(client);
+                }
+            }
+            let Some(client) = found else {
+                return Err(refused(RefusalReason::TokenUnknown, "the bearer token is not known"));
+            };
+            if client.expires.is_some_and(|expires| expires <= now) {
+                return Err(refused(RefusalReason::TokenExpired, "the bearer token has expired"));
+            }
+            return Ok(client);
+        }
+        let certified = self
+            .clients
+            .iter()
+            .find(|client| client.certificate.as_ref().is_some_and(|own| names.contains(own)));
+        match certified {
+            Some(client) => Ok(client),
+            None if !names.is_empty() && self.clients.iter().any(|it| it.certificate.is_some()) => {
+                let message = "no client has a name of this certificate, and there is no token";
+                Err(refused(RefusalReason::CertificateUnknown, message))
+            }
+            None => {
+                let message = "a bearer token is needed: authorization: Bearer TOKEN";
+                Err(refused(RefusalReason::TokenMissing, message))
+            }
+        }
+    }
+}
+
+impl KnownClient {
+    /// Returns its name in the config.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns true if its resources are tagged with its name.
+    pub(crate) fn is_tagged(&self) -> bool {
+        self.is_tagged
+    }
+
+    /// Charges the bytes of a body that has come.
+    pub(crate) fn charge(&self, bytes: usize) {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).charge(bytes);
+        self.counters.received(&self.name, bytes);
+    }
+
+    /// Counts the outcome of a request.
+    pub(crate) fn count(&self, outcome: ClientOutcome) {
+        self.counters.request(&self.name, outcome, 1);
+    }
+
+    /// Counts items that were accepted.
+    pub(crate) fn count_items(&self, signal: Signal, items: u64) {
+        self.counters.items(&self.name, signal, items);
+    }
+}
+
+/// Returns the bearer token of a request. A header of another scheme counts as none, and of several
+/// the first holds.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
+fn limited(met: LimitMet, delay: Duration) -> RefusedRequest {
+    let (reason, what) = match met {
+        LimitMet::Requests => (RefusalReason::ClientRequests, "requests_per_second"),
+        LimitMet::Bytes => (RefusalReason::ClientBytes, "bytes_per_second"),
+    };
+    let message = format!("more than this client may send, see its {what}; try again later");
+    RefusedRequest::new(reason, message).after(delay)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Settings of authentication: the clients that may send, and their rate limits.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use spanscore_base::settings::{HumanDuration, Secret};
+
+/// Most clients: each has series of its own among the metrics.
+const CLIENTS_MAX: usize = 1_000;
+/// Longest name of a client, bytes.
+const NAME_BYTES_MAX: usize = 100;
+
+/// Clients that may send. With this section nobody else may.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthSettings {
+    /// Clients, by a name of yours, which counters show.
+    pub clients: BTreeMap<String, KnownClientSettings>,
+    /// Rate limits of each client that has no `limits` of its own.
+    pub limits: SenderLimits,
+    /// Tags the resources that a client sends with its name, as the attribute `spanscore.client`,
+    /// in place of one that it has written itself. Default `false`.
+    pub tag_resources: bool,
+    /// Interval at which files of tokens are read again. Default 10s; 0 reads them at a reload of
+    /// the config alone.
+    pub reload_interval: HumanDuration,
+}
+
+impl Default for AuthSettings {
+    fn default() -> Self {
+        Self {
+            clients: BTreeMap::new(),
+            limits: SenderLimits::default(),
+            tag_resources: false,
+            reload_interval: HumanDuration::from_secs(10),
+        }
+    }
+}
+
+/// A client that may send: known by a bearer token, by a client certificate, or by either.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KnownClientSettings {
+    /// Its bearer token, best from the environment: `${env:TEAM_A_TOKEN}`.
+    pub token: Option<Secret>,
+    /// File with its bearer token. Each line that is not empty is one, so that an old and a new
+    /// one hold side by side while they are exchanged.
+    pub file: Option<String>,
+    /// Expiry of its tokens: a date, at whose first moment in UTC they end, or a moment such as
+    /// `2027-01-31T12:00:00Z`.
+    #[serde(deserialize_with = "moment")]
+    #[schemars(with = "Option<String>")]
+    pub expires: Option<Timestamp>,
+    /// A name in its certificate, of a host or a URI: `team-a.example`, `spiffe://example/team-a`.
+    /// Needs `tls.client_ca_file` of the protocol.
+    pub certificate: Option<String>,
+    /// Rate limits of this client.
+    pub limits: Option<SenderLimits>,
+}
+
+/// Rate limits of a client; requests beyond them are refused with the time after which to come
+/// again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SenderLimits {
+    /// Requests a second, at least one; without a limit when left out.
+    #[schemars(range(min = 1))]
+    pub requests_per_second: Option<u32>,
+    /// Bytes of bodies a second as they come, compressed or not; without a limit when left out.
+    #[schemars(range(min = 1))]
+    pub bytes_per_second: Option<u64>,
+}
+
+impl AuthSettings {
+    /// Checks the section.
+    ///
+    /// # Errors
+    /// The first mistake, with the keys that lead to it from this section, and its remedy.
+    pub fn check(&self, has_client_ca: bool) -> Result<(), (Vec<&str>, String)> {
+        let wrong = |keys: &[&'static str], text: &str| Err((keys.to_vec(), text.to_owned()));
+        if self.clients.is_empty() {
+            return wrong(&[], "`auth` without `clients` lets nobody in; name at least one");
+        }
+        if self.clients.len() > CLIENTS_MAX {
+            return wrong(&["clients"], &format!("more than {CLIENTS_MAX} clients"));
+        }
+        self.limits.check().map_err(|text| (vec!["limits"], text))?;
+        for (name, client) in &self.clients {
+            let at = |text: &str| (vec!["clients", name.as_str()], text.to_owned());
+            if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
+                return Err(at(&format!("a client's name has 1 to {NAME_BYTES_MAX} bytes")));
+            }
+            client.check(has_client_ca).map_err(|text| at(&text))?;
+        }
+        Ok(())
+    }
+}
+
+impl KnownClientSettings {
+    fn check(&self, has_client_ca: bool) -> Result<(), String> {
+        if self.token.is_some() && self.file.is_some() {
+            return Err("`token` and `file` name the same thing twice; leave out one".to_owned());
+        }
+        if self.token.is_none() && self.file.is_none() && self.certificate.is_none() {
+            return Err("a client needs a `token`, a `file` with it, or a `certificate`".to_owned());
+        }
+        if self.token.as_ref().is_some_and(|token| !is_token(token.reveal().trim())) {
+            return Err("the token is empty, or holds what no header may hold".to_owned());
+        }
+        if self.certificate.is_some() && !has_client_ca {
+            let help = "name the authority in `tls.client_ca_file` of the protocol";
+            return Err(format!("a `certificate` that nobody is asked for; {help}"));
+        }
+        self.limits.map_or(Ok(()), |limits| limits.check())
+    }
+}
+
+impl SenderLimits {
+    fn check(self) -> Result<(), String> {
+        if self.requests_per_second == Some(0) || self.bytes_per_second == Some(0) {
+            return Err("a limit must be above zero; leave it out for none".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a text can stand in a header after `Bearer`.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let date = || text.parse::<jiff::civil::Date>().ok();
+    let start = |date: jiff::civil::Date| date.to_zoned(jiff::tz::TimeZone::UTC).ok();
+    let found = text.parse::<Timestamp>().ok();
+    let found = found.or_else(|| date().and_then(start).map(|zoned| zoned.timestamp()));
+    found.map(Some).ok_or_else(|| {
+        D::Error::custom(format!("{text:?} is no date; write 2027-01-31 or 2027-01-31T12:00:00Z"))
+    })
+}

@@ -1,0 +1,398 @@
+//! The file receiver: follows files that another process writes.
+//!
+//! ```text
+//! look: find files, see what was cut or renamed -> read records -> intake -> store positions
+//! ```
+//!
+//! A record counts as read once the intake has accepted it, and where it has no room the receiver
+//! waits: files do not go away. After a restart reading resumes from the stored positions, so
+//! records of the last second before a crash may come again (at least once). A file that was away
+//! for a while is resumed as after a restart. One task does it all; reading blocks a thread beside
+//! the network's.
+
+mod counters;
+mod file;
+mod framing;
+mod paths;
+mod positions;
+mod record;
+pub(super) mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::metrics::Meter;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Intake, Received, Refused, Sender};
+use counters::{FollowCounters, PassedOver};
+use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
+use paths::FILES_MAX;
+use positions::PositionStore;
+use record::{ReadRoom, RecordSettings, read_records};
+use settings::{FileReceiverSettings, StartAt};
+use spanscore_base::model::{Memory, Share};
+
+/// Interval at which positions are stored.
+const STORE_INTERVAL: Duration = Duration::from_secs(1);
+/// Looks after which a file that is read to its end and whose name is gone is closed.
+const ABSENT_LOOKS_MAX: u32 = 5;
+/// Memory that reading one file may take beside its largest record.
+const READING_BYTES: usize = 2 << 20;
+/// Pause before asking for memory again.
+const MEMORY_WAIT: Duration = Duration::from_millis(100);
+/// Shortest time between two lines in the log about skipped records.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A running file receiver; by default none.
+#[derive(Default)]
+pub struct FileReceiver {
+    running: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+impl FileReceiver {
+    /// Starts it on the current runtime. `data_dir` is the folder for positions, if any.
+    pub fn start<I: Intake>(
+        settings: Option<&FileReceiverSettings>,
+        intake: Arc<I>,
+        memory: &Memory,
+        meter: &Meter,
+        data_dir: Option<&Path>,
+    ) -> Self {
+        let Some(settings) = settings.cloned() else { return Self::default() };
+        let (store, stored) = match data_dir.map(PositionStore::open) {
+            Some((store, stored)) => (Some(store), stored),
+            None => (None, None),
+        };
+        let stop = CancellationToken::new();
+        let follower = Follower {
+            settings,
+            intake,
+            sender: Arc::default(),
+            counters: FollowCounters::new(meter),
+            memory: Arc::clone(&memory.requests),
+            stop: stop.clone(),
+            files: Vec::new(),
+            knows_files: stored.is_some(),
+            stored: stored.unwrap_or_default(),
+            store,
+            is_first_look: true,
+            last_stored: Instant::now(),
+            last_logged: None,
+        };
+        Self { running: Some((stop, tokio::spawn(follower.run()))) }
+    }
+
+    /// Stops it, at the latest when there is no more time; a record under way is accepted or comes
+    /// again.
+    pub async fn stop(self, no_more_time: impl Future<Output = ()>) {
+        let Some((stop, mut task)) = self.running else { return };
+        stop.cancel();
+        tokio::select! {
+            biased;
+            _ = &mut task => {}
+            () = no_more_time => task.abort(),
+        }
+    }
+}
+
+struct Follower<I> {
+    settings: FileReceiverSettings,
+    intake: Arc<I>,
+    sender: Arc<Sender>,
+    counters: FollowCounters,
+    memory: Arc<Share>,
+    stop: CancellationToken,
+    files: Vec<FollowedFile>,
+    /// Positions of files that have not been found again, or went; the latest last.
+    stored: Vec<FilePosition>,
+    store: Option<PositionStore>,
+    /// True if positions were stored before: a file that is not among them has come since.
+    knows_files: bool,
+    is_first_look: bool,
+    last_stored: Instant,
+    last_logged: Option<Instant>,
+}
+
+impl<I: Intake> Follower<I> {
+    async fn run(mut self) {
+        let mut looks = tokio::time::interval(self.settings.poll_interval.0);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.stop.clone().run_until_cancelled(looks.tick()).await.is_some() {
+            self.look().await;
+            self.is_first_look = false;
+            let mut at = 0;
+            while at < self.files.len() && !self.stop.is_cancelled() {
+                self.read(at).await;
+                self.store(false).await;
+                at += 1;
+            }
+            self.let_go();
+            let behind = self.files.iter().map(|it| it.len().saturating_sub(it.position.offset));
+            self.counters.show(self.files.len(), behind.sum());
+        }
+        self.store(true).await;
+    }
+
+    /// Finds new, renamed and missing files.
+    async fn look(&mut self) {
+        let include = self.settings.include.clone();
+        let exclude = self.settings.exclude.clone();
+        let known: Vec<_> = self.files.iter().map(|file| *file.identity()).collect();
+        let looking = tokio::task::spawn_blocking(move || {
+            let mut old = Vec::new();
+            let mut new = Vec::new();
+            for path in paths::find(&include, &exclude) {
+                // A file that went in between is no file.
+                let Ok(place) = FileIdentity::place(&path) else { continue };
+                if known.iter().any(|it| it.is_at(&place)) {
+                    old.push((place, path));
+                } else if known.len() + new.len() < FILES_MAX {
+                    new.extend(FollowedFile::open(&path));
+                }
+            }
+            (old, new)
+        });
+        let Ok((old, new)) = looking.await else { return };
+        for file in &mut self.files {
+            match old.iter().find(|(identity, _)| identity.is_at(file.identity())) {
+                Some((_, path)) => {
+                    file.absent = 0;
+                    file.position.path.clone_from(path);
+                    file.path.clone_from(path);
+                }
+                None => file.absent += 1,
+            }
+        }
+        for file in new {
+            let is_twice = self.files.iter().any(|it| it.identity().is_at(file.identity()));
+            if self.files.len() < FILES_MAX && !is_twice {
+                self.begin(file);
+            }
+        }
+    }
+
+    /// Begins with a file at its stored position, or as the settings demand.
+    fn begin(&mut self, mut file: FollowedFile) {
+        let is_at = |it: &FilePosition| it.identity.is_at(file.identity());
+        let stored = self.stored.iter().rposition(is_at).or_else(|| {
+            // A file system that is mounted again may be another device.
+            let at = self.stored.iter().rposition(|it| it.path == file.path)?;
+            file.is_of(&self.stored[at].identity).then_some(at)
+        });
+        let is_from_end = self.settings.start_at == StartAt::End;
+        let stored = stored.map(|at| self.stored.remove(at));
+        match stored {
+            Some(stored) if file.is_of(&stored.identity) && stored.offset <= file.len() => {
+                file.resume(stored.offset, stored.line);
+            }
+            // Another file in its place, or the same one written anew.
+            Some(_) => {}
+            None if self.is_first_look && !self.knows_files && is_from_end => {
+                file.resume(file.len(), 0);
+            }
+            None => {}
+        }
+        self.files.push(file);
+    }
+
+    /// Reads the new records of one file and hands them over.
+    async fn read(&mut self, at: usize) {
+        let bytes_max = self.settings.max_record_mib << 20;
+        let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else { return };
+        if restarted {
+            self.counters.restarted();
+            tracing::info!(path = %self.files[at].path.display(), "a file was cut or written anew");
+        }
+        while !self.stop.is_cancelled() {
+            let held = self.files[at].held() + READING_BYTES;
+            // Reading goes on while there is any: one record at a time may go beyond it.
+            while self.memory.left() < held && self.memory.held() > 0 {
+                self.counters.waited();
+                if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
+                    return;
+                }
+            }
+            self.memory.take(held);
+            let batch = self.with(at, move |file| file.next_batch(bytes_max)).await;
+            let taken = match &batch {
+                Some(batch) => self.take(at, batch, held).await,
+                None => false,
+            };
+            self.memory.give_back(held);
+            match batch {
+                Some(batch) if taken => {
+                    self.files[at].acknowledge(&batch);
+                    if !batch.is_progress {
+                        return;
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Works on a file beside the network's threads.
+    async fn with<T: Send + 'static>(
+        &mut self,
+        at: usize,
+        work: impl FnOnce(&mut FollowedFile) -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut file = self.files.swap_remove(at);
+        let path = file.path.clone();
+        let working = tokio::task::spawn_blocking(move || {
+            let done = work(&mut file);
+            (file, done)
+        });
+        // Reading does not panic; a file at which it did is found anew.
+        let (file, done) = working.await.ok()?;
+        self.files.push(file);
+        let last = self.files.len() - 1;
+        self.files.swap(at, last);
+        done.inspect_err(|error| self.log(&path, None, &error.to_string())).ok()
+    }
+
+    /// Hands a batch to the intake; `false` if it was not accepted and has to come again. `held` is
+    /// the memory that is counted for it so far.
+    async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
+        let path = self.files[at].path.clone();
+        for line in &batch.too_large {
+            self.pass_over(&path, *line, PassedOver::TooLarge, "larger than `max_record_mib`");
+        }
+        let records: Arc<[FileRecord]> = batch.records.as_slice().into();
+        let signal = self.settings.signal;
+        let bytes_max = self.settings.max_record_mib << 20;
+        let settings = RecordSettings { path: path.as_path().into(), signal, bytes_max };
+        let mut next = 0;
+        while next < records.len() {
+            // If nobody beside this batch holds memory, a large record has to go beyond the limit:
+            // it would wait for ever.
+            let room = ReadRoom::new(&self.memory, self.memory.held() <= held);
+            let some = Arc::clone(&records);
+            let from = next;
+            let how = settings.clone();
+            let reading =
+                tokio::task::spawn_blocking(move || read_records(&some, from, &how, room));
+            let Ok(read) = reading.await else {
+                // Reading does not panic; a record at which it did is skipped.
+                self.pass_over(&path, records[next].line, PassedOver::Malformed, "cannot be read");
+                next += 1;
+                continue;
+            };
+            for (line, reason, error) in read.unusable {
+                self.pass_over(&path, line, reason, &error);
+            }
+            if !self.hand_over(&path, read.requests).await {
+                return false;
+            }
+            drop(read.room);
+            if read.next == next {
+                self.counters.waited();
+                if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
+                    return false;
+                }
+            }
+            next = read.next;
+        }
+        true
+    }
+
+    fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
+        self.counters.passed_over(reason, 1);
+        self.log(path, Some(line), error);
+    }
+
+    /// Hands requests over until each was accepted or refused for good.
+    async fn hand_over(&mut self, path: &Path, mut requests: Vec<(u64, Received)>) -> bool {
+        while !requests.is_empty() {
+            let mut handing = JoinSet::new();
+            for (line, request) in std::mem::take(&mut requests) {
+                let intake = Arc::clone(&self.intake);
+                let sender = Arc::clone(&self.sender);
+                handing.spawn(async move {
+                    let outcome = intake.accept(request.clone(), &sender).await;
+                    (line, request, outcome)
+                });
+            }
+            let mut wait = None;
+            while let Some(handed) = handing.join_next().await {
+                let Ok((line, request, outcome)) = handed else {
+                    self.counters.passed_over(PassedOver::Malformed, 1);
+                    continue;
+                };
+                match outcome {
+                    Ok(accepted) => {
+                        self.counters.taken();
+                        self.counters.accepted(request.signal, accepted.accepted);
+                    }
+                    Err(Refused::Malformed(error)) => {
+                        self.counters.passed_over(PassedOver::Malformed, 1);
+                        self.log(path, Some(line), &error);
+                    }
+                    Err(
+                        Refused::Overloaded { retry_after } | Refused::NotKept { retry_after, .. },
+                    ) => {
+                        wait = wait.max(Some(retry_after));
+                        requests.push((line, request));
+                    }
+                    Err(Refused::ShuttingDown) => return false,
+                }
+            }
+            let Some(wait) = wait else { continue };
+            self.counters.waited();
+            requests.sort_by_key(|(line, _)| *line);
+            if self.stop.run_until_cancelled(sleep(wait)).await.is_none() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Closes files that are gone and read to their end.
+    fn let_go(&mut self) {
+        for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
+            if file.is_cut() {
+                self.counters.passed_over(PassedOver::Cut, 1);
+            }
+            // It may come back, as after a mount.
+            self.stored.push(file.position);
+        }
+        let beyond = self.stored.len().saturating_sub(FILES_MAX);
+        self.stored.drain(..beyond);
+    }
+
+    /// Stores the positions, if the interval has passed or this is the last time.
+    async fn store(&mut self, is_last: bool) {
+        if !is_last && self.last_stored.elapsed() < STORE_INTERVAL {
+            return;
+        }
+        self.last_stored = Instant::now();
+        let Some(mut store) = self.store.take() else { return };
+        let own = self.files.iter().map(|file| &file.position);
+        let positions: Vec<_> = own.chain(&self.stored).take(FILES_MAX * 2).cloned().collect();
+        let storing = tokio::task::spawn_blocking(move || {
+            let stored = store.write(positions);
+            (store, stored)
+        });
+        let Ok((store, stored)) = storing.await else { return };
+        self.store = Some(store);
+        if let Err(error) = stored {
+            tracing::warn!(%error, "cannot store how far files were read");
+        }
+    }
+
+    /// Logs a fault of a file or of one of its records, at most once an interval.
+    fn log(&mut self, path: &Path, line: Option<u64>, error: &str) {
+        if self.last_logged.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
+            return;
+        }
+        self.last_logged = Some(Instant::now());
+        tracing::warn!(path = %path.display(), line, error, "a file cannot be read in full");
+    }
+}

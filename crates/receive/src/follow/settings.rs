@@ -1,0 +1,87 @@
+//! Settings of the file receiver, by the names of the Collector's `otlp_json_file` receiver.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::settings::{HumanDuration, above_zero};
+
+/// Follows files that another process writes, such as the Collector's file exporter: OTLP/JSON, one
+/// request a line, or requests in protobuf or JSON, each behind its length and compressed or not.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileReceiverSettings {
+    /// The files, as patterns: `*` and `?` stand for any characters of one name. Files that are
+    /// rotated away should match as well, so that their last records are not missed.
+    #[schemars(length(min = 1))]
+    pub include: Vec<String>,
+    /// Patterns of those files that are left alone.
+    pub exclude: Vec<String>,
+    /// Start position in files that are there at the first start. Files that appear later are read
+    /// from their beginning; with stored positions, so are those that appeared while nobody looked.
+    pub start_at: StartAt,
+    /// Signal of requests in protobuf, which do not tell it themselves. By default by the file's
+    /// name (`logs`, `metrics` among its parts), else traces.
+    pub signal: Option<FileSignal>,
+    /// Interval at which the files are looked at.
+    #[serde(deserialize_with = "above_zero")]
+    pub poll_interval: HumanDuration,
+    /// Largest request in mebibytes, before and after decompression; a larger one is skipped and
+    /// counted.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1, max = 128))]
+    pub max_record_mib: usize,
+}
+
+impl Default for FileReceiverSettings {
+    fn default() -> Self {
+        Self {
+            include: Vec::new(),
+            exclude: Vec::new(),
+            start_at: StartAt::End,
+            signal: None,
+            poll_interval: HumanDuration::from_millis(200),
+            max_record_mib: 64,
+        }
+    }
+}
+
+impl FileReceiverSettings {
+    /// Checks the section.
+    ///
+    /// # Errors
+    /// A text for the config's user.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.include.iter().all(|pattern| pattern.trim().is_empty()) {
+            return Err("`include` names no files");
+        }
+        if self.include.iter().chain(&self.exclude).any(|pattern| pattern.contains("**")) {
+            return Err("`**` is not understood: `*` stands for the characters of one name");
+        }
+        if self.max_record_mib > 128 {
+            return Err("`max_record_mib` must be 1 to 128");
+        }
+        Ok(())
+    }
+}
+
+/// Start position in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartAt {
+    /// Its first request.
+    Beginning,
+    /// Its end: only later requests are read.
+    End,
+}
+
+/// Signal of requests in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSignal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Metrics.
+    Metrics,
+}

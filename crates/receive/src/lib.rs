@@ -1,0 +1,128 @@
+//! Receivers: OTLP over gRPC and HTTP, and files; bytes in, acknowledged once they were accepted.
+
+mod follow;
+pub mod settings;
+
+mod admission;
+mod answer;
+mod auth;
+mod body;
+mod closing;
+mod compression;
+mod deadline;
+mod grpc;
+mod head;
+mod http;
+mod ingest;
+mod listen;
+mod meter;
+mod metrics;
+mod server;
+mod status;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use spanscore_base::otlp::{RawBody, Signal};
+
+pub use admission::{AskedRoom, Waiters};
+pub use compression::unpack;
+pub use follow::FileReceiver;
+pub use listen::ReceiverStartError;
+pub use meter::Sender;
+pub use server::Receivers;
+
+/// Outcome of a request, by its items.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Accepted {
+    /// Number of spans, log records or data points that were accepted.
+    pub accepted: u64,
+    /// Number of those that were rejected: the sender is told of them as partial success.
+    pub rejected: u64,
+    /// Reason for the sender; empty when nothing was rejected.
+    pub message: String,
+}
+
+/// Reason for which a request was refused as a whole.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// It cannot be decoded: the sender must not send it again.
+    #[error("malformed request: {0}")]
+    Malformed(String),
+    /// There is no room now: the sender should send it again after this time.
+    #[error("overloaded, retry after {retry_after:?}")]
+    Overloaded {
+        /// Time after which to retry.
+        retry_after: Duration,
+    },
+    /// The log cannot store it now: the sender should send it again after this time.
+    #[error("overloaded: {why}, retry after {retry_after:?}")]
+    NotKept {
+        /// Time after which to retry.
+        retry_after: Duration,
+        /// Fault of the log.
+        why: &'static str,
+    },
+    /// The process is shutting down: the sender should try again elsewhere or later.
+    #[error("shutting down")]
+    ShuttingDown,
+}
+
+/// One request as it came, and as it is read.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Kind of its items.
+    pub signal: Signal,
+    /// Protobuf, not compressed, whatever form it came in.
+    pub request: Bytes,
+    /// Bytes in the form they came in.
+    pub raw: RawBody,
+}
+
+impl Received {
+    /// Makes a request that came as protobuf, not compressed.
+    pub fn protobuf(signal: Signal, request: Bytes) -> Self {
+        let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
+        Self { signal, request, raw }
+    }
+}
+
+/// Destination of the receivers' requests: the pipeline, or a test.
+pub trait Intake: Send + Sync + 'static {
+    /// Takes one request. May wait for room up to a second; must be cheap to refuse.
+    fn accept(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
+
+    /// Takes a request that has waited already, and waits no longer than until then. An intake that
+    /// never waits has no use for the deadline.
+    fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        _deadline: Instant,
+    ) -> impl Future<Output = Result<Accepted, Refused>> + Send {
+        self.accept(received, sender)
+    }
+}
+
+impl<T: Intake> Intake for Arc<T> {
+    async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+        (**self).accept(received, sender).await
+    }
+
+    async fn accept_by(
+        &self,
+        received: Received,
+        sender: &Arc<Sender>,
+        deadline: Instant,
+    ) -> Result<Accepted, Refused> {
+        (**self).accept_by(received, sender, deadline).await
+    }
+}

@@ -1,0 +1,280 @@
+//! One connection: served until its peer leaves, it idles too long, or the process ends.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io::{self, IoSlice};
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use webpki::EndEntityCert;
+
+use crate::Sender;
+use crate::answer::Answer;
+use crate::closing::Closing;
+use crate::meter::Metered;
+use crate::metrics::Closed;
+use crate::settings::EnforcementPolicy;
+use spanscore_net::tls::TlsStream;
+
+/// Longest time that a connection may take to close once it was told to.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+
+/// A request to be served, or its answer.
+pub(crate) type Admitted = ControlFlow<Response<Answer>, Request<Incoming>>;
+
+/// Future of an answer.
+pub(crate) trait Answering: Future<Output = Response<Answer>> + Send {}
+
+impl<T: Future<Output = Response<Answer>> + Send> Answering for T {}
+
+/// Service of a port.
+pub(crate) trait Serve: Send + Sync + 'static {
+    /// Answers a request by its head alone, if that is all that it needs; else hands it back.
+    fn admit(&self, request: Request<Incoming>) -> Admitted;
+
+    /// Answers one request.
+    fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> impl Answering;
+}
+
+/// Limits of the connections of a port.
+pub(crate) struct ConnectionLimits {
+    pub(crate) builder: Builder<TokioExecutor>,
+    /// Longest time from the connection to its first request.
+    pub(crate) first_request: Duration,
+    /// Longest time without a request.
+    pub(crate) idle: Duration,
+    /// Limit on the peer's pings, if there is one.
+    pub(crate) pings: Option<EnforcementPolicy>,
+}
+
+/// Stream of a connection, as it carries HTTP.
+pub(super) enum Transported {
+    /// In the clear.
+    Plain(TcpStream),
+    /// Under TLS.
+    Tls(Box<TlsStream>),
+}
+
+impl Transported {
+    /// Returns the names in the peer's certificate: of hosts, and URIs.
+    pub(super) fn names(&self) -> Vec<String> {
+        let Self::Tls(stream) = self else { return Vec::new() };
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let certificate = certificates.first().and_then(|it| EndEntityCert::try_from(it).ok());
+        let Some(certificate) = certificate else { return Vec::new() };
+        let names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
+        names.map(str::to_owned).collect()
+    }
+}
+
+/// Calls a method on the stream within.
+macro_rules! on_stream {
+    ($own:expr, $stream:ident => $call:expr) => {
+        match $own.get_mut() {
+            Transported::Plain($stream) => $call,
+            Transported::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Transported {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Transported {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(context, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_shutdown(context))
+    }
+}
+
+/// Serves one connection to its end; returns the reason if this side closed it.
+pub(super) async fn serve_connection<S: Serve>(
+    stream: Metered<Transported>,
+    sender: Arc<Sender>,
+    service: Arc<S>,
+    limits: &ConnectionLimits,
+    end: &Closing,
+) -> Option<Closed> {
+    let activity = Arc::new(Activity::default());
+    let counted = Arc::clone(&activity);
+    let own = Arc::clone(&sender);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let sender = Arc::clone(&own);
+        sender.progress();
+        counted.is_http2.fetch_or(request.version() == Version::HTTP_2, Ordering::Relaxed);
+        let service = Arc::clone(&service);
+        let running = RunningRequest::start(&counted);
+        // Here and not in the request's own task, where large headers would wait for their turn.
+        let admitted = service.admit(request);
+        async move {
+            let response = match admitted {
+                ControlFlow::Continue(request) => service.serve(request, &sender).await,
+                ControlFlow::Break(response) => response,
+            };
+            drop(running);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut connection = pin!(limits.builder.serve_connection(TokioIo::new(stream), service));
+    let mut refused = pin!(end.refuse.cancelled());
+    let mut stopped = pin!(end.stop.cancelled());
+    let mut check = pin!(tokio::time::sleep(limits.first_request));
+    let mut refusing = false;
+    let mut stopping = false;
+    let mut closing = None;
+    let mut requests_before = 0;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                return sender.closed().or(closing).or(ended.err().and_then(why));
+            }
+            () = refused.as_mut(), if !refusing => {
+                refusing = true;
+                // HTTP/2 can tell its peer to go elsewhere (GOAWAY); HTTP/1.1 can only answer so.
+                if activity.is_http2.load(Ordering::Relaxed) {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+            () = stopped.as_mut(), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = check.as_mut() => {
+                if closing.is_some() {
+                    return closing;
+                }
+                closing = activity.verdict(&mut requests_before);
+                let next = match closing {
+                    None => limits.idle,
+                    Some(Closed::HeaderTimeout) => return closing,
+                    Some(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        CLOSE_TIME
+                    }
+                };
+                check.as_mut().reset(tokio::time::Instant::now() + next);
+            }
+        }
+    }
+}
+
+/// Returns the reason for which this side ended a connection with an error; `None` if the peer did.
+fn why(error: Box<dyn Error + Send + Sync>) -> Option<Closed> {
+    let error = error.downcast::<hyper::Error>().ok()?;
+    let breach = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+    if error.is_timeout() {
+        // Only the timeout of an HTTP/2 ping has a cause.
+        let is_ping = error.source().is_some();
+        Some(if is_ping { Closed::PingTimeout } else { Closed::HeaderTimeout })
+    } else if error.is_parse() {
+        Some(Closed::Protocol)
+    } else {
+        breach.filter(|breach| breach.is_library()).map(|_| Closed::Protocol)
+    }
+}
+
+/// Requests of one connection.
+#[derive(Default)]
+struct Activity {
+    started: AtomicU64,
+    running: AtomicU64,
+    is_http2: AtomicBool,
+}
+
+impl Activity {
+    /// Returns the reason for which the connection should close, if any: no request at all, or none
+    /// since the last check.
+    fn verdict(&self, requests_before: &mut u64) -> Option<Closed> {
+        let started = self.started.load(Ordering::Relaxed);
+        let before = std::mem::replace(requests_before, started);
+        if self.running.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        match (started, started == before) {
+            (0, _) => Some(Closed::HeaderTimeout),
+            (_, true) => Some(Closed::Idle),
+            (_, false) => None,
+        }
+    }
+}
+
+/// A request that runs, until dropped.
+struct RunningRequest(Arc<Activity>);
+
+impl RunningRequest {
+    fn start(activity: &Arc<Activity>) -> Self {
+        activity.started.fetch_add(1, Ordering::Relaxed);
+        activity.running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_closes_for_want_of_requests_only() {
+        let activity = Arc::new(Activity::default());
+        let mut before = 0;
+        assert_eq!(activity.verdict(&mut before), Some(Closed::HeaderTimeout));
+        let running = RunningRequest::start(&activity);
+        assert_eq!(activity.verdict(&mut before), None);
+        assert_eq!(activity.verdict(&mut before), None);
+        drop(running);
+        drop(RunningRequest::start(&activity));
+        assert_eq!(activity.verdict(&mut before), None);
+        assert_eq!(activity.verdict(&mut before), Some(Closed::Idle));
+    }
+}

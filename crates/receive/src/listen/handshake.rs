@@ -1,0 +1,82 @@
+//! TLS handshakes: bounded in time, and in number at the same time.
+//!
+//! A stranger can begin a handshake without ever ending it. So one takes no longer than
+//! [`HANDSHAKE_TIME`], and where [`HANDSHAKES_MAX`] are under way one more ends the oldest: an
+//! honest sender is done in milliseconds.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Transported;
+use spanscore_net::tls::{HandshakeFailure, ServerTls};
+
+/// Longest time of a handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Handshakes at the same time, over all ports.
+const HANDSHAKES_MAX: usize = 512;
+
+/// Handshakes that are under way, the oldest first.
+#[derive(Clone, Default)]
+pub(crate) struct Handshakes(Arc<Mutex<VecDeque<CancellationToken>>>);
+
+impl Handshakes {
+    /// Does the handshake with a peer, within that time and [`HANDSHAKE_TIME`].
+    pub(super) async fn greet(
+        &self,
+        tls: &ServerTls,
+        stream: TcpStream,
+        within: Duration,
+    ) -> Result<Transported, HandshakeFailure> {
+        let place = self.enter(HANDSHAKES_MAX);
+        let greeted = tokio::select! {
+            biased;
+            () = place.cancelled() => Err(HandshakeFailure::Crowded),
+            greeted = tokio::time::timeout(within.min(HANDSHAKE_TIME), tls.accept(stream)) => {
+                greeted.unwrap_or(Err(HandshakeFailure::Timeout))
+            }
+        };
+        // The place is free, whatever the outcome.
+        place.cancel();
+        greeted.map(|stream| Transported::Tls(Box::new(stream)))
+    }
+
+    /// Returns a place among those that are under way; cancelled when it is taken away.
+    fn enter(&self, most: usize) -> CancellationToken {
+        let place = CancellationToken::new();
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while open.front().is_some_and(CancellationToken::is_cancelled) {
+            open.pop_front();
+        }
+        if open.len() >= most {
+            open.retain(|place| !place.is_cancelled());
+        }
+        if open.len() >= most
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.cancel();
+        }
+        open.push_back(place.clone());
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_more_than_there_is_room_for_ends_the_oldest() {
+        let handshakes = Handshakes::default();
+        let places: Vec<_> = (0..3).map(|_| handshakes.enter(2)).collect();
+        let ended: Vec<_> = places.iter().map(CancellationToken::is_cancelled).collect();
+        assert_eq!(ended, [true, false, false]);
+        places[2].cancel();
+        let next = handshakes.enter(2);
+        assert!(!places[1].is_cancelled(), "one that is done has made room");
+        assert!(!next.is_cancelled());
+    }
+}

@@ -1,0 +1,206 @@
+//! A listening port: binds, accepts within the limit on connections, does TLS handshakes, ends when
+//! told.
+
+mod connection;
+mod handshake;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use self::connection::{Admitted, ConnectionLimits, Serve};
+use self::connection::{Transported, serve_connection};
+pub(crate) use self::handshake::Handshakes;
+use super::Sender;
+use super::closing::Closing;
+use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
+use super::metrics::{Closed, ReceiverMetrics, Transport};
+use spanscore_base::model::Share;
+use spanscore_net::tls::{ServerTls, TlsError};
+
+/// Pause after a failed `accept` (out of file descriptors, mostly).
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Error of starting the receivers.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiverStartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {endpoint}: {error}; {remedy} {setting}")]
+    Bind {
+        /// The address as it stands in the settings.
+        endpoint: String,
+        /// The setting that holds it.
+        setting: &'static str,
+        /// Remedy by the setting.
+        remedy: &'static str,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// The certificates of a port cannot be used.
+    #[error("cannot set up TLS of {setting}: {error}")]
+    Tls {
+        /// The setting.
+        setting: &'static str,
+        /// Error of the file or setting.
+        error: Box<TlsError>,
+    },
+    /// The tokens of senders cannot be read.
+    #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
+    Tokens(String),
+}
+
+impl ReceiverStartError {
+    /// Makes the error of binding an endpoint, with a remedy.
+    pub fn bind(endpoint: &str, setting: &'static str, error: io::Error) -> Self {
+        let remedy = match error.kind() {
+            io::ErrorKind::AddrInUse => "is another collector running? stop it or change",
+            io::ErrorKind::PermissionDenied => "choose a port above 1023 in",
+            io::ErrorKind::AddrNotAvailable => "this machine does not have that address, change",
+            _ if endpoint.contains("://") => "write host:port, without a scheme, in",
+            _ => "write host:port in",
+        };
+        Self::Bind { endpoint: endpoint.to_owned(), setting, remedy, error }
+    }
+}
+
+/// Binds an endpoint of the settings.
+pub(crate) async fn bind(
+    endpoint: &str,
+    setting: &'static str,
+) -> Result<(TcpListener, SocketAddr), ReceiverStartError> {
+    let failed = |error| ReceiverStartError::bind(endpoint, setting, error);
+    let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Limits and services that all ports share.
+#[derive(Clone)]
+pub(crate) struct PortContext {
+    pub(crate) connections: Arc<Semaphore>,
+    /// Memory of connections by themselves.
+    pub(crate) connection_bytes: Arc<Share>,
+    /// Memory of requests, and of bytes that have not become one.
+    pub(crate) request_bytes: Arc<Share>,
+    pub(crate) metrics: Arc<ReceiverMetrics>,
+    /// Tracker of the tasks of ports and their connections.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) closing: Closing,
+    pub(crate) handshakes: Handshakes,
+}
+
+/// A bound port with its service.
+pub(crate) struct Port<S> {
+    pub(crate) listener: TcpListener,
+    pub(crate) transport: Transport,
+    pub(crate) service: Arc<S>,
+    pub(crate) limits: Arc<ConnectionLimits>,
+    pub(crate) tls: Option<Arc<ServerTls>>,
+}
+
+impl<S: Serve> Port<S> {
+    /// Accepts connections until told to stop; the port is closed when this returns.
+    pub(crate) async fn run(self, shared: PortContext) {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shared.closing.stop.cancelled() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.open(stream, &shared),
+                Err(_) => {
+                    shared.metrics.accept_error(self.transport);
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    fn open(&self, stream: TcpStream, shared: &PortContext) {
+        let metrics = Arc::clone(&shared.metrics);
+        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
+            metrics.closed(self.transport, Closed::Limit, 1);
+            return;
+        };
+        let share = Arc::clone(&shared.connection_bytes);
+        let bytes = self.connection_bytes();
+        if !share.try_take(bytes) {
+            metrics.closed(self.transport, Closed::Memory, 1);
+            return;
+        }
+        // Only latency depends on it, and a connection that just broke fails when read.
+        let _ = stream.set_nodelay(true);
+        let connected = Connected {
+            transport: self.transport,
+            service: Arc::clone(&self.service),
+            limits: Arc::clone(&self.limits),
+            tls: self.tls.clone(),
+            shared: shared.clone(),
+        };
+        shared.tasks.spawn(async move {
+            let transport = connected.transport;
+            let closing = connected.shared.closing.clone();
+            metrics.connection(transport, 1);
+            let closed = tokio::select! {
+                closed = connected.serve(stream) => closed,
+                () = closing.kill.cancelled() => Some(Closed::Shutdown),
+            };
+            metrics.connection(transport, -1);
+            if let Some(why) = closed {
+                metrics.closed(transport, why, 1);
+            }
+            share.give_back(bytes);
+            drop(permit);
+        });
+    }
+
+    /// Returns the bytes that a connection takes by itself.
+    fn connection_bytes(&self) -> usize {
+        CONNECTION_BYTES + if self.tls.is_some() { TLS_BYTES } else { 0 }
+    }
+}
+
+/// A connection with all that it needs.
+struct Connected<S> {
+    transport: Transport,
+    service: Arc<S>,
+    limits: Arc<ConnectionLimits>,
+    tls: Option<Arc<ServerTls>>,
+    shared: PortContext,
+}
+
+impl<S: Serve> Connected<S> {
+    /// Does the handshake and serves; returns the reason if this side closed the connection.
+    async fn serve(self, stream: TcpStream) -> Option<Closed> {
+        let Self { transport, service, limits, tls, shared } = self;
+        let metrics = Arc::clone(&shared.metrics);
+        let stream = match tls {
+            None => Transported::Plain(stream),
+            Some(tls) => {
+                let within = limits.first_request;
+                let greeted = tokio::select! {
+                    greeted = shared.handshakes.greet(&tls, stream, within) => greeted,
+                    () = shared.closing.stop.cancelled() => return Some(Closed::Shutdown),
+                };
+                match greeted {
+                    Ok(stream) => stream,
+                    Err(why) => {
+                        metrics.failed_handshake(transport, why);
+                        return Some(Closed::Handshake);
+                    }
+                }
+            }
+        };
+        let sender = Arc::new(Sender::named(stream.names()));
+        let requests = Arc::clone(&shared.request_bytes);
+        let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
+            .enforcing(limits.pings.clone());
+        serve_connection(stream, sender, service, &limits, &shared.closing).await
+    }
+}

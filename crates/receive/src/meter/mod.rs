@@ -1,0 +1,297 @@
+//! HTTP/2 frame guard: flood, ping and memory limits of a connection, from outside of HTTP.
+//!
+//! The HTTP layer buffers bytes that wait for the rest of their frame or headers, and counts them
+//! nowhere. Here they are counted among those of the requests, and a connection that would have
+//! more than its part is closed; so is one that floods with frames or pings. Streams that are reset
+//! and connections that are told to end are counted.
+
+mod budget;
+mod frames;
+mod pings;
+mod sender;
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use self::budget::FrameBudget;
+use self::frames::{FrameHead, Frames, kind};
+use self::pings::PingPolicy;
+pub(super) use self::sender::BodyTaking;
+pub use self::sender::Sender;
+use super::metrics::{By, Closed, ReceiverMetrics, Transport};
+use super::settings::EnforcementPolicy;
+use spanscore_base::model::Share;
+
+/// Bytes that an open connection takes by itself: buffers, tables of headers, its task.
+pub(super) const CONNECTION_BYTES: usize = 12 << 10;
+/// Bytes that TLS takes beside that: keys, and records that have not come whole.
+pub(super) const TLS_BYTES: usize = 12 << 10;
+/// Bytes that may wait on a connection uncounted, and the steps in which more are counted.
+const STEP_BYTES: usize = 16 << 10;
+/// Free bytes below which reading is sparing.
+const TIGHT_BYTES: usize = 1 << 20;
+/// Bytes that one connection may read before the others of its thread have their turn.
+const TURN_BYTES: usize = 64 << 10;
+
+/// Preface of an HTTP/2 connection (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// HTTP version of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HttpVersion {
+    /// So many bytes of the preface came.
+    Unknown(usize),
+    Http1,
+    Http2,
+}
+
+/// A connection that is guarded.
+pub(super) struct Metered<S> {
+    stream: S,
+    /// Bytes read in this turn.
+    turn: usize,
+    watch: Watch,
+}
+
+/// Guard of one connection: the state of its limits.
+pub(super) struct Watch {
+    sender: Arc<Sender>,
+    requests: Arc<Share>,
+    metrics: Arc<ReceiverMetrics>,
+    transport: Transport,
+    protocol: HttpVersion,
+    came: Frames,
+    went: Frames,
+    budget: FrameBudget,
+    pings: Option<PingPolicy>,
+    /// Over HTTP/1.1, bytes since a request or a part of its body was taken.
+    waiting: usize,
+    /// Bytes that are counted of those that wait.
+    counted: usize,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(
+        stream: S,
+        sender: Arc<Sender>,
+        requests: Arc<Share>,
+        metrics: Arc<ReceiverMetrics>,
+        transport: Transport,
+    ) -> Self {
+        let watch = Watch {
+            sender,
+            requests,
+            metrics,
+            transport,
+            protocol: HttpVersion::Unknown(0),
+            came: Frames::default(),
+            went: Frames::default(),
+            budget: FrameBudget::new(),
+            pings: None,
+            waiting: 0,
+            counted: 0,
+        };
+        Self { stream, turn: 0, watch }
+    }
+
+    /// Limits how often the peer may ping.
+    pub(super) fn enforcing(mut self, policy: Option<EnforcementPolicy>) -> Self {
+        self.watch.pings = policy.map(PingPolicy::new);
+        self
+    }
+}
+
+impl Watch {
+    /// Inspects bytes that came; errors with the reason if the connection must close.
+    fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
+        if let HttpVersion::Unknown(known) = self.protocol {
+            let (begin, rest) = bytes.split_at(bytes.len().min(PREFACE.len() - known));
+            if PREFACE[known..].starts_with(begin) {
+                let known = known + begin.len();
+                let is_whole = known == PREFACE.len();
+                self.protocol =
+                    if is_whole { HttpVersion::Http2 } else { HttpVersion::Unknown(known) };
+                bytes = rest;
+            } else {
+                self.protocol = HttpVersion::Http1;
+            }
+        }
+        match self.protocol {
+            HttpVersion::Http2 => {
+                self.frames_came(bytes)?;
+                self.count(self.came.waiting())
+            }
+            HttpVersion::Http1 | HttpVersion::Unknown(_) => {
+                let is_taken = self.sender.progressed.swap(false, Ordering::Relaxed);
+                self.waiting = if is_taken { 0 } else { self.waiting } + bytes.len();
+                let counted = self.count(self.waiting);
+                // A body is counted where it is read, and refused there with an answer.
+                if self.sender.is_taken_from() { Ok(()) } else { counted }
+            }
+        }
+    }
+
+    fn frames_came(&mut self, bytes: &[u8]) -> Result<(), Closed> {
+        let metrics = &self.metrics;
+        let transport = self.transport;
+        let budget = &mut self.budget;
+        let pings = &mut self.pings;
+        let mut is_within = true;
+        self.came.read(bytes, |head| {
+            count(metrics, transport, By::Sender, head);
+            if let Some(pings) = pings {
+                is_within &= pings.came(head);
+            }
+            match head.kind {
+                kind::HEADERS => budget.request(),
+                // Others bring nothing; on these the HTTP layer has limits of its own.
+                kind::DATA if head.bytes > 0 => {}
+                kind::CONTINUATION | kind::RST_STREAM => {}
+                _ => is_within &= budget.control(),
+            }
+        });
+        if is_within { Ok(()) } else { Err(Closed::Flood) }
+    }
+
+    fn went(&mut self, bytes: &[u8]) {
+        if self.protocol == HttpVersion::Http2 {
+            let metrics = &self.metrics;
+            let transport = self.transport;
+            let pings = &mut self.pings;
+            self.went.read(bytes, |head| {
+                count(metrics, transport, By::Receiver, head);
+                if let Some(pings) = pings {
+                    pings.went(head);
+                }
+            });
+        }
+    }
+
+    /// Returns the most bytes to read now. If there is little room, the head of a request of
+    /// HTTP/1.1 is read alone, with what may wait uncounted, so that it is answered and not cut
+    /// off.
+    fn read_max(&self) -> usize {
+        let is_tight = self.requests.left() < TIGHT_BYTES;
+        if is_tight && self.protocol != HttpVersion::Http2 && !self.sender.is_taken_from() {
+            STEP_BYTES
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Counts so many bytes as waiting.
+    fn count(&mut self, waiting: usize) -> Result<(), Closed> {
+        let wanted = waiting.saturating_sub(STEP_BYTES).next_multiple_of(STEP_BYTES);
+        if wanted > self.counted {
+            if !self.requests.try_take_for(&self.sender.bytes, wanted - self.counted) {
+                return Err(Closed::Memory);
+            }
+        } else if wanted < self.counted {
+            self.requests.give_back_for(&self.sender.bytes, self.counted - wanted);
+        }
+        self.counted = wanted;
+        Ok(())
+    }
+}
+
+/// Counts the frames that end a stream or a connection.
+fn count(metrics: &ReceiverMetrics, transport: Transport, by: By, head: FrameHead) {
+    match head.kind {
+        kind::RST_STREAM => metrics.reset(transport, by),
+        kind::GOAWAY => metrics.goaway(transport, by),
+        _ => {}
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.requests.give_back_for(&self.sender.bytes, self.counted);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let own = self.get_mut();
+        // The runtime counts reads, not bytes: by its measure a fast sender reads some MiB at once,
+        // and a hundred of them let an ordinary request wait for a hundred times as long.
+        if own.turn >= TURN_BYTES {
+            own.turn = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let read_max = own.watch.read_max();
+        let read = if read_max < buffer.remaining() {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(read_max));
+            let read = Pin::new(&mut own.stream).poll_read(context, &mut part);
+            let bytes = part.filled().len();
+            buffer.advance(bytes);
+            read
+        } else {
+            Pin::new(&mut own.stream).poll_read(context, buffer)
+        };
+        if read.is_pending() {
+            own.turn = 0;
+        }
+        ready!(read)?;
+        let came = buffer.filled().get(before..).unwrap_or_default();
+        own.turn += came.len();
+        Poll::Ready(own.watch.came(came).map_err(|why| {
+            own.watch.sender.close(why);
+            io::Error::other("the connection is more than its part of a limit")
+        }))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let own = self.get_mut();
+        let written = ready!(Pin::new(&mut own.stream).poll_write(context, bytes))?;
+        own.watch.went(bytes.get(..written).unwrap_or_default());
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let own = self.get_mut();
+        let written = ready!(Pin::new(&mut own.stream).poll_write_vectored(context, parts))?;
+        let mut left = written;
+        for part in parts {
+            let taken = left.min(part.len());
+            own.watch.went(part.get(..taken).unwrap_or_default());
+            left -= taken;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

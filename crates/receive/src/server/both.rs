@@ -1,0 +1,72 @@
+//! Both protocols on one port: a gRPC call is told by its content type, all else is OTLP/HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+
+use super::builder;
+use crate::answer::Answer;
+use crate::grpc::{GrpcService, is_grpc};
+use crate::http::{HttpService, paths};
+use crate::ingest::{BodyLimit, Ingest};
+use crate::listen::{Admitted, ConnectionLimits, Port, ReceiverStartError, Serve, bind};
+use crate::metrics::Transport;
+use crate::settings::{GrpcSettings, HttpSettings};
+use crate::{Intake, Sender};
+
+/// Free port of the loopback address.
+const ENDPOINT: &str = "127.0.0.1:0";
+
+/// Largest body in bytes: both protocols have one limit here.
+const BODY_LIMIT: BodyLimit = BodyLimit { bytes_max: 64 << 20, setting: "the limit of 64 MiB" };
+
+/// Service for calls and posts.
+pub(super) struct BothService<I> {
+    grpc: GrpcService<I>,
+    http: HttpService<I>,
+}
+
+impl<I: Intake> Serve for BothService<I> {
+    fn admit(&self, request: Request<Incoming>) -> Admitted {
+        if is_grpc(request.headers()) {
+            self.grpc.by_its_head(request)
+        } else {
+            self.http.by_its_head(request)
+        }
+    }
+
+    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+        if is_grpc(request.headers()) {
+            self.grpc.answer(request, sender).await
+        } else {
+            self.http.answer(request, sender).await
+        }
+    }
+}
+
+/// Binds the port.
+pub(super) async fn port<I: Intake>(
+    ingest: Arc<Ingest<I>>,
+) -> Result<(Port<BothService<I>>, SocketAddr), ReceiverStartError> {
+    let (listener, address) = bind(ENDPOINT, "the loopback address").await?;
+    let http = HttpSettings::default();
+    let service = BothService {
+        grpc: GrpcService { ingest: Arc::clone(&ingest), limit: BODY_LIMIT },
+        http: HttpService { ingest, limit: BODY_LIMIT, paths: paths(&http), cors: None },
+    };
+    let port = Port {
+        listener,
+        transport: Transport::Http,
+        service: Arc::new(service),
+        limits: Arc::new(ConnectionLimits {
+            builder: builder(&GrpcSettings::default(), http.read_header_timeout.0),
+            first_request: http.read_header_timeout.0,
+            idle: http.idle_timeout.0,
+            pings: None,
+        }),
+        tls: None,
+    };
+    Ok((port, address))
+}

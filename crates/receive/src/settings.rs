@@ -1,0 +1,319 @@
+//! Settings of the receivers, in the OpenTelemetry Collector's shape.
+//!
+//! Without `receivers` in the config, both protocols listen on the loopback address. With it, only
+//! the protocols that it names are on; a name without settings means the defaults.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+pub use super::auth::settings::{AuthSettings, KnownClientSettings, SenderLimits};
+pub use super::follow::settings::FileReceiverSettings;
+pub use super::http::cors::CorsSettings;
+use spanscore_base::settings::tls::ListenerTlsSettings;
+use spanscore_base::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
+
+/// Bytes in a mebibyte.
+const MIB: usize = 1 << 20;
+
+/// Inputs of the collector.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiversSettings {
+    /// The OTLP receiver; off when other settings stand under `receivers` without it.
+    #[serde(default, deserialize_with = "named")]
+    pub otlp: Option<OtlpReceiverSettings>,
+    /// Files that another process writes; off unless named.
+    #[serde(default)]
+    pub file: Option<FileReceiverSettings>,
+}
+
+impl Default for ReceiversSettings {
+    fn default() -> Self {
+        Self { otlp: Some(OtlpReceiverSettings::default()), file: None }
+    }
+}
+
+/// The OTLP receiver: its protocols, and the limits that they share.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OtlpReceiverSettings {
+    /// The protocols; one that is not named is off.
+    pub protocols: ProtocolsSettings,
+    /// Clients that may send; everybody without it.
+    pub auth: Option<AuthSettings>,
+    /// Requests that have come whole and are worked on at the same time, over both protocols.
+    /// Default 256. One more waits up to `wait_for_room` and is then refused as overload.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_concurrent_requests: usize,
+    /// Mebibytes of `limits.memory_mib` for request bodies, compressed and decompressed together. A
+    /// body that would exceed it is refused as overload; one connection has at most four times what
+    /// is left of it.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_in_flight_mib: Option<usize>,
+    /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
+    /// soon after that.
+    pub wait_for_room: HumanDuration,
+    /// Open connections, over both protocols. Default 4096; further ones are closed at once.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_connections: usize,
+    /// Mebibytes of `limits.memory_mib` for what connections hold beside the bodies of their
+    /// requests: 16 KiB each, and frames and headers that have not come whole. A connection that
+    /// would exceed it is closed.
+    #[serde(deserialize_with = "some_above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_connections_mib: Option<usize>,
+    /// Bytes a second that a body must come with, counted from five seconds after its headers.
+    /// Default 4096; 0 waits for `read_timeout` alone.
+    pub min_body_rate: u32,
+    /// Longest time from the end of a request's headers to the end of its body. Default 30s.
+    #[serde(deserialize_with = "above_zero")]
+    pub read_timeout: HumanDuration,
+}
+
+impl Default for OtlpReceiverSettings {
+    fn default() -> Self {
+        Self {
+            protocols: ProtocolsSettings::default(),
+            auth: None,
+            max_concurrent_requests: 256,
+            max_in_flight_mib: None,
+            wait_for_room: HumanDuration::from_secs(1),
+            max_connections: 4096,
+            max_connections_mib: None,
+            min_body_rate: 4096,
+            read_timeout: HumanDuration::from_secs(30),
+        }
+    }
+}
+
+/// The protocols of the OTLP receiver.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolsSettings {
+    /// OTLP/gRPC.
+    #[serde(default, deserialize_with = "named")]
+    pub grpc: Option<GrpcSettings>,
+    /// OTLP/HTTP.
+    #[serde(default, deserialize_with = "named")]
+    pub http: Option<HttpSettings>,
+}
+
+impl Default for ProtocolsSettings {
+    fn default() -> Self {
+        Self { grpc: Some(GrpcSettings::default()), http: Some(HttpSettings::default()) }
+    }
+}
+
+/// OTLP/gRPC.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrpcSettings {
+    /// Address and port to listen on. Default `127.0.0.1:4317`; port 0 takes a free one.
+    #[serde(deserialize_with = "listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    pub endpoint: String,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
+    /// reach it can read along. Default `false`.
+    pub insecure: bool,
+    /// Largest message in mebibytes, before and after decompression. Default 64; a larger one is
+    /// answered RESOURCE_EXHAUSTED.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_recv_msg_size_mib: usize,
+    /// Calls at the same time on one connection. Default 128; the peer waits with further ones.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_concurrent_streams: u32,
+    /// Mebibytes that a peer may send ahead on one call. Default 1; on the connection it is four
+    /// times that.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub initial_window_mib: u32,
+    /// Largest HTTP/2 frame in kibibytes, 16 to 16383. Default 1024: a request that comes as one
+    /// frame is not copied. Until a frame has arrived whole, it is counted in
+    /// `max_connections_mib`.
+    #[schemars(range(min = 16, max = 16383))]
+    pub max_frame_kib: u32,
+    /// Longest time from the connection to the end of its first request's headers. Default 20s.
+    #[serde(deserialize_with = "above_zero")]
+    pub read_header_timeout: HumanDuration,
+    /// Pings, and the closing of idle connections.
+    pub keepalive: KeepaliveSettings,
+}
+
+impl Default for GrpcSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "127.0.0.1:4317".to_owned(),
+            tls: None,
+            insecure: false,
+            max_recv_msg_size_mib: 64,
+            max_concurrent_streams: 128,
+            initial_window_mib: 1,
+            max_frame_kib: 1024,
+            read_header_timeout: HumanDuration::from_secs(20),
+            keepalive: KeepaliveSettings::default(),
+        }
+    }
+}
+
+impl GrpcSettings {
+    /// Returns `max_recv_msg_size_mib` in bytes.
+    pub fn body_bytes_max(&self) -> usize {
+        self.max_recv_msg_size_mib.saturating_mul(MIB)
+    }
+}
+
+/// Pings, and the closing of idle connections.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeepaliveSettings {
+    /// Keepalive by this side.
+    pub server_parameters: ServerParameters,
+    /// Limits on a peer's pings; without it only floods of pings end a connection.
+    pub enforcement_policy: Option<EnforcementPolicy>,
+}
+
+/// Limit on a peer's pings; one that pings more often is told to go.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnforcementPolicy {
+    /// Shortest time between two pings. Default 5m.
+    pub min_time: HumanDuration,
+    /// Allows pings at that rate while no call is under way. Default `false`: then one ping in two
+    /// hours is allowed.
+    pub permit_without_stream: bool,
+}
+
+impl Default for EnforcementPolicy {
+    fn default() -> Self {
+        Self { min_time: HumanDuration::from_secs(5 * 60), permit_without_stream: false }
+    }
+}
+
+/// Keepalive of connections by the server.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerParameters {
+    /// Longest time without a request before a connection is closed. Default 15m; the peer connects
+    /// again when it has something to send.
+    pub max_connection_idle: HumanDuration,
+    /// Interval of pings to the peer. Default 30s.
+    pub time: HumanDuration,
+    /// Longest time that a peer may leave a ping unanswered before it is dropped. Default 20s.
+    pub timeout: HumanDuration,
+}
+
+impl Default for ServerParameters {
+    fn default() -> Self {
+        Self {
+            max_connection_idle: HumanDuration::from_secs(15 * 60),
+            time: HumanDuration::from_secs(30),
+            timeout: HumanDuration::from_secs(20),
+        }
+    }
+}
+
+/// OTLP/HTTP, over HTTP/1.1 and HTTP/2.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSettings {
+    /// Address and port to listen on. Default `127.0.0.1:4318`; port 0 takes a free one.
+    #[serde(deserialize_with = "listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    pub endpoint: String,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// Allows the port to speak in the clear beyond the loopback address, where anyone who can
+    /// reach it can read along. Default `false`.
+    pub insecure: bool,
+    /// Largest body in bytes, before and after decompression. Default 67108864 (64 MiB); a larger
+    /// one is answered 413.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub max_request_body_size: usize,
+    /// Path that traces are posted to. Default `/v1/traces`; longer paths that end so are accepted
+    /// too.
+    pub traces_url_path: String,
+    /// Path that logs are posted to. Default `/v1/logs`; longer paths that end so are accepted too.
+    pub logs_url_path: String,
+    /// Path that metrics are posted to. Default `/v1/metrics`; longer paths that end so are
+    /// accepted too.
+    pub metrics_url_path: String,
+    /// Origins whose pages may send from a browser; none without it.
+    pub cors: Option<CorsSettings>,
+    /// Longest time for a request's headers, and longest pause between two requests of an HTTP/1.1
+    /// connection. Default 60s.
+    #[serde(deserialize_with = "above_zero")]
+    pub read_header_timeout: HumanDuration,
+    /// Longest time without a request before a connection is closed. Default 15m.
+    pub idle_timeout: HumanDuration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "127.0.0.1:4318".to_owned(),
+            tls: None,
+            insecure: false,
+            cors: None,
+            max_request_body_size: 64 * MIB,
+            traces_url_path: "/v1/traces".to_owned(),
+            logs_url_path: "/v1/logs".to_owned(),
+            metrics_url_path: "/v1/metrics".to_owned(),
+            read_header_timeout: HumanDuration::from_secs(60),
+            idle_timeout: HumanDuration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// Reads a section that is on because it is named, even with nothing under its name.
+fn named<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(|section| Some(section.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_base::settings::Node;
+    use spanscore_base::value::json;
+
+    fn read(text: &str) -> ReceiversSettings {
+        Node::from_value(&json::parse(text).unwrap()).read().unwrap()
+    }
+
+    #[test]
+    fn without_a_config_both_protocols_are_on() {
+        let otlp = ReceiversSettings::default().otlp.unwrap();
+        assert!(otlp.protocols.grpc.is_some() && otlp.protocols.http.is_some());
+    }
+
+    #[test]
+    fn only_named_protocols_are_on() {
+        let otlp = read(r#"{"otlp": {"protocols": {"grpc": null}}}"#).otlp.unwrap();
+        assert_eq!(otlp.protocols.grpc, Some(GrpcSettings::default()));
+        assert_eq!(otlp.protocols.http, None);
+        assert_eq!(read("{}").otlp, None);
+    }
+
+    #[test]
+    fn settings_keep_the_collectors_names() {
+        let text = r#"{"otlp": {"protocols": {"http": {"endpoint": "[::1]:0",
+            "max_request_body_size": 100}, "grpc": {"max_recv_msg_size_mib": 4,
+            "keepalive": {"server_parameters": {"time": "1m"}}}}}}"#;
+        let protocols = read(text).otlp.unwrap().protocols;
+        assert_eq!(protocols.http.unwrap().max_request_body_size, 100);
+        let grpc = protocols.grpc.unwrap();
+        assert_eq!(grpc.body_bytes_max(), 4 << 20);
+        assert_eq!(grpc.keepalive.server_parameters.time, HumanDuration::from_secs(60));
+    }
+}

@@ -1,0 +1,377 @@
+//! Answer of a request: its outcome as gRPC status, HTTP status and OTLP body.
+//!
+//! Codes and retry hints are those of the OTLP specification (1.11.0, "Failures", "OTLP/HTTP
+//! Response"); each reason below documents a choice that it leaves open. Texts are cut to
+//! [`MESSAGE_BYTES_MAX`], so that an answer stays far below the 4 MiB that clients accept.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use prost::Message;
+use tonic::Code;
+use tonic::metadata::{MetadataMap, MetadataValue};
+
+use super::{Accepted, Refused};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::status::{
+    Any, ExportResponse, PartialSuccess, RETRY_INFO_TRAILER, RetryInfo, RpcStatus,
+};
+use spanscore_base::value::json;
+
+/// Longest text in an answer, in bytes.
+pub(super) const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Retry hint where nothing better is known. Senders give up after some seconds in all, so a longer
+/// pause loses data.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Reason for which a request was refused; the `reason` of the counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RefusalReason {
+    /// Larger than the limit, before or after decompression.
+    TooLarge,
+    /// Its headers are larger than their limit.
+    HeadersTooLarge,
+    /// It cannot be decoded or decompressed.
+    Malformed,
+    /// A content type that is not OTLP.
+    ContentType,
+    /// A compression that is not known here.
+    Encoding,
+    /// Compressed without saying how (gRPC).
+    EncodingMissing,
+    /// No such path or method.
+    NotFound,
+    /// Not POST.
+    Method,
+    /// No room now in the stages behind.
+    Overloaded,
+    /// Too many bodies are on their way.
+    BodiesFull,
+    /// Too many requests are worked on.
+    TurnsFull,
+    /// Too many bytes of bodies are held.
+    BytesFull,
+    /// The process ends.
+    ShuttingDown,
+    /// The body did not arrive in time.
+    Timeout,
+    /// The body came with fewer bytes a second than it must.
+    TooSlow,
+    /// The sender does not wait any longer (gRPC).
+    Deadline,
+    /// The sender went away in the middle of the body.
+    Disconnected,
+    /// An internal error; the same request would meet it again.
+    Fault,
+    /// It came without a token.
+    TokenMissing,
+    /// No client has its token.
+    TokenUnknown,
+    /// Its token has expired.
+    TokenExpired,
+    /// No client has a name that stands in its certificate.
+    CertificateUnknown,
+    /// Its client sends too many requests.
+    ClientRequests,
+    /// Its client sends too many bytes.
+    ClientBytes,
+    /// Some items of a request that was accepted otherwise.
+    Rejected,
+}
+
+impl RefusalReason {
+    /// All reasons, in the order of declaration.
+    pub(super) const ALL: [Self; 25] = [
+        Self::TooLarge,
+        Self::HeadersTooLarge,
+        Self::Malformed,
+        Self::ContentType,
+        Self::Encoding,
+        Self::EncodingMissing,
+        Self::NotFound,
+        Self::Method,
+        Self::Overloaded,
+        Self::BodiesFull,
+        Self::TurnsFull,
+        Self::BytesFull,
+        Self::ShuttingDown,
+        Self::Timeout,
+        Self::TooSlow,
+        Self::Deadline,
+        Self::Disconnected,
+        Self::Fault,
+        Self::TokenMissing,
+        Self::TokenUnknown,
+        Self::TokenExpired,
+        Self::CertificateUnknown,
+        Self::ClientRequests,
+        Self::ClientBytes,
+        Self::Rejected,
+    ];
+
+    /// Returns the value of the counters' `reason`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::Malformed => "malformed",
+            Self::ContentType => "content_type",
+            Self::Encoding => "encoding",
+            Self::EncodingMissing => "encoding_missing",
+            Self::NotFound => "not_found",
+            Self::Method => "method",
+            Self::Overloaded => "overloaded",
+            Self::BodiesFull => "bodies_full",
+            Self::TurnsFull => "turns_full",
+            Self::BytesFull => "bytes_full",
+            Self::ShuttingDown => "shutting_down",
+            Self::Timeout => "timeout",
+            Self::TooSlow => "too_slow",
+            Self::Deadline => "deadline",
+            Self::Disconnected => "disconnected",
+            Self::Fault => "fault",
+            Self::TokenMissing => "token_missing",
+            Self::TokenUnknown => "token_unknown",
+            Self::TokenExpired => "token_expired",
+            Self::CertificateUnknown => "certificate_unknown",
+            Self::ClientRequests => "client_requests",
+            Self::ClientBytes => "client_bytes",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Returns true if there is no room for the request now, and may be soon.
+    pub(super) fn is_for_want_of_room(self) -> bool {
+        matches!(self, Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull)
+    }
+
+    /// Returns the gRPC code; a sender repeats only after UNAVAILABLE and DEADLINE_EXCEEDED.
+    pub(super) fn grpc_code(self) -> Code {
+        match self {
+            Self::TooLarge | Self::HeadersTooLarge => Code::ResourceExhausted,
+            Self::ClientRequests | Self::ClientBytes => Code::ResourceExhausted,
+            Self::TokenMissing
+            | Self::TokenUnknown
+            | Self::TokenExpired
+            | Self::CertificateUnknown => Code::Unauthenticated,
+            Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
+            Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
+            Self::EncodingMissing | Self::Fault => Code::Internal,
+            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
+                Code::Unavailable
+            }
+            Self::ShuttingDown => Code::Unavailable,
+            Self::Timeout | Self::TooSlow | Self::Deadline => Code::DeadlineExceeded,
+            Self::Disconnected => Code::Cancelled,
+        }
+    }
+
+    /// Returns the HTTP status; a sender repeats only after 429, 502, 503 and 504. A body that came
+    /// too slowly is worth another try: the cause of its pace may have passed, and 408 would lose
+    /// it.
+    pub(super) fn http_status(self) -> StatusCode {
+        match self {
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ClientRequests | Self::ClientBytes => StatusCode::TOO_MANY_REQUESTS,
+            Self::TokenMissing
+            | Self::TokenUnknown
+            | Self::TokenExpired
+            | Self::CertificateUnknown => StatusCode::UNAUTHORIZED,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::ShuttingDown | Self::Timeout | Self::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Deadline => StatusCode::GATEWAY_TIMEOUT,
+            Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// A refused request, with the message for its sender.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RefusedRequest {
+    pub(super) reason: RefusalReason,
+    pub(super) message: String,
+    retry_after: Duration,
+}
+
+impl RefusedRequest {
+    pub(super) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
+        let message = cut(message.into());
+        Self { reason, message, retry_after: RETRY_AFTER }
+    }
+
+    pub(super) fn overloaded(reason: RefusalReason, what: &str) -> Self {
+        Self::new(reason, format!("overloaded: {what}, try again later"))
+    }
+
+    pub(super) fn too_large(bytes_max: usize, setting: &str) -> Self {
+        let message = format!("the request is larger than {bytes_max} bytes, see {setting}");
+        Self::new(RefusalReason::TooLarge, message)
+    }
+
+    /// Returns the delay after which to try again, if the sender should.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let status = self.reason.http_status();
+        let is_worth =
+            status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS;
+        is_worth.then_some(self.retry_after)
+    }
+
+    /// Sets the delay after which to try again.
+    pub(super) fn after(self, retry_after: Duration) -> Self {
+        Self { retry_after, ..self }
+    }
+
+    /// Returns the gRPC status. The retry hint stands in `grpc-status-details-bin`, as OTLP
+    /// demands, and in [`RETRY_INFO_TRAILER`], the only place where the Python SDK looks.
+    pub(super) fn to_grpc(&self) -> tonic::Status {
+        let code = self.reason.grpc_code();
+        let mut metadata = MetadataMap::new();
+        let mut details = Vec::new();
+        if let Some(delay) = self.retry_after() {
+            let retry = RetryInfo::new(delay);
+            let trailer = MetadataValue::from_bytes(&retry.encode_to_vec());
+            metadata.insert_bin(RETRY_INFO_TRAILER, trailer);
+            details.push(retry.to_any());
+        }
+        if self.reason == RefusalReason::Encoding {
+            let known = MetadataValue::from_static("identity,gzip,zstd");
+            metadata.insert("grpc-accept-encoding", known);
+        }
+        let details = if details.is_empty() {
+            Bytes::new()
+        } else {
+            self.rpc_status(details).encode_to_vec().into()
+        };
+        tonic::Status::with_details_and_metadata(code, self.message.clone(), details, metadata)
+    }
+
+    /// Encodes it as a `google.rpc.Status` message.
+    pub(super) fn to_protobuf(&self) -> Bytes {
+        self.rpc_status(Vec::new()).encode_to_vec().into()
+    }
+
+    /// Writes it as a `google.rpc.Status` in JSON.
+    pub(super) fn to_json(&self) -> Bytes {
+        let mut text = format!("{{\"code\":{},\"message\":", self.reason.grpc_code() as i32);
+        // Writing to a string cannot fail.
+        let _ = json::write_string(&self.message, &mut text);
+        text.push('}');
+        text.into()
+    }
+
+    fn rpc_status(&self, details: Vec<Any>) -> RpcStatus {
+        let code = self.reason.grpc_code() as i32;
+        RpcStatus { code, message: self.message.clone(), details }
+    }
+}
+
+impl From<Refused> for RefusedRequest {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Malformed(message) => Self::new(RefusalReason::Malformed, message),
+            Refused::Overloaded { retry_after } => {
+                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, "no room") }
+            }
+            Refused::NotKept { retry_after, why } => {
+                Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, why) }
+            }
+            Refused::ShuttingDown => {
+                Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")
+            }
+        }
+    }
+}
+
+/// Encodes the response message of an export. Partial success is left unset when all was accepted,
+/// as OTLP demands.
+pub(super) fn response_protobuf(accepted: &Accepted) -> Bytes {
+    if accepted.rejected == 0 {
+        return Bytes::new();
+    }
+    let partial_success = Some(PartialSuccess {
+        rejected: i64::try_from(accepted.rejected).unwrap_or(i64::MAX),
+        error_message: cut(accepted.message.clone()),
+    });
+    ExportResponse { partial_success }.encode_to_vec().into()
+}
+
+/// Writes the response message of an export in JSON.
+pub(super) fn response_json(signal: Signal, accepted: &Accepted) -> Bytes {
+    if accepted.rejected == 0 {
+        return Bytes::from_static(b"{}");
+    }
+    let count = signal.rejected_key();
+    let rejected = accepted.rejected;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(text, r#"{{"partialSuccess":{{"{count}":"{rejected}","errorMessage":"#);
+    let _ = json::write_string(&cut(accepted.message.clone()), &mut text);
+    text.push_str("}}");
+    text.into()
+}
+
+fn cut(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overload_shutdown_and_slowness_ask_for_another_try() {
+        for reason in RefusalReason::ALL {
+            let name = reason.name();
+            let passing = ["overloaded", "shutting_down", "timeout", "too_slow"];
+            let passing = [&passing[..], &["client_requests", "client_bytes"]].concat();
+            let retried = name.ends_with("_full") || passing.contains(&name);
+            let failure = RefusedRequest::new(reason, "text");
+            assert_eq!(failure.retry_after().is_some(), retried, "{reason:?}");
+            let status = failure.to_grpc();
+            assert_eq!(status.details().is_empty(), !retried, "{reason:?}");
+            let hint = status.metadata().contains_key("google.rpc.retryinfo-bin");
+            assert_eq!(hint, retried, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let failure =
+            RefusedRequest::new(RefusalReason::Malformed, "ä".repeat(MESSAGE_BYTES_MAX) + "b");
+        assert_eq!(failure.message.len(), MESSAGE_BYTES_MAX);
+        let odd = RefusedRequest::new(
+            RefusalReason::Malformed,
+            "b".to_owned() + &"ä".repeat(MESSAGE_BYTES_MAX),
+        );
+        assert_eq!(odd.message.len(), MESSAGE_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn partial_success_is_unset_when_all_was_taken() {
+        let all = Accepted { accepted: 3, ..Accepted::default() };
+        assert!(response_protobuf(&all).is_empty());
+        assert_eq!(response_json(Signal::Traces, &all), "{}");
+        let some = Accepted { accepted: 1, rejected: 2, message: "bad \"id\"".to_owned() };
+        assert_eq!(
+            response_json(Signal::Logs, &some),
+            r#"{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"bad \"id\""}}"#
+        );
+        let decoded = ExportResponse::decode(response_protobuf(&some)).unwrap();
+        assert_eq!(decoded.partial_success.unwrap().rejected, 2);
+    }
+}

@@ -1,0 +1,188 @@
+//! Recorded requests from files and standard input.
+//!
+//! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), the exports
+//! of other systems ([`foreign`]), one binary protobuf request, or several with four bytes of
+//! length before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out:
+//! requests in their encoded protobuf form. A bad line does not lose the others. Limits:
+//! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
+//! of any size.
+//!
+//! JSON holds its signal in its top key. Binary requests do not tell theirs: `logs` or `metrics`
+//! among the parts of the file's name do, others are read as traces.
+
+mod foreign;
+mod nesting;
+mod pieces;
+mod text;
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use spanscore_base::otlp::Signal;
+
+pub use pieces::{FilePiece, FilePieces, read_pieces};
+
+/// Largest request in a file, in bytes, decompressed.
+pub const REQUEST_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes at the start of a file that tell its form.
+const SNIFF_BYTES: usize = 64;
+
+/// Error of a request in a file that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct FileError {
+    /// File, and line if there is one: `traces.jsonl:17`.
+    pub place: String,
+    /// Description of the fault.
+    pub message: String,
+}
+
+/// Iterator over the requests of one input, in order; see [`read_requests`].
+pub struct FileRequests {
+    pieces: FilePieces,
+    ready: VecDeque<Result<(Signal, Bytes), FileError>>,
+}
+
+/// Reads the requests of a file; `-` is standard input. A file that cannot be opened is the first
+/// and only item; after a bad request reading goes on with the next.
+pub fn read_requests(path: &Path) -> FileRequests {
+    FileRequests { pieces: read_pieces(path), ready: VecDeque::new() }
+}
+
+impl Iterator for FileRequests {
+    type Item = Result<(Signal, Bytes), FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(request) = self.ready.pop_front() {
+                return Some(request);
+            }
+            self.ready.extend(self.pieces.next()?.requests());
+        }
+    }
+}
+
+/// Tells text from binary by the name, else by the first bytes. A binary request starts with a byte
+/// that is white space in text, so the two bytes after white space decide.
+fn is_text(name: &str, start: &[u8]) -> bool {
+    let mut parts = name.rsplit('.');
+    let mut extension = parts.next().unwrap_or_default();
+    if matches!(extension, "gz" | "zst" | "zstd") {
+        extension = parts.next().unwrap_or_default();
+    }
+    match extension.to_ascii_lowercase().as_str() {
+        "json" | "jsonl" | "ndjson" => return true,
+        "pb" | "bin" | "binpb" | "otlp" | "proto" => return false,
+        _ => {}
+    }
+    let start = start.trim_ascii_start();
+    let start = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start);
+    match start.split_first() {
+        Some((b'{', rest)) => {
+            matches!(rest.trim_ascii_start().first(), Some(b'"' | b'}') | None)
+        }
+        Some((first, _)) => *first == b'[',
+        None => true,
+    }
+}
+
+/// Returns the signal of a file by its name: traces unless a part of the name is that of another.
+pub fn signal_of_name(file: &str) -> Signal {
+    file.split(['.', '-', '_']).find_map(signal_of_word).unwrap_or(Signal::Traces)
+}
+
+fn signal_of_word(word: &str) -> Option<Signal> {
+    match word {
+        "traces" | "trace" | "spans" => Some(Signal::Traces),
+        "logs" => Some(Signal::Logs),
+        "metrics" => Some(Signal::Metrics),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Reads a file of this name and content: the signals, and the errors without the folder.
+    fn check(name: &str, content: &[u8], expected: &[Result<Signal, &str>]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let prefix = format!("{}/", folder.path().display());
+        let read: Vec<_> = read_requests(&path)
+            .map(|request| match request {
+                Ok((signal, _)) => Ok(signal),
+                Err(error) => Err(error.to_string().replace(&prefix, "")),
+            })
+            .collect();
+        let read: Vec<_> =
+            read.iter().map(|r| r.as_ref().copied().map_err(String::as_str)).collect();
+        assert_eq!(read, expected, "{name}");
+    }
+
+    const SPANS: &str = r#"{"resourceSpans": []}"#;
+    const LOGS: &str = r#"{"resourceLogs": []}"#;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn requests_come_one_a_line_or_pretty_printed() {
+        let spans = Ok(Signal::Traces);
+        let logs = Ok(Signal::Logs);
+        check("a.jsonl", format!("{SPANS}\n\n{LOGS}\r\n{SPANS}").as_bytes(), &[spans, logs, spans]);
+        check("a.json", b"{\n  \"resourceLogs\": [\n    {}\n  ]\n}\n", &[logs]);
+        check("a", b"\n {\n\"resourceLogs\": [\n{}\n]\n}\n{\"resourceSpans\":[]}", &[logs, spans]);
+        check("empty.json", b"", &[]);
+    }
+
+    #[test]
+    fn a_bad_line_does_not_lose_the_others() {
+        let broken = format!("{SPANS}\n{{\"resourceSpans\": [\n{SPANS}\nnonsense\n{LOGS}\n{{}}\n");
+        check(
+            "a.jsonl",
+            broken.as_bytes(),
+            &[
+                Ok(Signal::Traces),
+                Err("a.jsonl:2: invalid OTLP/JSON at byte 20: expected a value"),
+                Ok(Signal::Traces),
+                Err("a.jsonl:4: invalid OTLP/JSON at byte 0: expected `{`"),
+                Ok(Signal::Logs),
+                Err("a.jsonl:6: not an OTLP/JSON request: it has neither `resourceSpans` nor \
+                     `resourceLogs` nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, \
+                     Phoenix or Langfuse"),
+            ],
+        );
+    }
+
+    #[test]
+    fn binary_requests_are_known_by_name_or_form() {
+        let request = b"\x0a\x02\x12\x00";
+        check("a.pb", request, &[Ok(Signal::Traces)]);
+        check("a.logs.pb", request, &[Ok(Signal::Logs)]);
+        check("unnamed", request, &[Ok(Signal::Traces)]);
+        let zstd = zstd::bulk::compress(request, 1).unwrap();
+        check("metrics_1.pb.zst", &zstd, &[Ok(Signal::Metrics)]);
+        check("unnamed", &gzip(SPANS.as_bytes()), &[Ok(Signal::Traces)]);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_missing_is_one_error() {
+        let cut = gzip(&SPANS.repeat(100).into_bytes());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cut.gz");
+        std::fs::write(&path, &cut[..cut.len() - 12]).unwrap();
+        assert!(read_requests(&path).last().unwrap().is_err());
+        let missing: Vec<_> = read_requests(&folder.path().join("missing")).collect();
+        assert!(matches!(&missing[..], [Err(error)] if error.to_string().contains("No such file")));
+    }
+}

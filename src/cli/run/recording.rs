@@ -1,0 +1,168 @@
+//! Recording of requests to a file: one OTLP/JSON request a line, in order of arrival, as
+//! [`read_requests`](spanscore_recordings::read_requests) and the file receiver read them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::cli::typed::TypedRequest;
+use spanscore_base::otlp::Signal;
+use spanscore_receive::{Accepted, Intake, Received, Refused, Sender};
+
+/// Callback for each request that was recorded, with its signal; protobuf.
+pub(crate) type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
+
+/// Creates or truncates a file that only its owner may read: it quotes agents and tools. An
+/// existing one keeps its permissions.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn create_own(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Counts of a recording so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordingCounts {
+    /// Requests of traces and logs.
+    pub requests: u64,
+    /// Their spans and log records.
+    pub items: u64,
+}
+
+/// An intake that records traces and logs in a file. Metrics are accepted and not recorded: no
+/// evaluator reads them.
+pub(crate) struct Recording {
+    path: PathBuf,
+    state: Mutex<RecordingState>,
+    watch: Option<RecordingWatch>,
+}
+
+struct RecordingState {
+    file: BufWriter<File>,
+    counts: RecordingCounts,
+    last: Instant,
+    error: Option<String>,
+}
+
+impl Recording {
+    /// Creates or truncates the file, for its owner alone: it holds the prompts of agents.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn create(path: &Path, watch: Option<RecordingWatch>) -> io::Result<Self> {
+        let state = RecordingState {
+            file: BufWriter::new(create_own(path)?),
+            counts: RecordingCounts::default(),
+            last: Instant::now(),
+            error: None,
+        };
+        Ok(Self { path: path.to_owned(), state: Mutex::new(state), watch })
+    }
+
+    /// Returns the time of the last request; the start before the first.
+    pub(crate) fn last(&self) -> Instant {
+        self.lock().last
+    }
+
+    /// Writes out the buffer.
+    ///
+    /// # Errors
+    /// The first of all writes, with the file's name.
+    pub(crate) fn finish(&self) -> Result<RecordingCounts, String> {
+        let mut state = self.lock();
+        let flushed = state.file.flush().map_err(|error| error.to_string());
+        match (state.error.take(), flushed) {
+            (None, Ok(())) => Ok(state.counts),
+            (Some(error), _) | (None, Err(error)) => {
+                Err(format!("cannot write {}: {error}", self.path.display()))
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, RecordingState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, received: &Received) -> Result<Accepted, Refused> {
+        let Received { signal, request, .. } = received;
+        let malformed = |error: &dyn std::fmt::Display| Refused::Malformed(error.to_string());
+        let typed = TypedRequest::new(*signal, request).map_err(|error| malformed(&error))?;
+        let items = typed.item_count(request);
+        let accepted = Accepted { accepted: items, ..Accepted::default() };
+        if *signal == Signal::Metrics {
+            return Ok(accepted);
+        }
+        let mut line = typed.json().map_err(|error| malformed(&error))?;
+        line.push(b'\n');
+        let mut state = self.lock();
+        state.last = Instant::now();
+        // Each request whole in the file, so that a reader beside it, or a kill, finds lines.
+        let written = state.file.write_all(&line).and_then(|()| state.file.flush());
+        if let Err(error) = written {
+            state.error.get_or_insert(error.to_string());
+            let message = format!("the recording cannot be written: {error}");
+            return Err(Refused::Malformed(message));
+        }
+        state.counts.requests += 1;
+        state.counts.items += items;
+        drop(state);
+        if let Some(watch) = &self.watch {
+            watch(*signal, request);
+        }
+        Ok(accepted)
+    }
+}
+
+impl Intake for Recording {
+    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+        self.keep(&received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use spanscore_recordings::read_requests;
+
+    #[test]
+    fn what_was_recorded_reads_back_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        let recording = Recording::create(&path, None).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
+        let mut sent = Vec::new();
+        for name in ["refund_agent.json", "weather_agent.json"] {
+            for request in read_requests(&source.join(name)) {
+                let (signal, request) = request.unwrap();
+                recording.keep(&Received::protobuf(signal, request.clone())).unwrap();
+                sent.push((signal, request));
+            }
+        }
+        let counts = recording.finish().unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it holds whole prompts");
+        assert_eq!(counts.requests, sent.len() as u64);
+        assert!(counts.items > 5);
+        let read: Vec<_> = read_requests(&path).map(Result::unwrap).collect();
+        assert_eq!(read.iter().map(|it| it.0).collect::<Vec<_>>(), [Signal::Traces; 2]);
+        for ((_, sent), (_, read)) in sent.iter().zip(&read) {
+            let typed = |body| TypedRequest::new(Signal::Traces, body).unwrap().json().unwrap();
+            assert_eq!(typed(sent), typed(read));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_and_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = Recording::create(&folder.path().join("r.jsonl"), None).unwrap();
+        let bad = Received::protobuf(Signal::Traces, b"\x0a\xff".as_slice().into());
+        assert!(matches!(recording.keep(&bad), Err(Refused::Malformed(_))));
+        assert_eq!(recording.finish().unwrap(), RecordingCounts::default());
+    }
+}
