@@ -6,11 +6,11 @@ use std::time::SystemTime;
 
 use super::{CommandError, output};
 use crate::config::ResolvedConfig;
-use crate::pipeline::replay::Replay;
 use spanscore_assemble::CutTrace;
 use spanscore_base::model::{Facts, Want};
 use spanscore_base::otlp::Signal;
 use spanscore_base::visible;
+use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table};

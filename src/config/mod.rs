@@ -5,31 +5,23 @@
 //! Each stage keeps its settings beside its code; [`Config`] only names the sections.
 
 mod changes;
-mod dataset;
 mod evaluators;
-mod expect;
 mod exporters;
-mod expression;
-mod judged;
 mod listeners;
 mod load;
 mod memory;
 mod plan;
 mod print;
-mod read;
 mod schema;
-mod secrets;
-mod sources;
-mod substitute;
-mod tools_file;
 
 pub use changes::{needs_restart, texts};
-pub use evaluators::{EvaluatorsConfig, LevelSetting, SharedSettings, own_settings};
-pub use expect::ExpectSettings;
+pub use evaluators::EvaluatorsConfig;
 pub use exporters::{ExportersConfig, ForwardConfig};
-pub use load::{BUILT_IN, ConfigPart, Loaded, environment, load};
+pub use load::{BUILT_IN, load};
 pub use plan::{Config, ResolvedConfig};
 pub use print::redacted;
 pub use schema::{schema, shared_schema};
-pub use sources::{ConfigError, ConfigProblem, ConfigSources};
-pub use substitute::Lookup;
+pub use spanscore_engine::settings::{
+    ConfigError, ConfigPart, ConfigProblem, ConfigSources, ExpectSettings, LevelSetting, Loaded,
+    Lookup, SharedSettings, environment, own_settings,
+};

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::evaluators::{self, EvaluatorsConfig, Surroundings};
+use super::evaluators::EvaluatorsConfig;
 use super::exporters::{ExportersConfig, ForwardConfig};
 use super::listeners;
-use super::load::Loaded;
 use super::memory::{ShareSettings, divide};
-use super::read::read_all;
-use super::sources::{ConfigError, ConfigSources};
 use crate::telemetry::TelemetrySettings;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
@@ -20,6 +17,8 @@ use spanscore_base::model::{Facts, Level, MemoryLimits};
 use spanscore_base::settings::{HumanDuration, Node, SettingsError};
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
+use spanscore_engine::settings::evaluators::{self, Surroundings};
+use spanscore_engine::settings::{ConfigError, JudgeIdentities, Loaded, read_all, report};
 use spanscore_evaluate::engine::run::Configured;
 use spanscore_evaluate::kinds::kind;
 use spanscore_evaluate::{FailureJudge, FailureSettings};
@@ -133,7 +132,11 @@ impl ResolvedConfig {
         }
         let entries = loaded.node.get("evaluators");
         let defaults = loaded.node.get("failures");
-        let judges = config.as_ref().map(|config| &config.judges);
+        let judges = config.as_ref().map(|config| {
+            let of = |(name, judge): (&String, &JudgeSettings)| (name.clone(), judge.identity());
+            config.judges.iter().map(of).collect::<JudgeIdentities>()
+        });
+        let judges = judges.as_ref();
         let around = Surroundings { failures: defaults, judges, sources: &loaded.sources };
         let evaluators = evaluators::configure(entries, around, &mut errors);
         let exporters = match loaded.node.get("exporters") {
@@ -397,10 +400,4 @@ fn fact(role: Role) -> Option<&'static str> {
         Role::ToolDefinitions => "tool definitions",
         _ => return None,
     })
-}
-
-fn report(mut errors: Vec<SettingsError>, sources: &ConfigSources) -> ConfigError {
-    errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
-    errors.dedup();
-    ConfigError { problems: errors.into_iter().map(|error| sources.problem(error)).collect() }
 }

@@ -5,13 +5,13 @@
 
 use std::fmt::Write;
 
-use super::load::Loaded;
-use super::secrets::Above;
-use super::sources::ConfigSources;
 use spanscore_base::settings::yaml::scalar::{self, ScalarForm};
 use spanscore_base::settings::{Node, NodeKind, REDACTED, without_secrets};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
+use spanscore_engine::settings::ConfigSources;
+use spanscore_engine::settings::Loaded;
+use spanscore_engine::settings::secrets::Above;
 
 /// Prints the config in block form.
 pub fn redacted(loaded: &Loaded) -> String {

@@ -11,7 +11,6 @@
 //! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
 
 mod backlog;
-pub mod batch;
 mod collector;
 mod extraction;
 mod guard;
@@ -23,8 +22,8 @@ mod lost;
 mod metrics;
 mod pool;
 mod reading;
+pub(crate) mod recordings;
 mod reload;
-pub mod replay;
 mod room;
 mod sessions;
 mod threads;

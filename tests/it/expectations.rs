@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::pipeline::batch::{Batch, BatchPlan, BatchProgress, JudgedGroup};
 use spanscore_base::model::{Evaluation, Outcome, Want};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::json::transcode;
+use spanscore_engine::batch::{Batch, BatchPlan, BatchProgress, JudgedGroup};
 use spanscore_evaluate::AskedTarget;
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::dialect::Dialect;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::external::ExternalInquiry;
 pub use super::external::RedactionGaps;
 use spanscore_base::model::{Outcome, SpanId};
+use spanscore_base::settings::{SettingsError, nearest};
 
 /// Version of the words around record and statements; hashed into the identity of evaluations.
 pub const PROMPT_VERSION: u32 = 1;
@@ -208,6 +209,26 @@ impl Conclusion {
             agreement: 1.0,
             is_unsure: false,
             injection_suspected: false,
+        }
+    }
+}
+
+/// Builds the error for a judge that `judges:` does not define.
+pub fn unknown_judge<'n>(
+    key: &str,
+    name: &str,
+    judges: impl Iterator<Item = &'n str> + Clone,
+) -> SettingsError {
+    let error = SettingsError::new(format!("`{key}` names `{name}`, which is no judge"));
+    match nearest(name, judges.clone()) {
+        Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
+        None if judges.clone().next().is_none() => error.with_help(format!(
+            "add `judges: {{{name}: {{api: openai, base_url: \"http://localhost:11434/v1\", \
+             model: ...}}}}`"
+        )),
+        None => {
+            let names: Vec<_> = judges.collect();
+            error.with_help(format!("known are {}", names.join(", ")))
         }
     }
 }

@@ -16,11 +16,11 @@ use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Loaded, ResolvedConfig, own_settings};
-use spanscore_ask::judge::unknown_judge;
 use spanscore_base::model::{Evaluation, Outcome};
 use spanscore_base::settings::nearest;
 use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
+use spanscore_evaluate::inquiry::unknown_judge;
 
 /// Compares a judge with labelled runs
 ///
@@ -71,7 +71,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     let judge = judge.unwrap_or_default().to_owned();
     let judges = plan.config.judges;
     if !judges.contains_key(&judge) {
-        let error = unknown_judge("--judge", &judge, &judges);
+        let error = unknown_judge("--judge", &judge, judges.keys().map(String::as_str));
         return Err(CommandError::Usage(error.to_string()));
     }
     let mut lines = runs::read(&args.data)?;

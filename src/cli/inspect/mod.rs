@@ -11,10 +11,10 @@ use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
-use crate::pipeline::replay::Replay;
 use spanscore_base::model::{Facts, TraceId, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
+use spanscore_engine::replay::Replay;
 use spanscore_evaluate::FailureJudge;
 
 /// Shows the tool calls and other facts that recorded traces hold

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::replay::Replay;
 use spanscore_base::model::{Facts, ToolCall};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::yaml;
+use spanscore_engine::replay::Replay;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};
 use spanscore_extract::{Resolver, Table};

@@ -14,10 +14,10 @@ use self::golden::{GoldenCall, GoldenCase};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::cli::run::recording::create_own;
-use crate::pipeline::replay::Replay;
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
+use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::select::{Scope, When};
 
 /// Makes a dataset of expectations from recorded good runs

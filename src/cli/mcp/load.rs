@@ -9,12 +9,13 @@ use crate::cli::call_rows::judged_row;
 use crate::cli::score::{Heard, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
-use crate::pipeline::replay::Replay;
+use crate::pipeline::recordings;
 use spanscore_base::model::{Facts, TraceId, Trajectory};
 use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
 use spanscore_emit::{ContentFilter, ShownContent};
+use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_evaluate::{AskedTarget, FailureJudge, kind};
 
@@ -196,7 +197,7 @@ impl Gathering<'_> {
         let progress = BatchProgress::default();
         let mut batch = Batch::new(settings);
         // Unreadable parts were reported when the trajectories were read.
-        batch.read(files, &progress, &mut |_| {})?;
+        recordings::read(&mut batch, files, &progress, &mut |_| {})?;
         let mut kept = Ok(());
         let counts = batch.judge(&progress, &mut |group| {
             kept = self.keep(group, store);

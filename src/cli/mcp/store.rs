@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde_json::Value;
 
-use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use spanscore_base::model::{Evaluation, EvaluatorInfo, Outcome, SpanId, Target, TraceId};
 use spanscore_base::value::{Value as OwnValue, json};
 use spanscore_emit::record;
+use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use spanscore_evaluate::AskedTarget;
 
 /// Deepest level of values read.

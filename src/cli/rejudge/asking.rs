@@ -7,9 +7,9 @@ use hashbrown::HashSet;
 use super::letters::{LetterKey, UnansweredLetter};
 use crate::cli::score::replies::{CommandJudges, INQUIRIES_BYTES_MAX};
 use crate::cli::{CommandError, output};
-use crate::pipeline::batch::JudgedGroup;
 use spanscore_base::model::Evaluation;
 use spanscore_emit::record;
+use spanscore_engine::batch::JudgedGroup;
 use spanscore_evaluate::{AskedInquiry, AskedTarget};
 
 /// Result over all letters.

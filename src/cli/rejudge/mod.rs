@@ -11,11 +11,11 @@ use self::asking::{Rejudged, Rejudging};
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
-use crate::pipeline::UNANSWERED_FILE;
-use crate::pipeline::batch::{Batch, BatchPlan, BatchProgress};
+use crate::pipeline::{UNANSWERED_FILE, recordings};
 use spanscore_base::model::{Evaluation, Memory};
 use spanscore_base::visible;
 use spanscore_emit::Exporters;
+use spanscore_engine::batch::{Batch, BatchPlan, BatchProgress};
 
 /// File of answered letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";
@@ -130,7 +130,7 @@ fn judge_files(
     };
     let progress = BatchProgress::default();
     let mut batch = Batch::new(settings);
-    batch.read(files, &progress, &mut problem).map_err(anyhow::Error::new)?;
+    recordings::read(&mut batch, files, &progress, &mut problem).map_err(anyhow::Error::new)?;
     let judged = batch.judge(&progress, &mut |group| rejudging.take(group));
     rejudging.failure()?;
     judged.map_err(anyhow::Error::new)?;

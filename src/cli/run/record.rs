@@ -11,9 +11,9 @@ use crate::cli::run::recording::RecordingWatch;
 use crate::cli::source::ConfigArgs;
 use crate::cli::{CommandError, Exit, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::replay::Replay;
 use spanscore_base::model::Facts;
 use spanscore_base::otlp::Signal;
+use spanscore_engine::replay::Replay;
 use spanscore_extract::{Resolver, TraceExplanation};
 
 /// Receives OTLP and keeps the requests in a file

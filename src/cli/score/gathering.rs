@@ -7,8 +7,8 @@ use super::rows::{RowPlace, RowSpool};
 use super::silence::Heard;
 use super::tally::{Tallied, Tallies};
 use crate::cli::CommandError;
-use crate::pipeline::batch::{BatchError, JudgedGroup};
 use spanscore_base::model::Evaluation;
+use spanscore_engine::batch::{BatchError, JudgedGroup};
 use spanscore_evaluate::AskedTarget;
 
 /// Scores of some traces, prepared on the thread that judged them.
@@ -106,7 +106,7 @@ impl<'s> ScoreGathering<'s> {
     ) -> Result<(), CommandError> {
         self.heard.merge(heard);
         self.tallies.merge(tallies);
-        let places = places.map_err(|error| BatchError::Spool(error).into_command())?;
+        let places = places.map_err(|error| CommandError::from(BatchError::Spool(error)))?;
         self.places.extend(places);
         Ok(())
     }

@@ -27,8 +27,9 @@ use self::tally::Tallies;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::batch::{Batch, BatchError, BatchPlan, BatchProgress};
+use crate::pipeline::recordings;
 use spanscore_base::visible;
+use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
 
 /// Judges recorded traces and prints the scores
 ///
@@ -115,14 +116,15 @@ pub(super) fn judge(
     let progress = BatchProgress::default();
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
-        batch.read(files, &progress, &mut problem)?;
+        recordings::read(&mut batch, files, &progress, &mut problem)?;
         let prepare = |groups| PreparedScores::new(&spool, groups);
         batch.judge_prepared(&progress, &prepare, &mut |scores| gathering.take(scores))
     });
     gathering.finish()?;
     let ScoreGathering { places, heard, tallies, .. } = gathering;
-    let rows = spool.finish(places).map_err(|error| BatchError::Spool(error).into_command())?;
-    let counts = counts.map_err(BatchError::into_command)?;
+    let rows =
+        spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
+    let counts = counts?;
     let silence = Silence::of(&evaluators, &heard, &counts);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
     report(gate, &rows, &silence, &tallies, is_broken)
@@ -158,8 +160,8 @@ fn report(
     })
 }
 
-impl BatchError {
-    fn into_command(self) -> CommandError {
-        CommandError::Runtime(anyhow::Error::new(self))
+impl From<BatchError> for CommandError {
+    fn from(error: BatchError) -> Self {
+        Self::Runtime(anyhow::Error::new(error))
     }
 }

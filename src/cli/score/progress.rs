@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::cli::output;
-use crate::pipeline::batch::BatchProgress;
+use spanscore_engine::batch::BatchProgress;
 
 /// Time before the first line: short runs show none.
 const FIRST: Duration = Duration::from_secs(1);

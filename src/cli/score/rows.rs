@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 
-use crate::pipeline::batch::BatchOrder;
-use crate::pipeline::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use spanscore_base::model::{Evaluation, GivenVerdict, shown_share};
 use spanscore_base::value::{Value, json};
 use spanscore_emit::record;
+use spanscore_engine::batch::BatchOrder;
+use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 
 /// One evaluation, read from its record.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::pipeline::batch::BatchCounts;
 use spanscore_base::model::{Evaluation, Level, Outcome, Reason, TraceId};
+use spanscore_engine::batch::BatchCounts;
 use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
 
 /// Limit of cases and traces named one by one.

@@ -5,8 +5,8 @@ mod spellings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use super::evaluators::SharedSettings;
 use super::plan::Config;
+use spanscore_engine::settings::SharedSettings;
 use spanscore_evaluate::KINDS;
 
 /// Returns the schema of a config file, draft 2020-12.

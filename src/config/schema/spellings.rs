@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn every_alias_in_the_source_is_in_the_schema() {
         let mut found = Vec::new();
-        aliases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/evaluate"), &mut found);
+        aliases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/evaluate/src"), &mut found);
         let schema = crate::config::schema().to_string();
         // The settings of a rule are checked by the rule.
         found.retain(|alias| alias != "length");

@@ -22,14 +22,11 @@ use super::reload::setup::{Reform, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::telemetry::Heartbeats;
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use spanscore_base::model::session::join_session;
-use spanscore_base::model::{
-    Claims, Completion, Effort, Evaluation, SessionKey, Share, TraceSpans, Trajectory,
-};
+use spanscore_base::model::{Claims, Completion, SessionKey, Share, TraceSpans};
 use spanscore_base::panics::caught;
-use spanscore_evaluate::AskedTarget;
-use spanscore_evaluate::engine::run::{Evaluators, Evidence, Passes};
-use spanscore_extract::{Resolver, Table, reconcile};
+use spanscore_engine::session::{SessionAnswer, evaluate_session};
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::{Resolver, Table};
 
 pub(super) use verdicts::SessionVerdicts;
 
@@ -204,7 +201,7 @@ impl SessionWorker {
             let steps = if reading.is_some() { self.trace_steps } else { 0 };
             let judged =
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
-            let Ok(SessionAnswer { mut evaluations, passes, is_spent, asked, cut_texts }) = judged
+            let Ok(SessionAnswer { mut evaluations, passes, asked, is_spent, cut_texts }) = judged
             else {
                 self.metrics.panicked();
                 self.sessions.not_judged(&due);
@@ -259,60 +256,6 @@ impl Guarded for SessionWorker {
         let before = std::mem::replace(&mut self.held, held);
         self.memory.change(before, self.held);
     }
-}
-
-/// Joins a session to one trajectory, its traces corrected by their knowledge of each other.
-pub(super) fn joined<'a>(
-    resolver: &'a Resolver,
-    due: &'a DueSession,
-    trace_steps: u64,
-) -> Option<Trajectory<'a>> {
-    let read =
-        |trace: &'a Arc<TraceSpans>| resolver.resolve_within(trace, Effort::new(trace_steps));
-    let mut trajectories: Vec<_> = due.traces.iter().map(read).collect();
-    trajectories.sort_by_key(|trajectory| (trajectory.start_ns, trajectory.trace_id));
-    reconcile(&mut trajectories);
-    join_session(trajectories)
-}
-
-/// Results of judging a session.
-#[derive(Default)]
-pub(super) struct SessionAnswer {
-    pub(super) evaluations: Vec<Evaluation>,
-    /// Skips of evaluators.
-    pub(super) passes: Passes,
-    /// Inquiries to the lanes.
-    pub(super) asked: Vec<AskedTarget>,
-    /// True if the work budget was exhausted.
-    pub(super) is_spent: bool,
-    /// Texts of answers that were cut.
-    pub(super) cut_texts: u64,
-}
-
-/// Judges one session on all its traces.
-pub(super) fn evaluate_session(
-    resolver: &Resolver,
-    evaluators: &Evaluators,
-    due: &DueSession,
-    trace_steps: u64,
-    now_ns: u64,
-) -> SessionAnswer {
-    let mut answer = SessionAnswer::default();
-    let evidence = Evidence {
-        digest: due.digest,
-        revised: due.revised,
-        revision: due.revision,
-        completion: due.completion,
-        is_partial: false,
-        now_ns,
-    };
-    if let Some(mut session) = joined(resolver, due, trace_steps) {
-        let SessionAnswer { evaluations, passes, asked, .. } = &mut answer;
-        *passes = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
-        answer.is_spent = session.effort.is_trace_spent();
-        answer.cut_texts = session.effort.cut_texts();
-    }
-    answer
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;
+use spanscore_base::model::Evaluation;
 use spanscore_base::model::{Level, Memory, TraceId, Want};
 use spanscore_evaluate::engine::run::Configured;
 use spanscore_extract::Table;

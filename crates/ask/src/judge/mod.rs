@@ -30,5 +30,5 @@ pub use client::{JudgeStartError, ReplyRecording};
 pub use lane::{AnswerLog, JudgeLane, JudgesChange, LaneHandle, LaneOutlet, LaneSettings, ask_all};
 pub use settings::{
     AzureSettings, BudgetPace, DeadLetterChoice, JudgeApi, JudgeBudget, JudgeLimits, JudgePrice,
-    JudgeSettings, JudgingSettings, StructuredOutput, check_judges, unknown_judge,
+    JudgeSettings, JudgingSettings, StructuredOutput, check_judges,
 };

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use spanscore_base::model::WaitingRoom;
 use spanscore_base::settings::tls::TlsSettings;
-use spanscore_base::settings::{Address, HumanDuration, Node, SettingsError, above_zero, nearest};
+use spanscore_base::settings::{Address, HumanDuration, Node, SettingsError, above_zero};
+use spanscore_evaluate::inquiry::unknown_judge;
 
 /// Limit of judges in one config.
 const JUDGES_MAX: usize = 100;
@@ -305,7 +306,9 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
         }
         if let Some(fallback) = &judge.fallback {
             let error = match judges.get(fallback) {
-                None => Some(unknown_judge("fallback", fallback, judges)),
+                None => {
+                    Some(unknown_judge("fallback", fallback, judges.keys().map(String::as_str)))
+                }
                 Some(_) if fallback == name => {
                     Some(SettingsError::new("a judge cannot be its own fallback"))
                 }
@@ -316,26 +319,6 @@ pub fn check_judges(judges: &BTreeMap<String, JudgeSettings>, node: &Node) -> Ve
         errors.extend(check_numbers(judge).map(|error| error.at(own.place)));
     }
     errors
-}
-
-/// Builds the error for a judge that `judges:` does not define.
-pub fn unknown_judge(
-    key: &str,
-    name: &str,
-    judges: &BTreeMap<String, JudgeSettings>,
-) -> SettingsError {
-    let error = SettingsError::new(format!("`{key}` names `{name}`, which is no judge"));
-    match nearest(name, judges.keys().map(String::as_str)) {
-        Some(meant) => error.with_help(format!("did you mean `{meant}`?")),
-        None if judges.is_empty() => error.with_help(format!(
-            "add `judges: {{{name}: {{api: openai, base_url: \"http://localhost:11434/v1\", \
-             model: ...}}}}`"
-        )),
-        None => {
-            let names: Vec<_> = judges.keys().map(String::as_str).collect();
-            error.with_help(format!("known are {}", names.join(", ")))
-        }
-    }
 }
 
 fn check_numbers(judge: &JudgeSettings) -> Option<SettingsError> {

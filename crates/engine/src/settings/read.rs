@@ -7,7 +7,7 @@ const MISTAKES_MAX: usize = 20;
 
 /// Reads a node with `build`. After a mistake the entry at its place is removed and the rest is
 /// read again, so that one run reports all mistakes.
-pub(super) fn read_all<T>(
+pub fn read_all<T>(
     node: &Node,
     errors: &mut Vec<SettingsError>,
     build: impl Fn(&Node) -> Result<T, SettingsError>,

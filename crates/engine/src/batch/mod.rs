@@ -1,7 +1,7 @@
 //! Batch judging of recorded requests in two passes: memory stays bounded whatever the size of the
 //! input, and no trace is judged on a part of its spans.
 //!
-//! 1. [`read`]: requests are decoded and reduced to the facts that evaluators need, on all cores;
+//! 1. [`Batch::add`]: requests are decoded and reduced to the facts that evaluators need, on all cores;
 //!    the records go to a spool, their positions by trace to an index.
 //! 2. [`judge`]: windows of traces are assembled and judged, on all cores. Traces of a session wait
 //!    for each other, since they know of each other's calls.
@@ -11,10 +11,8 @@
 
 mod judge;
 mod pieces;
-mod read;
 pub mod spool;
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 use spanscore_assemble::{CutTrace, LimitsSettings, SessionKeyFields};
@@ -116,17 +114,17 @@ impl<'a> Batch<'a> {
         Self { settings, pieces, cache: ExtractionCache::default() }
     }
 
-    /// Reads files on all cores. `problem` receives a message for each unreadable part.
+    /// Returns the plan.
+    pub fn plan(&self) -> BatchPlan<'a> {
+        self.settings
+    }
+
+    /// Adds records that were extracted with the plan's table.
     ///
     /// # Errors
     /// The spool fails.
-    pub fn read(
-        &mut self,
-        files: &[PathBuf],
-        progress: &BatchProgress,
-        problem: &mut (dyn FnMut(String) + Send),
-    ) -> Result<(), BatchError> {
-        read::read(&self.settings, files, progress, &mut self.pieces, problem)
+    pub fn add_records(&mut self, batch: &SpanBatch) -> std::io::Result<()> {
+        self.pieces.add(batch)
     }
 
     /// Adds one request.

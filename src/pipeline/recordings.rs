@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::pieces::TracePieces;
-use super::{BatchError, BatchPlan, BatchProgress};
 use spanscore_base::model::SpanBatch;
+use spanscore_engine::batch::{Batch, BatchError, BatchProgress};
 use spanscore_extract::{ExtractionCache, Table, extract};
 use spanscore_recordings::{FilePiece, read_pieces};
 
@@ -29,25 +28,29 @@ struct Lot {
 /// Batches of a lot in its order, and messages for unreadable parts.
 type LotResults = Vec<Result<SpanBatch, String>>;
 
-pub(super) fn read(
-    settings: &BatchPlan<'_>,
+/// Reads files into a batch. `problem` hears of parts that cannot be read.
+///
+/// # Errors
+/// The spool fails.
+pub(crate) fn read(
+    batch: &mut Batch<'_>,
     files: &[PathBuf],
     progress: &BatchProgress,
-    pieces: &mut TracePieces,
     problem: &mut (dyn FnMut(String) + Send),
 ) -> Result<(), BatchError> {
-    let table = settings.resolver.table();
+    let plan = batch.plan();
+    let table = plan.resolver.table();
     std::thread::scope(|scope| {
         let mut lots = Vec::new();
         let mut results = Vec::new();
-        for _ in 0..settings.cores.max(1) {
+        for _ in 0..plan.cores.max(1) {
             let (lot, given) = sync_channel::<Lot>(WAITING_MAX);
             let (result, gathered) = sync_channel::<LotResults>(WAITING_MAX);
             lots.push(lot);
             results.push(gathered);
             scope.spawn(move || work(table, &given, &result));
         }
-        let gathering = scope.spawn(move || gather(&results, pieces, problem));
+        let gathering = scope.spawn(move || gather(&results, batch, problem));
         deal(files, progress, lots);
         let gathered = gathering.join();
         gathered.unwrap_or_else(|_| Err(io::Error::other("a thread broke"))).map_err(Into::into)
@@ -122,7 +125,7 @@ fn take(table: &Table, cache: &mut ExtractionCache, piece: FilePiece, out: &mut 
 
 fn gather(
     results: &[Receiver<LotResults>],
-    pieces: &mut TracePieces,
+    into: &mut Batch<'_>,
     problem: &mut (dyn FnMut(String) + Send),
 ) -> io::Result<()> {
     // Lots are dealt out in turn, so behind the first worker without results there are none.
@@ -130,7 +133,7 @@ fn gather(
         let Ok(gathered) = results.recv() else { return Ok(()) };
         for result in gathered {
             match result {
-                Ok(batch) => pieces.add(&batch)?,
+                Ok(batch) => into.add_records(&batch)?,
                 Err(said) => problem(said),
             }
         }

@@ -39,16 +39,16 @@ enum Secrecy {
 
 /// Secrecy of a place in a config, from the keys above it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Above {
+pub struct Above {
     /// True if one of them is that of a secret.
-    pub(super) is_secret: bool,
+    pub is_secret: bool,
     /// True if [`PLAIN_KEYS`] name no secret there.
     holds_keys: bool,
 }
 
 impl Above {
     /// Returns the state below one more key.
-    pub(super) fn below(self, key: &str) -> Self {
+    pub fn below(self, key: &str) -> Self {
         self.with(key, secrecy(key) == Secrecy::Secret)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::sessions::joined;
+use crate::session::joined;
 use spanscore_assemble::{
     CutTrace, Due, DueSession, LimitsSettings, SessionKeyFields, Sessions, SessionsSettings, Shard,
     TracesSettings,

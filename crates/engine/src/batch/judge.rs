@@ -9,8 +9,8 @@ use hashbrown::{HashMap, HashSet};
 
 use super::pieces::TracePieces;
 use super::{BatchCounts, BatchError, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
-use crate::pipeline::replay::reconcile_sessions;
-use crate::pipeline::sessions::evaluate_session;
+use crate::replay::reconcile_sessions;
+use crate::session::evaluate_session;
 use spanscore_assemble::{
     CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };

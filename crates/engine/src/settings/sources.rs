@@ -53,7 +53,7 @@ impl ConfigSources {
     }
 
     /// Collects the secrets of the config, to show none of them.
-    pub(super) fn learn_secrets(&mut self, node: &Node) {
+    pub fn learn_secrets(&mut self, node: &Node) {
         self.secrets = Some(secrets_of(node));
     }
 
@@ -91,7 +91,7 @@ impl ConfigSources {
 
     /// Returns the reference at a place whose value came from the environment, and the origin of
     /// its type: [`ScalarForm::Plain`] only for a single reference without quotes.
-    pub(super) fn reference(&self, place: Place) -> Option<(&str, ScalarForm)> {
+    pub fn reference(&self, place: Place) -> Option<(&str, ScalarForm)> {
         self.reference_at(place).map(|reference| (reference.written.as_str(), reference.form))
     }
 
@@ -105,14 +105,14 @@ impl ConfigSources {
 
     /// Returns the folder of the file that a place is in; empty, which means the working directory,
     /// if that is no file or has no folder.
-    pub(super) fn folder_of(&self, place: Place) -> PathBuf {
+    pub fn folder_of(&self, place: Place) -> PathBuf {
         let folder = self.source_of(place).and_then(|source| Path::new(&source.name).parent());
         folder.map(Path::to_path_buf).unwrap_or_default()
     }
 
     /// Returns the place of a character inside a scalar: exact if the source shows the scalar as it
     /// is, else the place of the scalar. `line` and `column` count from 0.
-    pub(super) fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
+    pub fn place_within(&self, scalar: Place, text: &str, line: u32, column: u32) -> Place {
         let Some(source) = self.source_of(scalar) else { return scalar };
         let Some(wanted) = text.lines().nth(line as usize) else { return scalar };
         let shown = (scalar.line - source.line_offset).saturating_sub(1).saturating_add(line);
@@ -141,7 +141,7 @@ impl ConfigSources {
 
     /// Returns a mistake with its file, line and source text; values from the environment are
     /// masked.
-    pub(super) fn problem(&self, error: SettingsError) -> ConfigProblem {
+    pub fn problem(&self, error: SettingsError) -> ConfigProblem {
         let mut problem =
             ConfigProblem { at: None, message: error.message, help: error.help, shown: None };
         let reference = error.place.and_then(|place| self.reference_at(place));
@@ -199,7 +199,7 @@ pub struct ConfigProblem {
 
 impl ConfigProblem {
     /// Returns a mistake without a place.
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self { at: None, message: message.into(), help: None, shown: None }
     }
 }
@@ -268,4 +268,11 @@ impl fmt::Display for ConfigError {
         }
         Ok(())
     }
+}
+
+/// Returns mistakes in the order of their places, each once, as they are shown.
+pub fn report(mut errors: Vec<SettingsError>, sources: &ConfigSources) -> ConfigError {
+    errors.sort_by_key(|error| error.place.map(|place| (place.line, place.column)));
+    errors.dedup();
+    ConfigError { problems: errors.into_iter().map(|error| sources.problem(error)).collect() }
 }

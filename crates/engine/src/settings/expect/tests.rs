@@ -1,8 +1,9 @@
 use std::path::Path;
 
-use super::super::load::{ConfigPart, load};
-use super::super::plan::ResolvedConfig;
+use super::super::evaluators::{Surroundings, configure};
+use super::super::{ConfigError, ConfigPart, Loaded, load, report};
 use spanscore_base::model::Facts;
+use spanscore_evaluate::engine::run::Configured;
 
 /// Returns the facts of an evaluator whose folder holds these files, or its mistakes.
 fn said(files: &[(&str, &str)], evaluator: &str) -> String {
@@ -11,15 +12,22 @@ fn said(files: &[(&str, &str)], evaluator: &str) -> String {
         std::fs::write(dir.path().join(name), text).unwrap();
     }
     match plan(&dir.path().join("spanscore.yaml"), evaluator) {
-        Ok(plan) => format!("{:?}", plan.evaluators[0].facts()),
+        Ok(evaluators) => format!("{:?}", evaluators[0].facts()),
         Err(error) => error.replace(&*dir.path().to_string_lossy(), "DIR"),
     }
 }
 
-fn plan(path: &Path, evaluator: &str) -> Result<ResolvedConfig, String> {
+fn configured(loaded: &Loaded) -> Result<Vec<Configured>, ConfigError> {
+    let mut errors = Vec::new();
+    let around = Surroundings { failures: None, judges: None, sources: &loaded.sources };
+    let evaluators = configure(loaded.node.get("evaluators"), around, &mut errors);
+    if errors.is_empty() { Ok(evaluators) } else { Err(report(errors, &loaded.sources)) }
+}
+
+fn plan(path: &Path, evaluator: &str) -> Result<Vec<Configured>, String> {
     let text = format!("evaluators:\n  {evaluator}\n");
     let part = ConfigPart::Text { name: path.display().to_string(), text };
-    let plan = load(&[part], &|_| None).and_then(|loaded| ResolvedConfig::new(&loaded));
+    let plan = load(&[part], "{}", &|_| None).and_then(|loaded| configured(&loaded));
     plan.map_err(|error| {
         let said = error.problems.iter().map(|problem| match &problem.help {
             Some(help) => format!("{} ({help})", problem.message),

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use spanscore_ask::judge::{JudgeSettings, unknown_judge};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::external::is_external;
-use spanscore_evaluate::inquiry::PROMPT_VERSION;
+use spanscore_evaluate::inquiry::{PROMPT_VERSION, unknown_judge};
 use spanscore_evaluate::kinds::external::settings::REACHING_KEYS;
 
-/// The judges by their names.
-pub(super) type Judges = BTreeMap<String, JudgeSettings>;
+/// Identities of judges (model and parameters) by their names.
+pub type JudgeIdentities = BTreeMap<String, String>;
 
 /// Settings that name a judge.
 const NAMING: [&str; 2] = ["judge", "escalate_to"];
@@ -36,7 +35,7 @@ pub(super) fn mistakes(
     kind: &Kind,
     shared: &Node,
     own: &Node,
-    judges: Option<&Judges>,
+    judges: Option<&JudgeIdentities>,
 ) -> Vec<SettingsError> {
     let mut errors = Vec::new();
     let asks = asks(kind, own);
@@ -57,7 +56,7 @@ pub(super) fn mistakes(
     for (key, node) in named {
         let (Some(judges), value) = (judges, node.to_value()) else { continue };
         if let Some(name) = value.as_str().filter(|name| !judges.contains_key(*name)) {
-            errors.push(unknown_judge(key, name, judges).at(node.place));
+            errors.push(unknown_judge(key, name, judges.keys().map(String::as_str)).at(node.place));
         }
     }
     errors
@@ -65,7 +64,11 @@ pub(super) fn mistakes(
 
 /// Replaces names of judges by model and parameters: an answer depends on those, not on the names
 /// in a config. Nor does it depend on the address of an evaluator outside of this process.
-pub(super) fn identify(kind: &Kind, settings: &mut Value<'static>, judges: Option<&Judges>) {
+pub(super) fn identify(
+    kind: &Kind,
+    settings: &mut Value<'static>,
+    judges: Option<&JudgeIdentities>,
+) {
     let Value::Map(map) = settings else { return };
     if is_external(kind.name) {
         for key in REACHING_KEYS {
@@ -77,7 +80,7 @@ pub(super) fn identify(kind: &Kind, settings: &mut Value<'static>, judges: Optio
         let name = map.get(key).and_then(Value::as_str).map(str::to_owned);
         let judge = name.and_then(|name| judges?.get(&name));
         if let Some(judge) = judge {
-            map.insert(key, Value::from(judge.identity()));
+            map.insert(key, Value::from(judge.clone()));
         }
     }
     map.insert("prompt_version", Value::from(u64::from(PROMPT_VERSION)));

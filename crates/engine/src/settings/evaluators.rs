@@ -1,0 +1,383 @@
+//! The `evaluators:` map: the keys that all kinds share, and those of each kind.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::expect::{self, ExpectSettings};
+use super::expression::compile;
+use super::judged::{self, JudgeIdentities};
+use super::read::read_all;
+use super::sources::ConfigSources;
+use super::tools_file;
+use spanscore_base::model::{EvaluatorInfo, Level};
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, nearest};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::expect::Template;
+use spanscore_evaluate::engine::identity;
+use spanscore_evaluate::engine::run::{Against, Configured};
+use spanscore_evaluate::engine::tool_choice::{ToolChoice, texts_of};
+use spanscore_evaluate::{KINDS, Kind, kind};
+
+/// Most evaluators of one config.
+const EVALUATORS_MAX: usize = 1_000;
+/// Longest name of an evaluator, bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Settings that every kind of evaluator takes beside those of its kind.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedSettings {
+    /// Condition on the traces that it judges: a CEL expression over `service_name`, `agent_name`,
+    /// `session_id`, `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes`
+    /// (maps, of the root span) and `tool_names` (a list, in call order). All traces without it.
+    pub when: Option<String>,
+    /// Fraction of those traces, 0 to 1, chosen by trace id: the same traces for every evaluator
+    /// with that fraction.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub sample: f64,
+    /// Lowest score that passes, 0 to 1; the default of the kind without it.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub threshold: Option<f64>,
+    /// Target of a judgement: each call, each trace, or each session.
+    pub level: LevelSetting,
+    /// Source of the criteria, if not `criteria`: a dataset with those of each test case, or an
+    /// attribute of the trace. A trace of which nothing is expected is not evaluable.
+    pub expect: Option<ExpectSettings>,
+    /// True to report a fail that nothing can change any more while the agent still runs. The
+    /// evaluation of the complete trace then revises that verdict. Only `tool_call_count`,
+    /// `tool_policy`, `tool_loop` and `tool_budget` know before the end. Default `false`.
+    pub early: bool,
+    /// Condition for asking a judge, or an evaluator of another process: a CEL expression over the
+    /// names of `when` and over `scores`, a map of the scores that the other evaluators gave the
+    /// same trace, such as `scores["tool_error"] < 1.0`. A missing score makes it false. Only for
+    /// evaluators that ask a judge or another process.
+    pub run_if: Option<String>,
+    /// Globs of the only tools whose calls it sees, such as `search_*`; all without it.
+    pub only_tools: Vec<String>,
+    /// Globs of tools whose calls it does not see.
+    pub exclude_tools: Vec<String>,
+}
+
+impl Default for SharedSettings {
+    fn default() -> Self {
+        Self {
+            when: None,
+            sample: 1.0,
+            threshold: None,
+            level: LevelSetting::Trace,
+            expect: None,
+            early: false,
+            run_if: None,
+            only_tools: Vec::new(),
+            exclude_tools: Vec::new(),
+        }
+    }
+}
+
+/// Target of an evaluator's judgements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LevelSetting {
+    /// Each tool call alone; the evaluation sits on the call's span.
+    Call,
+    /// Each trace; the evaluation sits on the root span.
+    #[default]
+    Trace,
+    /// Each session; the evaluation sits on the root span of its last trace.
+    Session,
+}
+
+/// Keys that name the kind in a file of UiPath's package.
+const TYPE_KEYS: [&str; 2] = ["evaluatorTypeId", "evaluator_type_id"];
+
+/// The keys of [`SharedSettings`].
+const SHARED_KEYS: [&str; 9] = [
+    "when",
+    "sample",
+    "threshold",
+    "level",
+    "expect",
+    "early",
+    "run_if",
+    "only_tools",
+    "exclude_tools",
+];
+
+/// Other sections that evaluators are configured with.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The section `failures`, for kinds that read it and settings that do not have their own.
+    pub failures: Option<&'a Node>,
+    /// The judges; `None` if they could not be read.
+    pub judges: Option<&'a JudgeIdentities>,
+    /// Texts that the settings were read from.
+    pub sources: &'a ConfigSources,
+}
+
+/// Reads all entries; mistakes in any of them are added to `errors`.
+pub fn configure(
+    entries: Option<&Node>,
+    around: Surroundings<'_>,
+    errors: &mut Vec<SettingsError>,
+) -> Vec<Configured> {
+    let Some(node) = entries else { return Vec::new() };
+    let entries = match &node.kind {
+        NodeKind::Map(entries) => entries.as_slice(),
+        NodeKind::Null => &[],
+        _ => {
+            let error = SettingsError::new("evaluators are a map keyed `kind/name`");
+            let help = "write `tool_error:` or `tool_error/name: {threshold: 0.9}`, without `- `";
+            errors.push(error.with_help(help).at(node.place));
+            &[]
+        }
+    };
+    if entries.len() > EVALUATORS_MAX {
+        errors.push(
+            SettingsError::new(format!("more than {EVALUATORS_MAX} evaluators")).at(node.place),
+        );
+        return Vec::new();
+    }
+    entries.iter().filter_map(|(key, node)| configure_one(key, node, around, errors)).collect()
+}
+
+fn configure_one(
+    key: &Key,
+    node: &Node,
+    around: Surroundings<'_>,
+    errors: &mut Vec<SettingsError>,
+) -> Option<Configured> {
+    let Surroundings { failures, judges, sources } = around;
+    let kind = match kind_of(key) {
+        Ok(kind) => kind,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
+    let node = match &node.kind {
+        NodeKind::Null => Node { kind: NodeKind::Map(Vec::new()), place: key.place },
+        _ => node.clone(),
+    };
+    let node = without_unknown(kind, node, errors);
+    let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
+    let settings = read_all(&shared, errors, |node| read_shared(kind, node));
+    let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
+    let asks = judged::asks(kind, &own);
+    errors.extend(judged::mistakes(kind, &shared, &own, judges));
+    let run_if = shared.get("run_if").and_then(|it| compile("run_if", it, sources, errors));
+    let own = with_failures(kind, own, failures);
+    let own = match tools_file::resolve(own) {
+        Ok(own) => own,
+        Err(error) => {
+            errors.push(error);
+            return None;
+        }
+    };
+    let info = settings.as_ref().map(|settings| Arc::new(info(kind, key, settings, &own, judges)));
+    let named = texts_of(&own.to_value());
+    let against = match shared.get("expect").filter(|node| node.kind != NodeKind::Null) {
+        None => read_all(&own, errors, |own| (kind.build)(own)).map(Against::Settings),
+        Some(_) => {
+            let expect = settings.as_ref()?.expect.as_ref()?;
+            let template = Template { kind, settings: own, info: Arc::clone(info.as_ref()?) };
+            expect::read(expect, &shared, template, sources, errors).map(Against::Expectations)
+        }
+    };
+    let settings = settings?;
+    let info = info?;
+    let against = against?;
+    let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
+    let sample = settings.sample;
+    let early = settings.early;
+    let configured = Configured { info, when, sample, early, asks, run_if, tools, against };
+    if settings.level == LevelSetting::Call && !configured.reads_calls() {
+        let place = shared.get("level").map_or(key.place, |level| level.place);
+        errors.push(no_calls(kind).at(place));
+        return None;
+    }
+    Some(configured)
+}
+
+/// Returns the settings of an evaluator that belong to its kind, as the config writes them.
+pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
+    let (_, own) = config.get("evaluators")?.get(name)?.split(|key| SHARED_KEYS.contains(&key));
+    tools_file::resolve(own).ok().map(|own| own.to_value())
+}
+
+/// Returns the error of a kind whose answer would be the same for each call, and so tell nothing of
+/// any.
+fn no_calls(kind: &Kind) -> SettingsError {
+    let message = format!("`{}` does not judge calls with these settings", kind.name);
+    let schema = kind.schema();
+    let own = schema.get("properties").and_then(|properties| properties.as_object());
+    let help = if own.is_some_and(|own| own.contains_key("target")) {
+        "`level: call` goes with `target: tool_arguments` or `target: tool_results`"
+    } else {
+        "leave `level` out, or say `trace` or `session`"
+    };
+    SettingsError::new(message).with_help(help)
+}
+
+fn info(
+    kind: &'static Kind,
+    key: &Key,
+    settings: &SharedSettings,
+    own: &Node,
+    judges: Option<&JudgeIdentities>,
+) -> EvaluatorInfo {
+    let level = match settings.level {
+        LevelSetting::Call => Level::Call,
+        LevelSetting::Trace => Level::Trace,
+        LevelSetting::Session => Level::Session,
+    };
+    let mut judged_by = own.to_value();
+    if judged::asks(kind, own) {
+        judged::identify(kind, &mut judged_by, judges);
+    }
+    // The choice of tools changes verdicts, so it is part of the identity.
+    if let Value::Map(map) = &mut judged_by {
+        for (key, globs) in
+            [("only_tools", &settings.only_tools), ("exclude_tools", &settings.exclude_tools)]
+        {
+            if !globs.is_empty() {
+                let globs = globs.iter().map(|glob| Value::from(glob.clone()));
+                map.insert(key, Value::List(globs.collect()));
+            }
+        }
+    }
+    EvaluatorInfo {
+        kind: kind.name,
+        name: key.text.clone(),
+        threshold: settings.threshold.unwrap_or(kind.threshold),
+        level,
+        digest: identity::of_evaluator(&key.text, level, &judged_by),
+        case: None,
+        own_version: None,
+    }
+}
+
+/// Adds the section `failures` of the config to the settings of an evaluator, if its kind reads
+/// failures of calls and the settings do not have their own: so they belong to its identity.
+fn with_failures(kind: &Kind, mut own: Node, failures: Option<&Node>) -> Node {
+    const KEY: &str = "failures";
+    let schema = kind.schema();
+    let asks = schema.get("properties").is_some_and(|own| own.get(KEY).is_some());
+    if let (true, Some(failures), NodeKind::Map(entries)) = (asks, failures, &mut own.kind)
+        && !entries.iter().any(|(key, _)| key.text == KEY)
+    {
+        entries.push((Key { text: KEY.to_owned(), place: failures.place }, failures.clone()));
+    }
+    own
+}
+
+/// Returns the kind that a key names.
+fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
+    let (word, name) = match key.text.split_once('/') {
+        Some((word, name)) => (word, Some(name)),
+        None => (key.text.as_str(), None),
+    };
+    let printable = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+    if key.text.len() > NAME_BYTES_MAX || !name.is_none_or(printable) {
+        return Err(SettingsError::new(format!("`{}` is not a name", key.text.escape_debug()))
+            .with_help(format!("write kind/name, at most {NAME_BYTES_MAX} bytes"))
+            .at(key.place));
+    }
+    if let Some(kind) = kind(word) {
+        return Ok(kind);
+    }
+    let alias = KINDS.iter().find_map(|kind| {
+        let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| *alias == word)?;
+        Some(format!("what {origin} calls so is `{}` here", kind.name))
+    });
+    let names = KINDS.iter().map(|kind| kind.name);
+    let help = alias
+        .or_else(|| nearest(word, names).map(|meant| format!("did you mean `{meant}`?")))
+        .unwrap_or_else(|| "`spanscore evaluators` lists the kinds".to_owned());
+    Err(SettingsError::new(format!("unknown kind of evaluator `{word}`"))
+        .with_help(help)
+        .at(key.place))
+}
+
+/// Returns our word for a setting of another system: UiPath's test cases, Iris' tool.
+fn word_here(word: &str) -> Option<&'static str> {
+    match word {
+        "evaluation_criteria" | "evaluationCriteria" => Some("criteria"),
+        "eval_type" | "evalType" => Some("bundle"),
+        _ => None,
+    }
+}
+
+/// Returns the error for a file that is one evaluator of UiPath's package, and no config; `None`
+/// for any other.
+pub fn bare_definition(node: &Node) -> Option<SettingsError> {
+    let (key, type_id) = node.entries().find(|(key, _)| TYPE_KEYS.contains(&key.text.as_str()))?;
+    let type_id = type_id.to_value();
+    let type_id = type_id.as_str().unwrap_or_default();
+    let is_it = |kind: &&&Kind| kind.also_known_as.iter().any(|(word, _)| *word == type_id);
+    let key_here = match KINDS.iter().find(is_it) {
+        Some(kind) => format!("`{}/a_name_of_yours`", kind.name),
+        None => "its kind and a name of yours".to_owned(),
+    };
+    let error = SettingsError::new("this is an evaluator of UiPath, not a config");
+    let help = format!("put all of it under `evaluators:`, in an entry with the key {key_here}");
+    Some(error.with_help(help).at(key.place))
+}
+
+/// Removes mistyped shared keys, for which the kind has no suggestion. Every other key is the
+/// kind's to judge: it may take forms that its schema does not show, such as a pasted definition.
+fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>) -> Node {
+    let schema = kind.schema();
+    let own = schema.get("properties").and_then(|properties| properties.as_object());
+    let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
+    let NodeKind::Map(entries) = &mut node.kind else { return node };
+    entries.retain_mut(|(key, _)| {
+        let mut known = SHARED_KEYS.iter().chain(&own).copied();
+        if known.any(|word| word == key.text) {
+            return true;
+        }
+        if let Some(word) = word_here(&key.text).filter(|word| own.contains(word)) {
+            let message = format!("unknown setting `{}`", key.text);
+            let help = format!("what is called so elsewhere is `{word}` here");
+            errors.push(SettingsError::new(message).with_help(help).at(key.place));
+            // Renamed, so that its value is checked, too.
+            key.text = word.to_owned();
+            return true;
+        }
+        let meant = nearest(&key.text, SHARED_KEYS.iter().chain(&own).copied());
+        let Some(meant) = meant.filter(|meant| SHARED_KEYS.contains(meant)) else { return true };
+        let message = format!("unknown setting `{}`", key.text);
+        let help = format!("did you mean `{meant}`?");
+        errors.push(SettingsError::new(message).with_help(help).at(key.place));
+        false
+    });
+    node
+}
+
+fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError> {
+    let settings: SharedSettings = node.read()?;
+    let place = |key: &str| node.get(key).map_or(node.place, |node| node.place);
+    if settings.early && !kind.early {
+        let able = KINDS.iter().filter(|kind| kind.early).map(|kind| kind.name);
+        let able = able.collect::<Vec<_>>().join(", ");
+        let message = format!("`{}` knows nothing before the end of a trace", kind.name);
+        return Err(SettingsError::new(message)
+            .with_help(format!("`early` goes with {able}"))
+            .at(place("early")));
+    }
+    if settings.early && settings.level != LevelSetting::Trace {
+        let message = "`early` goes only with `level: trace`";
+        return Err(SettingsError::new(message).at(place("early")));
+    }
+    let fraction = |key: &str, value: f64| {
+        if (0.0..=1.0).contains(&value) {
+            Ok(())
+        } else {
+            Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1")).at(place(key)))
+        }
+    };
+    fraction("sample", settings.sample)?;
+    fraction("threshold", settings.threshold.unwrap_or(0.0))?;
+    Ok(settings)
+}

@@ -1,0 +1,25 @@
+//! Settings as text: YAML with places, references to the environment, and the `evaluators:` map.
+//!
+//! In: texts of YAML. Out: [`Configured`](spanscore_evaluate::engine::run::Configured) evaluators,
+//! or every mistake with its file, line, column and the nearest valid word. Datasets and files of
+//! tool definitions that the settings name are read here, since evaluators do no I/O.
+
+mod dataset;
+pub mod evaluators;
+mod expect;
+mod expression;
+mod judged;
+mod load;
+mod read;
+pub mod secrets;
+mod sources;
+mod substitute;
+mod tools_file;
+
+pub use evaluators::{LevelSetting, SharedSettings, own_settings};
+pub use expect::ExpectSettings;
+pub use judged::JudgeIdentities;
+pub use load::{ConfigPart, Loaded, environment, load};
+pub use read::read_all;
+pub use sources::{ConfigError, ConfigProblem, ConfigSources, report};
+pub use substitute::Lookup;
