@@ -188,7 +188,7 @@ fn kept_span((index, (arguments, result)): (usize, &(String, String))) -> KeptSp
     }
 }
 
-fn build(name: &str, settings: &str) -> Box<dyn Evaluator> {
+fn build(name: &str, settings: &str) -> Evaluator {
     let settings = filled(settings);
     let settings: Value<'_> = json::parse(&settings).unwrap();
     (kind(name).unwrap().build)(&Node::from_value(&settings)).unwrap()
@@ -201,24 +201,28 @@ fn evaluate(c: &mut Criterion) {
         let short: String = settings.chars().filter(|c| !"{}\"".contains(*c)).take(40).collect();
         let mut group = c.benchmark_group(format!("{name} {short}").trim_end().to_owned());
         let trajectory = texts.trajectory(true);
-        let outcome = evaluator.evaluate(&trajectory, Want::SCORE);
+        let outcome = evaluator.as_code().unwrap().evaluate(&trajectory, Want::SCORE);
         assert!(matches!(outcome, Outcome::Scored(_)), "{name} {settings}: {outcome:?}");
         group.bench_function("decoded, score", |b| {
             b.iter(|| {
                 trajectory.effort.begin(0);
-                black_box(evaluator.evaluate(black_box(&trajectory), Want::SCORE))
+                black_box(
+                    evaluator.as_code().unwrap().evaluate(black_box(&trajectory), Want::SCORE),
+                )
             });
         });
         group.bench_function("decoded, all", |b| {
             b.iter(|| {
                 trajectory.effort.begin(0);
-                black_box(evaluator.evaluate(black_box(&trajectory), Want::ALL))
+                black_box(evaluator.as_code().unwrap().evaluate(black_box(&trajectory), Want::ALL))
             });
         });
         group.bench_function("from text, score", |b| {
             b.iter_batched_ref(
                 || texts.trajectory(false),
-                |trajectory| black_box(evaluator.evaluate(trajectory, Want::SCORE)),
+                |trajectory| {
+                    black_box(evaluator.as_code().unwrap().evaluate(trajectory, Want::SCORE))
+                },
                 BatchSize::SmallInput,
             );
         });

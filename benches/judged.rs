@@ -51,16 +51,16 @@ fn trajectory(calls: u64, result_bytes: usize) -> Trajectory<'static> {
     }
 }
 
-fn evaluator(name: &str, settings: &str) -> Box<dyn Evaluator> {
+fn evaluator(name: &str, settings: &str) -> Evaluator {
     let settings = Node::from_value(&json::parse(settings).unwrap());
     (kind(name).unwrap().build)(&settings).unwrap()
 }
 
 /// Asks, and renders; gives the bytes of the prompt.
-fn ask(evaluator: &dyn Evaluator, run: &mut Trajectory<'_>, room: &PromptRoom) -> usize {
+fn ask(evaluator: &Evaluator, run: &mut Trajectory<'_>, room: &PromptRoom) -> usize {
     run.effort = Effort::default();
-    match evaluator.inquire(run, 0.5, Want::ALL).unwrap() {
-        Inquired::Known(_) | Inquired::External(_) => 0,
+    match evaluator.as_judged().unwrap().inquire(run, 0.5, Want::ALL) {
+        Inquired::Known(_) => 0,
         Inquired::Asked(inquiry) => inquiry.prompt(room).map_or(0, |prompt| prompt.user.len()),
     }
 }
@@ -81,13 +81,13 @@ fn judged(criterion: &mut Criterion) {
         ("settled", &settled, 2, 200),
     ] {
         let mut run = trajectory(calls, bytes);
-        let shown = ask(&**evaluator, &mut run, &room);
+        let shown = ask(evaluator, &mut run, &room);
         let bytes = if name.starts_with("cut") { calls * bytes as u64 } else { shown as u64 };
         if bytes > 0 {
             group.throughput(Throughput::Bytes(bytes));
         }
         group.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(ask(&**evaluator, &mut run, &room)));
+            bencher.iter(|| black_box(ask(evaluator, &mut run, &room)));
         });
     }
     group.finish();
@@ -140,7 +140,7 @@ fn sizes(criterion: &mut Criterion) {
     let room = room();
     let mut group = criterion.benchmark_group("judged sizes");
     group.sample_size(10);
-    let mut measure = |name: String, evaluator: &dyn Evaluator, mut run: Trajectory<'_>, bytes| {
+    let mut measure = |name: String, evaluator: &Evaluator, mut run: Trajectory<'_>, bytes| {
         assert!(ask(evaluator, &mut run, &room) > 0, "{name} is asked about");
         group.throughput(Throughput::Bytes(bytes));
         group.bench_function(name, |bencher| {
@@ -153,13 +153,13 @@ fn sizes(criterion: &mut Criterion) {
         for (calls, kilobytes) in [(3, 4), (10, 32), (40, 400), (100, 4_000)] {
             let bytes = kilobytes << 10;
             let run = long_run(calls, usize::try_from(bytes).unwrap(), false);
-            measure(format!("{kilobytes} KB/{redact}"), &*evaluator, run, bytes);
+            measure(format!("{kilobytes} KB/{redact}"), &evaluator, run, bytes);
         }
         let run = long_run(100, 400 << 10, true);
-        measure(format!("secrets everywhere/{redact}"), &*evaluator, run, 400 << 10);
+        measure(format!("secrets everywhere/{redact}"), &evaluator, run, 400 << 10);
         let evaluator = self::evaluator("tool_argument_hallucination", &settings);
         let run = made_up(60, 400 << 10);
-        measure(format!("in windows/{redact}"), &*evaluator, run, 400 << 10);
+        measure(format!("in windows/{redact}"), &evaluator, run, 400 << 10);
     }
     group.finish();
 }

@@ -32,7 +32,7 @@ const PROSE: &str = "The carrier expects delivery within 4 business days, and th
 
 const COMPAT: [(&str, &str); 2] = [("default", "null"), ("iris", "\"iris\"")];
 
-fn evaluator(settings: &str) -> Box<dyn Evaluator> {
+fn evaluator(settings: &str) -> Evaluator {
     let node = Node::from_value(&json::parse(settings).expect("settings are JSON"));
     (output_rules::KIND.build)(&node).expect("settings are valid")
 }
@@ -59,7 +59,7 @@ fn typical_texts() -> Vec<Trajectory<'static>> {
         .collect()
 }
 
-fn bundle(bundle: &str, compat: &str) -> Box<dyn Evaluator> {
+fn bundle(bundle: &str, compat: &str) -> Evaluator {
     let expected = r#"{"expected": "the order arrives within 4 business days"}"#;
     evaluator(&format!(r#"{{"bundle": "{bundle}", "compat": {compat}, "criteria": {expected}}}"#))
 }
@@ -76,7 +76,7 @@ fn typical(c: &mut Criterion) {
                     b.iter(|| {
                         next = (next + 1) % texts.len();
                         texts[next].effort.begin(0);
-                        black_box(evaluator.evaluate(&texts[next], want))
+                        black_box(evaluator.as_code().unwrap().evaluate(&texts[next], want))
                     });
                 });
             }
@@ -131,7 +131,14 @@ fn slow(c: &mut Criterion) {
             group.bench_function(format!("{name}/{bytes}"), |b| {
                 b.iter_batched(
                     || (),
-                    |()| black_box(evaluator.evaluate(&trajectory(text.clone()), Want::SCORE)),
+                    |()| {
+                        black_box(
+                            evaluator
+                                .as_code()
+                                .unwrap()
+                                .evaluate(&trajectory(text.clone()), Want::SCORE),
+                        )
+                    },
                     BatchSize::PerIteration,
                 );
             });
@@ -147,7 +154,7 @@ fn once(case: &str, times: usize) {
     let evaluator = bundle(name, compat);
     for text in texts.iter().cycle().take(times) {
         text.effort.begin(0);
-        black_box(evaluator.evaluate(text, Want::SCORE));
+        black_box(evaluator.as_code().unwrap().evaluate(text, Want::SCORE));
     }
 }
 

@@ -29,15 +29,15 @@ pub(crate) fn print(folder: &str, list: bool) {
         let rows: Vec<Row> =
             text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
         if list {
-            list_findings(&*safety, &rows);
+            list_findings(&safety, &rows);
         } else {
-            time(name, &*safety, &rows);
-            count(&*safety, &rows);
+            time(name, &safety, &rows);
+            count(&safety, &rows);
         }
     }
 }
 
-fn time(name: &str, safety: &dyn Evaluator, rows: &[Row]) {
+fn time(name: &str, safety: &Evaluator, rows: &[Row]) {
     let judged: Vec<Trajectory<'_>> = rows.iter().map(|row| trajectory(&row.text, None)).collect();
     let (mut total, mut clean) = ((0, Duration::ZERO), (0, Duration::ZERO));
     let mut sources: BTreeMap<&str, (usize, Duration)> = BTreeMap::new();
@@ -87,16 +87,16 @@ fn time(name: &str, safety: &dyn Evaluator, rows: &[Row]) {
     }
 }
 
-fn round(safety: &dyn Evaluator, texts: &[&Trajectory<'_>]) -> Duration {
+fn round(safety: &Evaluator, texts: &[&Trajectory<'_>]) -> Duration {
     let start = Instant::now();
     for text in texts {
         text.effort.begin(0);
-        black_box(safety.evaluate(text, Want::SCORE));
+        black_box(safety.as_code().unwrap().evaluate(text, Want::SCORE));
     }
     start.elapsed()
 }
 
-fn count(safety: &dyn Evaluator, rows: &[Row]) {
+fn count(safety: &Evaluator, rows: &[Row]) {
     let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut langs: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut hits = 0;
@@ -124,7 +124,7 @@ fn count(safety: &dyn Evaluator, rows: &[Row]) {
     println!("    {}", langs.join(", "));
 }
 
-fn list_findings(safety: &dyn Evaluator, rows: &[Row]) {
+fn list_findings(safety: &Evaluator, rows: &[Row]) {
     for row in rows {
         let Some(score) = scored(safety, &trajectory(&row.text, None), Want::ALL) else { continue };
         for found in findings(&score) {

@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     end: usize,
 }
 
-fn evaluator(settings: &str) -> Box<dyn Evaluator> {
+fn evaluator(settings: &str) -> Evaluator {
     let node = Node::from_value(&json::parse(settings).expect("settings are JSON"));
     (output_rules::KIND.build)(&node).expect("settings are valid")
 }
@@ -45,9 +45,9 @@ fn trajectory(output: &str, input: Option<&str>) -> Trajectory<'static> {
     }
 }
 
-fn scored(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, want: Want) -> Option<Score> {
+fn scored(evaluator: &Evaluator, trajectory: &Trajectory<'_>, want: Want) -> Option<Score> {
     trajectory.effort.begin(0);
-    match evaluator.evaluate(trajectory, want) {
+    match evaluator.as_code().unwrap().evaluate(trajectory, want) {
         Outcome::Scored(score) => Some(score),
         Outcome::NotEvaluable { .. } | Outcome::Failed { .. } => None,
     }

@@ -39,7 +39,7 @@ fn print_sets(prefix: &str, list: bool) {
         let mut classes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for row in texts::read(name) {
             let judged = trajectory(&row.text, None);
-            let kinds: Vec<String> = scored(&*safety, &judged, Want::ALL)
+            let kinds: Vec<String> = scored(&safety, &judged, Want::ALL)
                 .map(|score| findings(&score))
                 .unwrap_or_default()
                 .into_iter()
@@ -85,12 +85,12 @@ fn is_bad(bundle: &str, class: &str) -> bool {
 }
 
 fn answers(bundle: &str, list: bool) {
-    let evaluator: Box<dyn Evaluator> = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));
+    let evaluator: Evaluator = evaluator(&format!(r#"{{"bundle": "{bundle}"}}"#));
     let mut classes: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut undecided: BTreeMap<String, usize> = BTreeMap::new();
     for row in texts::read("answers.jsonl") {
         let judged = trajectory(&row.answer, Some(&row.question));
-        let Some(score) = scored(&*evaluator, &judged, Want::ALL) else {
+        let Some(score) = scored(&evaluator, &judged, Want::ALL) else {
             *undecided.entry(row.class).or_default() += 1;
             continue;
         };

@@ -23,8 +23,6 @@ use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::Registry;
-#[cfg(target_os = "linux")]
-use prometheus::process_collector::ProcessCollector;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -157,9 +155,8 @@ impl Telemetry {
     /// Returns telemetry that counts, and reports over OTLP if the settings say so.
     fn reporting(otlp: Option<&MetricsOtlpSettings>) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
-        // The process metrics of common dashboards; they are read from procfs.
-        #[cfg(target_os = "linux")]
-        let _ = registry.register(Box::new(ProcessCollector::for_self()));
+        // The process metrics of common dashboards; none where there is no procfs.
+        let _ = process::ProcessCollector::new().and_then(|it| registry.register(Box::new(it)));
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .scope_info_enabled(false)
@@ -215,7 +212,7 @@ impl Telemetry {
         let rules = Arc::clone(&memory.rules);
         meter
             .u64_observable_counter("spanscore.memory.forgotten")
-            .with_description("What was remembered to be quick and forgotten for want of room.")
+            .with_description("Cache entries that were evicted for want of room.")
             .with_callback(move |counter| counter.observe(rules.forgotten() as u64, &part(&rules)))
             .build();
         gauge("spanscore.memory", "Bytes that what senders sent occupies, by where it is held.")
@@ -267,7 +264,7 @@ fn show_build(meter: &Meter) {
     ];
     meter
         .u64_observable_gauge("spanscore.build.info")
-        .with_description("What is running: always 1, the labels say it.")
+        .with_description("Build of this process, in the labels; always 1.")
         .with_callback(move |gauge| gauge.observe(1, &facts))
         .build();
 }

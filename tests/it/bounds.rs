@@ -62,7 +62,7 @@ fn answer(name: &str, settings: &str, trajectory: &Trajectory<'_>) -> String {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
     assert!(trajectory.effort.begin(0));
-    match evaluator.evaluate(trajectory, Want::ALL) {
+    match evaluator.as_code().unwrap().evaluate(trajectory, Want::ALL) {
         // Sums of a thousand shares differ from the mean in the last digits.
         Outcome::Scored(score) => ((score.value * 1e9).round() / 1e9).to_string(),
         Outcome::NotEvaluable { reason, .. } => reason.as_str().to_owned(),

@@ -102,7 +102,7 @@ fn what_is_found_in_recorded_runs_is_told() {
     let fixtures = captures();
     let rows: String = fixtures.iter().filter_map(row).collect();
     let table = format!(
-        "\n| Framework | Instrumentation | Calls | Found of the run | Not recorded |\n\
+        "\n| Framework | Instrumentation | Calls | Facts of the run | Not recorded |\n\
          |---|---|---|---|---|\n{rows}\n"
     );
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dialects.md");

@@ -36,7 +36,7 @@ fn check(kind_name: &str, settings: &str, tools: &str, expected: Option<(&str, f
         usage: Usage { input_tokens: Some(100), ..Usage::default() },
         ..Trajectory::default()
     };
-    let early = evaluator.early(&trajectory, Want::ALL).map(|early| {
+    let early = evaluator.as_code().unwrap().early(&trajectory, Want::ALL).map(|early| {
         let Outcome::Scored(score) = early.outcome else { panic!("{settings}: no score") };
         assert!(score.value <= early.best, "{settings}");
         (score.explanation, early.best)

@@ -109,10 +109,10 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
         Err(error) => return [("refused", Value::from(error.message))].into_iter().collect(),
     };
     let mut trajectory = trajectory(case);
-    if evaluator.judge().is_some() {
-        return asked(kind, &*evaluator, &trajectory, case);
+    if evaluator.as_judged().is_some() {
+        return asked(kind, &evaluator, &trajectory, case);
     }
-    let judge = |seen: &mut Trajectory<'static>| judged(&*evaluator, seen, fixture, case);
+    let judge = |seen: &mut Trajectory<'static>| judged(&evaluator, seen, fixture, case);
     if evaluator.asks_message_order() {
         by_message(&mut trajectory, judge)
     } else {
@@ -123,7 +123,7 @@ fn answer(kind: &Kind, fixture: &Value<'static>, case: &Value<'static>) -> Map<'
 /// The answer of a kind that asks a judge, with a judge that says what the case says.
 fn asked(
     kind: &Kind,
-    evaluator: &dyn Evaluator,
+    evaluator: &Evaluator,
     trajectory: &Trajectory<'static>,
     case: &Value<'static>,
 ) -> Map<'static> {
@@ -158,16 +158,16 @@ fn asked(
 }
 
 fn judged(
-    evaluator: &dyn Evaluator,
+    evaluator: &Evaluator,
     trajectory: &Trajectory<'static>,
     fixture: &Value<'static>,
     case: &Value<'static>,
 ) -> Map<'static> {
-    let score_alone = evaluator.evaluate(trajectory, Want::SCORE);
-    if let Outcome::Scored(score) = evaluator.evaluate(trajectory, Want::ALL) {
+    let score_alone = evaluator.as_code().unwrap().evaluate(trajectory, Want::SCORE);
+    if let Outcome::Scored(score) = evaluator.as_code().unwrap().evaluate(trajectory, Want::ALL) {
         assert_no_content(fixture, case, &score.explanation.without_content());
     }
-    let (key, value) = match evaluator.evaluate(trajectory, Want::ALL) {
+    let (key, value) = match evaluator.as_code().unwrap().evaluate(trajectory, Want::ALL) {
         Outcome::Scored(score) => {
             assert!((0.0..=1.0).contains(&score.value), "a score is between 0 and 1");
             assert!(!score.explanation.is_empty(), "an explanation that is wanted is given");

@@ -114,8 +114,8 @@ fn answer(case: &Value<'_>, kind: &'static spanscore_evaluate::Kind) -> Result<A
     let threshold = case.get("config").and_then(|config| config.get("threshold"));
     let threshold =
         threshold.and_then(Value::as_number).map_or(kind.threshold, |number| number.as_f64());
-    let plain = evaluator.evaluate(&trajectory, Want::SCORE);
-    match (evaluator.evaluate(&trajectory, Want::ALL), plain) {
+    let plain = evaluator.as_code().unwrap().evaluate(&trajectory, Want::SCORE);
+    match (evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL), plain) {
         (Outcome::Scored(score), Outcome::Scored(plain)) => {
             assert_eq!(score.value.to_bits(), plain.value.to_bits(), "what is wanted changes it");
             assert!(!score.explanation.is_empty() && plain.explanation.is_empty());

@@ -22,7 +22,7 @@ fn node(value: &Value) -> Node {
     Node::from_value(&spanscore_base::value::json::parse(&text).unwrap())
 }
 
-fn build(settings: &Value) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(settings: &Value) -> Result<Evaluator, SettingsError> {
     (output_rules::KIND.build)(&node(settings))
 }
 
@@ -180,7 +180,8 @@ fn compat_iris_gives_the_verdicts_scores_and_messages_of_iris() {
             Err(error) => wrong.push(format!("{}: {error}", case["id"])),
             Ok(evaluator) => {
                 let params = case["params"].as_object().unwrap();
-                let score = scored(evaluator.evaluate(&trajectory(params), Want::ALL));
+                let score =
+                    scored(evaluator.as_code().unwrap().evaluate(&trajectory(params), Want::ALL));
                 match difference(&score, expected, threshold) {
                     None => equal += 1,
                     Some(difference) => wrong.push(format!("{}: {difference}", case["id"])),
@@ -199,7 +200,7 @@ fn compat_iris_gives_the_verdicts_scores_and_messages_of_iris() {
 /// Names of the rules that fail on an output by default.
 fn failing(settings: Value, params: &Map<String, Value>) -> Vec<String> {
     let evaluator = build(&settings).unwrap();
-    let outcome = evaluator.evaluate(&trajectory(params), Want::ALL);
+    let outcome = evaluator.as_code().unwrap().evaluate(&trajectory(params), Want::ALL);
     let Outcome::Scored(score) = outcome else { return Vec::new() };
     let details: Value = serde_json::from_str(&score.details.to_string()).unwrap();
     let rules = details["rule_results"].as_array().unwrap();

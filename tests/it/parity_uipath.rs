@@ -107,8 +107,8 @@ fn answer(case: &Value<'_>) -> Answer {
     if let Some(output) = case.get("output") {
         trajectory.final_output = Content::ready(output.clone());
     }
-    let outcome = built.evaluate(&trajectory, Want::ALL);
-    let bare = built.evaluate(&trajectory, Want::SCORE);
+    let outcome = built.as_code().unwrap().evaluate(&trajectory, Want::ALL);
+    let bare = built.as_code().unwrap().evaluate(&trajectory, Want::SCORE);
     match (outcome, bare) {
         (Outcome::Scored(score), Outcome::Scored(bare)) => {
             assert_eq!(score.value.to_bits(), bare.value.to_bits(), "{case}");

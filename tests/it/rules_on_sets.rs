@@ -11,12 +11,12 @@ use spanscore_evaluate::{Evaluator, Want};
 
 use crate::support::rule_sets::{Labelled, read};
 
-fn evaluator(settings: &str) -> Box<dyn Evaluator> {
+fn evaluator(settings: &str) -> Evaluator {
     let node = Node::from_value(&json::parse(settings).unwrap());
     (output_rules::KIND.build)(&node).unwrap()
 }
 
-fn judged(evaluator: &dyn Evaluator, output: &str, input: Option<&str>) -> Outcome {
+fn judged(evaluator: &Evaluator, output: &str, input: Option<&str>) -> Outcome {
     let content = |text: &str| Content::ready(text.to_owned().into());
     let trajectory = Trajectory {
         final_output: content(output),
@@ -25,7 +25,7 @@ fn judged(evaluator: &dyn Evaluator, output: &str, input: Option<&str>) -> Outco
         effort: Effort::new(u64::MAX),
         ..Trajectory::default()
     };
-    evaluator.evaluate(&trajectory, Want::ALL)
+    evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL)
 }
 
 fn findings(outcome: Outcome) -> Vec<Value<'static>> {
@@ -33,7 +33,7 @@ fn findings(outcome: Outcome) -> Vec<Value<'static>> {
     score.details.get("findings").and_then(Value::as_list).unwrap_or_default().to_vec()
 }
 
-fn fires(evaluator: &dyn Evaluator, row: &Labelled, rule: &str) -> bool {
+fn fires(evaluator: &Evaluator, row: &Labelled, rule: &str) -> bool {
     let found = findings(judged(evaluator, &row.text, None));
     found.iter().any(|finding| finding.get("rule").and_then(Value::as_str) == Some(rule))
 }
@@ -53,7 +53,7 @@ fn check_in(bundle: &str, set: &str, rule: &str, found_min: usize, quiet_min: us
             read(set).into_iter().filter(|row| row.label == label && row.class != "cut").collect();
         let wrong: Vec<&str> = rows
             .iter()
-            .filter(|row| fires(&*evaluator, row, rule) != label)
+            .filter(|row| fires(&evaluator, row, rule) != label)
             .map(|row| &*row.text)
             .collect();
         let right = (rows.len() - wrong.len()) * 100;
@@ -157,7 +157,7 @@ fn right_findings_of_real_text_are_found_and_mended_wrong_ones_are_not() {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 300);
     for row in rows.iter().filter(|row| row.label || row.mended) {
-        let found = findings(judged(&*evaluator, &row.text, None));
+        let found = findings(judged(&evaluator, &row.text, None));
         let rule =
             |found: &Value<'_>| found.get("rule").and_then(Value::as_str) == Some(&*row.rule);
         assert!(!row.why.is_empty());
@@ -172,7 +172,7 @@ fn check_answers(bundle: &str, agree_min: usize) {
     let mut wrong = Vec::new();
     for row in read("answers.jsonl") {
         // What words cannot tell is not evaluable, and counts neither way.
-        let Outcome::Scored(score) = judged(&*evaluator, &row.answer, Some(&row.question)) else {
+        let Outcome::Scored(score) = judged(&evaluator, &row.answer, Some(&row.question)) else {
             continue;
         };
         let failed = score.label == Some(Label::Fail) || score.value < 0.7;
@@ -199,7 +199,7 @@ fn an_answer_that_words_cannot_judge_is_not_evaluable() {
     let relevance = evaluator(r#"{"bundle": "relevance"}"#);
     let question = "Translate to French: The cat sleeps on the sofa in the afternoon sun.";
     let answer = "Le chat dort sur le canapé sous le soleil du bel après-midi.";
-    let outcome = judged(&*relevance, answer, Some(question));
+    let outcome = judged(&relevance, answer, Some(question));
     let Outcome::NotEvaluable { explanation, .. } = outcome else { panic!("{outcome:?}") };
     assert!(explanation.contains("too few words in common"), "{explanation}");
 }
@@ -209,7 +209,7 @@ fn a_finding_ends_where_its_address_does() {
     let safety = evaluator(r#"{"bundle": "safety"}"#);
     for text in ["Write to marlene@bright\u{200b}harbor.io\u{200b} today.", "at k.moe@nordmail.se."]
     {
-        let found = findings(judged(&*safety, text, None));
+        let found = findings(judged(&safety, text, None));
         let place = |key: &str| found[0].get(key).and_then(Value::as_number).unwrap().as_i64();
         let (start, end) = (place("start").unwrap() as usize, place("end").unwrap() as usize);
         let address = &text[start..end];
@@ -221,7 +221,7 @@ fn a_finding_ends_where_its_address_does() {
 fn the_profile_of_documents_leaves_addresses_of_maintainers_alone() {
     let text = "Copyright 2019 Petr Novak <petr.novak83@seznam.cz>\n\nTODO: more explanation";
     let failed = |settings: &str| {
-        let Outcome::Scored(score) = judged(&*evaluator(settings), text, None) else { panic!() };
+        let Outcome::Scored(score) = judged(&evaluator(settings), text, None) else { panic!() };
         score.label == Some(Label::Fail)
     };
     assert!(failed(r#"{"bundle": "safety"}"#));
@@ -234,7 +234,7 @@ fn the_profile_of_documents_leaves_addresses_of_maintainers_alone() {
 #[test]
 fn as_many_findings_are_listed_as_asked_for() {
     let text: String = (0..40).map(|n| format!("user{n}@brightharbor.io\n")).collect();
-    let listed = |settings: &str| findings(judged(&*evaluator(settings), &text, None)).len();
+    let listed = |settings: &str| findings(judged(&evaluator(settings), &text, None)).len();
     assert_eq!(listed(r#"{"bundle": "safety"}"#), 16);
     assert_eq!(listed(r#"{"bundle": "safety", "findings_max": 30}"#), 30);
     let node = Node::from_value(&json::parse(r#"{"findings_max": 0}"#).unwrap());

@@ -54,7 +54,7 @@ fn check(name: &str, example: &Value<'_>, form: Form) {
     let trajectory = Trajectory { tool_calls: calls.collect(), ..Trajectory::default() };
     let expected = example.get("score").and_then(Value::as_number).unwrap().as_f64();
     for want in [Want::ALL, Want::SCORE] {
-        match evaluator.evaluate(&trajectory, want) {
+        match evaluator.as_code().unwrap().evaluate(&trajectory, want) {
             Outcome::Scored(score) => assert_eq!(score.value, expected, "{example}"),
             other => panic!("{other:?}: {example}"),
         }

@@ -234,7 +234,8 @@ fn message_order_is_that_of_the_message_whichever_span_began_first() {
         let settings = json!({ "within_group": within_group, "criteria": criteria }).to_string();
         let settings = Node::from_value(&value::json::parse(&settings).unwrap());
         let evaluator = (kind("tool_call_order").unwrap().build)(&settings).unwrap();
-        let judge = |seen: &mut Trajectory<'_>| evaluator.evaluate(seen, Want::SCORE);
+        let judge =
+            |seen: &mut Trajectory<'_>| evaluator.as_code().unwrap().evaluate(seen, Want::SCORE);
         let outcome = match evaluator.asks_message_order() {
             true => by_message(&mut trajectory, judge),
             false => judge(&mut trajectory),
@@ -330,10 +331,12 @@ fn judged(name: &str, settings: &str, calls: &[Call]) -> Result<f64, &'static st
 fn score(name: &str, settings: &str, trajectory: &Trajectory<'_>) -> Result<f64, &'static str> {
     let node = Node::from_value(&value::json::parse(settings).unwrap());
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
-    let answers = [Want::SCORE, Want::ALL].map(|want| match evaluator.evaluate(trajectory, want) {
-        Outcome::Scored(score) => Ok(score.value),
-        Outcome::NotEvaluable { reason, .. } => Err(reason.as_str()),
-        Outcome::Failed { error, .. } => panic!("{error}"),
+    let answers = [Want::SCORE, Want::ALL].map(|want| {
+        match evaluator.as_code().unwrap().evaluate(trajectory, want) {
+            Outcome::Scored(score) => Ok(score.value),
+            Outcome::NotEvaluable { reason, .. } => Err(reason.as_str()),
+            Outcome::Failed { error, .. } => panic!("{error}"),
+        }
     });
     assert_eq!(answers[0], answers[1], "{name} {settings}");
     answers[0]

@@ -98,7 +98,7 @@ impl JsonSchema for ShownContent {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "How much of what may be content is shown; true is full, false is none.",
+            "description": "Part of possible content that is shown; true is full, false is none.",
             "enum": ["none", "redacted", "full", true, false],
         })
     }

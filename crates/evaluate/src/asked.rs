@@ -20,12 +20,12 @@ pub enum AskedTarget {
     /// To a judge.
     Judge(AskedInquiry),
     /// To an evaluator outside of this process.
-    External(AskedExternal),
+    External(ExternalRequest),
 }
 
 impl AskedTarget {
     /// Splits requests into those to judges and those to evaluators outside of this process.
-    pub fn by_lane(asked: Vec<Self>) -> (Vec<AskedInquiry>, Vec<AskedExternal>) {
+    pub fn by_lane(asked: Vec<Self>) -> (Vec<AskedInquiry>, Vec<ExternalRequest>) {
         let mut judged = Vec::new();
         let mut external = Vec::new();
         for asked in asked {
@@ -126,7 +126,7 @@ impl fmt::Debug for AskedInquiry {
 
 /// Request to an evaluator outside of this process.
 #[derive(Debug)]
-pub struct AskedExternal {
+pub struct ExternalRequest {
     /// Message, and the plan that says how to reach the evaluator.
     pub inquiry: ExternalInquiry,
     /// Evaluation of the target itself; its outcome is still open.
@@ -137,7 +137,7 @@ pub struct AskedExternal {
     pub subject: [u8; 16],
 }
 
-impl AskedExternal {
+impl ExternalRequest {
     /// Returns the bytes held while the request waits.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();

@@ -1,9 +1,9 @@
-//! Contract of an evaluator, and the registry entry of a kind.
+//! Contracts of evaluators by code, judge or another process, and the registry entry of a kind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::external::ExternalPlan;
+use super::external::{ExternalEvaluator, ExternalPlan};
 use super::inquiry::{Inquired, JudgePlan};
 use spanscore_base::model::{Facts, Outcome, ToolCall, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
@@ -12,11 +12,78 @@ use spanscore_base::settings::{Node, SettingsError};
 /// words of a stranger.
 pub const CRITERIA_FROM_TRACE: &str = "criteria_from_trace";
 
-/// Judge of trajectories.
+/// One configured way to score, by the place where the verdict is made.
+pub enum Evaluator {
+    /// By our own code, at once.
+    Code(Box<dyn CodeEvaluator>),
+    /// By a judge: the lane of the room `judge` sends the inquiry.
+    Judged(Box<dyn JudgedEvaluator>),
+    /// Outside of this process: the lane of the room `external` sends the message.
+    External(ExternalEvaluator),
+}
+
+impl Evaluator {
+    /// Wraps an evaluator that judges by code.
+    pub fn code(evaluator: impl CodeEvaluator + 'static) -> Self {
+        Self::Code(Box::new(evaluator))
+    }
+
+    /// Returns the facts that it reads.
+    pub fn facts(&self) -> Facts {
+        match self {
+            Self::Code(evaluator) => evaluator.facts(),
+            Self::Judged(evaluator) => evaluator.facts(),
+            Self::External(evaluator) => evaluator.facts.clone(),
+        }
+    }
+
+    /// Returns true if the answer depends on the calls at all. Where it does not, `level: call`
+    /// would give each call the same answer, and the config refuses it.
+    pub fn reads_calls(&self) -> bool {
+        match self {
+            Self::Code(evaluator) => evaluator.reads_calls(),
+            // Calls are judged within their trajectory, each on its own span.
+            Self::Judged(_) => false,
+            Self::External(_) => true,
+        }
+    }
+
+    /// Returns true if it asks for the order of parallel calls.
+    pub fn asks_message_order(&self) -> bool {
+        matches!(self, Self::Code(evaluator) if evaluator.asks_message_order())
+    }
+
+    /// Returns the evaluator that judges by code; `None` for those that ask.
+    #[inline]
+    pub fn as_code(&self) -> Option<&dyn CodeEvaluator> {
+        match self {
+            Self::Code(evaluator) => Some(&**evaluator),
+            Self::Judged(_) | Self::External(_) => None,
+        }
+    }
+
+    /// Returns the evaluator that asks a judge; `None` for all others.
+    pub fn as_judged(&self) -> Option<&dyn JudgedEvaluator> {
+        match self {
+            Self::Judged(evaluator) => Some(&**evaluator),
+            Self::Code(_) | Self::External(_) => None,
+        }
+    }
+
+    /// Returns the plan of an evaluator outside of this process; `None` for all others.
+    pub fn external(&self) -> Option<&Arc<ExternalPlan>> {
+        match self {
+            Self::External(evaluator) => Some(&evaluator.plan),
+            Self::Code(_) | Self::Judged(_) => None,
+        }
+    }
+}
+
+/// Evaluator that judges trajectories by code.
 ///
 /// Called concurrently; must not panic. What cannot be judged is [`Outcome::NotEvaluable`], what
 /// broke is [`Outcome::Failed`]: neither becomes a score.
-pub trait Evaluator: Send + Sync {
+pub trait CodeEvaluator: Send + Sync {
     /// Returns the facts that [`evaluate`](Self::evaluate) reads.
     fn facts(&self) -> Facts;
 
@@ -24,8 +91,7 @@ pub trait Evaluator: Send + Sync {
     /// `level: session` the calls of all its traces.
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome;
 
-    /// Returns true if the answer depends on the calls at all. Where it does not, `level: call`
-    /// would give each call the same answer, and the config refuses it.
+    /// Returns true if the answer depends on the calls at all.
     fn reads_calls(&self) -> bool {
         true
     }
@@ -48,29 +114,24 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
-    /// Builds the request to a judge or another process, in place of a verdict. `Some` for judged
-    /// and external kinds, and always; then [`evaluate`](Self::evaluate) is never called.
-    /// `threshold` is the lowest score that passes.
-    fn inquire(&self, _: &Trajectory<'_>, _threshold: f64, _: Want) -> Option<Inquired> {
-        None
-    }
-
-    /// Returns the judge to ask, with samples and limits; `None` for deterministic kinds.
-    fn judge(&self) -> Option<&JudgePlan> {
-        None
-    }
-
-    /// Returns the plan of an evaluator outside of this process; `None` for all other kinds. Then
-    /// [`inquire`](Self::inquire) returns the message to send.
-    fn external(&self) -> Option<&Arc<ExternalPlan>> {
-        None
-    }
-
     /// Judges a trace that is still open by what no later call can repair. `None` while either
     /// verdict is possible.
     fn early(&self, _: &Trajectory<'_>, _: Want) -> Option<Early> {
         None
     }
+}
+
+/// Evaluator that asks a judge.
+pub trait JudgedEvaluator: Send + Sync {
+    /// Returns the facts that its record shows.
+    fn facts(&self) -> Facts;
+
+    /// Turns one target into an inquiry, or a conclusion where nobody need be asked. `threshold` is
+    /// the lowest score that passes.
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired;
+
+    /// Returns the judge to ask, with samples and limits.
+    fn plan(&self) -> &JudgePlan;
 }
 
 /// Judge of one call after the other.
@@ -99,14 +160,14 @@ pub struct Kind {
     pub threshold: f64,
     /// True if `criteria` must be given, in the settings or by `expect`.
     pub needs_criteria: bool,
-    /// True if it implements [`Evaluator::early`], so that the config may ask for `early`.
+    /// True if it implements [`CodeEvaluator::early`], so that the config may ask for `early`.
     pub early: bool,
     /// JSON Schema of its settings (with `criteria`, where it takes one): descriptions and
     /// defaults are the documentation.
     pub schema: fn() -> schemars::Schema,
     /// Builds an evaluator from its settings: the evaluator's map in the config without the keys
     /// that all kinds share (`when`, `sample`, `threshold`, `level`, `expect`, `early`).
-    pub build: fn(&Node) -> Result<Box<dyn Evaluator>, SettingsError>,
+    pub build: fn(&Node) -> Result<Evaluator, SettingsError>,
     /// Complete entry of `evaluators:` in YAML, run by a test.
     pub example: &'static str,
 }

@@ -8,7 +8,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::external::ExternalInquiry;
 pub use super::external::RedactionGaps;
 use spanscore_base::model::{Outcome, SpanId};
 use spanscore_base::settings::{SettingsError, nearest};
@@ -39,8 +38,6 @@ pub enum Inquired {
     Known(Conclusion),
     /// A judge is to be asked.
     Asked(Arc<dyn Inquiry>),
-    /// An evaluator outside of this process is to be asked.
-    External(ExternalInquiry),
 }
 
 /// Inquiry about one target: renders the prompt, reads replies and concludes. Owned, so that it can

@@ -15,8 +15,8 @@ pub mod judged;
 pub mod kinds;
 pub mod shared;
 
-pub use asked::{AskedExternal, AskedInquiry, AskedTarget};
-pub use evaluator::{Early, Evaluator, Kind};
+pub use asked::{AskedInquiry, AskedTarget, ExternalRequest};
+pub use evaluator::{CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind};
 pub use kinds::{KINDS, kind};
 pub use shared::failure::{FailureJudge, FailureSettings};
 

@@ -171,7 +171,24 @@ pub struct UsageSources {
     pub input_excludes_cache: bool,
 }
 
-/// Fact that a source feeds.
+/// Meaning of a condition for the spans of which it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// [`Dialect::detect`]
+    Tool,
+    /// [`Dialect::exclude`]
+    Exclude,
+    /// [`Dialect::handoff`]
+    Handoff,
+    /// [`Dialect::model_span`]
+    Model,
+    /// [`Dialect::pending`]
+    Pending,
+    /// [`Dialect::agent_span`]
+    Agent,
+}
+
+/// Which fact a source feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// [`ToolCallSources::name`]
@@ -223,9 +240,24 @@ pub enum Role {
 impl Role {
     /// Returns true if it is a part of a tool call, read only on spans that `detect` marks.
     pub fn is_call(self) -> bool {
-        use Role::{Arguments, Description, Error, Id, Name, Result, Schema};
-        matches!(self, Name | Id | Arguments | Result | Error | Description | Schema)
+        self.call_place().is_some()
     }
+
+    /// Returns its place among [`CALL`](Self::CALL).
+    pub fn call_place(self) -> Option<usize> {
+        Self::CALL.iter().position(|known| *known == self)
+    }
+
+    /// The parts of a tool call; each is numbered by its place here.
+    pub const CALL: [Self; 7] = [
+        Self::Name,
+        Self::Id,
+        Self::Arguments,
+        Self::Result,
+        Self::Error,
+        Self::Description,
+        Self::Schema,
+    ];
 }
 
 /// Families of the built-in dialects, each a YAML list of [`Dialect`].
@@ -262,7 +294,21 @@ impl Dialect {
         })
     }
 
-    /// Yields all sources with the fact that each feeds, in the order in which they are tried.
+    /// Returns the conditions that mark spans, each with its mark.
+    pub fn marks(&self) -> impl Iterator<Item = (Mark, &Condition)> {
+        [
+            (Mark::Tool, self.detect.as_slice()),
+            (Mark::Exclude, &self.exclude),
+            (Mark::Handoff, self.handoff.as_slice()),
+            (Mark::Model, self.model_span.as_slice()),
+            (Mark::Pending, self.pending.as_slice()),
+            (Mark::Agent, self.agent_span.as_slice()),
+        ]
+        .into_iter()
+        .flat_map(|(mark, conditions)| conditions.iter().map(move |condition| (mark, condition)))
+    }
+
+    /// All sources with the fact that each feeds, in the order in which they are tried.
     pub fn sources(&self) -> impl Iterator<Item = (Role, &FactSource)> {
         let call = &self.tool_call;
         let usage = &self.usage;

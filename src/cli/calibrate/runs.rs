@@ -101,6 +101,7 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
     let node = Node::from_value(&Value::Map(settings));
     let evaluator = (kind.build)(&node).map_err(|error| error.to_string())?;
     let trajectory = run.trajectory().map_err(|error| error.to_string())?;
+    let judged = evaluator.as_judged().ok_or_else(|| format!("`{}` asks no judge", kind.name))?;
     let info = EvaluatorInfo {
         kind: kind.name,
         name: kind.name.to_owned(),
@@ -111,21 +112,17 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
         own_version: None,
     };
     let open = open(info, &trajectory);
-    let inquired = evaluator.inquire(&trajectory, threshold, Want::ALL);
-    match (inquired, evaluator.judge()) {
-        (Some(Inquired::Asked(inquiry)), Some(plan)) => {
-            Ok(Prepared::Asked(Box::new(AskedInquiry {
-                inquiry,
-                plan: plan.clone(),
-                evaluation: open,
-                calls: Vec::new(),
-                subject: [0; 16],
-            })))
-        }
-        (Some(Inquired::Known(Conclusion { outcome, .. })), _) => {
+    match judged.inquire(&trajectory, threshold, Want::ALL) {
+        Inquired::Asked(inquiry) => Ok(Prepared::Asked(Box::new(AskedInquiry {
+            inquiry,
+            plan: judged.plan().clone(),
+            evaluation: open,
+            calls: Vec::new(),
+            subject: [0; 16],
+        }))),
+        Inquired::Known(Conclusion { outcome, .. }) => {
             Ok(Prepared::Known(Box::new(Evaluation { outcome, ..open })))
         }
-        _ => Err(format!("`{}` asks no judge", kind.name)),
     }
 }
 

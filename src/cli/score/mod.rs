@@ -47,7 +47,7 @@ Examples:
   spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
-What was not judged is said below the scores (with --format jsonl on standard error): evaluators
+Gaps are listed below the scores (with --format jsonl on standard error): evaluators
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
 

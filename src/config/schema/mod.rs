@@ -43,7 +43,7 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
         }
         (format!("^{}(/.+)?$", kind.name), entry)
     });
-    keyed("How traces are scored: a map keyed kind/name.", entries.collect())
+    keyed("Evaluators that score traces: a map keyed kind/name.", entries.collect())
 }
 
 /// Returns the schema of the `exporters` map.
@@ -53,7 +53,7 @@ pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
         let entry = entry(kind.name, kind.about, (kind.schema)(), generator);
         (format!("^({})(/.+)?$", names.join("|")), entry)
     });
-    keyed("Where evaluations leave: a map keyed kind/name.", entries.collect())
+    keyed("Exporters of evaluations: a map keyed kind/name.", entries.collect())
 }
 
 /// Requires one of the sources of criteria in an entry.
@@ -84,7 +84,7 @@ pub(super) fn forward(generator: &mut SchemaGenerator) -> Schema {
         let entry = entry(name, about, spanscore_emit::forward::forward_schema(), generator);
         (format!("^({alias}|{name})(/.+)?$"), entry)
     });
-    keyed("Backends that get what was received: a map keyed kind/name.", entries.collect())
+    keyed("Backends that get received requests: a map keyed kind/name.", entries.collect())
 }
 
 fn keyed(about: &str, entries: Map<String, Value>) -> Schema {

@@ -183,7 +183,7 @@ impl PipelineMetrics {
             ),
             forgotten: counter(
                 "spanscore.assemble.forgotten_facts",
-                "What was learnt of senders and forgotten for what is newer.",
+                "Facts learnt of senders that were evicted for newer ones.",
             ),
             sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged."),
             session_losses: counter(

@@ -7,7 +7,7 @@ use spanscore_base::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Traject
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::run::{Against, Configured};
 use spanscore_evaluate::engine::tool_choice::ToolChoice;
-use spanscore_evaluate::{Early, Evaluator};
+use spanscore_evaluate::{CodeEvaluator, Early, Evaluator};
 
 /// Scores 0, or panics.
 #[derive(Clone, Default)]
@@ -20,7 +20,7 @@ impl Brittle {
     }
 }
 
-impl Evaluator for Brittle {
+impl CodeEvaluator for Brittle {
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -59,6 +59,6 @@ pub(in crate::pipeline) fn configured(name: &str, level: Level, brittle: Brittle
         asks: false,
         run_if: None,
         tools: ToolChoice::default(),
-        against: Against::Settings(Box::new(brittle)),
+        against: Against::Settings(Evaluator::code(brittle)),
     }
 }

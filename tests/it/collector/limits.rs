@@ -10,7 +10,7 @@ use prost::Message;
 use spanscore_base::model::{Facts, Outcome, Score, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::run::Against;
-use spanscore_evaluate::{Evaluator, Want};
+use spanscore_evaluate::{CodeEvaluator, Evaluator, Want};
 use tonic::Code;
 
 use crate::support::collector::{HELD, PROTOBUF, Running};
@@ -140,7 +140,7 @@ struct Gate {
     open: Mutex<Receiver<()>>,
 }
 
-impl Evaluator for Gate {
+impl CodeEvaluator for Gate {
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -178,7 +178,7 @@ async fn requests_beyond_the_queue_are_told_to_come_again() {
     let config = "limits: {queue_mib: 1}\nevaluators: {tool_error: {}}";
     let running = Running::with(config, |settings| {
         settings.shard_count = Some(1);
-        settings.evaluators[0].against = Against::Settings(Box::new(gate));
+        settings.evaluators[0].against = Against::Settings(Evaluator::code(gate));
     })
     .await;
     running.send(request(searches(1, &[2]))).await;

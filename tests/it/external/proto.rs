@@ -1,10 +1,10 @@
-//! The messages that are written by hand against the file of the protocol, with an independent
-//! implementation of protobuf and of its JSON.
+//! The generated messages and the JSON that is written by hand against the file of the protocol,
+//! with an independent implementation of protobuf and of its JSON.
 
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use prost_types::value::Kind;
-use prost_types::{Struct, Timestamp, Value};
+use prost_types::{FileDescriptorSet, Struct, Timestamp, Value};
 use spanscore_evaluate::external::json;
 use spanscore_evaluate::external::proto::{
     CallEnd, CallMessage, ContentMessage, ContentState, DefinitionMessage, DescribeRequest,
@@ -15,10 +15,85 @@ use spanscore_evaluate::external::proto::{
 
 const PACKAGE: &str = "spanscore.evaluator.v1";
 
-fn pool() -> DescriptorPool {
+fn compiled() -> FileDescriptorSet {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/proto");
     let set = protox::compile(["spanscore/evaluator/v1/evaluator.proto"], [root]);
-    DescriptorPool::from_file_descriptor_set(set.expect("the file compiles")).expect("a pool")
+    set.expect("the file compiles")
+}
+
+fn pool() -> DescriptorPool {
+    DescriptorPool::from_file_descriptor_set(compiled()).expect("a pool")
+}
+
+/// Messages that are written as JSON.
+const WRITTEN: [&str; 8] = [
+    "DescribeRequest",
+    "EvaluateRequest",
+    "Task",
+    "Trajectory",
+    "ToolCall",
+    "ToolDefinition",
+    "Message",
+    "Content",
+];
+
+/// Fields, or messages with all their fields, that are left out without a value.
+const LEFT_OUT: [&str; 11] = [
+    "EvaluateRequest.kind",
+    "EvaluateRequest.settings_json",
+    "Task.id",
+    "Task.level",
+    "Task.span_id",
+    "Task.criteria_json",
+    "Trajectory",
+    "ToolCall",
+    "ToolDefinition",
+    "Message",
+    "Content",
+];
+
+/// Fields whose JSON is not that of their type in Rust, each with the function that writes it.
+const WRITERS: [(&str, &str); 8] = [
+    ("Task.level", "level"),
+    ("Trajectory.usage", "longs"),
+    ("Trajectory.attributes", "object_of"),
+    ("ToolCall.status", "status"),
+    ("ToolCall.start_time", "time"),
+    ("ToolCall.end_time", "time"),
+    ("Content.state", "state"),
+    ("Content.bytes_full", "long"),
+];
+
+/// Generates the messages anew.
+fn generated() -> String {
+    let out = tempfile::tempdir().expect("a folder");
+    let mut config = prost_build::Config::new();
+    config.btree_map(["."]).out_dir(out.path());
+    for message in WRITTEN {
+        let json = "#[derive(serde::Serialize)] #[serde(rename_all = \"camelCase\")]";
+        config.type_attribute(format!(".{PACKAGE}.{message}"), json);
+    }
+    for path in LEFT_OUT {
+        let skip = "#[serde(skip_serializing_if = \"super::json::is_default\")]";
+        config.field_attribute(format!(".{PACKAGE}.{path}"), skip);
+    }
+    for (path, writer) in WRITERS {
+        let with = format!("#[serde(serialize_with = \"super::json::{writer}\")]");
+        config.field_attribute(format!(".{PACKAGE}.{path}"), with);
+    }
+    config.compile_fds(compiled()).expect("it is generated");
+    std::fs::read_to_string(out.path().join(format!("{PACKAGE}.rs"))).expect("the messages")
+}
+
+/// With `UPDATE_GENERATED=1` the file is written instead.
+#[test]
+fn the_messages_are_those_that_the_generator_makes_of_the_file() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/evaluate/external/v1.rs");
+    let generated = generated();
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::write(path, &generated).expect("it is written");
+    }
+    assert_eq!(std::fs::read_to_string(path).expect("it is there"), generated);
 }
 
 /// A message of ours as the file describes it.
@@ -94,15 +169,13 @@ fn requests_are_those_of_the_file_on_the_wire_and_as_json() {
         }],
     };
     let theirs = to_json(&seen(&pool, "EvaluateRequest", &request));
-    let ours: serde_json::Value =
-        serde_json::from_str(&json::evaluate_request(&request)).expect("JSON");
+    let ours: serde_json::Value = serde_json::from_str(&json::request(&request)).expect("JSON");
     assert_eq!(ours, theirs);
     let call = &theirs["tasks"][0]["trajectories"][0]["toolCalls"][0];
     assert_eq!(call["error"]["value"], "a7", "fields stand where the file has them");
     let described = DescribeRequest { minor: 2, collector_version: "v".to_owned() };
     let theirs = to_json(&seen(&pool, "DescribeRequest", &described));
-    let ours: serde_json::Value =
-        serde_json::from_str(&json::describe_request(&described)).expect("JSON");
+    let ours: serde_json::Value = serde_json::from_str(&json::request(&described)).expect("JSON");
     assert_eq!(ours, theirs);
 }
 

@@ -25,8 +25,9 @@ struct Saved {
     tokens_after: usize,
 }
 
-fn tokens(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>) -> Option<(usize, usize)> {
-    let Some(Inquired::Asked(inquiry)) = evaluator.inquire(trajectory, 0.8, Want::ALL) else {
+fn tokens(evaluator: &Evaluator, trajectory: &Trajectory<'_>) -> Option<(usize, usize)> {
+    let judged = evaluator.as_judged().unwrap();
+    let Inquired::Asked(inquiry) = judged.inquire(trajectory, 0.8, Want::ALL) else {
         return None;
     };
     let prompt = inquiry.prompt(&room()).ok()?;
@@ -41,17 +42,17 @@ impl Saved {
         dokimos.insert("compat", "dokimos");
         let kind = "tool_argument_hallucination";
         let (ours, all) = (evaluator(kind, Map::new()), evaluator(kind, dokimos));
-        let asks_ours = ours.inquire(trajectory, 0.8, Want::ALL);
+        let asks_ours = ours.as_judged().unwrap().inquire(trajectory, 0.8, Want::ALL);
         let is_known = match &asks_ours {
-            Some(Inquired::Known(known)) if known.calls.is_empty() => return,
-            Some(Inquired::Known(_)) => true,
+            Inquired::Known(known) if known.calls.is_empty() => return,
+            Inquired::Known(_) => true,
             _ => false,
         };
-        let Some((before, _)) = tokens(&*all, trajectory) else { return };
+        let Some((before, _)) = tokens(&all, trajectory) else { return };
         self.runs += 1;
         self.calls += trajectory.tool_calls.len();
         self.tokens_before += before;
-        if !is_known && let Some((after, asked)) = tokens(&*ours, trajectory) {
+        if !is_known && let Some((after, asked)) = tokens(&ours, trajectory) {
             self.runs_asked += 1;
             self.calls_asked += asked;
             self.tokens_after += after;

@@ -11,15 +11,15 @@ fn page(kind: &Kind) -> String {
     let (fixture, case) = first_asked(kind.name);
     let evaluator = (kind.build)(&settings(&fixture, &case)).expect("the fixture is valid");
     let run = trajectory(&case);
-    let inquiry = inquire(&*evaluator, &run, kind.threshold).expect("the case asks");
+    let inquiry = inquire(&evaluator, &run, kind.threshold).expect("the case asks");
     let prompt = inquiry.prompt(&room()).expect("it fits").user;
     let about = kind.about.split_whitespace().collect::<Vec<_>>().join(" ");
     format!(
         "# `{}`\n\n{about} Passes from {} on.\n\n```yaml\n{}```\n\nIts settings stand in \
-         [evaluators.md](../evaluators.md#{}), what holds for all judged kinds in \
-         [README.md](README.md).\n\n## What a judge reads\n\nAfter the instructions that are the \
-         same for all kinds comes the record, how to understand the statements, and the \
-         statements. An example:\n\n```text\n{prompt}\n```\n",
+         [evaluators.md](../evaluators.md#{}), the rules of all judged kinds in \
+         [README.md](README.md).\n\n## Prompt\n\nThe instructions, which are the same for all \
+         kinds, come first, then the record, guidance on the statements, and the statements. An \
+         example:\n\n```text\n{prompt}\n```\n",
         kind.name, kind.threshold, kind.example, kind.name,
     )
 }

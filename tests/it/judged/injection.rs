@@ -57,7 +57,7 @@ fn an_obedient_judge_finds_nothing_to_obey() {
         let threshold = kind(&run.evaluator).unwrap().threshold;
         let evaluator = evaluator(&run.evaluator, settings(&run));
         let trajectory = run.trajectory().unwrap();
-        let Ok(inquiry) = inquire(&*evaluator, &trajectory, threshold) else { continue };
+        let Ok(inquiry) = inquire(&evaluator, &trajectory, threshold) else { continue };
         let room = room();
         let prompt = inquiry.prompt(&room).unwrap();
         let aim = json::parse(line).unwrap();
@@ -88,7 +88,7 @@ fn detectors_of_our_own_find_attacks_and_leave_controls_alone() {
         let run = LabelledRun::read(line).unwrap();
         let evaluator = evaluator(&run.evaluator, settings(&run));
         let trajectory = run.trajectory().unwrap();
-        let Ok(inquiry) = inquire(&*evaluator, &trajectory, 0.5) else { continue };
+        let Ok(inquiry) = inquire(&evaluator, &trajectory, 0.5) else { continue };
         let prompt = inquiry.prompt(&room()).unwrap();
         let is_attack = run.injection_suspected == Some(true);
         assert!(is_attack || !prompt.injection_found, "{}", run.id);
@@ -108,7 +108,7 @@ fn injected(on_injection: &'static str) -> (Conclusion, JudgePrompt, JudgePrompt
     settings.insert("on_injection", on_injection);
     let evaluator = evaluator(&run.evaluator, settings);
     let trajectory = run.trajectory().unwrap();
-    let inquiry = inquire(&*evaluator, &trajectory, 0.5).unwrap();
+    let inquiry = inquire(&evaluator, &trajectory, 0.5).unwrap();
     let withheld = PromptRoom { withholds_injections: true, ..room() };
     let answers = inquiry.read(&room(), &reply(&[JudgeAnswer::No], true)).unwrap();
     let conclusion = inquiry.conclude(&room(), &[answers]);
@@ -143,7 +143,7 @@ fn our_own_detectors_find_what_the_documentation_says_and_nothing_in_the_control
         let threshold = kind(&run.evaluator).unwrap().threshold;
         let evaluator = evaluator(&run.evaluator, settings(&run));
         let trajectory = run.trajectory().unwrap();
-        let Ok(inquiry) = inquire(&*evaluator, &trajectory, threshold) else { continue };
+        let Ok(inquiry) = inquire(&evaluator, &trajectory, threshold) else { continue };
         let prompt = inquiry.prompt(&room()).unwrap();
         let label = json::parse(line).unwrap();
         match label.get("attack").and_then(Value::as_bool) {

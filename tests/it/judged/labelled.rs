@@ -25,7 +25,7 @@ pub(super) fn by_label(run: &LabelledRun) -> (Conclusion, Option<String>) {
     let threshold = kind(&run.evaluator).expect("the kind exists").threshold;
     let evaluator = evaluator(&run.evaluator, settings(run));
     let trajectory = run.trajectory().unwrap();
-    let inquiry = match inquire(&*evaluator, &trajectory, threshold) {
+    let inquiry = match inquire(&evaluator, &trajectory, threshold) {
         Ok(inquiry) => inquiry,
         Err(conclusion) => return (*conclusion, None),
     };
@@ -108,6 +108,6 @@ fn the_instructions_stay_what_they_are() {
     let run = LabelledRun::read(CALIBRATION.lines().next().unwrap()).unwrap();
     let evaluator = evaluator(&run.evaluator, settings(&run));
     let trajectory = run.trajectory().unwrap();
-    let inquiry = inquire(&*evaluator, &trajectory, 0.5).unwrap();
+    let inquiry = inquire(&evaluator, &trajectory, 0.5).unwrap();
     insta::assert_snapshot!(inquiry.prompt(&room()).unwrap().system);
 }

@@ -37,7 +37,7 @@ pub(crate) fn room() -> PromptRoom {
 }
 
 /// An evaluator of a kind that asks a judge, with further settings.
-pub(crate) fn evaluator(name: &str, settings: Map<'static>) -> Box<dyn Evaluator> {
+pub(crate) fn evaluator(name: &str, settings: Map<'static>) -> Evaluator {
     let mut settings = settings;
     settings.insert("judge", "small");
     let kind = kind(name).expect("the kind exists");
@@ -49,14 +49,14 @@ pub(crate) fn evaluator(name: &str, settings: Map<'static>) -> Box<dyn Evaluator
 
 /// What an evaluator asks, or knows without asking.
 pub(crate) fn inquire(
-    evaluator: &dyn Evaluator,
+    evaluator: &Evaluator,
     trajectory: &Trajectory<'_>,
     threshold: f64,
 ) -> Result<Arc<dyn Inquiry>, Box<Conclusion>> {
-    match evaluator.inquire(trajectory, threshold, Want::ALL).expect("it asks a judge") {
+    let judged = evaluator.as_judged().expect("it asks a judge");
+    match judged.inquire(trajectory, threshold, Want::ALL) {
         Inquired::Known(conclusion) => Err(Box::new(conclusion)),
         Inquired::Asked(inquiry) => Ok(inquiry),
-        Inquired::External(inquiry) => panic!("it asks no judge: {inquiry:?}"),
     }
 }
 

@@ -86,16 +86,16 @@ fn answer(case: &Value<'static>, kind: &spanscore_evaluate::Kind) -> Result<f64,
     let settings = Node::from_value(&Value::Map(settings(case, kind.name)));
     let evaluator = (kind.build)(&settings).map_err(|error| error.to_string())?;
     let reply = case.get("judge_response").and_then(Value::as_str).unwrap_or_default();
-    let outcome = match evaluator.inquire(&trajectory, 0.5, Want::ALL) {
-        None => evaluator.evaluate(&trajectory, Want::ALL),
-        Some(Inquired::Known(conclusion)) => conclusion.outcome,
-        Some(Inquired::Asked(inquiry)) => {
-            inquiry.prompt(&room()).map_err(|outcome| format!("{outcome:?}"))?;
-            let answers = inquiry.read(&room(), reply).map_err(|error| error.to_string())?;
-            inquiry.conclude(&room(), &[answers]).outcome
-        }
-        Some(Inquired::External(_)) => return Err("it asks no judge".to_owned()),
-    };
+    let outcome =
+        match evaluator.as_judged().map(|judged| judged.inquire(&trajectory, 0.5, Want::ALL)) {
+            None => evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL),
+            Some(Inquired::Known(conclusion)) => conclusion.outcome,
+            Some(Inquired::Asked(inquiry)) => {
+                inquiry.prompt(&room()).map_err(|outcome| format!("{outcome:?}"))?;
+                let answers = inquiry.read(&room(), reply).map_err(|error| error.to_string())?;
+                inquiry.conclude(&room(), &[answers]).outcome
+            }
+        };
     match outcome {
         Outcome::Scored(score) => Ok(score.value),
         other => Err(format!("{other:?}")),

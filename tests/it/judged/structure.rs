@@ -72,7 +72,7 @@ fn prompt(trajectory: &Trajectory<'_>, room: &PromptRoom) -> Result<JudgePrompt,
     let mut settings = Map::new();
     settings.insert("redact", "none");
     let evaluator = evaluator("helpfulness", settings);
-    inquire(&*evaluator, trajectory, 0.5).map_err(|known| known.outcome)?.prompt(room)
+    inquire(&evaluator, trajectory, 0.5).map_err(|known| known.outcome)?.prompt(room)
 }
 
 /// The lines of the record as JSON, and everything else.
@@ -173,7 +173,7 @@ fn cites_that_do_not_hold_make_an_answer_unclear() {
     let calls: Vec<Call> = vec![("get".into(), Value::Map(arguments), Value::from("ORD-1"))];
     let trajectory = trajectory("Where is it?", "Here.", &calls);
     let evaluator = evaluator("tool_argument_hallucination", Map::new());
-    let inquiry = inquire(&*evaluator, &trajectory, 0.8).unwrap();
+    let inquiry = inquire(&evaluator, &trajectory, 0.8).unwrap();
     let check = |cites: &str, answer: JudgeAnswer, expected: JudgeAnswer| {
         let reply = reply(&[answer], false).replace("[]", cites);
         let read = inquiry.read(&room(), &reply).unwrap();

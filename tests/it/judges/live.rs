@@ -14,7 +14,7 @@ const DOCS: &str = include_str!("../../../docs/output.md");
 
 /// The attributes that judged evaluations carry, as the documentation says.
 fn documented() -> Vec<&'static str> {
-    let (_, section) = DOCS.split_once("\n## Judged\n").expect("a section");
+    let (_, section) = DOCS.split_once("\n## Judge attributes\n").expect("a section");
     let section = section.split("\n## ").next().expect("its text");
     let rows: Vec<_> =
         section.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();

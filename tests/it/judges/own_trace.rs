@@ -62,7 +62,7 @@ async fn each_request_is_a_span_linked_to_what_is_judged_and_without_content() {
     let error = attribute(&failed.attributes, "error.type").cloned();
     assert_eq!((error, failed.status.as_ref().map(|it| it.code)), (text("judge_error"), Some(2)));
     // Both ways: all that is sent is documented, and all that is documented is sent.
-    let (_, section) = DOCS.split_once("## What it did").expect("a section");
+    let (_, section) = DOCS.split_once("## Metrics and spans of judges").expect("a section");
     let section = section.split("\n## ").next().expect("its text");
     let words = section.split('`').filter(|word| {
         ["gen_ai.", "server.", "error.", "spanscore."].iter().any(|part| word.starts_with(part))

@@ -1,4 +1,4 @@
-//! What external evaluators do, in numbers. Names and units are in `docs/operations.md`.
+//! Metrics of the lane of external evaluators. Names and units are in `docs/operations.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::lane::core::ExternalCount;
 use spanscore_base::model::WaitingRoom;
 use spanscore_evaluate::external::RedactionGaps;
 
-/// What the lane counts.
+/// Counters and histograms of the lane.
 pub(super) struct ExternalMetrics {
     describes: Counter<u64>,
     requests: Counter<u64>,
@@ -103,7 +103,7 @@ impl ExternalMetrics {
         }
     }
 
-    /// How long a request took.
+    /// Records the duration of a request.
     pub(super) fn took(&self, evaluator: &str, took: Duration) {
         let of = KeyValue::new("evaluator", evaluator.to_owned());
         self.durations.record(took.as_secs_f64(), &[of]);
@@ -143,7 +143,7 @@ impl ExternalMetrics {
 fn show_waiting(meter: &Meter, room: &Arc<WaitingRoom>) {
     let gauges = [
         ("spanscore.external.waiting", "Tasks that wait for external evaluators.", "{task}"),
-        ("spanscore.external.waiting_size", "Bytes of those.", "By"),
+        ("spanscore.external.waiting_size", "Bytes of tasks that wait.", "By"),
     ];
     for (name, about, unit) in gauges {
         let room = Arc::clone(room);

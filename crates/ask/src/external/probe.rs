@@ -12,20 +12,20 @@ use spanscore_evaluate::external::ExternalPlan;
 pub struct ExternalProbe {
     /// Its name in the config.
     pub evaluator: String,
-    /// What it is to judge.
+    /// Level of the targets that it is to judge.
     pub level: Level,
-    /// How it is asked.
+    /// Plan to reach it.
     pub plan: Arc<ExternalPlan>,
 }
 
-/// What came of asking.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeAnswer {
     /// It can do what the config wants.
     Fits,
     /// It cannot.
     Unfit {
-        /// Why.
+        /// Reason.
         error: String,
         /// The setting in question: keys below the entry of the evaluator.
         at: Vec<String>,

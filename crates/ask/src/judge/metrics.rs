@@ -51,10 +51,14 @@ impl JudgeMetrics {
             cost: self
                 .meter
                 .f64_counter("spanscore.judge.cost")
-                .with_description("What judges cost, US dollars.")
+                .with_description("Cost of requests to judges, US dollars.")
                 .with_unit("{USD}")
                 .build(),
-            cache_hits: counter("spanscore.judge.cache_hits", "Answers known.", "{answer}"),
+            cache_hits: counter(
+                "spanscore.judge.cache_hits",
+                "Questions answered from the cache.",
+                "{answer}",
+            ),
             inquiries: counter(
                 "spanscore.judge.inquiries",
                 "Inquiries that left otherwise than with an evaluation.",
@@ -82,12 +86,12 @@ impl JudgeMetrics {
             ),
             wait: self.histogram(
                 "spanscore.judge.wait",
-                "How long inquiries waited for their first request.",
+                "Time that inquiries waited for their first request.",
                 ("s", &WAIT_BOUNDS),
             ),
             duration: self.histogram(
                 "spanscore.judge.duration",
-                "How long requests to judges took.",
+                "Duration of requests to judges.",
                 ("s", &DURATION_BOUNDS),
             ),
             names: RwLock::new(names),
@@ -122,7 +126,7 @@ impl JudgeMetrics {
                 .build()
         };
         gauge("spanscore.judge.waiting", "Inquiries that wait for judges.", "{inquiry}", 0);
-        gauge("spanscore.judge.waiting_size", "Bytes of those.", "By", 1);
+        gauge("spanscore.judge.waiting_size", "Bytes of inquiries that wait.", "By", 1);
     }
 }
 

@@ -18,8 +18,8 @@ const FORWARDS_MAX: usize = 16;
 
 /// The kinds, with the other word for each.
 pub const FORWARD_KINDS: [(&str, &str, &str); 2] = [
-    ("otlp_grpc", "otlp", "Passes on what was received to an OTLP backend over gRPC."),
-    ("otlp_http", "otlphttp", "Passes on what was received to an OTLP backend over HTTP."),
+    ("otlp_grpc", "otlp", "Passes received requests on to an OTLP backend over gRPC."),
+    ("otlp_http", "otlphttp", "Passes received requests on to an OTLP backend over HTTP."),
 ];
 
 /// One backend that gets what was received.
@@ -61,33 +61,34 @@ impl ForwardSettings {
     }
 }
 
-/// Passes on what was received to an OTLP backend.
+/// Passes received requests on to an OTLP backend.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardBackendSettings {
-    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
-    /// unless `tls.insecure`). HTTP: the base address, such as `http://host:4318`; `/v1/traces`,
-    /// `/v1/logs` and `/v1/metrics` are appended to its path.
+    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
+    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, such as
+    /// `http://host:4318`; `/v1/traces`, `/v1/logs` and `/v1/metrics` are appended to its path.
     pub(super) endpoint: Address,
     /// Headers (gRPC: metadata) of every request, such as an authorization; never logged. Those of
     /// the sender are not passed on.
     pub(super) headers: BTreeMap<String, Secret>,
-    /// Compression of requests on this hop. What came over HTTP in the same one is not packed anew.
+    /// Compression of requests on this hop. A body that came over HTTP in the same one
+    /// is not packed anew.
     pub(super) compression: Compression,
     /// Longest wait for the answer to one request.
     pub(super) timeout: HumanDuration,
     /// TLS to the backend.
     pub(super) tls: TlsSettings,
-    /// What is passed on.
+    /// Signals that are passed on.
     #[schemars(length(min = 1))]
     pub(super) signals: Vec<ForwardedSignal>,
-    /// Which traces are passed on, and which logs: with `agent` and `fail` those that carry the id
-    /// of such a trace.
+    /// Traces that are passed on, and logs: with `agent` and `fail` those that carry the id of such
+    /// a trace.
     pub(super) traces: ForwardedTraces,
-    /// What waits while the backend is slow or away.
+    /// Queue for requests that wait while the backend is slow or away.
     pub(super) sending_queue: ForwardQueueSettings,
-    /// How a failed request is tried again; without end where there is a log and
-    /// `max_elapsed_time` is not set.
+    /// Retries of failed requests; without end where there is a log and `max_elapsed_time` is not
+    /// set.
     pub(super) retry_on_failure: RetrySettings,
 }
 
@@ -165,7 +166,7 @@ impl ForwardedSignal {
     }
 }
 
-/// Which traces are passed on.
+/// Traces that are passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ForwardedTraces {
@@ -178,20 +179,20 @@ pub(super) enum ForwardedTraces {
     Fail,
 }
 
-/// The queue before a backend. Receivers never wait for it: what finds no room stays in the log, or
+/// Queue before a backend. Receivers never wait for it: a request without room stays in the log, or
 /// is dropped and counted where there is none.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ForwardQueueSettings {
-    /// Whether there is a queue. Without one, only what is being sent is held.
+    /// True for a queue. Without one, only what is being sent is held.
     pub(super) enabled: bool,
-    /// How many requests are on their way at once; with one they stay in order.
+    /// Requests on their way at once; with one they stay in order.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) num_consumers: usize,
-    /// Most bytes held, waiting and on their way. Where it is left out, what `limits.forward_mib`
-    /// has room for: one queue may hold four times of what is left of it.
+    /// Most bytes held, waiting and on their way. Default: the room of
+    /// `limits.forward_mib`, of which one queue may hold four times what is left.
     pub(super) queue_size: Option<usize>,
-    /// What `queue_size` counts: `bytes`.
+    /// Unit of `queue_size`: `bytes`.
     pub(super) sizer: ForwardSizer,
 }
 
@@ -201,7 +202,7 @@ impl Default for ForwardQueueSettings {
     }
 }
 
-/// What the size of a forward's queue counts.
+/// Unit of the size of a forward's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ForwardSizer {

@@ -81,8 +81,8 @@ impl Circuit {
         let taken = Arc::clone(self);
         instruments.gauge(
             ("spanscore.exporter.circuit_state", ""),
-            "Whether the backend takes requests: 0 closed (it does), 1 half open (a probe is on \
-             its way), 2 open (it does not).",
+            "State of the circuit breaker: 0 closed (the backend takes requests), 1 half open (a \
+             probe is on its way), 2 open (it does not take them).",
             exporter,
             move || state.lock().state.number(),
         );

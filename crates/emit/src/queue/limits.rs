@@ -83,29 +83,28 @@ impl From<&QueueSettings> for QueueLimits {
     }
 }
 
-/// The queue between the pipeline and a backend. The pipeline never waits for it: what does not
-/// fit goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
+/// Queue between the pipeline and a backend. The pipeline never waits for it: an evaluation without
+/// room goes to disk where `must_deliver` holds and the process has a log, else it is dropped and
 /// counted.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct QueueSettings {
-    /// Whether there is a queue. Without one, only what is being sent and what is being gathered
+    /// True for a queue. Without one, only what is being sent and what is being gathered
     /// for the next request is held, one batch for each consumer.
     pub(crate) enabled: bool,
-    /// How many requests are on their way at once.
+    /// Requests on their way at once.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) num_consumers: usize,
-    /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Where it
-    /// is left out, what `limits.exporters_mib` has room for: one queue may hold four times of what
-    /// is left of it.
+    /// Most bytes held, waiting and on their way; as counted in memory, before encoding. Default:
+    /// the room of `limits.exporters_mib`, of which one queue may hold four times what is left.
     pub(crate) queue_size: Option<usize>,
-    /// What `queue_size` counts: `bytes`.
+    /// Unit of `queue_size`: `bytes`.
     pub(crate) sizer: Sizer,
-    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for what the queue has no room for
-    /// while the backend is slow or away. Beyond it, and with 0, it takes what room the log has
-    /// free. Needs `must_deliver` and a log.
+    /// Most MiB on disk (1024 * 1024 bytes), below `data_dir`, for evaluations that the queue has
+    /// no room for while the backend is slow or away. Beyond it, and with 0, it borrows free room
+    /// of the log. Needs `must_deliver` and a log.
     pub(crate) overflow_mib: u32,
-    /// How evaluations are put together into requests.
+    /// Batching of evaluations into requests.
     pub(crate) batch: BatchSettings,
 }
 
@@ -123,7 +122,7 @@ impl Default for QueueSettings {
 }
 
 impl QueueSettings {
-    /// What is wrong.
+    /// Returns an error if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if !(1..=1000).contains(&self.num_consumers) {
             return Err("`num_consumers` must be 1 to 1000");
@@ -136,7 +135,7 @@ impl QueueSettings {
     }
 }
 
-/// What the size of a queue counts.
+/// Unit of the size of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sizer {
@@ -145,7 +144,7 @@ pub(crate) enum Sizer {
     Bytes,
 }
 
-/// How evaluations are put together into requests.
+/// Batching of evaluations into requests.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct BatchSettings {

@@ -96,7 +96,7 @@ pub(super) fn read(
         (None, None, Some(attribute)) => {
             let place = node.get("attribute").map_or(node.place, |node| node.place);
             let tried = try_out(&template, &sample, place, errors)?;
-            Some(Expectations::attribute(attribute.to_owned(), template, &*tried.evaluator))
+            Some(Expectations::attribute(attribute.to_owned(), template, &tried.evaluator))
         }
         (Some(_), None, None) => refuse("`expect` lacks `key`".to_owned(), help, node.place),
         (None, Some(_), None) => refuse("`expect` lacks `file`".to_owned(), help, node.place),

@@ -1,7 +1,7 @@
-//! What the answers of external evaluators mean.
+//! Readers of answers of external evaluators: from messages and process output to outcomes.
 //!
-//! A score that is none, a word that nobody knows, or nothing at all never becomes a low score: it
-//! is `failed`, with what was said.
+//! A score out of range, an unknown word or no answer at all never becomes a low score: it is
+//! `failed`, with the words of the evaluator.
 
 use hashbrown::HashMap;
 
@@ -19,18 +19,18 @@ const DETAILS_SHOWN_MAX: usize = 400;
 /// Most values of an evaluator's details; larger ones are left out.
 const DETAILS_MAX: usize = 2_000;
 
-/// What an evaluator said of one target, or of one of its calls.
+/// Verdict of an evaluator on one target, or on one of its calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalVerdict {
     /// The call's span; `None` for the target itself.
     pub span_id: Option<SpanId>,
-    /// What it said.
+    /// Outcome of that target or call.
     pub outcome: Outcome,
-    /// Whether it asks for another try.
+    /// True if the evaluator asks for another try.
     pub is_retryable: bool,
 }
 
-/// What a response holds beside its answers.
+/// Entries of a response that answer no task, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredAnswers {
     /// Answers for tasks that were not asked.
@@ -141,7 +141,7 @@ fn score_of(
     Outcome::Scored(Score { value, explanation, details, label })
 }
 
-/// What a process of agentevals' protocol wrote to its output.
+/// Reads the output of a process that speaks agentevals' protocol.
 pub fn of_output(output: &[u8], stderr: &str, want: Want) -> Outcome {
     let invalid = |why: &str| {
         let mut error = format!("its output {why}");

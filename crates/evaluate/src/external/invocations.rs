@@ -15,7 +15,7 @@ const PROTOCOL_VERSION: &str = "1.0";
 /// The key of a turn's id.
 const TURN_ID: &str = "invocation_id";
 
-/// How structured results are written.
+/// Form in which structured results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFormat {
@@ -26,7 +26,7 @@ pub enum OutputFormat {
     PythonRepr,
 }
 
-/// What of an evaluator's settings its input holds.
+/// Settings of an evaluator that its input holds.
 pub(crate) struct InputSettings<'s> {
     pub(crate) threshold: f64,
     pub(crate) config: &'s Value<'static>,
@@ -204,7 +204,7 @@ fn call(call: &ToolCall<'_>) -> Value<'static> {
     Value::Map(entries)
 }
 
-/// What came back of a call; nothing where neither result nor error is recorded.
+/// Builds the response of a call; `None` where neither result nor error is recorded.
 fn response(call: &ToolCall<'_>) -> Option<Value<'static>> {
     let is_error = call.status == CallStatus::Error;
     let output = match (content::value(&call.result), &call.error) {

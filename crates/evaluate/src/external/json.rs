@@ -7,30 +7,13 @@ use std::collections::BTreeMap;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Timestamp};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::proto::{
-    CallMessage, ContentMessage, DescribeRequest, DescribeResponse, EvaluateRequest,
-    EvaluateResponse, EvaluationMessage, FailureMessage, NeededPart, OutcomeMessage, ScoreMessage,
-    ServedKind, TaskMessage, TrajectoryMessage,
+    CallEnd, ContentState, DescribeResponse, EvaluateResponse, EvaluationMessage, FailureMessage,
+    NeededPart, OutcomeMessage, ScoreMessage, ServedKind, TaskLevel,
 };
-
-/// The names of `Level`, `Status`, `State` and `Fact`, at the places of their numbers.
-const LEVELS: [&str; 4] = ["LEVEL_UNSPECIFIED", "LEVEL_CALL", "LEVEL_TRACE", "LEVEL_SESSION"];
-const STATUSES: [&str; 3] = ["STATUS_UNSPECIFIED", "STATUS_OK", "STATUS_ERROR"];
-const STATES: [&str; 4] = ["STATE_UNSPECIFIED", "STATE_FULL", "STATE_TRUNCATED", "STATE_REDACTED"];
-const FACTS: [&str; 10] = [
-    "FACT_UNSPECIFIED",
-    "FACT_USER_INPUT",
-    "FACT_FINAL_OUTPUT",
-    "FACT_TOOL_CALLS",
-    "FACT_ARGUMENTS",
-    "FACT_RESULTS",
-    "FACT_TOOL_DEFINITIONS",
-    "FACT_MESSAGES",
-    "FACT_USAGE",
-    "FACT_ATTRIBUTES",
-];
 
 /// Every fact, for a server that does not say what it needs.
 pub const ALL_FACTS: [i32; 9] = [
@@ -50,132 +33,54 @@ pub const ALL_FACTS: [i32; 9] = [
 #[error("the answer {0}")]
 pub struct UnreadableAnswer(String);
 
-/// A `DescribeRequest`.
-pub fn describe_request(request: &DescribeRequest) -> String {
-    let DescribeRequest { minor, collector_version } = request;
-    json!({"minor": minor, "collectorVersion": collector_version}).to_string()
+/// Writes a request: its generated message knows the names of its fields.
+pub fn request(request: &impl Serialize) -> String {
+    // Maps have texts as keys, and nothing else can fail.
+    serde_json::to_string(request).unwrap_or_default()
 }
 
-/// An `EvaluateRequest`.
-pub fn evaluate_request(request: &EvaluateRequest) -> String {
-    let mut out = Map::new();
-    put_text(&mut out, "kind", &request.kind);
-    put_text(&mut out, "settingsJson", &request.settings_json);
-    out.insert("tasks".to_owned(), request.tasks.iter().map(task).collect());
-    Value::Object(out).to_string()
+/// Returns true for the value of a field that is left out, as the encoding says.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
-fn task(task: &TaskMessage) -> Value {
-    let mut out = Map::new();
-    put_text(&mut out, "id", &task.id);
-    put_enum(&mut out, "level", task.level, &LEVELS);
-    put_text(&mut out, "spanId", &task.span_id);
-    put_text(&mut out, "criteriaJson", &task.criteria_json);
-    out.insert("trajectories".to_owned(), task.trajectories.iter().map(trajectory).collect());
-    Value::Object(out)
+/// Writes a [`TaskLevel`] by name.
+pub(super) fn level<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
+    TaskLevel::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-fn trajectory(trajectory: &TrajectoryMessage) -> Value {
-    let mut out = Map::new();
-    put_text(&mut out, "traceId", &trajectory.trace_id);
-    put_text(&mut out, "rootSpanId", &trajectory.root_span_id);
-    put_text(&mut out, "sessionId", &trajectory.session_id);
-    put_text(&mut out, "serviceName", &trajectory.service_name);
-    put_text(&mut out, "agentName", &trajectory.agent_name);
-    put_text(&mut out, "completion", &trajectory.completion);
-    if trajectory.revision > 0 {
-        out.insert("revision".to_owned(), trajectory.revision.into());
-    }
-    put_content(&mut out, "userInput", trajectory.user_input.as_ref());
-    put_content(&mut out, "finalOutput", trajectory.final_output.as_ref());
-    put_list(&mut out, "toolCalls", trajectory.tool_calls.iter().map(call));
-    put_list(
-        &mut out,
-        "toolDefinitions",
-        trajectory.tool_definitions.iter().map(|tool| {
-            let mut out = Map::new();
-            put_text(&mut out, "name", &tool.name);
-            put_text(&mut out, "description", &tool.description);
-            put_text(&mut out, "inputSchemaJson", &tool.input_schema_json);
-            Value::Object(out)
-        }),
-    );
-    put_list(
-        &mut out,
-        "messages",
-        trajectory.messages.iter().map(|said| {
-            let mut out = Map::new();
-            put_text(&mut out, "role", &said.role);
-            put_content(&mut out, "content", said.content.as_ref());
-            Value::Object(out)
-        }),
-    );
-    if !trajectory.usage.is_empty() {
-        // Numbers of 64 bits are texts in this encoding.
-        let usage = trajectory.usage.iter().map(|(key, n)| (key.clone(), n.to_string().into()));
-        out.insert("usage".to_owned(), Value::Object(usage.collect()));
-    }
-    if let Some(attributes) = &trajectory.attributes {
-        out.insert("attributes".to_owned(), from_struct(attributes));
-    }
-    Value::Object(out)
+/// Writes a [`CallEnd`] by name.
+pub(super) fn status<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
+    CallEnd::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-fn call(call: &CallMessage) -> Value {
-    let mut out = Map::new();
-    put_text(&mut out, "spanId", &call.span_id);
-    put_text(&mut out, "id", &call.id);
-    put_text(&mut out, "name", &call.name);
-    put_text(&mut out, "agentName", &call.agent_name);
-    put_content(&mut out, "arguments", call.arguments.as_ref());
-    put_content(&mut out, "result", call.result.as_ref());
-    put_content(&mut out, "error", call.error.as_ref());
-    put_enum(&mut out, "status", call.status, &STATUSES);
-    for (key, time) in [("startTime", &call.start_time), ("endTime", &call.end_time)] {
-        if let Some(text) = time.as_ref().and_then(rfc3339) {
-            out.insert(key.to_owned(), text.into());
-        }
-    }
-    Value::Object(out)
+/// Writes a [`ContentState`] by name.
+pub(super) fn state<S: Serializer>(number: &i32, out: S) -> Result<S::Ok, S::Error> {
+    ContentState::try_from(*number).unwrap_or_default().as_str_name().serialize(out)
 }
 
-fn rfc3339(time: &Timestamp) -> Option<String> {
-    jiff::Timestamp::new(time.seconds, time.nanos).ok().map(|time| time.to_string())
+/// Writes a number of 64 bits, which is a text in this encoding.
+pub(super) fn long<S: Serializer>(number: &u64, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(number)
 }
 
-/// Fields without a value are left out, as the encoding says.
-fn put_text(out: &mut Map<String, Value>, key: &str, text: &str) {
-    if !text.is_empty() {
-        out.insert(key.to_owned(), text.into());
-    }
+/// Writes a map of numbers of 64 bits.
+pub(super) fn longs<S: Serializer>(
+    numbers: &BTreeMap<String, u64>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    out.collect_map(numbers.iter().map(|(key, number)| (key, number.to_string())))
 }
 
-fn put_enum(out: &mut Map<String, Value>, key: &str, number: i32, names: &[&str]) {
-    let name = usize::try_from(number).ok().and_then(|place| names.get(place));
-    if let Some(name) = name.filter(|_| number != 0) {
-        out.insert(key.to_owned(), (*name).into());
-    }
+/// Writes a time by RFC 3339.
+pub(super) fn time<S: Serializer>(time: &Option<Timestamp>, out: S) -> Result<S::Ok, S::Error> {
+    let time = time.and_then(|time| jiff::Timestamp::new(time.seconds, time.nanos).ok());
+    time.serialize(out)
 }
 
-fn put_list(out: &mut Map<String, Value>, key: &str, items: impl Iterator<Item = Value>) {
-    let items: Vec<Value> = items.collect();
-    if !items.is_empty() {
-        out.insert(key.to_owned(), items.into());
-    }
-}
-
-fn put_content(out: &mut Map<String, Value>, key: &str, content: Option<&ContentMessage>) {
-    let Some(content) = content else { return };
-    let mut entry = Map::new();
-    put_text(&mut entry, "value", &content.value);
-    if content.json {
-        entry.insert("json".to_owned(), true.into());
-    }
-    put_enum(&mut entry, "state", content.state, &STATES);
-    if content.bytes_full > 0 {
-        entry.insert("bytesFull".to_owned(), content.bytes_full.to_string().into());
-    }
-    out.insert(key.to_owned(), Value::Object(entry));
+/// Writes a `Struct` as the object that it stands for.
+pub(super) fn object_of<S: Serializer>(fields: &Option<Struct>, out: S) -> Result<S::Ok, S::Error> {
+    fields.as_ref().map(from_struct).serialize(out)
 }
 
 fn from_struct(fields: &Struct) -> Value {
@@ -204,8 +109,14 @@ pub fn describe_response(body: &[u8]) -> Result<DescribeResponse, UnreadableAnsw
         name: text(kind, "name"),
         version: text(kind, "version"),
         settings_schema: text(kind, "settingsSchema"),
-        levels: list(kind, "levels").iter().map(|it| number_of(it, &LEVELS)).collect(),
-        needs: list(kind, "needs").iter().map(|it| number_of(it, &FACTS)).collect(),
+        levels: list(kind, "levels")
+            .iter()
+            .map(|it| number_of(it, TaskLevel::from_str_name))
+            .collect(),
+        needs: list(kind, "needs")
+            .iter()
+            .map(|it| number_of(it, NeededPart::from_str_name))
+            .collect(),
         batch_max: u32::try_from(count(get(kind, "batchMax"))).unwrap_or(u32::MAX),
     });
     let minor = u32::try_from(count(get(&body, "minor"))).unwrap_or(u32::MAX);
@@ -301,9 +212,8 @@ fn double(value: Option<&Value>) -> f64 {
 }
 
 /// An enum by name or number; a name of a later minor version is no known number.
-fn number_of(value: &Value, names: &[&str]) -> i32 {
-    let by_name = value.as_str().and_then(|name| names.iter().position(|known| *known == name));
-    let by_name = by_name.and_then(|place| i32::try_from(place).ok());
+fn number_of<E: Into<i32>>(value: &Value, known: fn(&str) -> Option<E>) -> i32 {
+    let by_name = value.as_str().and_then(known).map(E::into);
     let by_number = || value.as_i64().and_then(|number| i32::try_from(number).ok());
     by_name.or_else(by_number).unwrap_or(-1)
 }
@@ -329,7 +239,9 @@ fn to_proto(value: &Value) -> prost_types::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::external::proto::{CallEnd, ContentState, TaskLevel};
+    use crate::external::proto::{
+        CallMessage, ContentMessage, EvaluateRequest, TaskMessage, TrajectoryMessage,
+    };
 
     #[test]
     fn an_answer_is_read_in_either_spelling_and_what_is_unknown_is_passed_over() {
@@ -401,6 +313,6 @@ mod tests {
             r#""search","status":"STATUS_ERROR","startTime":"1970-01-01T00:00:01.5Z"}],"#,
             r#""usage":{"model_calls":"3"}}]}]}"#
         );
-        assert_eq!(evaluate_request(&request), expected);
+        assert_eq!(super::request(&request), expected);
     }
 }

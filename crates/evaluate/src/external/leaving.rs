@@ -1,8 +1,8 @@
-//! What is done to a task on the lane, before it leaves: secrets are replaced, then what is too
-//! long is cut. In this order, since half a secret is still one.
+//! Redaction and cuts of a task before it is sent: secrets are replaced first, then long texts are
+//! cut, since half a secret is still one.
 //!
-//! Ids of traces, spans and calls stay: answers name them. Criteria and settings stay as the
-//! config has them.
+//! Ids of traces, spans and calls stay: answers name them. Criteria and settings stay as the config
+//! has them.
 
 use prost_types::value::Kind;
 

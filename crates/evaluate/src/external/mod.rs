@@ -8,13 +8,18 @@
 
 pub mod answer;
 pub(crate) mod content;
+mod evaluator;
 pub mod invocations;
 pub mod json;
 mod leaving;
 mod message;
 pub mod plan;
 pub mod proto;
+#[rustfmt::skip]
+#[expect(missing_docs, reason = "generated from a file where not every field needs words")]
+pub mod v1;
 
+pub use evaluator::{ExternalEvaluator, MessageBuilder};
 pub use leaving::ready;
 pub use message::prune;
 pub use plan::{ExternalPlan, ExternalTransport, ProcessPlan, RemotePlan};
@@ -29,7 +34,7 @@ pub use spanscore_detect::redactor::RedactionGaps;
 /// The kinds of evaluators that are not of this process.
 pub const EXTERNAL_KINDS: [&str; 3] = ["agentevals", "grpc", "http"];
 
-/// Whether an evaluator of a kind is asked outside of this process.
+/// Returns true if evaluators of a kind run outside of this process.
 pub fn is_external(kind: &str) -> bool {
     EXTERNAL_KINDS.contains(&kind)
 }
@@ -37,17 +42,17 @@ pub fn is_external(kind: &str) -> bool {
 /// Most bytes of telemetry of a trajectory that is sent.
 pub(crate) const SENT_BYTES_MAX: usize = 8 << 20;
 
-/// What is asked of an external evaluator about one target. Owned, so that it can wait.
+/// Inquiry about one target to an external evaluator. Owned, so that it can wait.
 pub struct ExternalInquiry {
     /// Whom to ask, and how.
     pub plan: Arc<ExternalPlan>,
-    /// What is sent.
+    /// Message about the target.
     pub body: ExternalBody,
-    /// What exporters show of the answer.
+    /// Parts of the answer that exporters show.
     pub want: Want,
 }
 
-/// What is sent about one target.
+/// Message about one target, by protocol.
 pub enum ExternalBody {
     /// The input of a process, without the name of the evaluator, which stands before it.
     Invocations(String),
@@ -73,7 +78,7 @@ impl fmt::Debug for ExternalInquiry {
     }
 }
 
-/// Why a trajectory is not sent at all.
+/// Returns the outcome of a trajectory that is too large to send, if it is.
 pub(crate) fn too_large(trajectory: &Trajectory<'_>) -> Option<Outcome> {
     (trajectory.bytes > SENT_BYTES_MAX).then(|| Outcome::NotEvaluable {
         reason: Reason::TrajectoryTooLarge,

@@ -8,21 +8,21 @@ use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, Secret};
 pub use spanscore_detect::redactor::Redact;
 
-/// How one configured evaluator is asked. Two of one name that are equal share their connections
-/// and processes.
+/// Plan of one configured evaluator: address, limits and redaction. Two of one name that are equal
+/// share their connections and processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternalPlan {
-    /// How long one request, or one process, may take.
+    /// Time limit of one request, or one process.
     pub timeout: Duration,
     /// Requests, or processes, at the same time.
     pub concurrency: u32,
-    /// What is replaced before anything leaves.
+    /// Redaction before anything is sent.
     pub redact: Redact,
-    /// What is asked.
+    /// Process or server to ask.
     pub transport: ExternalTransport,
 }
 
-/// What is asked.
+/// Process or server to ask.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExternalTransport {
     /// A process for each evaluation.
@@ -42,7 +42,7 @@ pub struct ProcessPlan {
     pub env: BTreeMap<String, Secret>,
     /// Processes that wait started, for the next evaluations.
     pub spares: u32,
-    /// How structured results are written.
+    /// Form in which structured results are written.
     pub output_format: OutputFormat,
 }
 
@@ -51,7 +51,7 @@ pub struct ProcessPlan {
 pub struct RemotePlan {
     /// Its address.
     pub endpoint: Address,
-    /// Which of its kinds is asked, where the config says so.
+    /// Kind to ask among those of the server, if the config names one.
     pub kind: Option<String>,
     /// The evaluator's settings, a JSON object.
     pub settings_json: String,

@@ -8,7 +8,7 @@ use super::operator;
 use super::question::{Question, Scoring};
 use super::record::{EVIDENCE_BYTES_MAX, RecordWishes, RunRecord};
 use super::settings::{self, JudgedSettings, NoSettings, Send};
-use crate::evaluator::Evaluator;
+use crate::evaluator::{Evaluator, JudgedEvaluator};
 use crate::inquiry::{Conclusion, Inquired, JudgePlan};
 use spanscore_base::model::{Content, Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
@@ -176,8 +176,8 @@ fn known(outcome: Outcome) -> Inquired {
     Inquired::Known(Conclusion::of(outcome))
 }
 
-/// Evaluator of a judged kind.
-struct JudgedEvaluator<K> {
+/// Kind with its settings.
+struct StatementEvaluator<K> {
     kind: K,
     settings: JudgedSettings,
     plan: JudgePlan,
@@ -187,45 +187,29 @@ struct JudgedEvaluator<K> {
 pub(crate) fn build<K: JudgedKind>(
     node: &Node,
     own: impl FnOnce(&Node) -> Result<K, SettingsError>,
-) -> Result<Box<dyn Evaluator>, SettingsError> {
+) -> Result<Evaluator, SettingsError> {
     let (settings, kind) = settings::read(node, own)?;
     let plan = settings.plan().ok_or_else(|| settings::no_judge(node))?;
-    Ok(Box::new(JudgedEvaluator { kind, settings, plan }))
+    Ok(Evaluator::Judged(Box::new(StatementEvaluator { kind, settings, plan })))
 }
 
 /// Builds the evaluator of a judged kind without settings beside the shared ones.
-pub(crate) fn build_plain<K: JudgedKind>(
-    node: &Node,
-    kind: K,
-) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(crate) fn build_plain<K: JudgedKind>(node: &Node, kind: K) -> Result<Evaluator, SettingsError> {
     build(node, |own| own.read().map(|NoSettings {}| kind))
 }
 
-impl<K: JudgedKind> Evaluator for JudgedEvaluator<K> {
+impl<K: JudgedKind> JudgedEvaluator for StatementEvaluator<K> {
     fn facts(&self) -> Facts {
         record_facts().union(&self.kind.facts())
     }
 
-    /// Never called: a judge is asked.
-    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
-        Outcome::Failed {
-            error_type: "judge_not_asked",
-            error: "the evaluator asks a judge, and none was asked".to_owned(),
-        }
-    }
-
-    /// Returns false: calls are judged within their trajectory, each on its own span.
-    fn reads_calls(&self) -> bool {
-        false
-    }
-
-    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
         let run = JudgedRun { trajectory, settings: &self.settings };
         let question = |run: &JudgedRun<'_, '_>| self.kind.question(run);
-        Some(inquire(&run, self.kind.needs(), threshold, want, question))
+        inquire(&run, self.kind.needs(), threshold, want, question)
     }
 
-    fn judge(&self) -> Option<&JudgePlan> {
-        Some(&self.plan)
+    fn plan(&self) -> &JudgePlan {
+        &self.plan
     }
 }

@@ -1,4 +1,4 @@
-//! Where records go: the batches of the shards, and the counts.
+//! Writer of records into the batches of their shards, with the counts.
 
 use std::sync::Arc;
 

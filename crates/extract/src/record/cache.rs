@@ -1,4 +1,4 @@
-//! What is remembered from one request to the next.
+//! Memo of resources and of keys, carried from request to request.
 
 use super::key_trie::KeyTrie;
 use super::resources::ResourceCache;
@@ -8,5 +8,5 @@ use super::resources::ResourceCache;
 #[derive(Default)]
 pub struct ExtractionCache {
     pub(crate) resources: ResourceCache,
-    pub(crate) paths: KeyTrie,
+    pub(crate) trie: KeyTrie,
 }

@@ -1,11 +1,11 @@
-//! What became of a request's items.
+//! Counts of a request's items: accepted, recorded, rejected by reason.
 
 use std::fmt;
 
 use spanscore_base::otlp::request::Broken;
 use spanscore_base::otlp::wire::Malformed;
 
-/// Why a span or log record was not taken: a closed set, for counters.
+/// Reason for which a span or log record is rejected: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Rejection {
     /// The trace id has not 16 bytes or is all zero.
@@ -48,7 +48,7 @@ impl From<Malformed> for Rejection {
     }
 }
 
-/// What became of a request's items.
+/// Counts of a request's items: accepted, recorded, rejected by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extracted {
     /// Spans or log records that were taken.
@@ -59,7 +59,7 @@ pub struct Extracted {
     /// Spans that ended before they started: taken, with the start as their end.
     pub ended_before_start: u64,
     rejected: [u64; Rejection::ALL.len()],
-    /// Where the request itself breaks, if it does.
+    /// Break of the request itself, if it has one.
     broken: Option<Broken>,
 }
 
@@ -79,7 +79,7 @@ impl Extracted {
         self.rejected.iter().sum()
     }
 
-    /// Why items were rejected, for the sender; empty when none were.
+    /// Returns the reasons of the rejections, for the sender; empty without any.
     pub fn message(&self) -> String {
         self.to_string()
     }

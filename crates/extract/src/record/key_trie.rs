@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::attributes::SpanAttributes;
 use super::retention::{Retention, Retentions};
 use crate::table::bit_set::BitSet;
-use crate::table::{Bound, Matching, Table, may_say_kind};
+use crate::table::{Bound, Matching, Table, is_kind_key};
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::wire::{Fields, Malformed, leading_bytes};
 
@@ -33,7 +33,7 @@ const NONE: u32 = u32::MAX;
 /// The root of the trie.
 const START: u32 = 0;
 
-/// What a key means to a [`Table`].
+/// Meaning of a key to a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyMeaning {
     /// Nothing reads it, or it came before.
@@ -54,15 +54,9 @@ impl KeyMeaning {
             let is_stated = table.bound(slot).is_some_and(Bound::states_value);
             return if is_stated { Self::Stated(slot) } else { Self::Slot(slot) };
         }
-        let is_read = || {
-            table.prefixes.of(key) != 0
-                || table.endings.has(key)
-                || table.indexed.has(key)
-                || table.worded.has(key)
-        };
-        if table.hears_kinds() && may_say_kind(key) {
+        if table.hears_kinds() && is_kind_key(key) {
             Self::Kind
-        } else if is_read() {
+        } else if table.matcher.has(key) {
             Self::Behind
         } else {
             Self::Unread
@@ -89,7 +83,7 @@ pub(crate) struct KeyTrie {
     off_trie: OffTrie,
 }
 
-/// What is known of the keys of a span that has fallen off the trie.
+/// Keys of a span that has fallen off the trie.
 #[derive(Default)]
 struct OffTrie {
     /// Their slots.
@@ -100,7 +94,7 @@ struct OffTrie {
 
 /// A key behind the keys of the nodes before it.
 struct TrieNode {
-    /// Where its head stands: the key as it opens an encoded `KeyValue`.
+    /// Place of its head: the key as it opens an encoded `KeyValue`.
     head: (u32, u32),
     meaning: KeyMeaning,
     depth: u16,
@@ -143,17 +137,17 @@ impl KeyTrie {
         self.next = self.nodes.get(START as usize).map_or(NONE, |node| node.next);
     }
 
-    /// Takes an encoded attribute: what of it is read goes to `found`.
+    /// Takes an encoded attribute: what of it is read goes to `attributes`.
     #[inline(always)]
     pub(crate) fn attribute<'a>(
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &mut SpanAttributes<'a>,
+        attributes: &mut SpanAttributes<'a>,
         entry: &'a [u8],
     ) -> Result<(), Malformed> {
         let Some((meaning, rest)) = self.follow(entry) else {
-            return self.insert(table, matching, found, entry);
+            return self.insert(table, matching, attributes, entry);
         };
         if meaning == KeyMeaning::Unread {
             return Ok(());
@@ -162,7 +156,7 @@ impl KeyTrie {
             Some((value, [])) => value,
             _ => key_value(entry)?.1,
         };
-        read(table, matching, found, (meaning, value, entry))
+        read(table, matching, attributes, (meaning, value, entry))
     }
 
     /// One step down the trie: what the key means, and what stands behind it.
@@ -192,7 +186,7 @@ impl KeyTrie {
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &mut SpanAttributes<'a>,
+        attributes: &mut SpanAttributes<'a>,
         entry: &'a [u8],
     ) -> Result<(), Malformed> {
         let (key, value) = key_value(entry)?;
@@ -202,7 +196,7 @@ impl KeyTrie {
             let is_repeated = if self.at == NONE {
                 self.off_trie.slots.has(slot)
             } else {
-                found.slots().any(|known| known == slot)
+                attributes.slots().any(|known| known == slot)
             };
             if is_repeated {
                 // Keys are unique; where a sender breaks that, the first counts.
@@ -212,12 +206,12 @@ impl KeyTrie {
             }
         }
         if !self.branch(key, entry, meaning, present) {
-            self.fall_off(found, meaning, present);
+            self.fall_off(attributes, meaning, present);
         }
         if meaning == KeyMeaning::Unread {
             return Ok(());
         }
-        read(table, matching, found, (meaning, value, entry))
+        read(table, matching, attributes, (meaning, value, entry))
     }
 
     /// Goes on from the node at hand by a key that did not come there before; not if there is no
@@ -246,12 +240,12 @@ impl KeyTrie {
     }
 
     /// Falls off the trie at this key, or goes on without it.
-    fn fall_off(&mut self, found: &SpanAttributes<'_>, meaning: KeyMeaning, present: BitSet) {
+    fn fall_off(&mut self, attributes: &SpanAttributes<'_>, meaning: KeyMeaning, present: BitSet) {
         if self.at != NONE {
             (self.at, self.next) = (NONE, NONE);
             self.missed += 1;
             self.off_trie = OffTrie::default();
-            found.slots().for_each(|slot| self.off_trie.slots.insert(slot));
+            attributes.slots().for_each(|slot| self.off_trie.slots.insert(slot));
         }
         self.off_trie.present = present;
         if let KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) = meaning {
@@ -264,7 +258,7 @@ impl KeyTrie {
         self.present.push(present);
     }
 
-    /// How many keys are remembered to come next.
+    /// Returns the number of keys that are remembered to come next.
     fn next_count(&self) -> usize {
         let first = self.nodes.get(self.at as usize).map_or(NONE, |node| node.next);
         let node = |at: u32| self.nodes.get(at as usize);
@@ -276,18 +270,18 @@ impl KeyTrie {
         self.present.get(self.at as usize).copied().unwrap_or(self.off_trie.present)
     }
 
-    /// What to do with the span at hand, whose attributes are all taken.
+    /// Returns the retention of the span at hand, whose attributes are all read.
     #[inline]
     pub(crate) fn retention(
         &mut self,
         table: &Table,
         matching: &mut Matching,
-        found: &SpanAttributes<'_>,
+        attributes: &SpanAttributes<'_>,
     ) -> &Retention {
         matching.extend(&self.present());
         match self.nodes.get_mut(self.at as usize) {
-            Some(node) => self.retentions.of(table, matching, found, &mut node.retention),
-            None => self.retentions.once(table, matching, found),
+            Some(node) => self.retentions.of(table, matching, attributes, &mut node.retention),
+            None => self.retentions.once(table, matching, attributes),
         }
     }
 }
@@ -303,7 +297,7 @@ impl TrieNode {
 fn read<'a>(
     table: &Table,
     matching: &mut Matching,
-    found: &mut SpanAttributes<'a>,
+    attributes: &mut SpanAttributes<'a>,
     (meaning, value, entry): (KeyMeaning, &'a [u8], &'a [u8]),
 ) -> Result<(), Malformed> {
     let text = check(value)?;
@@ -315,12 +309,12 @@ fn read<'a>(
         }
         _ => {}
     }
-    found.push(meaning, value, entry);
+    attributes.push(meaning, value, entry);
     Ok(())
 }
 
-/// Whether an encoded value is well-formed, one level deep; what lies deeper is looked at when it
-/// is read. The bytes of the text, if it is nothing but one.
+/// Checks that an encoded value is well-formed, one level deep; deeper levels are checked when they
+/// are read. Returns the bytes of the text, if it is nothing but one.
 #[inline]
 pub(crate) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if let Some((text, [])) = leading_bytes(value, 1) {
@@ -331,7 +325,7 @@ pub(crate) fn check(value: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     Ok(None)
 }
 
-/// What follows a head that an entry begins with. Heads are short and mostly the right ones:
+/// Returns the rest of an entry that begins with a head. Heads are short and mostly the right ones:
 /// comparing them here takes less than a call.
 #[inline(always)]
 fn behind<'a>(entry: &'a [u8], head: &[u8]) -> Option<&'a [u8]> {
@@ -361,44 +355,44 @@ mod tests {
     #[test]
     fn long_keys_are_read_and_not_remembered() {
         let table = table(&calls());
-        let mut paths = KeyTrie::default();
-        paths.enter(&table);
+        let mut trie = KeyTrie::default();
+        trie.enter(&table);
         for number in 0..9 {
             let key = format!("{number}{}", "k".repeat(HEAD_BYTES_MAX));
             let mut entry = vec![0x0a];
             prost::encoding::encode_varint(key.len() as u64, &mut entry);
             entry.extend([key.as_bytes(), b"\x12\x03\x0a\x01x"].concat());
             let mut matching = Matching::default();
-            let mut found = SpanAttributes::default();
-            paths.begin();
-            paths.attribute(&table, &mut matching, &mut found, &entry).unwrap();
-            assert_eq!((paths.at, paths.heads.len()), (NONE, 0));
+            let mut attributes = SpanAttributes::default();
+            trie.begin();
+            trie.attribute(&table, &mut matching, &mut attributes, &entry).unwrap();
+            assert_eq!((trie.at, trie.heads.len()), (NONE, 0));
         }
     }
 
     #[test]
     fn keys_that_never_come_again_do_not_keep_others_from_being_remembered() {
         let table = table(&calls());
-        let mut paths = KeyTrie::default();
+        let mut trie = KeyTrie::default();
         let mut matching = Matching::default();
-        let mut span = |paths: &mut KeyTrie, keys: &[Vec<u8>]| {
-            let mut found = SpanAttributes::default();
-            paths.begin();
+        let mut span = |trie: &mut KeyTrie, keys: &[Vec<u8>]| {
+            let mut attributes = SpanAttributes::default();
+            trie.begin();
             for key in keys {
-                paths.attribute(&table, &mut matching, &mut found, key).unwrap();
+                trie.attribute(&table, &mut matching, &mut attributes, key).unwrap();
             }
-            paths.at != NONE
+            trie.at != NONE
         };
         let common = [entry("tool.name"), entry("input.value")];
         for number in 0..3 * MISSED_MAX {
-            paths.enter(&table);
-            span(&mut paths, &[entry(&format!("odd.{number}"))]);
-            assert!(paths.nodes.len() <= NODES_MAX);
+            trie.enter(&table);
+            span(&mut trie, &[entry(&format!("odd.{number}"))]);
+            assert!(trie.nodes.len() <= NODES_MAX);
         }
         assert!((0..2 * MISSED_MAX).any(|number| {
-            paths.enter(&table);
-            span(&mut paths, &[entry(&format!("more.{number}"))]);
-            span(&mut paths, &common)
+            trie.enter(&table);
+            span(&mut trie, &[entry(&format!("more.{number}"))]);
+            span(&mut trie, &common)
         }));
     }
 

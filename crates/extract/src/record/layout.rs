@@ -8,14 +8,15 @@
 //! | `CONDITIONS` | ids of the conditions that hold, `u16` little endian, ascending |
 //! | `ATTRIBUTE` | slot, `u16` little endian, then the encoded `AnyValue` |
 //! | `OTHER` | an encoded `KeyValue` whose key has no slot |
-//! | `WORDED` | by which sources' words the key is worded, `u32` little endian, then as `OTHER` |
-//! | `BODY` | as `WORDED`, where the value may be the body of a request or response |
-//! | `INDEXED` | as `OTHER`, where the key is that of a field of a numbered message |
+//! | `WORD_MATCH` | sources with a word of the key, `u32` little endian, then as `OTHER` |
+//! | `BODY` | as `WORD_MATCH`, where the value may be the body of a request or response |
+//! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
 
-use crate::table::{ConditionId, KeySlot, SourceWords, Table, WordedKey, ends_with, indexed_by};
+use crate::table::bit_set::BitSet;
+use crate::table::{ConditionId, KeySlot, SourceWords, Table, ends_with, numbered_prefix};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::wire::{Field, Fields};
@@ -30,33 +31,33 @@ pub(crate) const STATUS_MESSAGE: u8 = 7;
 pub(crate) const LOG_EVENT: u8 = 8;
 pub(crate) const LOG_BODY: u8 = 9;
 pub(crate) const BODY: u8 = 10;
-pub(crate) const INDEXED: u8 = 11;
-pub(crate) const WORDED: u8 = 12;
+pub(crate) const NUMBERED: u8 = 11;
+pub(crate) const WORD_MATCH: u8 = 12;
 
 /// Appends a field.
 #[inline]
 pub(crate) fn put(arena: &mut Vec<u8>, field: u8, content: &[u8]) {
-    arena.reserve(HEADER_MAX + content.len());
-    put_header(arena, field, content.len());
-    arena.extend_from_slice(content);
+    put_behind(arena, field, [], content);
 }
 
 /// Appends an attribute: its slot and its encoded value.
 #[inline]
 pub(crate) fn put_attribute(arena: &mut Vec<u8>, field: u8, slot: u16, value: &[u8]) {
-    arena.reserve(HEADER_MAX + 2 + value.len());
-    put_header(arena, field, 2 + value.len());
-    arena.extend_from_slice(&slot.to_le_bytes());
-    arena.extend_from_slice(value);
+    put_behind(arena, field, slot.to_le_bytes(), value);
 }
 
-/// Appends an attribute whose key is worded by the words of some sources, or by none.
+/// Appends an attribute: the sources with a word that its key matches, and the encoded `KeyValue`.
 #[inline]
-pub(crate) fn put_worded(arena: &mut Vec<u8>, field: u8, words: u32, entry: &[u8]) {
-    arena.reserve(HEADER_MAX + 4 + entry.len());
-    put_header(arena, field, 4 + entry.len());
-    arena.extend_from_slice(&words.to_le_bytes());
-    arena.extend_from_slice(entry);
+pub(crate) fn put_words(arena: &mut Vec<u8>, field: u8, words: u32, entry: &[u8]) {
+    put_behind(arena, field, words.to_le_bytes(), entry);
+}
+
+#[inline]
+fn put_behind<const N: usize>(arena: &mut Vec<u8>, field: u8, number: [u8; N], content: &[u8]) {
+    arena.reserve(HEADER_MAX + N + content.len());
+    put_header(arena, field, N + content.len());
+    arena.extend_from_slice(&number);
+    arena.extend_from_slice(content);
 }
 
 /// Most bytes of a field's tag and length.
@@ -83,7 +84,7 @@ pub(crate) fn put_header(arena: &mut Vec<u8>, field: u8, len: usize) {
 
 /// Lists of messages that are told apart on one record, by what stands before their words; of more
 /// the rest is left out.
-const INDEXED_MAX: usize = 8;
+const NUMBERED_MAX: usize = 8;
 
 /// Reads the facts of one record.
 #[derive(Clone, Copy)]
@@ -110,16 +111,14 @@ impl<'a> FactsReader<'a> {
         ids.iter().map(|id| ConditionId(u16::from_le_bytes(*id)))
     }
 
-    /// The conditions as they are written: equal for records of which the same conditions hold.
-    #[inline]
-    pub(crate) fn encoded_conditions(self) -> &'a [u8] {
-        // They stand first, where there are any.
-        Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
+    /// Returns the set of these conditions.
+    pub(crate) fn condition_set(self) -> BitSet {
+        condition_set(self.encoded_conditions())
     }
 
-    /// Whether the condition holds for the span.
-    pub(crate) fn holds(self, condition: ConditionId) -> bool {
-        self.conditions().any(|holds| holds == condition)
+    fn encoded_conditions(self) -> &'a [u8] {
+        // They stand first, where there are any.
+        Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
     }
 
     /// The attribute of that slot.
@@ -144,7 +143,7 @@ impl<'a> FactsReader<'a> {
     pub(crate) fn keyed(self, table: &'a Table) -> impl Iterator<Item = (&'a str, AnyValue<'a>)> {
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => slot(bytes).map(|(slot, value)| (table.key(slot), read(value))),
-            OTHER | WORDED | BODY | INDEXED => {
+            OTHER | WORD_MATCH | BODY | NUMBERED => {
                 let (key, value) = key_value(entry(field, bytes)).ok()?;
                 Some((text(key), AnyValue::read(value).ok()?))
             }
@@ -181,17 +180,17 @@ impl<'a> FactsReader<'a> {
 
     /// The kept fields of messages that are numbered behind one of the words, with the rest of
     /// their keys, in the order of the span: one list for all that stands before the word.
-    pub(crate) fn indexed(self, words: &str) -> Vec<Vec<(&'a str, AnyValue<'a>)>> {
+    pub(crate) fn numbered(self, words: &str) -> Vec<Vec<(&'a str, AnyValue<'a>)>> {
         let mut found: Vec<(&[u8], Vec<_>)> = Vec::new();
-        for (_, bytes) in self.fields().filter(|(field, _)| *field == INDEXED) {
+        for (_, bytes) in self.fields().filter(|(field, _)| *field == NUMBERED) {
             let Ok((key, value)) = key_value(bytes) else { continue };
-            let (Some(at), Ok(value)) = (indexed_by(key, words), AnyValue::read(value)) else {
+            let (Some(at), Ok(value)) = (numbered_prefix(key, words), AnyValue::read(value)) else {
                 continue;
             };
             let (before, tail) = key.split_at(at);
             match found.iter().position(|(known, _)| *known == before) {
                 Some(at) => found[at].1.push((text(tail), value)),
-                None if found.len() < INDEXED_MAX => {
+                None if found.len() < NUMBERED_MAX => {
                     found.push((before, vec![(text(tail), value)]))
                 }
                 None => {}
@@ -200,30 +199,26 @@ impl<'a> FactsReader<'a> {
         found.into_iter().map(|(_, entries)| entries).collect()
     }
 
-    /// The kept attributes whose keys are worded by one of the words, with what stands behind it,
-    /// in the order of the span; `slots` are those with a slot.
-    pub(crate) fn worded<'p>(
+    /// Returns the attributes whose keys match one of the words, with the rest behind it, in the
+    /// order of the span; `slots` are those with a slot.
+    pub(crate) fn word_matches<'p>(
         self,
-        (words, bit): (&'p SourceWords, u32),
+        words: &'p SourceWords,
         slots: &'p [(KeySlot, Box<str>)],
     ) -> impl Iterator<Item = (&'p str, AnyValue<'a>)> + use<'a, 'p>
     where
         'a: 'p,
     {
-        let tail = |key| match key {
-            WordedKey::Whole => "",
-            WordedKey::Part(tail) => tail,
-        };
         self.fields().filter_map(move |(field, bytes)| match field {
             ATTRIBUTE => {
                 let (slot, value) = slot(bytes)?;
                 let (_, tail) = slots.iter().find(|(known, _)| *known == slot)?;
                 Some((&**tail, AnyValue::read(value).ok()?))
             }
-            WORDED | BODY => {
-                let (_, entry) = worded(bytes).filter(|(words, _)| words & bit != 0)?;
+            WORD_MATCH | BODY => {
+                let (_, entry) = worded(bytes).filter(|(sources, _)| sources & words.bit != 0)?;
                 let (key, value) = key_value(entry).ok()?;
-                Some((tail(words.find(key)?), AnyValue::read(value).ok()?))
+                Some((words.find(key)?, AnyValue::read(value).ok()?))
             }
             _ => None,
         })
@@ -331,6 +326,14 @@ impl<'a> Event<'a> {
     }
 }
 
+/// Returns the conditions of an encoded list as a set.
+pub(crate) fn condition_set(encoded: &[u8]) -> BitSet {
+    let mut set = BitSet::default();
+    let ids = encoded.as_chunks().0;
+    ids.iter().for_each(|id| set.insert(u16::from_le_bytes(*id)));
+    set
+}
+
 /// A bit for the number of a field.
 #[inline]
 pub(crate) fn kind(field: u8) -> u16 {
@@ -349,30 +352,30 @@ pub(crate) type Attribute<'a> = (&'a [u8], &'a [u8]);
 /// A field that is an attribute without a slot.
 #[inline]
 pub(crate) fn other(field: u8, bytes: &[u8]) -> Option<Attribute<'_>> {
-    if matches!(field, OTHER | WORDED) { key_value(entry(field, bytes)).ok() } else { None }
+    if matches!(field, OTHER | WORD_MATCH) { key_value(entry(field, bytes)).ok() } else { None }
 }
 
 /// The encoded `KeyValue` of a field that is an attribute without a slot.
 #[inline]
 fn entry(field: u8, bytes: &[u8]) -> &[u8] {
     match (field, worded(bytes)) {
-        (WORDED | BODY, Some((_, entry))) => entry,
+        (WORD_MATCH | BODY, Some((_, entry))) => entry,
         _ => bytes,
     }
 }
 
-/// By the words of which sources the key of a field is worded, and its encoded `KeyValue`.
+/// Returns the sources with a word that the key of a field matches, and its encoded `KeyValue`.
 #[inline]
 fn worded(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (words, entry) = bytes.split_first_chunk()?;
     Some((u32::from_le_bytes(*words), entry))
 }
 
-/// By the words of which sources the key of a field is worded.
+/// Returns the sources with a word that the key of a field matches.
 #[inline]
 pub(crate) fn words(field: u8, bytes: &[u8]) -> u32 {
     match field {
-        WORDED | BODY => worded(bytes).map_or(0, |(words, _)| words),
+        WORD_MATCH | BODY => worded(bytes).map_or(0, |(words, _)| words),
         _ => 0,
     }
 }

@@ -29,26 +29,30 @@ pub(crate) fn extract_logs(
     cache: &mut ExtractionCache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Broken> {
-    let ExtractionCache { resources, paths } = cache;
-    paths.enter(table);
-    let mut sink = BatchWriter::new(resources, shards);
-    let mut reader =
-        LogReader { table, paths, matching: Matching::default(), found: SpanAttributes::default() };
+    let ExtractionCache { resources, trie } = cache;
+    trie.enter(table);
+    let mut writer = BatchWriter::new(resources, shards);
+    let mut reader = LogReader {
+        table,
+        trie,
+        matching: Matching::default(),
+        attributes: SpanAttributes::default(),
+    };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
-        RequestStep::Resource(encoded) => sink.enter_resource(encoded),
+        RequestStep::Resource(encoded) => writer.enter_resource(encoded),
         RequestStep::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
             reader.matching.enter_scope(table, name);
         }
-        RequestStep::Item(_) if is_ours => sink.count(Ok(())),
+        RequestStep::Item(_) if is_ours => writer.count(Ok(())),
         RequestStep::Item(encoded) => {
             let view = reader.read(encoded).map_err(Rejection::from);
-            let outcome = view.and_then(|view| reader.record(&view, &mut sink));
-            sink.count(outcome);
+            let outcome = view.and_then(|view| reader.record(&view, &mut writer));
+            writer.count(outcome);
         }
     });
-    sink.finish(walked)
+    writer.finish(walked)
 }
 
 /// A log record's own fields.
@@ -66,15 +70,15 @@ struct LogView<'a> {
 /// Reads log records one after the other; its buffers serve the whole request.
 struct LogReader<'t, 'a> {
     table: &'t Table,
-    paths: &'t mut KeyTrie,
+    trie: &'t mut KeyTrie,
     matching: Matching,
-    found: SpanAttributes<'a>,
+    attributes: SpanAttributes<'a>,
 }
 
 impl<'a> LogReader<'_, 'a> {
     fn read(&mut self, encoded: &'a [u8]) -> Result<LogView<'a>, Malformed> {
-        self.found.clear();
-        self.paths.begin();
+        self.attributes.clear();
+        self.trie.begin();
         self.matching.begin();
         let mut view = LogView { encoded, ..LogView::default() };
         let mut event_attribute: &[u8] = &[];
@@ -82,7 +86,12 @@ impl<'a> LogReader<'_, 'a> {
         while let Some(field) = fields.next()? {
             match field {
                 (log::ATTRIBUTES, Field::Bytes(entry)) => {
-                    self.paths.attribute(self.table, &mut self.matching, &mut self.found, entry)?;
+                    self.trie.attribute(
+                        self.table,
+                        &mut self.matching,
+                        &mut self.attributes,
+                        entry,
+                    )?;
                     let (key, value) = key_value(entry)?;
                     if key == EVENT_NAME.as_bytes()
                         && let AnyValue::String(name) = AnyValue::read(value)?
@@ -108,7 +117,11 @@ impl<'a> LogReader<'_, 'a> {
         Ok(view)
     }
 
-    fn record(&mut self, view: &LogView<'a>, sink: &mut BatchWriter<'_>) -> Result<(), Rejection> {
+    fn record(
+        &mut self,
+        view: &LogView<'a>,
+        writer: &mut BatchWriter<'_>,
+    ) -> Result<(), Rejection> {
         if view.trace_id.is_empty() || view.event.is_empty() {
             return Ok(());
         }
@@ -118,8 +131,8 @@ impl<'a> LogReader<'_, 'a> {
             id => SpanId::from_wire(id).ok_or(Rejection::InvalidSpanId)?,
         };
         self.matching.log_event(self.table, view.event);
-        sink.record(trace_id, |arena, _| {
-            let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
+        writer.record(trace_id, |arena, _| {
+            let retention = self.trie.retention(self.table, &mut self.matching, &self.attributes);
             if !retention.kind.log {
                 return Ok(None);
             }
@@ -129,7 +142,7 @@ impl<'a> LogReader<'_, 'a> {
                 check(view.body)?;
                 put(arena, LOG_BODY, view.body);
             }
-            self.found.write(self.table, retention, arena)?;
+            self.attributes.write(self.table, retention, arena)?;
             let time_ns = if view.time_ns == 0 { view.observed_ns } else { view.time_ns };
             Ok(Some(SpanRecord {
                 span_id,

@@ -1,6 +1,6 @@
 //! Encoded requests to records, when they arrive.
 //!
-//! One pass over each span or log event: its keys lead through a trie to what is retained of it,
+//! One pass over each span or log event: its keys lead through a trie to the rules of retention,
 //! and the retained facts are written to the batch of its shard in the layout that `resolve` reads
 //! when the trace is complete.
 //!
@@ -8,15 +8,15 @@
 //! traces, logs    an encoded request -> records for each shard
 //! attributes      the attributes of the span at hand
 //! key_trie        sequences of attribute keys, remembered from request to request
-//! retention       what to retain of a span: worked out once for each sequence of keys and the
-//!                 conditions that hold
+//! retention       rules of a span's attributes, memoised by its keys and conditions
+//! rule            rule of one attribute
 //! tool_messages   the parts of a model's messages that speak of tools
 //! layout          the bytes of a record's facts, written here and read by `resolve`
 //! batch_writer    records into the batches of their shards
-//! peer            what a span calls in another process
-//! resources       resources that were decoded before
+//! peer            peer of a span in another process
+//! resources       cache of decoded resources
 //! translate       records of one table in the terms of another
-//! counts          what was taken and what was rejected, with reasons
+//! counts          accepted and rejected items, with reasons
 //! ```
 
 pub(crate) mod attributes;
@@ -29,6 +29,7 @@ pub(crate) mod logs;
 pub(crate) mod peer;
 pub(crate) mod resources;
 pub(crate) mod retention;
+pub(crate) mod rule;
 pub(crate) mod tool_messages;
 pub(crate) mod traces;
 pub(crate) mod translate;

@@ -1,4 +1,4 @@
-//! What a span calls in another process, so that its spans can be waited for.
+//! Peer of a span in another process, so that its spans can be waited for.
 
 use spanscore_base::model::{SpanFlags, fingerprint};
 use spanscore_base::otlp::AnyValue;

@@ -1,14 +1,16 @@
-//! What to retain of a span: worked out once for each sequence of keys and the conditions that
-//! hold, and remembered as an entry at the node of the trie where the sequence ends.
+//! Rules by which the attributes of a span are retained, one list for each sequence of keys and the
+//! conditions that hold: memoised at the node of the trie where the sequence ends.
 
 use std::cell::OnceCell;
 
-use super::attributes::{RootKey, SpanAttributes};
+use super::attributes::SpanAttributes;
 use super::key_trie::KeyMeaning;
 use super::layout::{CONDITIONS, put_header};
-use super::tool_messages::{MessageField, MessagePart};
+use super::rule::{AttributeRule, Otherwise, Rule};
+use super::tool_messages::MessagePart;
+use crate::dialect::Mark;
 use crate::table::bit_set::BitSet;
-use crate::table::{Kept, Matching, Table, names_tools};
+use crate::table::{Matching, Projection, Table, names_tools};
 use spanscore_base::otlp::any_value::key_value;
 
 /// Most entries that are remembered.
@@ -17,7 +19,7 @@ const RETENTIONS_MAX: usize = 1024;
 const PER_SEQUENCE_MAX: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// What to retain of spans of certain keys of which certain conditions hold.
+/// Parts that are retained of spans with certain keys and conditions.
 #[derive(Default)]
 pub(crate) struct Retention {
     bits: BitSet,
@@ -25,38 +27,18 @@ pub(crate) struct Retention {
     other: u32,
     /// The stated conditions that hold, as a field of a record's facts.
     pub(crate) conditions: Vec<u8>,
-    pub(crate) keep: Kept,
+    pub(crate) keep: Projection,
     pub(crate) kind: SpanKind,
-    /// The attributes to keep, by their place among those that were read.
-    pub(crate) attributes: Vec<KeptAttribute>,
-    /// The places of attributes without a slot that are kept, and by the words of which sources
-    /// their keys are worded.
-    pub(crate) others: Vec<(u32, u32)>,
-    /// The places of those that are kept if they hold the body of a request or response, and such
-    /// words.
-    pub(crate) bodies: Vec<(u32, u32)>,
-    /// The places of those that are fields of numbered messages, and whether their keys name
-    /// tools.
-    pub(crate) indexed: Vec<(u32, bool)>,
-    /// The places of those that are kept since their keys end with words that are read, whether
-    /// bodies may stand under their keys, and such words.
-    pub(crate) worded: Vec<(u32, bool, u32)>,
-    /// The places of those that are kept if they belong to a message about tools.
-    pub(crate) messages: Vec<MessagePart>,
-    /// What the keys of a root span mean, once one was written.
-    pub(crate) root: OnceCell<Vec<RootKey>>,
+    /// Rules of the retained attributes, in the order in which they are written.
+    pub(crate) rules: Vec<AttributeRule>,
+    /// True if some of the rules are about messages.
+    pub(crate) has_messages: bool,
+    /// Rules of all attributes of a root span, once one was written; `None` for a key that came
+    /// before.
+    pub(crate) root: OnceCell<Vec<Option<Rule>>>,
 }
 
-/// An attribute to keep.
-#[derive(Clone, Copy)]
-pub(crate) struct KeptAttribute {
-    pub(crate) place: u32,
-    pub(crate) slot: u16,
-    /// Only if its text speaks of tools.
-    pub(crate) tools_only: bool,
-}
-
-/// What the conditions that hold say about a span.
+/// Kind of a span by the conditions that hold.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SpanKind {
     pub(crate) tool: bool,
@@ -71,7 +53,7 @@ pub(crate) struct Retentions {
     known: Vec<Retention>,
     /// That of a span that has fallen off the trie, or that found no room.
     once: Retention,
-    /// How many spans found no room for their entry.
+    /// Number of spans that found no room for their entry.
     missed: u32,
 }
 
@@ -85,7 +67,8 @@ impl Retentions {
         self.missed = 0;
     }
 
-    /// How many spans found no room for their entry: odd ones may have taken that of common ones.
+    /// Returns the number of spans that found no room for their entry: odd ones may have filled
+    /// that of common ones.
     pub(crate) fn missed(&self) -> u32 {
         self.missed
     }
@@ -96,7 +79,7 @@ impl Retentions {
         &mut self,
         table: &Table,
         matching: &Matching,
-        found: &SpanAttributes<'_>,
+        attributes: &SpanAttributes<'_>,
         first: &mut u32,
     ) -> &Retention {
         // The same keys do not mean the same retention: conditions speak of values, too (a span
@@ -114,7 +97,7 @@ impl Retentions {
                 None => {
                     // What came last is looked at first: kinds of spans come in runs.
                     let retention =
-                        Retention { other: *first, ..Retention::new(table, matching, found) };
+                        Retention { other: *first, ..Retention::new(table, matching, attributes) };
                     *first = self.known.len() as u32;
                     self.known.push(retention);
                     return &self.known[*first as usize];
@@ -124,7 +107,7 @@ impl Retentions {
         // Counted, not refused: the span is read rightly all the same, only without a memo, and
         // many such spans make the trie start anew.
         self.missed = self.missed.saturating_add(1);
-        self.once(table, matching, found)
+        self.once(table, matching, attributes)
     }
 
     /// A retention that is not remembered.
@@ -133,15 +116,15 @@ impl Retentions {
         &mut self,
         table: &Table,
         matching: &Matching,
-        found: &SpanAttributes<'_>,
+        attributes: &SpanAttributes<'_>,
     ) -> &Retention {
-        self.once = Retention::new(table, matching, found);
+        self.once = Retention::new(table, matching, attributes);
         &self.once
     }
 }
 
 impl Retention {
-    fn new(table: &Table, matching: &Matching, found: &SpanAttributes<'_>) -> Self {
+    fn new(table: &Table, matching: &Matching, attributes: &SpanAttributes<'_>) -> Self {
         let conditions = matching.finish(table);
         let mut retention = Self {
             bits: *matching.bits(),
@@ -156,80 +139,95 @@ impl Retention {
         }
         for (id, means) in means() {
             retention.keep.extend(&means.keep);
-            retention.kind.tool |= means.tool;
-            retention.kind.agent |= means.agent;
-            retention.kind.pending |= means.pending;
+            retention.kind.tool |= means.is(Mark::Tool);
+            retention.kind.agent |= means.is(Mark::Agent);
+            retention.kind.pending |= means.is(Mark::Pending);
             retention.kind.log |= means.log;
             if means.stated {
                 retention.conditions.extend_from_slice(&id.to_le_bytes());
             }
         }
-        retention.list(table, found);
+        retention.list(table, attributes);
         retention
     }
 
-    /// Lists the attributes that are kept.
-    fn list(&mut self, table: &Table, found: &SpanAttributes<'_>) {
-        let keep = &self.keep;
-        let mut messages = Vec::new();
-        for (place, (meaning, entry)) in (0..).zip(found.meanings()) {
-            match meaning {
+    /// Lists the rules of the attributes.
+    fn list(&mut self, table: &Table, attributes: &SpanAttributes<'_>) {
+        for (place, (meaning, entry)) in (0..).zip(attributes.meanings()) {
+            let key = key_value(entry).unwrap_or_default().0;
+            let rule = match meaning {
                 KeyMeaning::Slot(slot) | KeyMeaning::Stated(slot) => {
-                    let tools_only = !keep.slots.has(slot);
-                    if !tools_only || keep.tools_only.has(slot) {
-                        self.attributes.push(KeptAttribute { place, slot, tools_only });
-                    } else if keep.worded && is_worded(table, keep, entry) && is_body(table, entry)
-                    {
-                        self.worded.push((place, true, words(table, entry)));
-                    } else if is_worded(table, keep, entry) {
-                        let tools_only = !keep.worded;
-                        self.attributes.push(KeptAttribute { place, slot, tools_only });
-                    } else if is_body(table, entry) {
-                        self.bodies.push((place, words(table, entry)));
-                    }
+                    self.rule_of_slot(table, slot, key)
                 }
                 // What says a kind may be a part of what is read, or hold the id of a call.
-                KeyMeaning::Behind | KeyMeaning::Kind => {
-                    let key = key_value(entry).unwrap_or_default().0;
-                    let known = table.prefixes.of(key);
-                    let prefixes = known & keep.prefixes;
-                    if prefixes & !table.tools_only_prefixes != 0 {
-                        self.others.push((place, table.worded.bits(key)));
-                    } else if prefixes != 0 {
-                        let prefix = prefixes.trailing_zeros() as u16;
-                        let field = MessageField::new(prefix, table.prefixes.tail(prefix, key));
-                        messages.push((place, field, table.worded.bits(key)));
-                    } else if known == 0 && table.indexed.has(key) {
-                        self.indexed.push((place, names_tools(key)));
-                    } else if keep.worded && table.worded.has(key) {
-                        let words = table.worded.bits(key);
-                        self.worded.push((place, table.endings.has(key), words));
-                    } else if table.endings.has(key) || is_worded(table, keep, entry) {
-                        self.bodies.push((place, table.worded.bits(key)));
-                    }
-                }
-                KeyMeaning::Unread => {}
-            }
+                KeyMeaning::Behind | KeyMeaning::Kind => self.rule_of_key(table, key),
+                KeyMeaning::Unread => None,
+            };
+            self.rules.extend(rule.map(|rule| AttributeRule { place, rule }));
         }
-        self.messages = MessagePart::all(&messages);
+        self.rules.sort_by_key(|attribute| attribute.rule.order());
+        let messages = self.rules.iter_mut().filter_map(|attribute| attribute.rule.message_mut());
+        self.has_messages = MessagePart::join(messages.collect());
+    }
+
+    fn rule_of_slot(&self, table: &Table, slot: u16, key: &[u8]) -> Option<Rule> {
+        let keep = &self.keep;
+        if keep.slots.has(slot) {
+            return Some(Rule::Slot(slot));
+        }
+        if keep.tools_only.has(slot) {
+            return Some(Rule::ToolSlot(slot));
+        }
+        let matched = table.matcher.of(key);
+        let is_body = matched.is_body && is_common(key);
+        match matched.words {
+            0 => is_body.then_some(Rule::Body { words: 0, otherwise: Otherwise::Drop }),
+            words if keep.worded && is_body => Some(self.body_or_words(words)),
+            _ if keep.worded => Some(Rule::Slot(slot)),
+            _ if keep.worded_bodies => Some(Rule::ToolSlot(slot)),
+            words => is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop }),
+        }
+    }
+
+    fn rule_of_key(&self, table: &Table, key: &[u8]) -> Option<Rule> {
+        let keep = &self.keep;
+        let matched = table.matcher.of(key);
+        let words = matched.words;
+        let prefixes = matched.prefixes & keep.prefixes;
+        if prefixes & !table.tools_only_prefixes != 0 {
+            return Some(Rule::Keyed(words));
+        }
+        if prefixes != 0 {
+            let prefix = prefixes.trailing_zeros() as u16;
+            let tail = table.matcher.tail(prefix, key);
+            return Some(Rule::Message(MessagePart::new(words, prefix, tail)));
+        }
+        if matched.prefixes == 0 && matched.is_numbered {
+            return Some(Rule::Numbered { names_tools: names_tools(key) });
+        }
+        if keep.worded && words != 0 {
+            let rule =
+                if matched.is_body { self.body_or_words(words) } else { Rule::WordMatch(words) };
+            return Some(rule);
+        }
+        let is_body = matched.is_body || keep.worded_bodies && words != 0;
+        is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop })
+    }
+
+    /// Returns the rule of a key that matches words and may hold a body: that of a tool is none.
+    fn body_or_words(&self, words: u32) -> Rule {
+        if self.kind.tool {
+            Rule::WordMatch(words)
+        } else {
+            Rule::Body { words, otherwise: Otherwise::Keyed }
+        }
     }
 }
 
-/// By the words of which sources the key of an attribute is worded.
-fn words(table: &Table, entry: &[u8]) -> u32 {
-    table.worded.bits(key_value(entry).unwrap_or_default().0)
-}
-
-/// Whether a key ends with a word that is read of the span at hand.
-fn is_worded(table: &Table, keep: &Kept, entry: &[u8]) -> bool {
-    (keep.worded || keep.worded_bodies) && table.worded.has(key_value(entry).unwrap_or_default().0)
-}
-
-/// Whether bodies may stand under a key that is nobody's own: many instrumentations write `input`
-/// or `gen_ai.prompt`, and some dialect reads it of others. Keys of a vendor are left to the
-/// dialects that read them: to keep the states of all steps of a graph costs too much.
-fn is_body(table: &Table, entry: &[u8]) -> bool {
-    let key = key_value(entry).unwrap_or_default().0;
+/// Returns true if a key is nobody's own: many instrumentations write `input` or `gen_ai.prompt`,
+/// and some dialect reads it of others. Keys of a vendor are left to the dialects that read them:
+/// to keep the states of all steps of a graph costs too much.
+fn is_common(key: &[u8]) -> bool {
     let is_bare = key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    (is_bare || key.starts_with(b"gen_ai.")) && table.endings.has(key)
+    is_bare || key.starts_with(b"gen_ai.")
 }

@@ -1,24 +1,25 @@
-//! Which parts of a model's messages speak of tools.
+//! Filter of a model's messages: only those about tools are retained.
 //!
-//! Calls may stand only in messages, so messages are looked at whatever is evaluated; but most of
-//! their bytes are prose that nobody asked for. What is kept here may hold a call or its result;
-//! what is left out holds neither, in any of the known shapes.
+//! Calls may stand only in messages, so messages are read whatever is evaluated; but most of their
+//! bytes are prose that nobody asked for. A retained part may hold a call or its result; a dropped
+//! one holds neither, in any of the known shapes.
 
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 use memchr::memmem::Finder;
 
+use super::rule::{AttributeRule, Rule};
 use crate::table::names_tools;
 use spanscore_base::otlp::wire::leading_bytes;
 
 /// A text of up to this many bytes in a message about tools is kept unread: a role, an id, a name.
 const SHORT_MAX: usize = 66;
 
-/// Whether an encoded value may hold a tool call or its result. Prose is told by its first byte,
-/// since calls stand in JSON, Python literals or structured values; in those every known shape has
-/// one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`, `"role":"tool"`,
-/// `function_call`, `functionCall`, `"function"` and the like.
+/// Returns true if an encoded value may hold a tool call or its result. Prose is told by its first
+/// byte, since calls stand in JSON, Python literals or structured values; in those every known
+/// shape has one of `tool_calls`, `tool_use`, `tool-call`, `toolUse`, `toolRequest`,
+/// `"role":"tool"`, `function_call`, `functionCall`, `"function"` and the like.
 pub(crate) fn speaks_of_tools(value: &[u8]) -> bool {
     let text = match leading_bytes(value, 1) {
         Some((text, _)) if !is_structured(text) => return false,
@@ -38,7 +39,7 @@ pub(crate) fn speaks_of_tools(value: &[u8]) -> bool {
 static TOOL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("ool"));
 static FUNCTION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("unction"));
 
-/// Whether an encoded value is an object or list, or a text that begins like one.
+/// Returns true if an encoded value is an object or list, or a text that begins like one.
 pub(crate) fn is_structured_value(value: &[u8]) -> bool {
     match leading_bytes(value, 1) {
         Some((text, _)) => {
@@ -54,52 +55,26 @@ fn is_structured(text: &[u8]) -> bool {
     first.is_some_and(|byte| b"[{(\"'".contains(byte))
 }
 
-/// What a key such as `llm.input_messages.3.message.role` says of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct MessageField {
+/// Message of a span: number of its prefix and its index. Indices behind different prefixes are
+/// different messages; keys without an index are one.
+type MessageKey = (u16, u32);
+
+/// Attribute of a message, such as `llm.input_messages.3.message.role`, as its key and those beside
+/// it describe it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessagePart {
+    /// Sources with a word that the key matches, a bit each.
+    pub(crate) words: u32,
     message: MessageKey,
     is_call_id: bool,
     is_role: bool,
     names_tools: bool,
+    /// Content of the message by its keys alone.
+    content: MessageContent,
 }
 
-/// A message: the number of its prefix and its index. Indices behind different prefixes are
-/// different messages; keys without an index are one.
-pub(crate) type MessageKey = (u16, u32);
-
-impl MessageField {
-    /// The number of a prefix, and what follows that in the key: index and rest.
-    pub(crate) fn new(prefix: u16, tail: &[u8]) -> Self {
-        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) = tail.split_at(digits);
-        let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
-        Self {
-            message: (prefix, index.unwrap_or(u32::MAX)),
-            is_call_id: rest.ends_with(b"tool_call_id"),
-            is_role: rest.ends_with(b"role"),
-            names_tools: names_tools(rest),
-        }
-    }
-
-    fn is_of_tools(self) -> bool {
-        self.is_call_id || self.names_tools
-    }
-}
-
-/// An attribute of a list of messages, as its key and those beside it tell of it.
-#[derive(Clone, Copy)]
-pub(crate) struct MessagePart {
-    /// The place of the attribute among those of its span.
-    pub(crate) place: u32,
-    /// By the words of which sources its key is worded.
-    pub(crate) words: u32,
-    field: MessageField,
-    /// What the keys alone say of its message.
-    message: MessageContent,
-}
-
-/// What is known of a message.
-#[derive(Clone, Copy, Default)]
+/// Content of a message.
+#[derive(Clone, Copy, Default, Debug)]
 struct MessageContent {
     /// It holds a call or its result.
     is_of_tools: bool,
@@ -108,69 +83,77 @@ struct MessageContent {
 }
 
 impl MessagePart {
-    /// The parts of the messages of a span.
-    pub(crate) fn all(fields: &[(u32, MessageField, u32)]) -> Vec<Self> {
-        let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
-        for (_, field, _) in fields {
-            let message = messages.entry(field.message).or_default();
-            message.is_of_tools |= field.is_of_tools();
-            message.is_result |= field.is_call_id;
+    /// Reads a key: the number of its prefix, and the rest, index first.
+    pub(crate) fn new(words: u32, prefix: u16, tail: &[u8]) -> Self {
+        let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, rest) = tail.split_at(digits);
+        let index = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+        Self {
+            words,
+            message: (prefix, index.unwrap_or(u32::MAX)),
+            is_call_id: rest.ends_with(b"tool_call_id"),
+            is_role: rest.ends_with(b"role"),
+            names_tools: names_tools(rest),
+            content: MessageContent::default(),
         }
-        let message = |field: &MessageField| messages.get(&field.message).copied();
-        let part = |(place, field, words): &(u32, MessageField, u32)| Self {
-            place: *place,
-            words: *words,
-            field: *field,
-            message: message(field).unwrap_or_default(),
-        };
-        fields.iter().map(part).collect()
     }
 
-    /// Whether the encoded value says that the message holds a call or a result, though the key
-    /// does not.
+    /// Joins the parts of each message of a span. Returns true if there are any.
+    pub(crate) fn join(parts: Vec<&mut Self>) -> bool {
+        let mut contents: HashMap<MessageKey, MessageContent> = HashMap::new();
+        for part in &parts {
+            let content = contents.entry(part.message).or_default();
+            content.is_of_tools |= part.is_of_tools();
+            content.is_result |= part.is_call_id;
+        }
+        for part in parts {
+            part.content = contents.get(&part.message).copied().unwrap_or_default();
+        }
+        !contents.is_empty()
+    }
+
+    fn is_of_tools(&self) -> bool {
+        self.is_call_id || self.names_tools
+    }
+
+    /// Returns true if the encoded value shows that the message holds a call or a result, though
+    /// the key does not.
     #[inline]
     fn tells(&self, value: &[u8]) -> bool {
-        !self.field.is_of_tools()
-            && (self.field.is_role && says_result(value) || speaks_of_tools(value))
-    }
-
-    /// Whether to keep the part of a message: no prose, but of results.
-    fn is_kept(&self, message: MessageContent, value: &[u8]) -> bool {
-        message.is_result
-            || message.is_of_tools
-                && (value.len() <= SHORT_MAX || self.field.is_of_tools() || self.tells(value))
+        !self.is_of_tools() && (self.is_role && says_result(value) || speaks_of_tools(value))
     }
 }
 
-/// Whether an encoded value is the role of a message with a result.
-fn says_result(value: &[u8]) -> bool {
-    matches!(value, b"\x0a\x04tool" | b"\x0a\x08function")
-}
+/// Contents of those messages of a span whose values tell more than their keys.
+#[derive(Default)]
+pub(crate) struct MessageContents(HashMap<MessageKey, MessageContent>);
 
-/// Passes on the parts of those messages that hold a call or its result, without
-/// their prose; `value` gives the encoded value at a place. Mostly the keys tell them.
-pub(crate) fn keep_tool_messages<'a>(
-    parts: &[MessagePart],
-    value: impl Fn(u32) -> &'a [u8],
-    mut keep: impl FnMut(&MessagePart),
-) {
-    let told = |part: &&MessagePart| part.tells(value(part.place));
-    let Some(first) = parts.iter().position(|part| told(&part)) else {
-        let kept = parts.iter().filter(|part| part.is_kept(part.message, value(part.place)));
-        return kept.for_each(keep);
-    };
-    let mut messages: HashMap<MessageKey, MessageContent> = HashMap::new();
-    for part in parts[first..].iter().filter(told) {
-        let message = messages.entry(part.field.message).or_insert(part.message);
-        message.is_of_tools = true;
-        message.is_result |= part.field.is_role && says_result(value(part.place));
-    }
-    for part in parts {
-        let message = messages.get(&part.field.message).copied().unwrap_or(part.message);
-        if part.is_kept(message, value(part.place)) {
-            keep(part);
+impl MessageContents {
+    /// Reads the parts of messages among some rules; `value` gives the encoded value at a place.
+    pub(crate) fn read<'a>(&mut self, rules: &[AttributeRule], value: impl Fn(u32) -> &'a [u8]) {
+        for AttributeRule { place, rule } in rules {
+            let Rule::Message(part) = rule else { continue };
+            let value = value(*place);
+            if part.tells(value) {
+                let content = self.0.entry(part.message).or_insert(part.content);
+                content.is_of_tools = true;
+                content.is_result |= part.is_role && says_result(value);
+            }
         }
     }
+
+    /// Returns true if a part is retained: no prose, except of results.
+    pub(crate) fn keep(&self, part: &MessagePart, value: &[u8]) -> bool {
+        let content = self.0.get(&part.message).copied().unwrap_or(part.content);
+        content.is_result
+            || content.is_of_tools
+                && (value.len() <= SHORT_MAX || part.is_of_tools() || part.tells(value))
+    }
+}
+
+/// Returns true if an encoded value is the role of a message with a result.
+fn says_result(value: &[u8]) -> bool {
+    matches!(value, b"\x0a\x04tool" | b"\x0a\x08function")
 }
 
 #[cfg(test)]
@@ -219,15 +202,19 @@ mod tests {
         // With and without the messages that only values tell of.
         for count in [5, parts.len()] {
             let parts = &parts[..count];
-            let fields = parts.iter().map(|(key, ..)| MessageField::new(0, key.as_bytes()));
-            let fields: Vec<_> = (0..).zip(fields).map(|(at, field)| (at, field, 0)).collect();
-            let mut kept = vec![false; count];
-            let value = |place: u32| parts[place as usize].1;
-            keep_tool_messages(&MessagePart::all(&fields), value, |part| {
-                kept[part.place as usize] = true;
-            });
-            for ((key, _, wanted), kept) in parts.iter().zip(kept) {
-                assert_eq!(kept, *wanted, "{key} of {count}");
+            let mut rules: Vec<_> = (0..)
+                .zip(parts)
+                .map(|(place, (key, ..))| {
+                    let rule = Rule::Message(MessagePart::new(0, 0, key.as_bytes()));
+                    AttributeRule { place, rule }
+                })
+                .collect();
+            MessagePart::join(rules.iter_mut().filter_map(|it| it.rule.message_mut()).collect());
+            let mut contents = MessageContents::default();
+            contents.read(&rules, |place| parts[place as usize].1);
+            for (AttributeRule { rule, .. }, (key, value, wanted)) in rules.iter_mut().zip(parts) {
+                let part = rule.message_mut().unwrap();
+                assert_eq!(contents.keep(part, value), *wanted, "{key} of {count}");
             }
         }
     }

@@ -3,14 +3,14 @@
 //!
 //! A record names attribute keys and conditions by their numbers in the table that it was extracted
 //! with. Each number becomes that of the same key or condition in the other table, in its place; of
-//! what the other table does not know the number becomes one that nothing reads. By which words a
-//! key is worded is told anew. What the first table has not retained is not in the record: the
+//! what the other table does not know the number becomes one that nothing reads. The words that a
+//! key matches are looked up anew. What the first table has not retained is not in the record: the
 //! second cannot find it either, nor by its words what no source of the first reads by words.
 
 use std::ops::Range;
 
-use super::layout::{ATTRIBUTE, BODY, CONDITIONS, EVENT_ATTRIBUTE, WORDED};
-use crate::table::{KeySlot, Table, Worded};
+use super::layout::{ATTRIBUTE, BODY, CONDITIONS, EVENT_ATTRIBUTE, WORD_MATCH};
+use crate::table::{KeySlot, Table, WordMatcher};
 use spanscore_base::model::SpanRecord;
 use spanscore_base::otlp::any_value::key_value;
 use spanscore_base::otlp::wire::{Field, Fields};
@@ -23,7 +23,7 @@ const UNKNOWN: u16 = u16::MAX;
 pub struct Translation {
     slots: Vec<u16>,
     conditions: Vec<u16>,
-    worded: Worded,
+    words: WordMatcher,
 }
 
 impl Translation {
@@ -39,7 +39,7 @@ impl Translation {
             .map(|condition| to.condition(condition).map_or(UNKNOWN, |condition| condition.0));
         let slots = slots.collect();
         let conditions = conditions.collect();
-        Self { slots, conditions, worded: to.worded.clone() }
+        Self { slots, conditions, words: to.matcher.words.clone() }
     }
 
     /// Rewrites the facts of records, which stay where they are.
@@ -63,10 +63,10 @@ impl Translation {
                         *slot = known(&self.slots, *slot).to_le_bytes();
                     }
                 }
-                WORDED | BODY => {
+                WORD_MATCH | BODY => {
                     if let Some((words, entry)) = content.split_first_chunk_mut() {
                         let key = key_value(entry).unwrap_or_default().0;
-                        *words = self.worded.bits(key).to_le_bytes();
+                        *words = self.words.sources_of(key).to_le_bytes();
                     }
                 }
                 _ => {}

@@ -218,8 +218,8 @@ fn described_by_spans<'a>(
     let mut raws = Vec::new();
     for span in tree.spans.iter().filter(|span| span.record.flags.has(SpanFlags::TOOL)) {
         let mut first = |role, facts: FactsReader<'a>| {
-            tree.form(span).shape.call(role).iter().find_map(|number| {
-                let source = plan.sources.get(usize::from(*number))?;
+            tree.form(span).call(role).iter().find_map(|candidate| {
+                let source = plan.sources.get(usize::from(candidate.source))?;
                 read::raws(source, facts, &mut raws);
                 let raw = raws.pop();
                 raws.clear();

@@ -1,8 +1,5 @@
-//! Record forms: the sources that can find anything on a record, cached by the record's
-//! [`Signature`].
-//!
-//! The spans of an instrumentation repeat not only their [`RecordShape`] but also their attributes.
-//! Most sources name attributes that a record does not have; its form lists those that it has.
+//! Memo of the sources that may find anything on a record, by its conditions and attributes: the
+//! spans of an instrumentation repeat both, and most sources name what a record does not hold.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::super::dialect::Role;
-use super::plan::{CALL_ROLES, FactPlace, PlannedSource, ReadingPlan};
-use super::shape::{RecordShape, Shapes};
-use crate::record::layout::FactsReader;
+use super::super::dialect::{Mark, Role};
+use super::plan::{FactPlace, PlannedSource, ReadingPlan};
+use crate::record::layout;
 use crate::table::KeySlot;
 use crate::table::bit_set::BitSet;
 
@@ -39,7 +35,7 @@ pub(super) struct Signature<'a> {
     pub(super) conditions: &'a [u8],
     /// The [kinds](crate::record::layout::kind) of its facts.
     pub(super) kinds: u16,
-    /// Bits of the sources whose words stand in keys of attributes without a slot.
+    /// Sources with a word that the key of some attribute without a slot matches.
     pub(super) words: u32,
     /// Slots of its attributes, in order.
     pub(super) slots: &'a [KeySlot],
@@ -48,18 +44,24 @@ pub(super) struct Signature<'a> {
 /// Sources to be read on all records of one signature.
 #[derive(Debug)]
 pub(super) struct RecordForm {
-    /// Shape of the records: the meaning of their conditions.
-    pub(super) shape: Arc<RecordShape>,
-    /// Sources that read an attribute, each behind the index of that attribute, in order of the
-    /// indices; without those of tool calls.
+    /// The dialects that take such a record for a tool call, the first one first.
+    pub(super) dialects: Vec<u16>,
+    /// The record hands over to another agent.
+    pub(super) handoff: bool,
+    /// The record is a model call.
+    pub(super) model: bool,
+    /// The record announces a span.
+    pub(super) pending: bool,
+    /// The sources of all facts but those of tool calls that read an attribute, each behind the
+    /// place of that attribute; in the order of the places.
     pub(super) by_attribute: Vec<(u16, u16)>,
     /// Other sources that may find anything, without those of tool calls.
     pub(super) by_other: Vec<u16>,
-    /// Sources of the parts of a tool call that may find anything.
-    call: [Vec<Candidate>; CALL_ROLES.len()],
-    /// Number of words that all of these look for in keys.
+    /// The sources of the parts of a tool call that may find anything.
+    call: [Vec<Candidate>; Role::CALL.len()],
+    /// How many words all of these look for in keys.
     word_count: usize,
-    conditions: Box<[u8]>,
+    encoded_conditions: Box<[u8]>,
     kinds: u16,
     words: u32,
     slots: Box<[KeySlot]>,
@@ -74,63 +76,55 @@ pub(super) struct Candidate {
 }
 
 impl RecordForm {
-    fn new(plan: &ReadingPlan, shape: Arc<RecordShape>, signature: Signature<'_>) -> Self {
-        let Signature { conditions, kinds, words, slots } = signature;
+    fn new(plan: &ReadingPlan, signature: Signature<'_>) -> Self {
+        let conditions = layout::condition_set(signature.conditions);
+        let has = |mark| plan.dialects_of(mark, &conditions).next().is_some();
+        let dialects = plan.tool_dialects(&conditions);
         // The built-in dialects have hundreds of sources, and a span holds what a few of them read.
-        // The set of these depends on the slots alone, not on their values: so it is worked out
-        // once for all records of a signature, and a record is read by walking its attributes.
-        let mut by_attribute = Vec::new();
-        let mut held = BitSet::default();
-        for (place, slot) in (0..).zip(slots) {
-            held.insert(slot.0);
-            by_attribute.extend(shape.by_slot(*slot).iter().map(|source| (place, *source)));
-        }
-        let candidate = |number: &u16| {
-            let place = match &plan.sources.get(usize::from(*number))?.read {
-                FactPlace::Attr(slot) if held.has(slot.0) => {
-                    Some(slots.iter().position(|other| other == slot)? as u16)
-                }
-                FactPlace::Attr(_) => return None,
-                FactPlace::Object(any) if !any.iter().any(|slot| held.has(slot.0)) => return None,
-                // On arrival each attribute without a slot got a bit for each source whose words
-                // its key holds: without the bit a search of the keys would be in vain.
-                FactPlace::Worded((_, bit), any)
-                    if bit & words == 0 && !any.iter().any(|(slot, _)| held.has(slot.0)) =>
-                {
-                    return None;
-                }
-                read if read.kinds() & kinds == 0 => return None,
-                _ => None,
-            };
-            Some(Candidate { source: *number, place })
+        // Which these are depends on the slots alone, not on their values: so it is worked out once
+        // for all records of a signature, and a record is read by walking its own attributes.
+        let filter = CandidateFilter::new(plan, &signature);
+        let applies = |number: &&u16| {
+            let source: Option<&PlannedSource> = plan.sources.get(usize::from(**number));
+            source.is_some_and(|source| source.applies(&conditions))
         };
-        let call: [Vec<Candidate>; CALL_ROLES.len()] =
-            CALL_ROLES.map(|role| shape.call(role).iter().filter_map(candidate).collect());
-        let by_other = shape.by_other(kinds).filter(|number| candidate(number).is_some());
-        let by_other: Vec<u16> = by_other.collect();
+        let mut by_attribute = Vec::new();
+        for (place, slot) in (0..).zip(signature.slots) {
+            let sources = plan.by_slot.get(usize::from(slot.0)).into_iter().flatten();
+            by_attribute.extend(sources.filter(applies).map(|source| (place, *source)));
+        }
+        let by_other = plan.by_other.iter().filter(applies).copied();
+        let by_other: Vec<u16> = by_other.filter(|it| filter.candidate(*it).is_some()).collect();
+        let call = Role::CALL.map(|role| {
+            let sources = plan.sources_of_call(role, &dialects, &conditions);
+            sources.filter_map(|number| filter.candidate(number)).collect::<Vec<_>>()
+        });
+        let of_calls = call.iter().flatten().map(|candidate| candidate.source);
         let word_count = |number: u16| match plan.sources.get(usize::from(number)) {
-            Some(PlannedSource { read: FactPlace::Worded(..), source, .. }) => {
+            Some(PlannedSource { read: FactPlace::WordMatch(..), source, .. }) => {
                 source.key.split('|').count()
             }
             _ => 0,
         };
-        let of_calls = call.iter().flatten().map(|candidate| candidate.source);
         Self {
+            handoff: has(Mark::Handoff),
+            model: has(Mark::Model),
+            pending: has(Mark::Pending),
             word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
+            dialects,
             by_attribute,
             by_other,
             call,
-            conditions: conditions.into(),
-            kinds,
-            words,
-            slots: slots.into(),
-            shape,
+            encoded_conditions: signature.conditions.into(),
+            kinds: signature.kinds,
+            words: signature.words,
+            slots: signature.slots.into(),
         }
     }
 
     #[inline]
     fn signature(&self) -> Signature<'_> {
-        let Self { conditions, kinds, words, slots, .. } = self;
+        let Self { encoded_conditions: conditions, kinds, words, slots, .. } = self;
         Signature { conditions, kinds: *kinds, words: *words, slots }
     }
 
@@ -150,15 +144,47 @@ impl RecordForm {
     /// they are tried.
     #[inline]
     pub(super) fn call(&self, role: Role) -> &[Candidate] {
-        let at = CALL_ROLES.iter().position(|known| *known == role);
-        at.map_or(&[], |at| &self.call[at])
+        role.call_place().map_or(&[], |at| &self.call[at])
     }
 }
 
-/// Cache of record forms, shared by all shards, with their shapes.
+/// Filter of the sources that may find anything on the records of a signature.
+struct CandidateFilter<'s> {
+    plan: &'s ReadingPlan,
+    signature: &'s Signature<'s>,
+    slots: BitSet,
+}
+
+impl<'s> CandidateFilter<'s> {
+    fn new(plan: &'s ReadingPlan, signature: &'s Signature<'s>) -> Self {
+        let mut slots = BitSet::default();
+        signature.slots.iter().for_each(|slot| slots.insert(slot.0));
+        Self { plan, signature, slots }
+    }
+
+    /// Returns a source with the place that it reads; `None` if it can find nothing.
+    fn candidate(&self, number: u16) -> Option<Candidate> {
+        let Signature { kinds, words, slots, .. } = *self.signature;
+        let has = |slot: &KeySlot| self.slots.has(slot.0);
+        let mut place = None;
+        let is_there = match &self.plan.sources.get(usize::from(number))?.read {
+            FactPlace::Attr(slot) => {
+                place = slots.iter().position(|other| other == slot).map(|at| at as u16);
+                place.is_some()
+            }
+            FactPlace::Object(any) => any.iter().any(has),
+            FactPlace::WordMatch(source, any) => {
+                source.bit & words != 0 || any.iter().any(|(slot, _)| has(slot))
+            }
+            read => read.kinds() & kinds != 0,
+        };
+        is_there.then_some(Candidate { source: number, place })
+    }
+}
+
+/// The forms of all records so far.
 #[derive(Debug, Default)]
 pub(super) struct RecordForms {
-    pub(super) shapes: Shapes,
     hasher: DefaultHashBuilder,
     known: RwLock<HashTable<Arc<RecordForm>>>,
     /// Forms that recent traces had: each trace starts with them.
@@ -192,12 +218,7 @@ impl RecordForms {
         }
     }
 
-    fn of(
-        &self,
-        plan: &ReadingPlan,
-        facts: FactsReader<'_>,
-        signature: Signature<'_>,
-    ) -> Arc<RecordForm> {
+    fn of(&self, plan: &ReadingPlan, signature: Signature<'_>) -> Arc<RecordForm> {
         let hash = self.hasher.hash_one(signature);
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(form) = known.find(hash, |form| form.signature() == signature) {
@@ -206,7 +227,7 @@ impl RecordForms {
         // Built outside of the lock: two shards may build the same form, and then one of the two
         // equal ones stays. Holding it would let one sender's odd spans hold up all shards.
         drop(known);
-        let form = Arc::new(RecordForm::new(plan, self.shapes.of(plan, facts), signature));
+        let form = Arc::new(RecordForm::new(plan, signature));
         if form.slots.len() > KEPT_SLOTS_MAX {
             return form;
         }
@@ -245,17 +266,17 @@ impl<'a> TraceForms<'a> {
 
     /// Returns the number of a record's form.
     #[inline]
-    pub(super) fn number(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
+    pub(super) fn number(&mut self, signature: Signature<'_>) -> u32 {
         let mut near = self.recent.iter().chain(self.found.iter().take(NEAR_MAX));
         let number = match near.position(|form| form.signature() == signature) {
             Some(at) => at as u32,
-            None => self.recent.len() as u32 + self.add(facts, signature),
+            None => self.recent.len() as u32 + self.add(signature),
         };
-        self.announce |= self.get(number).shape.pending;
+        self.announce |= self.get(number).pending;
         number
     }
 
-    fn add(&mut self, facts: FactsReader<'a>, signature: Signature<'_>) -> u32 {
+    fn add(&mut self, signature: Signature<'_>) -> u32 {
         let place = self.found.len() as u32;
         if self.found.len() >= NEAR_MAX {
             let hasher = &self.forms.hasher;
@@ -268,7 +289,7 @@ impl<'a> TraceForms<'a> {
             let hash_of = |at: &u32| hasher.hash_one(found[*at as usize].signature());
             self.far.insert_unique(hash, place, hash_of);
         }
-        let form = self.forms.of(self.plan, facts, signature);
+        let form = self.forms.of(self.plan, signature);
         self.forms.miss(&form);
         self.found.push(form);
         place
@@ -285,7 +306,7 @@ impl<'a> TraceForms<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::layout::{ATTRIBUTE, CONDITIONS, kind, put};
+    use crate::record::layout::{ATTRIBUTE, kind};
 
     #[test]
     fn odd_records_do_not_fill_the_place_of_common_ones() {
@@ -293,12 +314,10 @@ mod tests {
         let forms = RecordForms::default();
         let form = |condition: u16, slot: u16| {
             let condition = condition.to_le_bytes();
-            let mut facts = Vec::new();
-            put(&mut facts, CONDITIONS, &condition);
             let kinds = kind(ATTRIBUTE);
             let slots = &[KeySlot(slot)];
             let signature = Signature { conditions: &condition, kinds, words: 0, slots };
-            forms.of(&plan, FactsReader::new(&facts), signature)
+            forms.of(&plan, signature)
         };
         for odd in 0..3000 {
             form(odd, odd % 7);
@@ -317,7 +336,7 @@ mod tests {
             for slot in 0..100 {
                 let slots = &[KeySlot(slot)];
                 let signature = Signature { conditions: &[], kinds: 0, words: 0, slots };
-                let number = trace.number(FactsReader::new(&[]), signature);
+                let number = trace.number(signature);
                 assert_eq!(trace.get(number).slots[..], slots[..], "round {round}");
             }
         }

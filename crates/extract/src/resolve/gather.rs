@@ -94,9 +94,10 @@ impl<'a> Gathered<'a> {
         }
         for log in &tree.logs {
             let name = log.facts.log_event();
+            let conditions = log.facts.condition_set();
             for &number in &plan.by_log {
                 let Some(source) = plan.sources.get(usize::from(number)) else { continue };
-                if source.reads_event(name) && source.applies(log.facts) {
+                if source.reads_event(name) && source.applies(&conditions) {
                     read::raws(source, log.facts, &mut raws);
                     gathered.take(source, number, log.parent, log, &mut raws);
                 }
@@ -128,7 +129,7 @@ impl<'a> Gathered<'a> {
         raws: &mut Vec<Raw<'a>>,
     ) {
         let form = tree.form(span);
-        self.handoff |= form.shape.handoff;
+        self.handoff |= form.handoff;
         let values = tree.values(span);
         for &(place, number) in &form.by_attribute {
             let Some(source) = plan.sources.get(usize::from(number)) else { continue };
@@ -145,7 +146,7 @@ impl<'a> Gathered<'a> {
             let is_said = matches!(source.role, Role::UserInput | Role::FinalOutput);
             if is_said
                 && is_tool
-                && matches!(source.read, FactPlace::Worded(..) | FactPlace::Prefix)
+                && matches!(source.read, FactPlace::WordMatch(..) | FactPlace::Prefix)
             {
                 continue;
             }

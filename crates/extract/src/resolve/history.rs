@@ -107,7 +107,7 @@ fn model_calls<'a>(
         let count = rest.iter().take_while(|found| found.span == at).count();
         let (own, later) = rest.split_at(count);
         rest = later;
-        if own.is_empty() && !tree.form(span).shape.model {
+        if own.is_empty() && !tree.form(span).model {
             continue;
         }
         let start_ns = span.record.start_ns;

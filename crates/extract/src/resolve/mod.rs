@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! plan         the table's sources and conditions, sorted for reading
-//! shape        cached by the conditions of a record: which sources apply
-//! form         cached by conditions and attributes: which sources can find anything
+//! form         the sources that may find anything on a record
 //! tree         spans in start order with their parents; a span that came twice counts once
 //! gather       one pass: sessions, agents, texts, messages, counts
 //! read         the values of one source in a record
@@ -39,7 +38,6 @@ mod output_tools;
 mod plan;
 mod read;
 mod session;
-mod shape;
 mod together;
 mod tool_calls;
 mod tree;

@@ -113,7 +113,7 @@ impl<'v, 'a> FinalAnswer<'v, 'a> {
 /// Returns true if no model was called after the call had begun.
 fn is_end(tree: &Tree<'_>, call: &ToolCall<'_>) -> bool {
     let is_later = |span: &&super::tree::Span<'_>| span.record.start_ns > call.start_ns;
-    !tree.spans.iter().rev().take_while(is_later).any(|span| tree.form(span).shape.model)
+    !tree.spans.iter().rev().take_while(is_later).any(|span| tree.form(span).model)
 }
 
 /// Returns the answer within the arguments: one that is no object stands in the only member of one.

@@ -1,18 +1,19 @@
 //! Reading plan: a [`Table`]'s sources, arranged by the part of a record that they read.
 
-use super::super::dialect::{FactSource, From, Role};
+use super::super::dialect::{FactSource, From, Mark, Role};
 use super::super::table::Table;
-use crate::record::layout::{self, FactsReader};
-use crate::table::{ConditionId, KeySlot, SourceWords, WordedKey};
+use crate::record::layout;
+use crate::table::bit_set::BitSet;
+use crate::table::{ConditionId, KeySlot, SourceWords};
 
 /// Sources and conditions of a table, indexed for reading records.
 #[derive(Debug, Default)]
 pub(super) struct ReadingPlan {
     pub(super) dialects: Vec<DialectPlan>,
     pub(super) sources: Vec<PlannedSource>,
-    /// Meanings of the conditions, by condition id.
-    pub(super) conditions: Vec<Meaning>,
-    /// Sources by the slot that they read, without those of tool calls.
+    /// For each condition its marks, with the dialects that give them, in order of priority.
+    marks: Vec<Vec<(Mark, u16)>>,
+    /// For each slot the sources of all facts but those of tool calls.
     pub(super) by_slot: Vec<Vec<u16>>,
     /// Sources that read anything else of a span, without those of tool calls.
     pub(super) by_other: Vec<u16>,
@@ -32,28 +33,7 @@ pub(super) struct DialectPlan {
     pub(super) name: String,
     pub(super) input_excludes_cache: bool,
     pub(super) unmarked: bool,
-    call: [Vec<u16>; CALL_ROLES.len()],
-}
-
-pub(super) const CALL_ROLES: [Role; 7] = [
-    Role::Name,
-    Role::Id,
-    Role::Arguments,
-    Role::Result,
-    Role::Error,
-    Role::Description,
-    Role::Schema,
-];
-
-/// Meaning of a condition for a span on which it holds.
-#[derive(Debug, Default)]
-pub(super) struct Meaning {
-    /// Dialects whose `detect` it is, in order of priority.
-    pub(super) tool: Vec<u16>,
-    pub(super) exclude: Option<u16>,
-    pub(super) handoff: bool,
-    pub(super) model: bool,
-    pub(super) pending: bool,
+    call: [Vec<u16>; Role::CALL.len()],
 }
 
 /// Source with the place that it reads.
@@ -72,10 +52,9 @@ pub(super) enum FactPlace {
     Attr(KeySlot),
     Prefix,
     Ending,
-    Indexed,
-    /// Words and their bit; and those slots whose keys end with such a word, each with the part of
-    /// the key behind the word.
-    Worded((SourceWords, u32), Vec<(KeySlot, Box<str>)>),
+    Numbered,
+    /// By words, and of the keys that have a slot those that match, with the rest behind the word.
+    WordMatch(SourceWords, Vec<(KeySlot, Box<str>)>),
     Object(Vec<KeySlot>),
     Event(KeySlot),
     EventObject(Vec<KeySlot>),
@@ -87,7 +66,8 @@ pub(super) enum FactPlace {
 
 impl ReadingPlan {
     pub(super) fn new(table: &Table) -> Self {
-        let mut plan = Self::default();
+        let marks = table.marks().map(<[_]>::to_vec).collect();
+        let mut plan = Self { marks, ..Self::default() };
         for (number, dialect) in table.dialects().iter().enumerate() {
             let number = number as u16;
             plan.dialects.push(DialectPlan {
@@ -98,23 +78,6 @@ impl ReadingPlan {
             });
             plan.has_unmarked |= dialect.only_if_asked;
             plan.output_tools.extend_from_slice(&dialect.output_tools);
-            if let Some(meaning) = plan.meaning(table, dialect.detect.as_ref()) {
-                meaning.tool.push(number);
-            }
-            for condition in &dialect.exclude {
-                if let Some(meaning) = plan.meaning(table, Some(condition)) {
-                    meaning.exclude.get_or_insert(number);
-                }
-            }
-            if let Some(meaning) = plan.meaning(table, dialect.handoff.as_ref()) {
-                meaning.handoff = true;
-            }
-            if let Some(meaning) = plan.meaning(table, dialect.model_span.as_ref()) {
-                meaning.model = true;
-            }
-            if let Some(meaning) = plan.meaning(table, dialect.pending.as_ref()) {
-                meaning.pending = true;
-            }
             for (role, source) in dialect.sources().filter(|(role, _)| table.needs(*role)) {
                 plan.source(table, number, role, source);
             }
@@ -124,27 +87,44 @@ impl ReadingPlan {
 
     /// Returns the sources of a dialect for a part of a tool call.
     pub(super) fn call_sources(&self, dialect: u16, role: Role) -> &[u16] {
-        let at = CALL_ROLES.iter().position(|known| *known == role);
-        match (self.dialects.get(usize::from(dialect)), at) {
+        match (self.dialects.get(usize::from(dialect)), role.call_place()) {
             (Some(dialect), Some(at)) => &dialect.call[at],
             _ => &[],
         }
     }
 
-    pub(super) fn meaning_of(&self, condition: ConditionId) -> Option<&Meaning> {
-        self.conditions.get(usize::from(condition.0))
+    /// Returns the numbers of the dialects that take a record with these conditions for a tool
+    /// call, the first one first.
+    pub(super) fn tool_dialects(&self, conditions: &BitSet) -> Vec<u16> {
+        let mut dialects: Vec<u16> = self.dialects_of(Mark::Tool, conditions).collect();
+        dialects.sort_unstable();
+        dialects
     }
 
-    fn meaning(
-        &mut self,
-        table: &Table,
-        condition: Option<&super::super::dialect::Condition>,
-    ) -> Option<&mut Meaning> {
-        let at = usize::from(table.condition(condition?)?.0);
-        if self.conditions.len() <= at {
-            self.conditions.resize_with(at + 1, Meaning::default);
-        }
-        self.conditions.get_mut(at)
+    /// Returns the numbers of the dialects that give a mark to a record with these conditions.
+    pub(super) fn dialects_of(&self, mark: Mark, conditions: &BitSet) -> impl Iterator<Item = u16> {
+        let marks = conditions.iter().filter_map(|id| self.marks.get(usize::from(id)));
+        marks.flatten().filter(move |(known, _)| *known == mark).map(|(_, dialect)| *dialect)
+    }
+
+    /// Returns the sources for a part of a tool call that some dialects take, in the order in which
+    /// they are tried on a record with these conditions.
+    pub(super) fn sources_of_call(
+        &self,
+        role: Role,
+        dialects: &[u16],
+        conditions: &BitSet,
+    ) -> impl Iterator<Item = u16> {
+        let numbers = dialects.iter().flat_map(move |dialect| self.call_sources(*dialect, role));
+        numbers.copied().filter(move |number| {
+            self.sources.get(usize::from(*number)).is_some_and(|source| {
+                // What a status means is for the dialect to say that knows the span best: it may be
+                // copied from another span.
+                let is_first = Some(&source.dialect) == dialects.first();
+                source.applies(conditions)
+                    && (is_first || !matches!(source.read, FactPlace::Status))
+            })
+        })
     }
 
     fn source(&mut self, table: &Table, dialect: u16, role: Role, source: &FactSource) {
@@ -158,7 +138,7 @@ impl ReadingPlan {
         };
         let number = self.sources.len() as u16;
         self.has_schemas |= role == Role::Schema;
-        if let Some(at) = CALL_ROLES.iter().position(|known| *known == role) {
+        if let Some(at) = role.call_place() {
             self.dialects[usize::from(dialect)].call[at].push(number);
         } else {
             match read {
@@ -188,11 +168,11 @@ impl FactPlace {
             From::Attr => Self::Attr(table.slot(&source.key)?),
             From::AttrsPrefix => Self::Prefix,
             From::AttrsEnding => Self::Ending,
-            From::AttrsIndexed => Self::Indexed,
+            From::AttrsIndexed => Self::Numbered,
             From::AttrsWorded => {
-                let words = SourceWords::new(&source.key);
-                let slots = worded_slots(table, &words);
-                Self::Worded((words, table.worded.bit(&source.key)), slots)
+                let words = table.matcher.words.source(&source.key);
+                let slots = matching_slots(table, &words);
+                Self::WordMatch(words, slots)
             }
             From::AttrsObject => Self::Object(slots(&source.keys)),
             From::SpanEvent if source.key.is_empty() => Self::EventObject(slots(&source.keys)),
@@ -205,46 +185,35 @@ impl FactPlace {
     }
 }
 
-/// Returns the slots of the keys that hold one of the words, with the part of the key behind it.
-fn worded_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
+/// Returns the slots of the keys that match one of the words, with the rest behind it.
+fn matching_slots(table: &Table, words: &SourceWords) -> Vec<(KeySlot, Box<str>)> {
     let slots = (0..table.slot_count()).map(KeySlot);
-    let found = slots.filter_map(|slot| {
-        Some(match words.find(table.key(slot).as_bytes())? {
-            WordedKey::Whole => (slot, "".into()),
-            WordedKey::Part(tail) => (slot, tail.into()),
-        })
-    });
-    found.collect()
+    slots.filter_map(|slot| Some((slot, words.find(table.key(slot).as_bytes())?.into()))).collect()
 }
 
 impl FactPlace {
     /// Returns the [kinds](layout::kind) of facts among which it may find anything.
     pub(super) fn kinds(&self) -> u16 {
-        layout::kind(match self {
-            Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => layout::ATTRIBUTE,
-            Self::Prefix => {
-                return layout::kind(layout::OTHER) | layout::kind(layout::WORDED);
-            }
-            Self::Ending => layout::BODY,
-            Self::Indexed => layout::INDEXED,
-            Self::Worded(..) => {
-                return [layout::ATTRIBUTE, layout::WORDED, layout::BODY]
-                    .into_iter()
-                    .fold(0, |kinds, field| kinds | layout::kind(field));
-            }
-            Self::Event(_) | Self::EventObject(_) => layout::EVENT,
-            Self::SpanName => layout::SPAN_NAME,
-            Self::LogBody => layout::LOG_BODY,
-            // A status code without a message leaves no fact, and counts too.
+        let fields: &[u8] = match self {
+            Self::Attr(_) | Self::LogAttr(_) | Self::Object(_) => &[layout::ATTRIBUTE],
+            Self::Prefix => &[layout::OTHER, layout::WORD_MATCH],
+            Self::Ending => &[layout::BODY],
+            Self::Numbered => &[layout::NUMBERED],
+            Self::WordMatch(..) => &[layout::ATTRIBUTE, layout::WORD_MATCH, layout::BODY],
+            Self::Event(_) | Self::EventObject(_) => &[layout::EVENT],
+            Self::SpanName => &[layout::SPAN_NAME],
+            Self::LogBody => &[layout::LOG_BODY],
+            // The code counts too, which is no fact.
             Self::Status => return u16::MAX,
-        })
+        };
+        fields.iter().fold(0, |kinds, field| kinds | layout::kind(*field))
     }
 }
 
 impl PlannedSource {
-    /// Returns true if the source applies to the record.
-    pub(super) fn applies(&self, facts: FactsReader<'_>) -> bool {
-        self.on.is_none_or(|condition| facts.holds(condition))
+    /// Returns true if the source is read on a record with these conditions.
+    pub(super) fn applies(&self, conditions: &BitSet) -> bool {
+        self.on.is_none_or(|condition| conditions.has(condition.0))
     }
 
     /// Returns true if the source reads events (or log events) of this name.

@@ -150,14 +150,14 @@ pub(super) fn raws<'a>(
             }
         }
         FactPlace::Ending => found.extend(facts.bodies(&source.source.key).map(Raw::Any)),
-        FactPlace::Indexed => {
-            found.extend(facts.indexed(&source.source.key).into_iter().filter_map(|list| {
+        FactPlace::Numbered => {
+            found.extend(facts.numbered(&source.source.key).into_iter().filter_map(|list| {
                 is_broken.set(false);
                 unflatten(list.into_iter().map(|(tail, value)| (tail, read(value)))).map(made)
             }));
         }
-        FactPlace::Worded((words, bit), slots) => {
-            let entries: Vec<_> = facts.worded((words, *bit), slots).collect();
+        FactPlace::WordMatch(words, slots) => {
+            let entries: Vec<_> = facts.word_matches(words, slots).collect();
             match entries.iter().find(|(tail, _)| tail.is_empty()) {
                 Some((_, whole)) => found.push(Raw::Any(*whole)),
                 None => {

@@ -119,7 +119,7 @@ impl<'a> Tree<'a> {
             }
         }
         span.others = (others as u32, (self.others.len() - others) as u32);
-        span.form = self.forms.number(facts, Signature { conditions, kinds, words, slots });
+        span.form = self.forms.number(Signature { conditions, kinds, words, slots });
         span
     }
 
@@ -191,7 +191,7 @@ impl<'a> Tree<'a> {
         let forms = &self.forms;
         let dropped = &mut self.dropped;
         self.spans.retain(|span| {
-            let pending = forms.get(span.form).shape.pending;
+            let pending = forms.get(span.form).pending;
             let drop = pending && ids.binary_search(&span.record.parent_id).is_ok();
             if drop {
                 dropped.push((span.arrival, "announces a span that has ended"));

@@ -28,7 +28,7 @@ impl BitSet {
         }
     }
 
-    /// Whether the number is in the set.
+    /// Returns true if the number is in the set.
     #[inline]
     pub(crate) fn has(&self, number: u16) -> bool {
         self.0.get(usize::from(number) / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)

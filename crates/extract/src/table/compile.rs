@@ -9,8 +9,7 @@ use super::bit_set::BitSet;
 use super::condition::{ALTERNATIVES_MAX, Numbering, Statement, Term, alternatives};
 use super::key_index::KeyIndex;
 use super::matching::{Alternative, Bound, Statements};
-use super::spoken::may_say_kind;
-use super::{CompiledCondition, Endings, Indexed, Kept, KeySlot, Prefixes, Table, Worded};
+use super::{CompiledCondition, KeyMatcher, KeySlot, Projection, Table, is_kind_key};
 use spanscore_base::model::Facts;
 
 /// Dialects that do not fit a table.
@@ -19,11 +18,11 @@ pub enum TableError {
     /// Too many attribute keys, conditions or statements in them.
     #[error("the dialects name {count} different {what}, but {limit} is the limit: drop some")]
     TooMany {
-        /// What there are too many of.
+        /// Noun for what exceeds its limit.
         what: &'static str,
-        /// How many there are.
+        /// Number of them.
         count: usize,
-        /// How many there may be.
+        /// Limit of them.
         limit: usize,
     },
     /// A condition with too many `any` in one `all`.
@@ -41,13 +40,10 @@ pub enum TableError {
 #[derive(Default)]
 pub(super) struct Builder {
     names: KeyNumbers,
-    pub(super) prefixes: Prefixes,
-    pub(super) endings: Endings,
-    pub(super) indexed: Indexed,
-    pub(super) worded: Worded,
+    pub(super) matcher: KeyMatcher,
     events: Vec<Box<[u8]>>,
     event_slots: Vec<BitSet>,
-    pub(super) base: Kept,
+    pub(super) base: Projection,
     conditions: Vec<Condition>,
     compiled: Vec<CompiledCondition>,
     found: HashMap<Condition, u16>,
@@ -133,11 +129,13 @@ impl Builder {
     pub(super) fn build(mut self, dialects: Vec<Dialect>) -> Result<Table, TableError> {
         check("attribute keys", self.names.keys.len(), BitSet::LIMIT)?;
         check("statements in conditions", self.names.statements.len(), BitSet::LIMIT)?;
-        check("key prefixes", self.prefixes.len(), Prefixes::LIMIT)?;
-        for compiled in &mut self.compiled {
-            keep_slots_behind(&self.prefixes, &self.names.keys, &mut compiled.keep);
+        check("key prefixes", self.matcher.prefix_count(), KeyMatcher::PREFIXES_MAX)?;
+        let prefixes: Vec<u64> =
+            self.names.keys.iter().map(|key| self.matcher.prefixes_of(key)).collect();
+        let projections = self.compiled.iter_mut().map(|compiled| &mut compiled.keep);
+        for keep in projections.chain([&mut self.base]).filter(|keep| keep.prefixes != 0) {
+            keep_slots_behind(&prefixes, keep);
         }
-        keep_slots_behind(&self.prefixes, &self.names.keys, &mut self.base);
         let bound = bound(&self.names);
         let statements = statements(&self.names.statements, &self.ways);
         Ok(Table {
@@ -147,11 +145,8 @@ impl Builder {
             compiled: self.compiled,
             keys: KeyIndex::new(self.names.keys),
             bound,
-            tools_only_prefixes: self.prefixes.tools_only(),
-            prefixes: self.prefixes,
-            endings: self.endings,
-            indexed: self.indexed,
-            worded: self.worded,
+            tools_only_prefixes: self.matcher.tools_only_prefixes(),
+            matcher: self.matcher,
             events: KeyIndex::new(self.events),
             event_slots: self.event_slots,
             statements,
@@ -168,14 +163,11 @@ fn check(what: &'static str, count: usize, limit: usize) -> Result<(), TableErro
     if count > limit { Err(TableError::TooMany { what, count, limit }) } else { Ok(()) }
 }
 
-/// A key with a slot of its own is never looked for behind prefixes.
-fn keep_slots_behind(prefixes: &Prefixes, keys: &[Box<[u8]>], keep: &mut Kept) {
-    for number in (0..prefixes.len() as u16).filter(|number| keep.prefixes >> number & 1 == 1) {
-        for (slot, key) in keys.iter().enumerate() {
-            if key.starts_with(prefixes.text(number)) {
-                keep.slots.insert(slot as u16);
-            }
-        }
+/// Retains the slots behind retained prefixes, given the prefixes of each slot's key: a key with a
+/// slot is never looked for behind prefixes.
+fn keep_slots_behind(prefixes: &[u64], keep: &mut Projection) {
+    for (slot, _) in (0..).zip(prefixes).filter(|(_, prefixes)| **prefixes & keep.prefixes != 0) {
+        keep.slots.insert(slot);
     }
 }
 
@@ -198,7 +190,7 @@ fn bound(names: &KeyNumbers) -> Vec<Bound> {
     }
     if names.statements.iter().any(|statement| matches!(statement, Statement::Says(_))) {
         for (bound, key) in bound.iter_mut().zip(&names.keys) {
-            bound.may_say_kind = may_say_kind(key);
+            bound.is_kind_key = is_kind_key(key);
         }
     }
     bound
@@ -206,26 +198,15 @@ fn bound(names: &KeyNumbers) -> Vec<Bound> {
 
 fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
     let mut span_names = Vec::new();
-    let mut span_name_bits = Vec::new();
-    let mut statements = Statements {
-        span_names: KeyIndex::new(Vec::new()),
-        span_name_bits: Vec::new(),
-        span_name_prefixes: Vec::new(),
-        scopes: Vec::new(),
-        scope_prefixes: Vec::new(),
-        log_event_prefixes: Vec::new(),
-        root: None,
-        says: [None; 5],
-        candidates: vec![Vec::new(); all.len()],
-        unconditional: Vec::new(),
-    };
+    let mut statements =
+        Statements { candidates: vec![Vec::new(); all.len()], ..Statements::default() };
     for (bit, statement) in all.iter().enumerate() {
         let bit = bit as u16;
         let entry = |text: &String| (text.as_bytes().into(), bit);
         match statement {
             Statement::SpanName(name) => {
                 span_names.push(name.as_bytes().into());
-                span_name_bits.push(bit);
+                statements.span_name_bits.push(bit);
             }
             Statement::SpanNamePrefix(text) => statements.span_name_prefixes.push(entry(text)),
             Statement::LogEventPrefix(text) => statements.log_event_prefixes.push(entry(text)),
@@ -237,7 +218,6 @@ fn statements(all: &[Statement], ways: &[Vec<Vec<Term>>]) -> Statements {
         }
     }
     statements.span_names = KeyIndex::new(span_names);
-    statements.span_name_bits = span_name_bits;
     for (condition, ways) in ways.iter().enumerate() {
         for terms in ways {
             add_alternative(&mut statements, all, condition as u16, terms);

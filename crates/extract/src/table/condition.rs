@@ -18,7 +18,7 @@ pub(super) enum Statement {
 }
 
 impl Statement {
-    /// How often it holds, roughly: an alternative is looked up by its rarest statement.
+    /// Returns a rank of how often it holds: an alternative is looked up by its rarest statement.
     pub(super) fn frequency(&self) -> u8 {
         match self {
             Self::Equals(..) | Self::Prefix(..) | Self::Says(_) => 0,

@@ -14,6 +14,12 @@ pub(crate) struct KeyIndex {
 
 const EMPTY: u16 = u16::MAX;
 
+impl Default for KeyIndex {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
 impl KeyIndex {
     /// Numbers these keys, at most [`BitSet::LIMIT`](super::bit_set::BitSet::LIMIT) of them.
     pub(crate) fn new(keys: Vec<Box<[u8]>>) -> Self {
@@ -48,7 +54,7 @@ impl KeyIndex {
         }
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> u16 {
         self.keys.len() as u16
     }
@@ -59,7 +65,7 @@ impl KeyIndex {
     }
 }
 
-/// Whether two keys are equal, by words: keys are short, so a call would cost more than it does.
+/// Compares two keys by words: keys are short, so a call would cost more than it does.
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {

@@ -1,9 +1,9 @@
 //! From dialects and needed facts to conditions with what is kept where they hold.
 
-use super::super::dialect::{Condition, Dialect, FactSource, From, Role};
+use super::super::dialect::{Condition, Dialect, FactSource, From, Mark, Role};
 use super::bit_set::BitSet;
 use super::compile::{Builder, TableError};
-use super::{CompiledCondition, Kept, KeySlot, SpanPart, Table};
+use super::{KeySlot, Projection, SpanPart, Table, names_tools};
 use spanscore_base::model::Facts;
 use spanscore_base::otlp::semconv::RESPONSE_ID;
 
@@ -12,8 +12,8 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     let mut builder = Builder::default();
     builder.root_attributes = facts.root_attributes;
     builder.facts = facts.clone();
-    for dialect in &dialects {
-        lower_marks(&mut builder, dialect)?;
+    for (number, dialect) in (0..).zip(&dialects) {
+        lower_marks(&mut builder, number, dialect)?;
         for (role, source) in dialect.sources() {
             if needed(role, facts) {
                 lower_source(&mut builder, dialect, role, source, facts)?;
@@ -29,8 +29,8 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     builder.build(dialects)
 }
 
-/// Whether some evaluator asked for what the source feeds. Names, ids and errors of calls, and the
-/// messages that calls may stand in, are needed whatever is evaluated.
+/// Returns true if some evaluator needs the fact that the source feeds. Names, ids and errors of
+/// calls, and the messages that calls may stand in, are needed whatever is evaluated.
 pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     match role {
         Role::Name | Role::Id | Role::Error => true,
@@ -48,7 +48,7 @@ pub(super) fn needed(role: Role, facts: &Facts) -> bool {
     }
 }
 
-/// How much of what a source reads is needed.
+/// Part of a source's values that is needed.
 #[derive(Clone, Copy, PartialEq)]
 enum Needed {
     Whole,
@@ -74,36 +74,14 @@ impl Needed {
     }
 }
 
-fn lower_marks(builder: &mut Builder, dialect: &Dialect) -> Result<(), TableError> {
-    let mut mark = |condition: &Condition, set: fn(&mut CompiledCondition)| {
+fn lower_marks(builder: &mut Builder, number: u16, dialect: &Dialect) -> Result<(), TableError> {
+    for (mark, condition) in dialect.marks() {
         let compiled = builder.condition(condition, &dialect.name)?;
         compiled.stated = true;
-        set(compiled);
-        Ok(())
-    };
-    if let Some(condition) = &dialect.detect {
-        mark(condition, |compiled| {
-            compiled.tool = true;
+        compiled.marks.push((mark, number));
+        if matches!(mark, Mark::Tool | Mark::Agent) {
             compiled.keep.parts |= SpanPart::SpanName as u8;
-        })?;
-    }
-    for condition in &dialect.exclude {
-        mark(condition, |compiled| compiled.exclude = true)?;
-    }
-    if let Some(condition) = &dialect.handoff {
-        mark(condition, |_| {})?;
-    }
-    if let Some(condition) = &dialect.model_span {
-        mark(condition, |_| {})?;
-    }
-    if let Some(condition) = &dialect.pending {
-        mark(condition, |compiled| compiled.pending = true)?;
-    }
-    if let Some(condition) = &dialect.agent_span {
-        mark(condition, |compiled| {
-            compiled.agent = true;
-            compiled.keep.parts |= SpanPart::SpanName as u8;
-        })?;
+        }
     }
     Ok(())
 }
@@ -157,8 +135,12 @@ fn both(one: Option<&Condition>, other: Option<&Condition>) -> Condition {
     }
 }
 
-fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Kept, TableError> {
-    let mut keep = Kept::default();
+fn kept(
+    builder: &mut Builder,
+    source: &FactSource,
+    needed: Needed,
+) -> Result<Projection, TableError> {
+    let mut keep = Projection::default();
     let tools_only = match needed {
         Needed::Whole => false,
         Needed::ToolMessages => !names_tools(source.key.as_bytes()),
@@ -170,13 +152,13 @@ fn kept(builder: &mut Builder, source: &FactSource, needed: Needed) -> Result<Ke
         }
         From::Attr => keep.slots.insert(builder.slot(&source.key)),
         From::AttrsPrefix => {
-            keep.prefixes |=
-                1 << builder.prefixes.intern(&source.key, needed != Needed::Whole).min(63);
+            let prefix = builder.matcher.add_prefix(&source.key, needed != Needed::Whole);
+            keep.prefixes |= 1 << prefix.min(63);
         }
-        From::AttrsEnding => builder.endings.add(&source.key, needed == Needed::Whole),
-        From::AttrsIndexed => builder.indexed.add(&source.key),
+        From::AttrsEnding => builder.matcher.add_bodies(&source.key, needed == Needed::Whole),
+        From::AttrsIndexed => builder.matcher.add_numbered(&source.key),
         From::AttrsWorded => {
-            builder.worded.add(&source.key);
+            builder.matcher.words.add(&source.key);
             keep.worded = !tools_only;
             keep.worded_bodies = tools_only;
         }
@@ -221,14 +203,4 @@ fn keep_wherever(builder: &mut Builder, key: &str) -> Result<KeySlot, TableError
     let here = Condition { attr_present: vec![key.to_owned()], ..Condition::default() };
     builder.condition(&here, "")?.keep.slots.insert(slot);
     Ok(KeySlot(slot))
-}
-
-/// Whether an attribute key names a tool or function call.
-pub(crate) fn names_tools(key: &[u8]) -> bool {
-    // Keys are short: a search would take longer to set up than to run.
-    (0..key.len()).any(|at| match key[at..].first_chunk() {
-        Some(b"tool") => true,
-        Some(b"func") => key[at..].starts_with(b"function_call"),
-        _ => false,
-    })
 }

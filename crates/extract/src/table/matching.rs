@@ -1,14 +1,14 @@
-//! Which conditions hold for one span.
+//! Evaluation of conditions for one span.
 
-use super::super::dialect::Scalar;
+use super::super::dialect::{Mark, Scalar};
 use super::Table;
 use super::bit_set::BitSet;
 use super::key_index::KeyIndex;
-use super::spoken::said;
+use super::kind_attribute::span_kind;
 use spanscore_base::otlp::AnyValue;
 
 /// All statements of a table, by what they speak of; attributes have theirs in [`Bound`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Statements {
     pub(super) span_names: KeyIndex,
     /// For each of `span_names` its bit.
@@ -40,14 +40,14 @@ pub(in super::super) struct Bound {
     pub(in super::super) present: Option<u16>,
     pub(super) equals: Vec<(Scalar, u16)>,
     pub(super) prefixes: Vec<(Box<[u8]>, u16)>,
-    /// Whether a span may say under the key what it is, and some condition asks for that.
-    pub(super) may_say_kind: bool,
+    /// True if the key may hold the kind of a span, and some condition reads kinds.
+    pub(super) is_kind_key: bool,
 }
 
 impl Bound {
-    /// Whether statements speak of the attribute's value.
+    /// Returns true if some statement is about the attribute's value.
     pub(in super::super) fn states_value(&self) -> bool {
-        !self.equals.is_empty() || !self.prefixes.is_empty() || self.may_say_kind
+        !self.equals.is_empty() || !self.prefixes.is_empty() || self.is_kind_key
     }
 }
 
@@ -55,7 +55,7 @@ impl Bound {
 #[derive(Default)]
 pub(in super::super) struct Matching {
     bits: BitSet,
-    /// What holds of every span of the scope at hand.
+    /// Statements that hold for every span of the scope at hand.
     scope_bits: BitSet,
 }
 
@@ -92,7 +92,7 @@ impl Matching {
             Some(text) => {
                 let is_stated = self.text(bound, text);
                 // Another instrumentation may write the same key, with words of its own.
-                if bound.may_say_kind && !is_stated {
+                if bound.is_kind_key && !is_stated {
                     self.kind(table, table.keys.key(slot), text);
                 }
             }
@@ -103,7 +103,7 @@ impl Matching {
     /// Notes what a span may say that it is, by a value that no dialect states.
     #[inline(never)]
     pub(in super::super) fn kind(&mut self, table: &Table, key: &[u8], value: &[u8]) {
-        let said = said(key, value).and_then(|kind| table.statements.says[kind as usize]);
+        let said = span_kind(key, value).and_then(|kind| table.statements.says[kind as usize]);
         if let Some(bit) = said {
             self.bits.insert(bit);
         }
@@ -118,22 +118,21 @@ impl Matching {
     #[cold]
     fn value(&mut self, bound: &Bound, value: &[u8]) {
         let value = AnyValue::read(value).unwrap_or_default();
-        for (scalar, bit) in &bound.equals {
-            if equal(scalar, value) {
-                self.bits.insert(*bit);
-            }
-        }
         if let AnyValue::String(text) = value {
-            for (prefix, bit) in &bound.prefixes {
-                if text.as_bytes().starts_with(prefix) {
-                    self.bits.insert(*bit);
-                }
-            }
+            self.text(bound, text.as_bytes());
+            return;
         }
+        let equal = bound.equals.iter().filter(|(scalar, _)| match (scalar, value) {
+            (Scalar::Bool(wanted), AnyValue::Bool(value)) => *wanted == value,
+            (Scalar::Int(wanted), AnyValue::Int(value)) => *wanted == value,
+            _ => false,
+        });
+        equal.for_each(|(_, bit)| self.bits.insert(*bit));
     }
 
     /// Notes what a text says, and tells whether any statement speaks of it. It need not be known
     /// to be UTF-8: what it is compared with is.
+    #[inline(always)]
     fn text(&mut self, bound: &Bound, text: &[u8]) -> bool {
         let mut is_stated = false;
         for (scalar, bit) in &bound.equals {
@@ -197,8 +196,8 @@ impl Matching {
         conditions.sort_unstable();
         conditions.dedup();
         let means = |condition: u16| table.compiled(condition);
-        if conditions.iter().any(|c| means(*c).is_some_and(|means| means.exclude)) {
-            conditions.retain(|c| means(*c).is_some_and(|means| !means.tool));
+        if conditions.iter().any(|c| means(*c).is_some_and(|means| means.is(Mark::Exclude))) {
+            conditions.retain(|c| means(*c).is_some_and(|means| !means.is(Mark::Tool)));
         }
         conditions
     }
@@ -209,14 +208,5 @@ impl Alternative {
     fn holds(&self, bits: &BitSet) -> bool {
         self.required.iter().all(|bit| bits.has(*bit))
             && !self.absent.iter().any(|bit| bits.has(*bit))
-    }
-}
-
-fn equal(scalar: &Scalar, value: AnyValue<'_>) -> bool {
-    match (scalar, value) {
-        (Scalar::String(wanted), AnyValue::String(text)) => wanted == text,
-        (Scalar::Bool(wanted), AnyValue::Bool(value)) => *wanted == value,
-        (Scalar::Int(wanted), AnyValue::Int(value)) => *wanted == value,
-        _ => false,
     }
 }

@@ -9,32 +9,25 @@
 pub(crate) mod bit_set;
 mod compile;
 mod condition;
-mod ending;
-mod indexed;
-mod keep;
 pub(crate) mod key_index;
+mod key_match;
+mod kind_attribute;
 mod lower;
 mod matching;
-mod prefix;
-mod spoken;
-mod worded;
+mod word_match;
 
 use std::sync::Arc;
 
 use self::bit_set::BitSet;
 use self::key_index::KeyIndex;
-use super::dialect::{Condition, Dialect, Role};
+use super::dialect::{Condition, Dialect, Mark, Role};
 use spanscore_base::model::Facts;
 
 pub use compile::TableError;
-pub(super) use ending::{Endings, ends_with};
-pub(super) use indexed::{Indexed, indexed_by};
-pub(super) use keep::{Kept, SpanPart};
-pub(super) use lower::names_tools;
+pub(super) use key_match::{KeyMatcher, ends_with, names_tools, numbered_prefix};
+pub(super) use kind_attribute::{is_kind_key, names_kind};
 pub(super) use matching::{Bound, Matching};
-pub(super) use prefix::Prefixes;
-pub(super) use spoken::{may_say_kind, names_kind};
-pub(super) use worded::{SourceWords, Worded, WordedKey};
+pub(super) use word_match::{SourceWords, WordMatcher};
 
 /// The place of an attribute key in a [`Table`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -55,45 +48,86 @@ pub struct Table {
     pub(super) keys: KeyIndex,
     /// For each slot the bits that it may set.
     bound: Vec<Bound>,
-    pub(super) prefixes: Prefixes,
-    /// Those of the prefixes behind which only messages about tools are kept, a bit each.
+    /// Matchers of keys without a slot.
+    pub(super) matcher: KeyMatcher,
+    /// Prefixes behind which only messages about tools are retained, a bit each.
     pub(super) tools_only_prefixes: u64,
-    /// The keys under which bodies of requests and responses may stand.
-    pub(super) endings: Endings,
-    /// The words behind which messages may be numbered.
-    pub(super) indexed: Indexed,
-    /// The words of keys that are read of spans that say what they are.
-    pub(super) worded: Worded,
     pub(super) events: KeyIndex,
     /// For each event name the attributes that some source reads.
     pub(super) event_slots: Vec<BitSet>,
     statements: matching::Statements,
-    /// What is kept of every span.
-    pub(super) base: Kept,
+    /// Parts that are retained of every span.
+    pub(super) base: Projection,
     pub(super) root_attributes: bool,
-    /// Where the id of a model's reply stands, if it is asked for.
+    /// Slot of the id of a model's reply, if it is needed.
     pub(super) response_id: Option<KeySlot>,
     groups: Vec<Vec<KeySlot>>,
     facts: Facts,
 }
 
-/// What a condition means for the spans that it holds for.
+/// Meaning of a condition for the spans of which it holds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CompiledCondition {
-    /// They are tool calls.
-    pub(super) tool: bool,
-    /// They are no tool calls, whatever else holds.
-    pub(super) exclude: bool,
-    /// They are spans of agents or models.
-    pub(super) agent: bool,
-    /// They come again when they have ended.
-    pub(super) pending: bool,
-    /// The condition speaks of log events.
+    /// Marks that dialects give them, each with the dialect's number, in order of priority.
+    pub(super) marks: Vec<(Mark, u16)>,
+    /// True if the condition is about log events.
     pub(super) log: bool,
-    /// A dialect states it, so that records tell whether it holds.
+    /// True if a dialect states it, so that records tell whether it holds.
     pub(super) stated: bool,
-    /// What is kept of them.
-    pub(super) keep: Kept,
+    /// Retained parts.
+    pub(super) keep: Projection,
+}
+
+impl CompiledCondition {
+    /// Returns true if some dialect gives the mark.
+    pub(super) fn is(&self, mark: Mark) -> bool {
+        self.marks.iter().any(|(known, _)| *known == mark)
+    }
+}
+
+/// Parts of a span that are retained, as sets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Projection {
+    /// Slots of attributes.
+    pub(super) slots: BitSet,
+    /// Slots of attributes that are retained if their text mentions tools.
+    pub(super) tools_only: BitSet,
+    /// Prefixes of keys, a bit each.
+    pub(super) prefixes: u64,
+    /// Event names, a bit each.
+    pub(super) events: u64,
+    /// [`SpanPart`]s, a bit each.
+    pub(super) parts: u8,
+    /// True if attributes whose keys match words ([`WordMatcher`]) are retained.
+    pub(super) worded: bool,
+    /// True if only those of them that hold messages about tools are.
+    pub(super) worded_bodies: bool,
+}
+
+/// A part of a span beside its attributes and events.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SpanPart {
+    SpanName = 1,
+    StatusMessage = 2,
+    LogBody = 4,
+}
+
+impl Projection {
+    #[inline]
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.slots.extend(&other.slots);
+        self.tools_only.extend(&other.tools_only);
+        self.prefixes |= other.prefixes;
+        self.events |= other.events;
+        self.parts |= other.parts;
+        self.worded |= other.worded;
+        self.worded_bodies |= other.worded_bodies;
+    }
+
+    #[inline]
+    pub(super) fn has(&self, part: SpanPart) -> bool {
+        self.parts & part as u8 != 0
+    }
 }
 
 impl Table {
@@ -113,7 +147,12 @@ impl Table {
         &self.conditions
     }
 
-    /// How many attribute keys have a slot.
+    /// Returns for each condition its marks, with the dialects that give them.
+    pub(super) fn marks(&self) -> impl Iterator<Item = &[(Mark, u16)]> {
+        self.compiled.iter().map(|compiled| &compiled.marks[..])
+    }
+
+    /// Returns the number of attribute keys with a slot.
     pub(super) fn slot_count(&self) -> u16 {
         self.keys.len()
     }
@@ -146,7 +185,7 @@ impl Table {
         &self.groups
     }
 
-    /// Whether some fact needs what sources of the role read.
+    /// Returns true if some fact needs the sources of the role.
     pub(super) fn needs(&self, role: Role) -> bool {
         lower::needed(role, &self.facts)
     }
@@ -157,7 +196,7 @@ impl Table {
         self.bound.get(usize::from(slot))
     }
 
-    /// Whether any condition asks what spans say that they are.
+    /// Returns true if some condition reads the kind of a span from attributes of unknown vendors.
     pub(super) fn hears_kinds(&self) -> bool {
         self.statements.says.iter().any(Option::is_some)
     }

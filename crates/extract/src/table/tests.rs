@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::super::dialect::{Scalar, SpanKindSaid};
+use super::super::dialect::{Mark, Scalar, SpanKindSaid};
 use super::super::testing::{extract, facts, request, span, table, text};
 use super::*;
 
@@ -46,7 +46,7 @@ fn naive(condition: &Condition, span: &Given) -> bool {
 /// Keys of ids of calls: one of nobody, and those that conditions of built-in dialects name.
 const CALL_IDS: [&str; 3] = ["acme.tool.call_id", "gen_ai.tool.call_id", "upsonic.tool.call_id"];
 
-/// How a span says what it is.
+/// Attribute by which a span tells its kind.
 fn told(kind: SpanKindSaid) -> (&'static str, &'static str) {
     let word = match kind {
         SpanKindSaid::Tool => "tool",
@@ -130,10 +130,11 @@ proptest! {
         let (_, batch) = extract(&TABLE, &request(&given.scope, vec![one]));
         let found: Vec<_> = facts(&batch, &batch.spans[0]).conditions().collect();
         let holds = |at: usize| naive(&TABLE.conditions[at], &given);
-        let excluded = (0..TABLE.compiled.len()).any(|at| TABLE.compiled[at].exclude && holds(at));
+        let excludes = |at: &usize| TABLE.compiled[*at].is(Mark::Exclude);
+        let excluded = (0..TABLE.compiled.len()).filter(excludes).any(holds);
         let wanted: Vec<_> = (0..TABLE.conditions.len())
             .filter(|at| TABLE.compiled[*at].stated && holds(*at))
-            .filter(|at| !(excluded && TABLE.compiled[*at].tool))
+            .filter(|at| !(excluded && TABLE.compiled[*at].is(Mark::Tool)))
             .map(|at| ConditionId(at as u16))
             .collect();
         prop_assert_eq!(found, wanted);

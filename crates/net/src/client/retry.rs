@@ -15,12 +15,12 @@ use spanscore_base::settings::HumanDuration;
 /// Longest wait that a backend may ask for; a longer one counts as this.
 pub const SERVER_DELAY_MAX: Duration = Duration::from_secs(300);
 
-/// How a failed request is tried again: waits grow from `initial_interval` by `multiplier` up to
+/// Exponential back-off of retries: waits grow from `initial_interval` by `multiplier` up to
 /// `max_interval`, each varied at random, and never shorter than the backend asks for.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySettings {
-    /// Whether a failed request is tried again.
+    /// True to try a failed request again.
     pub enabled: bool,
     /// First wait.
     pub initial_interval: HumanDuration,

@@ -13,10 +13,11 @@ use spanscore_base::settings::{Address, SettingsError};
 /// Where to send, and how.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// How requests are encoded and carried.
+    /// Encoding and transport of requests.
     pub protocol: Protocol,
-    /// Where to. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or `host:4317` (TLS
-    /// unless `tls.insecure`). HTTP: the base address, to which the path of a signal is appended.
+    /// Address of the backend. gRPC: `http://host:4317` (plain), `https://host:4317` (TLS) or
+    /// `host:4317` (TLS unless `tls.insecure`). HTTP: the base address, to which the path of a
+    /// signal is appended.
     pub endpoint: Address,
     /// Headers (gRPC: metadata) of every request; see [`headers`].
     pub headers: HeaderMap,
@@ -69,7 +70,7 @@ pub fn headers<'a>(
     Ok(headers)
 }
 
-/// How requests are encoded and carried.
+/// Encoding and transport of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// OTLP/gRPC.
@@ -80,7 +81,7 @@ pub enum Protocol {
     HttpJson,
 }
 
-/// How request bodies are compressed.
+/// Compression of request bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {

@@ -20,7 +20,7 @@ pub struct DescribeResponse {
 /// One thing that a server evaluates.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Kind {
-    /// What `kind` in the config of the collector names.
+    /// Name that `kind` in the config of the collector gives.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     /// Part of the identity of every evaluation: change it whenever scores may change.
@@ -29,10 +29,10 @@ pub struct Kind {
     /// JSON Schema that `settings` of the config are checked against; empty accepts all.
     #[prost(string, tag = "3")]
     pub settings_schema: ::prost::alloc::string::String,
-    /// What it evaluates; empty means all levels.
+    /// Levels that it evaluates; empty means all.
     #[prost(enumeration = "Level", repeated, tag = "4")]
     pub levels: ::prost::alloc::vec::Vec<i32>,
-    /// What it needs to see; nothing else is sent. Ids, names and times of the trajectory always are.
+    /// Facts that it needs; no others are sent. Ids, names and times of the trajectory always are.
     #[prost(enumeration = "Fact", repeated, tag = "5")]
     pub needs: ::prost::alloc::vec::Vec<i32>,
     /// Most tasks of one request; 0 leaves that to the collector.
@@ -82,10 +82,10 @@ pub struct Trajectory {
     pub service_name: ::prost::alloc::string::String,
     #[prost(string, tag = "5")]
     pub agent_name: ::prost::alloc::string::String,
-    /// Why the trace was taken as complete, such as `root_ended`.
+    /// Reason why the trace counts as complete, such as `root_ended`.
     #[prost(string, tag = "6")]
     pub completion: ::prost::alloc::string::String,
-    /// How often the trace was evaluated before: late spans make it be evaluated again.
+    /// Number of earlier evaluations of the trace: late spans have it evaluated again.
     #[prost(uint32, tag = "7")]
     pub revision: u32,
     /// FACT_USER_INPUT.
@@ -184,7 +184,7 @@ pub struct Evaluation {
     /// `Task.id`.
     #[prost(string, tag = "1")]
     pub task_id: ::prost::alloc::string::String,
-    /// What the evaluator calls it, for the details.
+    /// Name that the evaluator gives it, for the details.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
     /// The span of the call that it is about; empty for the target itself.
@@ -209,7 +209,7 @@ pub mod evaluation {
     pub enum Outcome {
         #[prost(message, tag = "4")]
         Scored(super::Score),
-        /// Why it cannot be judged: neither a pass nor a fail.
+        /// Reason why it cannot be judged: neither a pass nor a fail.
         #[prost(string, tag = "5")]
         NotEvaluable(::prost::alloc::string::String),
         /// The evaluator broke.
@@ -233,7 +233,7 @@ pub struct Failure {
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
-    /// Whether spanscore should send the task again.
+    /// True if spanscore should send the task again.
     #[prost(bool, tag = "3")]
     pub retryable: bool,
 }
@@ -269,7 +269,7 @@ impl Level {
         }
     }
 }
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Status {
@@ -300,7 +300,7 @@ impl Status {
         }
     }
 }
-/// How much of a content there is.
+/// Extent of a recorded content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum State {
@@ -335,7 +335,7 @@ impl State {
         }
     }
 }
-/// What of a trajectory an evaluator may ask for.
+/// Part of a trajectory that an evaluator may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Fact {

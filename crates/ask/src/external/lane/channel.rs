@@ -10,7 +10,7 @@ use spanscore_evaluate::external::{ExternalPlan, ExternalTransport};
 const LOOK_MS: u64 = 500;
 /// The longest such wait.
 const LOOK_MAX_MS: u64 = 10_000;
-/// How long an evaluator that does not take our settings is left alone.
+/// Time before an evaluator that refused our settings is asked again, milliseconds.
 const REFUSED_MS: u64 = 60_000;
 
 /// One evaluator.
@@ -29,7 +29,7 @@ pub(super) struct Channel {
     pub(super) was_ready: bool,
 }
 
-/// Whether an evaluator can be asked.
+/// Readiness of an evaluator.
 #[derive(Debug)]
 pub(super) enum ChannelState {
     /// It has not said what it evaluates; it is asked for that at a time.
@@ -55,7 +55,7 @@ impl Channel {
         Self { name, plan, queue, in_flight: 0, state, failures: 0, was_ready: is_process }
     }
 
-    /// Whether it is to be asked what it evaluates; then it counts as asked.
+    /// Returns true if it is due to be asked for its description; then it counts as asked.
     pub(super) fn begin_describing(&mut self, now_ms: u64, is_wanted: bool) -> bool {
         let is_due = match &self.state {
             ChannelState::Unknown { next_ms, .. } => *next_ms <= now_ms,
@@ -68,7 +68,7 @@ impl Channel {
         is_due
     }
 
-    /// What it said of itself, or why it did not.
+    /// Takes its description, or the fault of asking for it.
     pub(super) fn described(&mut self, now_ms: u64, said: Result<Description, ExternalFault>) {
         match said {
             Ok(description) => {
@@ -93,7 +93,7 @@ impl Channel {
         self.state = ChannelState::Unknown { next_ms: now_ms.saturating_add(wait), why };
     }
 
-    /// Why nothing is sent.
+    /// Returns the reason why nothing is sent.
     pub(super) fn why(&self) -> &str {
         match &self.state {
             ChannelState::Unknown { why, .. } => why,
@@ -102,7 +102,7 @@ impl Channel {
         }
     }
 
-    /// When it is looked for.
+    /// Returns the time of the next attempt to reach it.
     pub(super) fn next_ms(&self) -> Option<u64> {
         match &self.state {
             ChannelState::Unknown { next_ms, .. } => Some(*next_ms),

@@ -10,27 +10,27 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::channel::{Channel, ChannelState};
-use crate::external::transport::{Description, ExternalFault, ExternalRequest};
+use crate::external::transport::{Description, ExternalFault, ExternalPayload};
 use spanscore_base::model::{Evaluation, Outcome, Reason, Receipt, WaitingPlace};
-use spanscore_evaluate::AskedExternal;
+use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::ExternalPlan;
 use spanscore_evaluate::external::answer::IgnoredAnswers;
 
-/// How long tasks wait for an evaluator that was never there.
+/// Time that tasks wait for an evaluator that was never reached, milliseconds.
 const NEVER_THERE_MS: u64 = 10_000;
 /// Times that an evaluator is looked for where nobody waits for long.
 const LOOKS_MAX: u32 = 3;
 
-/// How patient a lane is.
+/// Patience of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::external) struct ExternalPatience {
-    /// How long there may be an answer.
+    /// Time limit of an answer, milliseconds.
     pub(in crate::external) deadline_ms: u64,
-    /// Whether it waits for an evaluator that is away, or gives up after a few looks.
+    /// True if it waits for an evaluator that is away, rather than give up after a few attempts.
     pub(in crate::external) waits: bool,
 }
 
-/// What is to be done outside.
+/// Action for the runner, which does all I/O.
 #[derive(Debug)]
 pub(in crate::external) enum ExternalAction {
     /// Prepare a client for a new channel.
@@ -45,8 +45,8 @@ pub(in crate::external) enum ExternalAction {
         channel: usize,
         /// The request.
         id: u64,
-        /// What is sent.
-        request: ExternalRequest,
+        /// Payload.
+        request: ExternalPayload,
     },
     /// Hand these out.
     Emit {
@@ -61,7 +61,7 @@ pub(in crate::external) enum ExternalAction {
     Count(ExternalCount),
 }
 
-/// What is counted.
+/// Event to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::external) enum ExternalCount {
     /// An evaluator was asked what it evaluates: which, and what became of it.
@@ -72,7 +72,7 @@ pub(in crate::external) enum ExternalCount {
     Retry(usize),
     /// Answers that fit no task.
     Ignored(usize, IgnoredAnswers),
-    /// How long a task waited before it was sent.
+    /// A task was sent after waiting so long, milliseconds.
     Waited(usize, u64),
     /// A revision took the place of a task that waited.
     Replaced,
@@ -84,7 +84,7 @@ pub(in crate::external) enum ExternalCount {
 
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) asked: AskedExternal,
+    pub(super) asked: ExternalRequest,
     pub(super) receipt: Option<Receipt>,
     pub(super) channel: usize,
     pub(super) attempts: u32,
@@ -92,7 +92,7 @@ pub(super) struct Pending {
     pub(super) is_superseded: bool,
     pub(super) arrived_ms: u64,
     pub(super) deadline_ms: u64,
-    /// When it is sent again.
+    /// Time of the next attempt.
     pub(super) timer_ms: Option<u64>,
     pub(super) _place: WaitingPlace,
 }
@@ -106,7 +106,7 @@ pub(super) struct SentRequest {
     pub(super) version: String,
 }
 
-/// What waits for evaluators.
+/// Scheduler of tasks for external evaluators: queues, deadlines and retries, without I/O.
 #[derive(Debug)]
 pub(in crate::external) struct ExternalCore {
     pub(super) patience: ExternalPatience,
@@ -163,7 +163,7 @@ impl ExternalCore {
         self.channels.get(channel).map_or("", |channel| channel.name.as_str())
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Returns true if no task waits or is under way.
     pub(in crate::external) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -172,7 +172,7 @@ impl ExternalCore {
     pub(in crate::external) fn arrive(
         &mut self,
         now_ms: u64,
-        mut asked: AskedExternal,
+        mut asked: ExternalRequest,
         receipt: Option<Receipt>,
         place: WaitingPlace,
     ) {
@@ -200,9 +200,9 @@ impl ExternalCore {
         self.tasks.insert(id, task);
     }
 
-    /// What a task about the same target was to say, nobody will hear: it is replaced while it
-    /// waits, and superseded while it is under way.
-    fn replace(&mut self, asked: &mut AskedExternal) {
+    /// Drops an older task about the same target: it is replaced while it waits, and superseded
+    /// while it is under way.
+    fn replace(&mut self, asked: &mut ExternalRequest) {
         let Some(id) = self.by_subject.remove(&asked.subject) else { return };
         let Some(older) = self.tasks.get_mut(&id) else { return };
         asked.take_place_of(&older.asked);
@@ -226,7 +226,7 @@ impl ExternalCore {
         Some(task)
     }
 
-    /// What an evaluator said of itself, or why it did not.
+    /// Takes the description of an evaluator, or the fault of asking for it.
     pub(in crate::external) fn described(
         &mut self,
         now_ms: u64,
@@ -256,7 +256,7 @@ impl ExternalCore {
         }
     }
 
-    /// What is to be done now.
+    /// Returns the actions that are due.
     pub(in crate::external) fn poll(&mut self, now_ms: u64) -> Vec<ExternalAction> {
         self.expire(now_ms);
         while let Some((at_ms, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now_ms) {
@@ -351,7 +351,7 @@ impl ExternalCore {
         self.actions.push(ExternalAction::Emit { subject, evaluations, receipt: task.receipt });
     }
 
-    /// When to look again, without any event before.
+    /// Returns the time of the next poll, if no event comes before.
     pub(in crate::external) fn next_wake_ms(&self) -> Option<u64> {
         let first = |set: &BTreeSet<(u64, u64)>| set.first().map(|(at, _)| *at);
         let wakes = self.channels.iter().flat_map(|channel| {

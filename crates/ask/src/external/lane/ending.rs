@@ -1,4 +1,4 @@
-//! How the lane ends.
+//! Shutdown of the lane.
 
 use super::core::{ExternalAction, ExternalCore, ExternalCount, not_sent};
 use spanscore_base::model::Reason;

@@ -22,7 +22,7 @@ use self::core::{ExternalCore, ExternalPatience, not_sent};
 use self::task::ExternalRunner;
 use super::metrics::ExternalMetrics;
 use spanscore_base::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
-use spanscore_evaluate::AskedExternal;
+use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::ExternalPlan;
 use spanscore_net::lane::LaneRun;
 
@@ -37,13 +37,13 @@ const RECORDED: ExternalPatience = ExternalPatience { deadline_ms: u64::MAX, wai
 /// Limits of the lane.
 #[derive(Clone, Copy, Debug)]
 pub struct ExternalSettings {
-    /// How long after a task came there may be an answer.
+    /// Time limit of an answer, counted from the arrival of its task.
     pub deadline: Duration,
     /// Tasks that may wait.
     pub waiting_max: usize,
     /// Bytes that they may hold.
     pub waiting_bytes_max: usize,
-    /// Whether what was not answered at the end is left to the next process.
+    /// True if tasks without an answer at the end are left to the next process.
     pub leaves: bool,
 }
 
@@ -53,9 +53,9 @@ impl ExternalSettings {
     }
 }
 
-/// What the lane is told.
+/// Order to the lane's task.
 enum ExternalOrder {
-    Ask(Box<AskedExternal>, Option<Receipt>, WaitingPlace),
+    Ask(Box<ExternalRequest>, Option<Receipt>, WaitingPlace),
     /// There may be an answer for so long, milliseconds.
     Deadline(u64),
     Close {
@@ -63,7 +63,7 @@ enum ExternalOrder {
     },
 }
 
-/// Where inquiries are handed in. Cheap to clone.
+/// Handle that takes requests. Cheap to clone.
 #[derive(Clone)]
 pub struct ExternalHandle {
     sender: mpsc::UnboundedSender<ExternalOrder>,
@@ -73,7 +73,7 @@ pub struct ExternalHandle {
 
 impl ExternalHandle {
     /// Hands inquiries in; never waits. Of what finds no room, it is told at once.
-    pub fn ask(&self, asked: Vec<AskedExternal>, receipt: Option<&Receipt>) {
+    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>) {
         for asked in asked {
             let subject = asked.subject;
             let Some(place) = self.room.enter(asked.bytes()) else {
@@ -92,13 +92,13 @@ impl ExternalHandle {
     }
 }
 
-/// Why the lane cannot start.
+/// Error of a lane that cannot start.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to set up the evaluator `{evaluator}`: {error}")]
 pub struct ExternalStartError {
     /// The evaluator.
     pub evaluator: String,
-    /// What of its settings cannot be used.
+    /// Setting that cannot be used, in words.
     pub error: String,
 }
 
@@ -154,7 +154,7 @@ impl ExternalLane {
         (Self { handle, leaves, task }, errors)
     }
 
-    /// Where inquiries are handed in.
+    /// Returns a handle that takes requests.
     pub fn handle(&self) -> ExternalHandle {
         self.handle.clone()
     }
@@ -179,7 +179,7 @@ impl ExternalLane {
 }
 
 /// Asks about all of these, and gives the evaluations of each, in order.
-pub async fn ask_all(asked: Vec<AskedExternal>) -> Vec<Vec<Evaluation>> {
+pub async fn ask_all(asked: Vec<ExternalRequest>) -> Vec<Vec<Evaluation>> {
     let count = asked.len();
     let done: Arc<Mutex<Vec<Vec<Evaluation>>>> = Arc::new(Mutex::new(vec![Vec::new(); count]));
     let kept = Arc::clone(&done);

@@ -1,4 +1,4 @@
-//! What is sent to an evaluator, and what follows from what it answered, or did not.
+//! Requests to an evaluator, and the handling of their answers and faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use prost::Message;
 use super::channel::{Channel, ChannelState};
 use super::core::{ExternalAction, ExternalCore, ExternalCount, Pending, SentRequest};
 use crate::external::transport::{
-    Description, ExternalFault, ExternalReply, ExternalRequest, task_level,
+    Description, ExternalFault, ExternalPayload, ExternalReply, task_level,
 };
 use spanscore_base::model::{EvaluationId, Outcome};
 use spanscore_evaluate::external::answer::{ExternalVerdict, by_task, of_output};
@@ -92,8 +92,8 @@ impl ExternalCore {
         }
         let known = &mut self.channels[channel];
         let request = match input {
-            Some(input) => ExternalRequest::Input(input),
-            None => ExternalRequest::Tasks(Box::new(request(known, described, messages))),
+            Some(input) => ExternalPayload::Input(input),
+            None => ExternalPayload::Tasks(Box::new(request(known, described, messages))),
         };
         known.in_flight += 1;
         let id = self.next_id;
@@ -103,7 +103,7 @@ impl ExternalCore {
         self.actions.push(ExternalAction::Send { channel, id, request });
     }
 
-    /// What came of a request.
+    /// Takes the answer to a request, or its fault.
     pub(in crate::external) fn answered(
         &mut self,
         now_ms: u64,
@@ -227,7 +227,7 @@ impl ExternalCore {
     }
 }
 
-/// What a task is called in a request: the id of its evaluation, where anybody asked for one.
+/// Returns the id of a task in a request: that of its evaluation, where evaluations have ids.
 fn name_of(task: &Pending, id: u64, version: &str) -> String {
     let of_evaluation = task.asked.versioned_id(version);
     if of_evaluation == EvaluationId::default() {

@@ -10,13 +10,13 @@ use super::core::{ExternalAction, ExternalCore};
 use super::{ExternalOrder, ExternalStartError, SubjectOutlet};
 use crate::external::metrics::ExternalMetrics;
 use crate::external::transport::{
-    Description, ExternalClient, ExternalFault, ExternalReply, ExternalRequest,
+    Description, ExternalClient, ExternalFault, ExternalPayload, ExternalReply,
 };
 use spanscore_base::panics::caught_future;
 use spanscore_evaluate::external::ExternalPlan;
 use spanscore_net::lane::{Aside, LaneWork};
 
-/// What a request came to.
+/// End of a request.
 pub(super) enum ExternalEnd {
     Described(usize, Result<Description, ExternalFault>),
     Answered(usize, u64, Duration, Result<ExternalReply, ExternalFault>),
@@ -105,7 +105,7 @@ impl ExternalRunner {
         });
     }
 
-    fn send(&mut self, channel: usize, id: u64, request: ExternalRequest) {
+    fn send(&mut self, channel: usize, id: u64, request: ExternalPayload) {
         let client = self.client(channel);
         let aside = self.aside.clone();
         let count_gaps = self.metrics.gaps(self.core.name(channel));
@@ -174,7 +174,7 @@ impl LaneWork for ExternalRunner {
         &mut self.under_way
     }
 
-    /// What is under way is dropped with the lane, and with it its processes.
+    /// Drops all that is under way, and with it the processes.
     async fn abandon(&mut self) {
         let actions = self.core.abandon();
         self.perform(actions);

@@ -1,4 +1,4 @@
-//! What an evaluator says of itself, checked against what the config wants of it.
+//! Description that an evaluator gives of itself, checked against the config.
 
 use spanscore_base::model::Level;
 use spanscore_evaluate::external::RemotePlan;
@@ -11,7 +11,7 @@ use super::ExternalFault;
 /// Kinds that an error names.
 const NAMED_MAX: usize = 8;
 
-/// What an evaluator says of itself.
+/// Description that an evaluator gives of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::external) struct Description {
     /// The name of its kind.
@@ -32,7 +32,8 @@ impl Description {
         Self::default()
     }
 
-    /// What a server says of the kind that the config wants; `None`: it does not describe itself.
+    /// Reads the description of the kind that the config wants; `None`: the server does not
+    /// describe itself.
     pub(super) fn of(
         response: Option<DescribeResponse>,
         remote: &RemotePlan,
@@ -72,7 +73,7 @@ impl Description {
         Err(unfit("external_level_unsupported", error, ["level"]))
     }
 
-    /// Whether it evaluates targets of a level.
+    /// Returns true if it evaluates targets of a level.
     pub(in crate::external) fn takes(&self, level: Level) -> bool {
         self.levels.is_empty() || self.levels.contains(&(task_level(level) as i32))
     }

@@ -27,7 +27,7 @@ const EVALUATE: &str = "/spanscore.evaluator.v1.Evaluator/Evaluate";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 /// `grpc.health.v1.HealthCheckResponse.ServingStatus.SERVING`.
 const SERVING: i32 = 1;
-/// What the transport says where a request took longer than it may.
+/// Words of the transport for a request that took too long.
 const TIMEOUT_WORDS: &str = "Timeout expired";
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -146,7 +146,7 @@ fn over_socket(path: String, timeout: Duration) -> Result<Channel, String> {
     Ok(endpoint.connect_with_connector_lazy(tower::service_fn(connect)))
 }
 
-/// What a status means.
+/// Maps a status to a fault.
 fn fault(status: &Status) -> ExternalFault {
     let after = RpcStatus::decode(status.details()).ok().and_then(|status| status.retry_delay());
     let trailer = status.metadata().get_bin(spanscore_base::otlp::status::RETRY_INFO_TRAILER);

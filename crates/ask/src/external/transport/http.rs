@@ -26,7 +26,7 @@ use spanscore_net::tls::ClientTls;
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Longest wait that a server may ask for.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// What stands before a key of Standard Webhooks.
+/// Prefix of a key of Standard Webhooks.
 const KEY_PREFIX: &str = "whsec_";
 
 /// A client of one server.
@@ -76,7 +76,7 @@ impl HttpEvaluator {
         &self,
         request: &DescribeRequest,
     ) -> Result<Option<DescribeResponse>, ExternalFault> {
-        let reply = self.post("/describe", json::describe_request(request)).await;
+        let reply = self.post("/describe", json::request(request)).await;
         let reply = reply.map_err(|fault| ExternalFault::Unavailable(fault.told().1.to_owned()))?;
         match reply.status {
             200..=299 => json::describe_response(&reply.body).map(Some).map_err(invalid),
@@ -93,7 +93,7 @@ impl HttpEvaluator {
         &self,
         request: &EvaluateRequest,
     ) -> Result<EvaluateResponse, ExternalFault> {
-        let reply = self.post("/evaluate", json::evaluate_request(request)).await?;
+        let reply = self.post("/evaluate", json::request(request)).await?;
         match reply.status {
             200..=299 => json::evaluate_response(&reply.body).map_err(invalid),
             _ => Err(fault(&reply)),
@@ -152,7 +152,7 @@ fn sign(key: &[u8], id: &str, time: &str, body: &str) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// What a status other than success means.
+/// Maps a status other than success to a fault.
 fn fault(reply: &HttpReply) -> ExternalFault {
     let text = String::from_utf8_lossy(&reply.body);
     let status = reply.status;
@@ -181,7 +181,7 @@ fn invalid(error: impl std::fmt::Display) -> ExternalFault {
     ExternalFault::Final { error_type: "external_output_invalid", error }
 }
 
-/// What a failure of the connection means; the address, which may hold a secret, is not told.
+/// Maps a failure of the connection to a fault, without the address, which may hold a secret.
 fn broken(error: reqwest::Error) -> ExternalFault {
     let is_late = error.is_timeout() && !error.is_connect();
     let error = client::short(&client::chain(error.without_url()));

@@ -1,4 +1,4 @@
-//! How external evaluators are reached.
+//! Transports to external evaluators: processes, gRPC and HTTP.
 
 mod description;
 mod grpc;
@@ -20,16 +20,16 @@ use spanscore_evaluate::external::{
     ExternalPlan, ExternalTransport, RedactionGaps, invocations, ready,
 };
 
-/// What is sent.
+/// Payload of one exchange.
 #[derive(Debug)]
-pub(super) enum ExternalRequest {
+pub(super) enum ExternalPayload {
     /// The input of a process.
     Input(String),
     /// Tasks for a server.
     Tasks(Box<EvaluateRequest>),
 }
 
-impl ExternalRequest {
+impl ExternalPayload {
     /// Makes of it what leaves: secrets replaced, what is too long cut; with what redaction
     /// could not do as it should. Takes the longer the more there is.
     pub(super) fn ready(
@@ -52,16 +52,16 @@ impl ExternalRequest {
     }
 }
 
-/// What came back.
+/// Reply to a payload.
 #[derive(Debug)]
 pub(super) enum ExternalReply {
-    /// What a process wrote, and the end of what it wrote to its standard error.
+    /// Output of a process, and the end of its standard error.
     Output(Vec<u8>, String),
-    /// What a server answered.
+    /// Response of a server.
     Response(EvaluateResponse),
 }
 
-/// Why nothing came back.
+/// Fault of an exchange without a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ExternalFault {
     /// Nobody is there: nothing was evaluated.
@@ -72,14 +72,14 @@ pub(super) enum ExternalFault {
         after: Option<Duration>,
         /// `error.type` of the evaluation, once there are no more tries.
         error_type: &'static str,
-        /// What happened.
+        /// Error in words.
         error: String,
     },
     /// The evaluator cannot do what the config wants of it.
     Unfit {
         /// `error.type` of the evaluation.
         error_type: &'static str,
-        /// What it cannot do.
+        /// Demand that it cannot meet, in words.
         error: String,
         /// The setting in question: keys below the entry of the evaluator.
         at: Vec<String>,
@@ -88,7 +88,7 @@ pub(super) enum ExternalFault {
     Final {
         /// `error.type` of the evaluation.
         error_type: &'static str,
-        /// What happened.
+        /// Error in words.
         error: String,
     },
 }
@@ -131,7 +131,7 @@ impl ExternalClient {
         }))
     }
 
-    /// What the evaluator says of itself; `wanted` is the kind's name where no setting names it.
+    /// Asks an evaluator to describe itself; `wanted` is the kind's name where no setting names it.
     pub(super) async fn describe(
         &self,
         plan: &ExternalPlan,
@@ -156,14 +156,14 @@ impl ExternalClient {
     /// Sends a request once.
     pub(super) async fn evaluate(
         &self,
-        request: &ExternalRequest,
+        request: &ExternalPayload,
     ) -> Result<ExternalReply, ExternalFault> {
         match (self, request) {
-            (Self::Process(client), ExternalRequest::Input(input)) => client.run(input).await,
-            (Self::Grpc(client), ExternalRequest::Tasks(request)) => {
+            (Self::Process(client), ExternalPayload::Input(input)) => client.run(input).await,
+            (Self::Grpc(client), ExternalPayload::Tasks(request)) => {
                 client.evaluate(request).await.map(ExternalReply::Response)
             }
-            (Self::Http(client), ExternalRequest::Tasks(request)) => {
+            (Self::Http(client), ExternalPayload::Tasks(request)) => {
                 client.evaluate(request).await.map(ExternalReply::Response)
             }
             _ => Err(ExternalFault::Final {

@@ -23,7 +23,7 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const STDERR_BYTES_MAX: usize = 2 << 10;
 /// Shorter values of variables may be words of an answer.
 const HIDDEN_IN_OUTPUT_MIN: usize = 8;
-/// How long the end of a killed process is waited for.
+/// Time limit for the end of a killed process.
 const REAP_TIME: Duration = Duration::from_secs(1);
 /// Variables that a process gets beside those of its settings, where we have them ourselves.
 const PASSED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
@@ -52,7 +52,7 @@ impl HiddenValues {
         Self { errors: Withheld::of_secrets(values()), output: Withheld::of_secrets(long) }
     }
 
-    /// What is shown of the end of a standard error.
+    /// Returns the end of a standard error as it is shown.
     fn shown(&self, end: &[u8], is_cut: bool) -> String {
         let end = String::from_utf8_lossy(end);
         let end = if is_cut {

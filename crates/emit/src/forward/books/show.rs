@@ -89,10 +89,10 @@ fn show_gauges(meter: &Meter, share: &Arc<Share>, all: &Books) {
             "Requests in the queue of a forward, or on their way.",
             |it| it.queued.read(TallyPart::Requests),
         ),
-        ("queued_items", "{item}", "What these requests hold.", |it| {
+        ("queued_items", "{item}", "Items of these requests.", |it| {
             it.queued.read(TallyPart::Items)
         }),
-        ("requests_in_log", "{request}", "Those of them that are in the log alone.", |it| {
+        ("requests_in_log", "{request}", "Queued requests that are in the log alone.", |it| {
             it.in_log.read(TallyPart::Requests)
         }),
         ("held_items", "{item}", "Items that wait until their traces are judged.", |it| {

@@ -4,52 +4,40 @@
 //! changes nothing.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
-use super::definition::{Definition, Flag, expected_list, missing, required_map};
-use super::spans::{self, ExpectedKey, UipathCall};
-use crate::evaluator::Evaluator;
+use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_map};
+use super::spans::{self, UipathCall};
+use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::step_limit::Effort;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::python::PyValue;
 
 /// Builds the evaluator.
-pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
     let strict = definition.flag(Flag("strict", "strict"))?;
     definition.flag(Flag("subset", "subset"))?;
     let expected = definition.criteria(|criteria| {
         expected_list(criteria, ("tool_calls", "toolCalls"), |item| {
             let args = item.get("args").ok_or_else(|| missing("args", item))?;
-            required_map(args, "args")
+            let args = required_map(args, "args")?;
+            Ok(UipathExpectedArgs { weight: args.node_count(), args: PyValue::from(args) })
         })
     })?;
-    let expected = expected
-        .into_iter()
-        .map(|call| UipathExpectedArgs {
-            key: ExpectedKey::new(&call.name, call.id.as_deref()),
-            name: call.name,
-            id: call.id,
-            weight: call.content.node_count(),
-            args: PyValue::from(call.content),
-        })
-        .collect();
-    Ok(Box::new(UipathArgs { strict, expected }))
+    Ok(Evaluator::code(UipathArgs { strict, expected }))
 }
 
 struct UipathArgs {
     strict: bool,
-    expected: Vec<UipathExpectedArgs>,
+    expected: Vec<ExpectedEntry<UipathExpectedArgs>>,
 }
 
 struct UipathExpectedArgs {
-    key: ExpectedKey,
-    name: String,
-    id: Option<String>,
     args: PyValue<'static>,
     /// Number of values within the arguments.
     weight: usize,
 }
 
-impl Evaluator for UipathArgs {
+impl CodeEvaluator for UipathArgs {
     /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
@@ -92,7 +80,7 @@ impl Evaluator for UipathArgs {
             || {
                 let expected = list_of(&self.expected, |out, call| {
                     let id = call.id.as_deref();
-                    write_model(out, ("ToolCall", "args"), &call.name, &call.args, id);
+                    write_model(out, ("ToolCall", "args"), &call.name, &call.content.args, id);
                 });
                 let actual = list_of(calls.iter().zip(&args), |out, (call, args)| {
                     write_model(out, ("ToolCall", "args"), &call.name, args, call.id.as_deref());
@@ -127,15 +115,15 @@ impl UipathArgs {
                 }
                 // An upper bound: a linear search per expected key, then comparisons that may run
                 // to their end.
-                let cost = 1 + expected.weight * (1 + entry_count(&args[index]) / 4) / 2;
+                let cost = 1 + expected.content.weight * (1 + entry_count(&args[index]) / 4) / 2;
                 if !effort.spend(cost) {
                     return None;
                 }
-                let fits = has_all(&args[index], &expected.args);
+                let fits = has_all(&args[index], &expected.content.args);
                 if want.details {
                     explained.add(&calls[index].name, || {
                         let actual = args[index].repr();
-                        let expected = expected.args.repr();
+                        let expected = expected.content.args.repr();
                         format!("Actual: {actual}, Expected: {expected}, Score: {}", mark(fits))
                     });
                 }

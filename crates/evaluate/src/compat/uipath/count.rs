@@ -11,7 +11,7 @@ use super::answer::{self, mark};
 use super::definition::{Definition, Flag, missing, required_text};
 use super::lax;
 use super::spans::{self, UipathCall, sanitize};
-use crate::evaluator::{Early, Evaluator};
+use crate::evaluator::{CodeEvaluator, Early, Evaluator};
 use crate::shared::report;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
@@ -19,7 +19,7 @@ use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Number, Value};
 
 /// Builds the evaluator.
-pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
     let strict = definition.flag(Flag("strict", "strict"))?;
     let rules = definition.criteria(|criteria| {
         let snake = "tool_calls_count";
@@ -30,7 +30,7 @@ pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, Setti
             _ => Err(SettingsError::new(format!("`{snake}` must be a map")).at(map.place)),
         }
     })?;
-    Ok(Box::new(UipathCount { strict, rules }))
+    Ok(Evaluator::code(UipathCount { strict, rules }))
 }
 
 fn read_rule((key, node): &(Key, Node)) -> Result<UipathCountRule, SettingsError> {
@@ -133,7 +133,7 @@ impl<'c> UipathCallCounts<'c> {
     }
 }
 
-impl Evaluator for UipathCount {
+impl CodeEvaluator for UipathCount {
     /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false

@@ -6,6 +6,7 @@
 //! ```
 
 use super::lax;
+use super::spans::ExpectedKey;
 use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
 use spanscore_base::value::Value;
 
@@ -147,6 +148,8 @@ impl Definition {
 
 /// Expected call or output: its entry in the criteria.
 pub(super) struct ExpectedEntry<T> {
+    /// Key by which calls are looked up.
+    pub(super) key: ExpectedKey,
     /// Name of the tool as written.
     pub(super) name: String,
     /// Id, if given.
@@ -161,18 +164,26 @@ pub(super) fn expected_list<T>(
     (snake, camel): (&str, &str),
     content: impl Fn(&Node) -> Result<T, SettingsError>,
 ) -> Result<Vec<ExpectedEntry<T>>, SettingsError> {
-    let list = lax::field(criteria, snake, camel).ok_or_else(|| missing(snake, criteria))?;
-    let NodeKind::List(items) = &list.kind else {
-        return Err(SettingsError::new(format!("`{snake}` must be a list")).at(list.place));
-    };
     let read = |item: &Node| {
         let name = item.get("name").ok_or_else(|| missing("name", item))?;
         let id = item.get("id").filter(|id| id.kind != NodeKind::Null);
-        Ok(ExpectedEntry {
-            name: required_text(name, "name")?,
-            id: id.map(|id| required_text(id, "id")).transpose()?,
-            content: content(item)?,
-        })
+        let name = required_text(name, "name")?;
+        let id = id.map(|id| required_text(id, "id")).transpose()?;
+        let key = ExpectedKey::new(&name, id.as_deref());
+        Ok(ExpectedEntry { key, name, id, content: content(item)? })
+    };
+    required_list(criteria, (snake, camel), read)
+}
+
+/// Reads the items of a list under a key of two spellings.
+pub(super) fn required_list<T>(
+    criteria: &Node,
+    (snake, camel): (&str, &str),
+    read: impl Fn(&Node) -> Result<T, SettingsError>,
+) -> Result<Vec<T>, SettingsError> {
+    let list = lax::field(criteria, snake, camel).ok_or_else(|| missing(snake, criteria))?;
+    let NodeKind::List(items) = &list.kind else {
+        return Err(SettingsError::new(format!("`{snake}` must be a list")).at(list.place));
     };
     items.iter().map(read).collect()
 }

@@ -1,29 +1,21 @@
 //! `tool_call_order` as the package scores it.
 
 use super::answer;
-use super::definition::{Definition, Flag, missing, required_text};
-use super::lax;
+use super::definition::{Definition, Flag, required_list, required_text};
 use super::spans::{self, ExpectedKey, MatchKey, UipathCall};
-use crate::evaluator::Evaluator;
+use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::order::{self, Masks, OrderTable};
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
-use spanscore_base::settings::{NodeKind, SettingsError};
+use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 use spanscore_base::value::python::PyValue;
 
 /// Builds the evaluator.
-pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
     let strict = definition.flag(Flag("strict", "strict"))?;
     let names: Vec<String> = definition.criteria(|criteria| {
-        let snake = "tool_calls_order";
-        let list = lax::field(criteria, snake, "toolCallsOrder")
-            .ok_or_else(|| missing(snake, criteria))?;
-        match &list.kind {
-            NodeKind::List(items) => {
-                items.iter().map(|item| required_text(item, "tool name")).collect()
-            }
-            _ => Err(SettingsError::new(format!("`{snake}` must be a list")).at(list.place)),
-        }
+        let name = |item: &Node| required_text(item, "tool name");
+        required_list(criteria, ("tool_calls_order", "toolCallsOrder"), name)
     })?;
     let keys = names.iter().map(|name| ExpectedKey::new(name, None)).collect();
     let [mut by_id, mut by_name] = [Masks::default(), Masks::default()];
@@ -33,7 +25,7 @@ pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, Setti
     }
     by_id.close(names.len());
     by_name.close(names.len());
-    Ok(Box::new(UipathOrder { strict, names, keys, by_id, by_name }))
+    Ok(Evaluator::code(UipathOrder { strict, names, keys, by_id, by_name }))
 }
 
 struct UipathOrder {
@@ -46,7 +38,7 @@ struct UipathOrder {
     by_name: Masks,
 }
 
-impl Evaluator for UipathOrder {
+impl CodeEvaluator for UipathOrder {
     /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false

@@ -3,9 +3,9 @@
 //! Results are compared as text. Strict, the first free call of an expected one's name must match.
 
 use super::answer::{self, Explained, list_of, mark, write_model};
-use super::definition::{Definition, Flag, expected_list, missing, required_text};
-use super::spans::{self, ExpectedKey, UipathCall};
-use crate::evaluator::Evaluator;
+use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_text};
+use super::spans::{self, UipathCall};
+use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::step_limit::Effort;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
@@ -13,7 +13,7 @@ use spanscore_base::value::Value;
 use spanscore_base::value::python::{PyStr, PyValue};
 
 /// Builds the evaluator.
-pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError> {
     let strict = definition.flag(Flag("strict", "strict"))?;
     let expected = definition.criteria(|criteria| {
         expected_list(criteria, ("tool_outputs", "toolOutputs"), |item| {
@@ -21,31 +21,15 @@ pub(crate) fn build(definition: &Definition) -> Result<Box<dyn Evaluator>, Setti
             required_text(output, "output")
         })
     })?;
-    let expected = expected
-        .into_iter()
-        .map(|output| UipathExpectedOutput {
-            key: ExpectedKey::new(&output.name, output.id.as_deref()),
-            name: output.name,
-            id: output.id,
-            output: output.content,
-        })
-        .collect();
-    Ok(Box::new(UipathOutput { strict, expected }))
+    Ok(Evaluator::code(UipathOutput { strict, expected }))
 }
 
 struct UipathOutput {
     strict: bool,
-    expected: Vec<UipathExpectedOutput>,
+    expected: Vec<ExpectedEntry<String>>,
 }
 
-struct UipathExpectedOutput {
-    key: ExpectedKey,
-    name: String,
-    id: Option<String>,
-    output: String,
-}
-
-impl Evaluator for UipathOutput {
+impl CodeEvaluator for UipathOutput {
     /// Returns false: the package reads spans, not our calls.
     fn reads_calls(&self) -> bool {
         false
@@ -77,7 +61,7 @@ impl Evaluator for UipathOutput {
             || format!("{served} of {} expected results were returned", self.expected.len()),
             || {
                 let expected = list_of(&self.expected, |out, item| {
-                    let output = PyValue::text(&item.output);
+                    let output = PyValue::text(&item.content);
                     write_model(out, model, &item.name, &output, item.id.as_deref());
                 });
                 let actual = list_of(calls.iter().zip(&outputs), |out, (call, output)| {
@@ -114,7 +98,7 @@ impl UipathOutput {
                 if taken[index] || !expected.key.matches(&keys[index]) {
                     continue;
                 }
-                let wanted = expected.output.as_bytes();
+                let wanted = expected.content.as_bytes();
                 let output = outputs[index].as_bytes();
                 // Texts of unequal lengths are unequal: nothing is compared.
                 let compared = if output.len() == wanted.len() { wanted.len() } else { 0 };
@@ -125,7 +109,7 @@ impl UipathOutput {
                 if want.details {
                     explained.add(&calls[index].name, || {
                         let actual = outputs[index].clone().into_text();
-                        let expected = &expected.output;
+                        let expected = &expected.content;
                         let mark = mark(fits);
                         format!("Actual: {actual}, Expected: {expected}, Score: {mark}")
                     });

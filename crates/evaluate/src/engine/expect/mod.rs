@@ -34,7 +34,7 @@ pub struct Expectation {
     /// Evaluator info of its evaluations; the digest covers the criteria, too.
     pub info: Arc<EvaluatorInfo>,
     /// Evaluator that holds the criteria.
-    pub evaluator: Box<dyn Evaluator>,
+    pub evaluator: Evaluator,
     /// Texts in the criteria: an output tool among them is seen.
     pub named: Vec<String>,
 }
@@ -147,7 +147,7 @@ impl Expectations {
 
     /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
     /// template builds.
-    pub fn attribute(name: String, template: Template, sample: &dyn Evaluator) -> Self {
+    pub fn attribute(name: String, template: Template, sample: &Evaluator) -> Self {
         let facts = Facts { root_attributes: true, ..sample.facts() };
         Self {
             source: ExpectationSource::Attribute { name, template, known: Mutex::default() },

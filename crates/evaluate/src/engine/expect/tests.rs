@@ -25,7 +25,7 @@ fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) ->
     let trajectory = Trajectory { attributes, tool_calls: vec![call], ..Trajectory::default() };
     let scope = Scope::new(&trajectory, false);
     let outcome = match expectations.find(&trajectory, &scope, Want::ALL) {
-        Ok(found) => found.evaluator.evaluate(&trajectory, Want::ALL),
+        Ok(found) => found.evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL),
         Err(outcome) => outcome,
     };
     match outcome {
@@ -63,7 +63,7 @@ fn row_is_found_by_what_the_key_gives() {
 fn expected_of_attribute() -> Expectations {
     let sample = json::parse(r#"{"tool_calls_count": {}}"#).unwrap();
     let sample = template().build(&sample, Place::default()).unwrap();
-    Expectations::attribute("want".into(), template(), &*sample.evaluator)
+    Expectations::attribute("want".into(), template(), &sample.evaluator)
 }
 
 #[test]

@@ -6,20 +6,32 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{Chosen, Evaluators, JudgedEvidence, PassReason, Passes, cost, remember};
-use crate::asked::{AskedExternal, AskedInquiry, AskedTarget, concluded};
+use crate::asked::{AskedInquiry, AskedTarget, ExternalRequest, concluded};
 use crate::engine::identity::{self, JudgedTarget};
 use crate::engine::run::chosen::Choices;
 use crate::engine::select::{Scope, Selected};
-use crate::inquiry::Inquired;
+use crate::evaluator::Evaluator;
+use crate::external::ExternalInquiry;
+use crate::inquiry::{Conclusion, Inquired, Inquiry, JudgePlan};
 use spanscore_base::model::{
     Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall,
     Trajectory,
 };
 
 /// Returns the placeholder outcome of an evaluation that waits for its answer.
-fn open_outcome() -> Outcome {
+pub(super) fn open_outcome() -> Outcome {
     let error = "nobody has been asked".to_owned();
     Outcome::Failed { error_type: "judge_not_asked", error }
+}
+
+/// Addressee of one question about one target, with what is sent.
+enum Addressee<'e> {
+    /// Nobody need be asked.
+    Nobody(Conclusion),
+    /// A judge, by that plan.
+    Judge(Arc<dyn Inquiry>, &'e JudgePlan),
+    /// An evaluator outside of this process.
+    External(ExternalInquiry),
 }
 
 /// Output lists of one judgement: evaluations, and requests to judges and external evaluators.
@@ -125,13 +137,10 @@ impl Evaluators {
             Ok(evaluator) => evaluator,
             Err(outcome) => return asking.out.push(open(outcome)),
         };
-        if !seen.effort.begin(cost::of_trace(evaluator, seen)) {
+        if !seen.effort.begin(cost::of_trace(&evaluator.facts(), seen)) {
             return asking.out.push(open(cost::too_expensive(self.want)));
         }
-        let threshold = chosen.info().threshold;
-        let Some(inquired) = evaluator.inquire(seen, threshold, self.want) else {
-            return asking.out.push(open(evaluator.evaluate(seen, self.want)));
-        };
+        let asked = self.inquire(evaluator, seen, chosen.info().threshold);
         if seen.effort.is_trace_spent() {
             return asking.out.push(open(cost::too_expensive(self.want)));
         }
@@ -139,30 +148,41 @@ impl Evaluators {
             Level::Call => Vec::new(),
             Level::Trace | Level::Session => self.open_calls(chosen, seen, subject),
         };
-        match (inquired, evaluator.judge()) {
-            (Inquired::Known(conclusion), _) => {
-                let all = concluded(open(open_outcome()), calls, conclusion, None);
-                asking.out.extend(all);
+        let evaluation = open(open_outcome());
+        let subject = subject_of(chosen.info(), judged, subject);
+        match asked {
+            Addressee::Nobody(conclusion) => {
+                asking.out.extend(concluded(evaluation, calls, conclusion, None));
             }
-            (Inquired::Asked(inquiry), Some(plan)) => {
-                asking.asked.push(AskedTarget::Judge(AskedInquiry {
-                    inquiry,
-                    plan: plan.clone(),
-                    evaluation: open(open_outcome()),
-                    calls,
-                    subject: subject_of(chosen.info(), judged, subject),
-                }));
+            Addressee::Judge(inquiry, plan) => {
+                let plan = plan.clone();
+                let asked = AskedInquiry { inquiry, plan, evaluation, calls, subject };
+                asking.asked.push(AskedTarget::Judge(asked));
             }
-            (Inquired::External(inquiry), _) => {
-                let asked = AskedExternal {
-                    inquiry,
-                    evaluation: open(open_outcome()),
-                    calls,
-                    subject: subject_of(chosen.info(), judged, subject),
-                };
+            Addressee::External(inquiry) => {
+                let asked = ExternalRequest { inquiry, evaluation, calls, subject };
                 asking.asked.push(AskedTarget::External(asked.complete()));
             }
-            (Inquired::Asked(_), None) => asking.out.push(open(open_outcome())),
+        }
+    }
+
+    /// Has an evaluator turn a target into what it asks.
+    fn inquire<'e>(
+        &self,
+        evaluator: &'e Evaluator,
+        seen: &Trajectory<'_>,
+        threshold: f64,
+    ) -> Addressee<'e> {
+        let nobody = |outcome| Addressee::Nobody(Conclusion::of(outcome));
+        match evaluator {
+            Evaluator::Code(evaluator) => nobody(evaluator.evaluate(seen, self.want)),
+            Evaluator::Judged(evaluator) => match evaluator.inquire(seen, threshold, self.want) {
+                Inquired::Known(conclusion) => Addressee::Nobody(conclusion),
+                Inquired::Asked(inquiry) => Addressee::Judge(inquiry, evaluator.plan()),
+            },
+            Evaluator::External(evaluator) => evaluator
+                .inquire(seen, threshold, self.want)
+                .map_or_else(nobody, Addressee::External),
         }
     }
 

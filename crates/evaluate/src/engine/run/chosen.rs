@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::asking::open_outcome;
 use super::{Against, Configured};
 use crate::engine::expect::Expectation;
-use crate::evaluator::Evaluator;
+use crate::evaluator::{CodeEvaluator, Evaluator};
 use crate::shared::within_group::by_message;
 use spanscore_base::model::{EvaluatorInfo, Outcome, Trajectory};
 
@@ -64,19 +65,26 @@ impl Chosen<'_> {
             Some(Ok(expectation)) => &expectation.named[..],
             _ => &[],
         };
-        let asks_message_order = self.evaluator().is_ok_and(|it| it.asks_message_order());
+        let asks_message_order = self.evaluator().is_ok_and(Evaluator::asks_message_order);
         let run = |seen: &mut Trajectory<'_>| {
             if asks_message_order { by_message(seen, run) } else { run(seen) }
         };
         self.configured.tools.narrow(trajectory, named, run)
     }
 
+    /// Returns the evaluator where it judges by code; the outcome of one that nobody asked where
+    /// it does not.
     #[inline]
-    pub(super) fn evaluator(&self) -> Result<&dyn Evaluator, Outcome> {
+    pub(super) fn code(&self) -> Result<&dyn CodeEvaluator, Outcome> {
+        self.evaluator()?.as_code().ok_or_else(open_outcome)
+    }
+
+    #[inline]
+    pub(super) fn evaluator(&self) -> Result<&Evaluator, Outcome> {
         match (&self.configured.against, self.expectation) {
-            (_, Some(Ok(expectation))) => Ok(&*expectation.evaluator),
+            (_, Some(Ok(expectation))) => Ok(&expectation.evaluator),
             (_, Some(Err(outcome))) => Err(outcome.clone()),
-            (Against::Settings(evaluator), None) => Ok(&**evaluator),
+            (Against::Settings(evaluator), None) => Ok(evaluator),
             (Against::Expectations(_), None) => Err(Outcome::Failed {
                 error_type: "internal_error",
                 error: "the expectation was not looked up".to_owned(),

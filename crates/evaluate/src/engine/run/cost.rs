@@ -4,7 +4,7 @@
 //! that, where they do it.
 
 use crate::engine::select::STEPS_MAX as WHEN_STEPS_MAX;
-use crate::evaluator::Evaluator;
+use crate::evaluator::CodeEvaluator;
 use crate::shared::{report, step_limit};
 use spanscore_base::model::{Facts, Level, Outcome, Reason, Trajectory, Want};
 
@@ -18,18 +18,22 @@ const BYTES_PER_STEP: usize = 16;
 const PER_DETAIL: usize = 128;
 
 /// Returns the steps of one evaluation.
-pub(super) fn of(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>, level: Level) -> usize {
+pub(super) fn of(
+    evaluator: &dyn CodeEvaluator,
+    trajectory: &Trajectory<'_>,
+    level: Level,
+) -> usize {
+    let facts = evaluator.facts();
     match level {
         // The contents of all calls are charged together, before the first of them is judged.
-        Level::Call if evaluator.reads_calls() && !reads_shared(&evaluator.facts()) => OF_CALL,
-        _ => of_trace(evaluator, trajectory),
+        Level::Call if evaluator.reads_calls() && !reads_shared(&facts) => OF_CALL,
+        _ => of_trace(&facts, trajectory),
     }
 }
 
 /// Returns the steps of one pass over the whole trajectory.
-pub(super) fn of_trace(evaluator: &dyn Evaluator, trajectory: &Trajectory<'_>) -> usize {
-    let facts = evaluator.facts();
-    let reads = facts.arguments || facts.results || reads_shared(&facts);
+pub(super) fn of_trace(facts: &Facts, trajectory: &Trajectory<'_>) -> usize {
+    let reads = facts.arguments || facts.results || reads_shared(facts);
     let bytes = if reads { trajectory.bytes / BYTES_PER_STEP } else { 0 };
     OF_CALL + trajectory.tool_calls.len() * PER_CALL + bytes
 }

@@ -49,7 +49,7 @@ pub struct Configured {
 /// Criteria that an evaluator judges against.
 pub enum Against {
     /// Those of its settings: the same for every trajectory.
-    Settings(Box<dyn Evaluator>),
+    Settings(Evaluator),
     /// Those found for each trajectory.
     Expectations(Expectations),
 }
@@ -82,7 +82,7 @@ impl Configured {
     /// Returns the judge that it asks; `None` where it asks none, or its criteria name it.
     pub fn judge(&self) -> Option<&str> {
         let Against::Settings(evaluator) = &self.against else { return None };
-        evaluator.judge().map(|plan| plan.judge.as_str())
+        evaluator.as_judged().map(|judged| judged.plan().judge.as_str())
     }
 
     /// Returns the plan of an external evaluator; `None` for all others.
@@ -288,9 +288,9 @@ impl Evaluators {
                 continue;
             }
             let Some(chosen) = choices.get(index, configured) else { continue };
-            let Ok(evaluator) = chosen.evaluator() else { continue };
+            let Ok(evaluator) = chosen.code() else { continue };
             let seen = chosen.narrow(trajectory, |seen| {
-                let may_begin = seen.effort.begin(cost::of_trace(evaluator, seen));
+                let may_begin = seen.effort.begin(cost::of_trace(&evaluator.facts(), seen));
                 let early = may_begin.then(|| evaluator.early(seen, self.want)).flatten();
                 (!seen.effort.is_trace_spent() && may_begin).then_some(early)
             });

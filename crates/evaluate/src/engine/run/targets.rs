@@ -2,7 +2,7 @@
 
 use super::{Chosen, Evaluators, JudgedEvidence, cost, details, refuse_out_of_range};
 use crate::engine::identity::{self, JudgedTarget};
-use crate::evaluator::Evaluator;
+use crate::evaluator::CodeEvaluator;
 use spanscore_base::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
 
 impl Evaluators {
@@ -39,8 +39,8 @@ impl Evaluators {
         trajectory.tool_calls = done;
     }
 
-    /// Judges each call alone through [`call_judge`](Evaluator::call_judge), which computes shared
-    /// parts once; `false` if the evaluator has none.
+    /// Judges each call alone through [`call_judge`](CodeEvaluator::call_judge), which computes
+    /// shared parts once; `false` if the evaluator has none.
     fn judged_with_shared(
         &self,
         chosen: Chosen<'_>,
@@ -49,8 +49,8 @@ impl Evaluators {
         subject: &JudgedEvidence,
         out: &mut Vec<Evaluation>,
     ) -> bool {
-        let Ok(evaluator) = chosen.evaluator() else { return false };
-        if !trajectory.effort.begin(cost::of_trace(evaluator, trajectory)) {
+        let Ok(evaluator) = chosen.code() else { return false };
+        if !trajectory.effort.begin(cost::of_trace(&evaluator.facts(), trajectory)) {
             return false;
         }
         let Some(mut judge) = evaluator.call_judge(trajectory, self.want) else { return false };
@@ -84,7 +84,7 @@ impl Evaluators {
     }
 
     fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
-        match chosen.evaluator() {
+        match chosen.code() {
             Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
                 self.unless_void(evaluator, trajectory, evaluator.evaluate(trajectory, self.want))
             }
@@ -99,7 +99,7 @@ impl Evaluators {
     /// Returns the outcome, or the void one where the evaluation ran out of steps before its end.
     fn unless_void(
         &self,
-        evaluator: &dyn Evaluator,
+        evaluator: &dyn CodeEvaluator,
         trajectory: &Trajectory<'_>,
         outcome: Outcome,
     ) -> Outcome {

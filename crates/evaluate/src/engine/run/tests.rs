@@ -1,4 +1,5 @@
 use super::*;
+use crate::evaluator::CodeEvaluator;
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{Explanation, SpanId, ToolCall, TraceId};
 use spanscore_base::value::Value;
@@ -9,7 +10,7 @@ struct Calls;
 /// Scores the number of groups over ten, of calls in the order of their message.
 struct Listed;
 
-impl Evaluator for Listed {
+impl CodeEvaluator for Listed {
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -28,7 +29,7 @@ impl Evaluator for Listed {
     }
 }
 
-impl Evaluator for Calls {
+impl CodeEvaluator for Calls {
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -61,7 +62,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
         asks: false,
         run_if: None,
         tools: ToolChoice::default(),
-        against: Against::Settings(Box::new(Calls)),
+        against: Against::Settings(Evaluator::code(Calls)),
     }
 }
 
@@ -97,7 +98,7 @@ const EVIDENCE: Evidence = Evidence::first([1; 16], Completion::Idle, 7);
 #[test]
 fn evaluator_that_asks_for_the_order_of_messages_sees_no_group_of_theirs() {
     let call = |place| ToolCall { group: 1, message_place: place, ..ToolCall::default() };
-    let against = Against::Settings(Box::new(Listed));
+    let against = Against::Settings(Evaluator::code(Listed));
     let listed = Configured { against, ..configured("listed", Level::Trace, None) };
     let evaluators = Evaluators::new(vec![listed], Want::ALL);
     let score = |places: [Option<u32>; 3]| {
@@ -234,7 +235,7 @@ fn score_outside_its_range_is_a_failure() {
 /// Knows from two calls on that the score is at most a half.
 struct Forgiving;
 
-impl Evaluator for Forgiving {
+impl CodeEvaluator for Forgiving {
     fn facts(&self) -> Facts {
         Facts::default()
     }
@@ -252,7 +253,7 @@ impl Evaluator for Forgiving {
 fn early(threshold: f64) -> Configured {
     let mut configured = configured("early", Level::Trace, None);
     configured.early = true;
-    configured.against = Against::Settings(Box::new(Forgiving));
+    configured.against = Against::Settings(Evaluator::code(Forgiving));
     configured.info = Arc::new(EvaluatorInfo {
         name: "early".into(),
         threshold,

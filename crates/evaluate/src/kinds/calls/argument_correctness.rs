@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use smallvec::SmallVec;
 
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::argument_words;
 use crate::shared::report;
@@ -20,7 +20,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `argument_correctness`.
 pub static KIND: Kind = Kind {
     name: "argument_correctness",
-    about: "Whether the first, the last or the n-th call of a tool got the expected arguments.",
+    about: "Compares the arguments of the first, the last or the n-th call of a tool with the \
+            expected ones.",
     also_known_as: &[("ArgumentCorrectness", "Pydantic Evals")],
     threshold: 1.0,
     needs_criteria: false,
@@ -118,7 +119,7 @@ struct Correctness {
     within_group: WithinGroup,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     if settings.expected_arguments.as_map().is_none() {
         return Err(SettingsError::new("`expected_arguments` is not an object"));
@@ -127,7 +128,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         ArgumentMatchMode::Subset => ArgumentMode::Subset,
         ArgumentMatchMode::Exact => ArgumentMode::Exact,
     };
-    Ok(Box::new(Correctness {
+    Ok(Evaluator::code(Correctness {
         tool_name: settings.tool_name,
         expected: settings.expected_arguments,
         matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
@@ -174,7 +175,7 @@ impl Correctness {
     }
 }
 
-impl Evaluator for Correctness {
+impl CodeEvaluator for Correctness {
     fn facts(&self) -> Facts {
         Facts { arguments: true, ..Facts::default() }
     }

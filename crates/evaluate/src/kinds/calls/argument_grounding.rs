@@ -14,7 +14,7 @@ use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::shared::difference::ANOTHER_ARGUMENT;
 use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
@@ -48,14 +48,14 @@ const UNGROUNDED_MAX: usize = 50;
 /// Registry entry of `argument_grounding`.
 pub static KIND: Kind = Kind {
     name: "argument_grounding",
-    about: "The share of argument values that the user's input or an earlier result holds: what is \
-            not there may be made up.",
+    about: "The share of argument values that the user's input or an earlier result holds: others \
+            may be made up.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(Settings),
-    build: |node| Ok(Box::new(Grounding { settings: node.read()? })),
+    build: |node| Ok(Evaluator::code(Grounding { settings: node.read()? })),
     example: "\
 argument_grounding:
   ignore_arguments: [unit, language]
@@ -380,7 +380,7 @@ fn add_result(
     }
 }
 
-impl Evaluator for Grounding {
+impl CodeEvaluator for Grounding {
     fn facts(&self) -> Facts {
         Facts { arguments: true, results: true, user_input: true, ..Facts::default() }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::{expected_calls, report};
 use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
@@ -20,8 +20,8 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_budget`.
 pub static KIND: Kind = Kind {
     name: "tool_budget",
-    about: "Whether the run stays within its limits: number of tool calls, their latency, total \
-            time, calls of the model, tokens and cost.",
+    about: "Checks that the run stays within its limits: number of tool calls, their latency, \
+            total time, calls of the model, tokens and cost.",
     also_known_as: &[
         ("MaxToolCalls", "Pydantic Evals"),
         ("MaxModelRequests", "Pydantic Evals"),
@@ -82,7 +82,7 @@ struct Budget {
     exclude_failed: Option<FailureRules>,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     let percentile = settings.latency_percentile;
     if percentile.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
@@ -101,7 +101,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
              max_cost_usd",
         ));
     }
-    Ok(Box::new(budget))
+    Ok(Evaluator::code(budget))
 }
 
 /// Limit, with the amount used of it.
@@ -198,7 +198,7 @@ impl Budget {
     }
 }
 
-impl Evaluator for Budget {
+impl CodeEvaluator for Budget {
     fn facts(&self) -> Facts {
         let Settings { max_model_calls, max_input_tokens, max_output_tokens, .. } = self.settings;
         let counts =

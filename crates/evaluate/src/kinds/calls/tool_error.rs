@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::DokimosCompat;
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::shared::report;
 use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(Settings),
-    build: |node| Ok(Box::new(ToolError::new(node.read()?)?)),
+    build: |node| Ok(Evaluator::code(ToolError::new(node.read()?)?)),
     example: "\
 tool_error:
   treat_blank_as_error: true
@@ -182,7 +182,7 @@ impl<'c, 'r> Judged<'c, '_, 'r> {
     }
 }
 
-impl Evaluator for ToolError {
+impl CodeEvaluator for ToolError {
     fn facts(&self) -> Facts {
         let FailureRules { blank, error_field, mcp_error, detectors, .. } = &self.rules;
         let fields = *blank || *error_field || *mcp_error;

@@ -13,7 +13,7 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, CallMatcher, arguments_of};
 use crate::shared::order::grouped::{self, InOrder};
@@ -77,7 +77,7 @@ struct Loop {
     settings: Settings,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     if settings.max_repeats == 0 {
         return Err(SettingsError::new("`max_repeats` must be at least 1"));
@@ -87,7 +87,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
             "`max_pattern` must be between 1 and {PATTERN_CALLS_MAX}"
         )));
     }
-    Ok(Box::new(Loop { settings }))
+    Ok(Evaluator::code(Loop { settings }))
 }
 
 /// Loop in steps: start, length of the pattern, and repetitions.
@@ -239,7 +239,7 @@ impl Loop {
     }
 }
 
-impl Evaluator for Loop {
+impl CodeEvaluator for Loop {
     fn facts(&self) -> Facts {
         let arguments = self.settings.argument_matcher.reads_arguments();
         Facts { arguments, ..Facts::default() }

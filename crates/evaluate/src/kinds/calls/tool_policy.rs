@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluator::{CallJudge, Early, Evaluator, Kind};
+use crate::evaluator::{CallJudge, CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, Tools};
 use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::shared::report;
@@ -28,8 +28,8 @@ const STEPS_PER_NEED: usize = 32;
 /// Registry entry of `tool_policy`.
 pub static KIND: Kind = Kind {
     name: "tool_policy",
-    about: "Whether the tool calls keep to the rules: forbidden and required tools, what must come \
-            before what, and no tool that was never declared.",
+    about: "Checks the tool calls against rules: forbidden and required tools, tools that must \
+            come before others, and no tool that was never declared.",
     also_known_as: &[("trajectory_single_tool_use", "Vertex AI")],
     threshold: 1.0,
     needs_criteria: false,
@@ -60,7 +60,7 @@ struct Settings {
     /// For a tool, those that must have succeeded before it is called, none of them together with
     /// it.
     required_before: BTreeMap<String, Vec<String>>,
-    /// For a tool, how often it may be called.
+    /// For a tool, the most calls of it.
     max_calls: BTreeMap<String, usize>,
     /// True if only tools may be called that the agent was told of. Where no definitions are known,
     /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
@@ -83,7 +83,7 @@ struct Policy {
     failures: FailureRules,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let mut settings: Settings = node.read()?;
     let has_rule = !settings.forbidden.is_empty()
         || settings.allowed.is_some()
@@ -98,7 +98,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
     let failures = FailureRules::new(&settings.failures)?;
-    Ok(Box::new(Policy {
+    Ok(Evaluator::code(Policy {
         forbidden: settings.forbidden.iter().cloned().collect(),
         allowed: settings.allowed.as_ref().map(|names| names.iter().cloned().collect()),
         needed: settings.required_before.values().flatten().cloned().collect(),
@@ -327,7 +327,7 @@ impl<'c> Done<'c, '_> {
     }
 }
 
-impl Evaluator for Policy {
+impl CodeEvaluator for Policy {
     fn facts(&self) -> Facts {
         Facts {
             results: !self.settings.required_before.is_empty() || self.settings.declared_only,

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::report;
@@ -80,10 +80,10 @@ struct Recovery {
     failures: FailureRules,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     let failures = FailureRules::new(&settings.failures)?;
-    Ok(Box::new(Recovery { settings, failures }))
+    Ok(Evaluator::code(Recovery { settings, failures }))
 }
 
 /// Reaction to a failed call. Ordered from the most sensible: of parallel calls the first counts.
@@ -238,7 +238,7 @@ impl Recovery {
     }
 }
 
-impl Evaluator for Recovery {
+impl CodeEvaluator for Recovery {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.settings.argument_matcher.reads_arguments(),

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::DokimosCompat;
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::difference::{CountedDifferences, Difference};
 use crate::shared::expected_calls::{self, CallMatcher, Comparison, Criteria, ExpectedCall};
@@ -149,7 +149,7 @@ struct ToolTrajectory {
     criteria: Criteria,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     use TrajectoryMatchMode::{Precision, Recall, Subset, Superset};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
@@ -161,7 +161,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     }
     let asks_for_order = mode.asks_for_order() && !is_compat;
     settings.within_group.check(asks_for_order, ORDERED_MODES, node)?;
-    Ok(Box::new(ToolTrajectory {
+    Ok(Evaluator::code(ToolTrajectory {
         mode,
         within_group: settings.within_group,
         matcher: CallMatcher {
@@ -286,7 +286,7 @@ impl ToolTrajectory {
     }
 }
 
-impl Evaluator for ToolTrajectory {
+impl CodeEvaluator for ToolTrajectory {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.matcher.reads_arguments(),

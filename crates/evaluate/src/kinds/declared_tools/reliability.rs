@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::evaluator::Evaluator;
+use crate::evaluator::{CodeEvaluator, Evaluator, JudgedEvaluator};
 use crate::inquiry::{Inquired, JudgeAnswer, JudgePlan};
 use crate::judged::DokimosReply;
 use crate::judged::kind::{JudgedRun, inquire};
@@ -63,17 +63,21 @@ pub(crate) struct DefinitionSettings {
     tools_file: Option<String>,
     /// With `judge`: `dokimos` asks and counts as Dokimos does.
     compat: Option<ReliabilityCompat>,
-    /// With `judge`: whether the rules that code checks count, too. Default `true`.
+    /// With `judge`: true if the rules that code checks count, too. Default `true`.
     rules: Option<bool>,
 }
 
-/// Evaluator of tool definitions.
+/// Evaluator of tool definitions by rules alone.
 struct Reliability<S: 'static> {
     wanted: &'static DefinitionChecks<S>,
     limits: S,
     definitions: Definitions,
-    /// Plan for asking, with `judge`.
-    plan: Option<JudgePlan>,
+}
+
+/// Evaluator of tool definitions that also asks a judge.
+struct JudgedReliability<S: 'static> {
+    by_rules: Reliability<S>,
+    plan: JudgePlan,
     /// Shared settings of judged kinds.
     judged: JudgedSettings,
     /// System whose flags and counting are reproduced.
@@ -87,19 +91,16 @@ pub(crate) fn build<O: DeserializeOwned, S: Send + Sync>(
     node: &Node,
     wanted: &'static DefinitionChecks<S>,
     limits: impl FnOnce(O) -> S,
-) -> Result<Box<dyn Evaluator>, SettingsError> {
+) -> Result<Evaluator, SettingsError> {
     let (judged, (own, settings)) =
         judged::read(node, |rest| rest.read_both::<O, DefinitionSettings>())?;
     let DefinitionSettings { tools, tools_file, compat, rules } = settings;
-    Ok(Box::new(Reliability {
-        wanted,
-        limits: limits(own),
-        definitions: Definitions::new(tools, tools_file.as_deref())?,
-        plan: judged.plan(),
-        judged,
-        compat,
-        counts_rules: rules.unwrap_or(true),
-    }))
+    let definitions = Definitions::new(tools, tools_file.as_deref())?;
+    let by_rules = Reliability { wanted, limits: limits(own), definitions };
+    let Some(plan) = judged.plan() else { return Ok(Evaluator::code(by_rules)) };
+    let counts_rules = rules.unwrap_or(true);
+    let asking = JudgedReliability { by_rules, plan, judged, compat, counts_rules };
+    Ok(Evaluator::Judged(Box::new(asking)))
 }
 
 /// Returns the schema of a kind with those settings of its own.
@@ -107,22 +108,18 @@ pub(crate) fn schema<O: JsonSchema>() -> Schema {
     judged::schema_with_judge(schema_of_both::<O, DefinitionSettings>())
 }
 
-impl<S: Send + Sync> Evaluator for Reliability<S> {
+/// Returns the facts that both read.
+fn facts() -> Facts {
+    Facts { tool_definitions: true, ..Facts::default() }
+}
+
+impl<S: Send + Sync> CodeEvaluator for Reliability<S> {
+    fn facts(&self) -> Facts {
+        facts()
+    }
+
     fn reads_calls(&self) -> bool {
         false
-    }
-
-    fn facts(&self) -> Facts {
-        Facts { tool_definitions: true, ..Facts::default() }
-    }
-
-    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Option<Inquired> {
-        self.plan.as_ref()?;
-        Some(self.ask(trajectory, threshold, want))
-    }
-
-    fn judge(&self) -> Option<&JudgePlan> {
-        self.plan.as_ref()
     }
 
     /// Returns the share of rules that each tool keeps, averaged over the tools.
@@ -153,15 +150,23 @@ impl<S: Send + Sync> Evaluator for Reliability<S> {
 /// Definitions of one request at most.
 const TOOLS_MAX: usize = 60;
 
-impl<S> Reliability<S> {
-    /// Asks a judge about each definition, and adds the rules as settled statements.
-    fn ask(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
-        let tools = self.definitions.of(trajectory);
+impl<S: Send + Sync> JudgedEvaluator for JudgedReliability<S> {
+    fn facts(&self) -> Facts {
+        facts()
+    }
+
+    fn plan(&self) -> &JudgePlan {
+        &self.plan
+    }
+
+    /// Asks about each definition, and adds the rules as settled statements.
+    fn inquire(&self, trajectory: &Trajectory<'_>, threshold: f64, want: Want) -> Inquired {
+        let tools = self.by_rules.definitions.of(trajectory);
         let run = JudgedRun { trajectory, settings: &self.judged };
         inquire(&run, &[], threshold, want, |_| {
             if tools.all.is_empty() || tools.all.len() > TOOLS_MAX {
                 return Err(match tools.all.len() {
-                    0 => self.without_tools(want),
+                    0 => self.by_rules.without_tools(want),
                     count => report::not_evaluable(Reason::TrajectoryTooLarge, want, || {
                         format!(
                             "{count} tools are declared, more than the {TOOLS_MAX} of one request"
@@ -180,20 +185,23 @@ impl<S> Reliability<S> {
                 Some(ReliabilityCompat::Dokimos) => ReplyForm::Dokimos(DokimosReply::Flags),
                 None => ReplyForm::Items,
             };
-            let guidance = self.wanted.guidance.to_owned();
+            let guidance = self.by_rules.wanted.guidance.to_owned();
             Ok(Question { record, guidance, items, form, scoring: Scoring::MeanOfGroups { size } })
         })
     }
+}
 
+impl<S> JudgedReliability<S> {
     /// Builds the statements about one definition: the rules, settled, and the checks. A check of
     /// the same name as a rule joins it: both must hold.
     fn statements(&self, number: usize, tool: &Tool<'_>) -> Result<Vec<QuestionItem>, Outcome> {
+        let Reliability { wanted, limits, .. } = &self.by_rules;
         let mut kept = Vec::new();
-        for rule in self.wanted.rules {
-            let holds = (rule.holds)(tool, &self.limits).map_err(|error| invalid(tool, error))?;
+        for rule in wanted.rules {
+            let holds = (rule.holds)(tool, limits).map_err(|error| invalid(tool, error))?;
             kept.push((rule.name, holds));
         }
-        let checks = self.wanted.checks;
+        let checks = wanted.checks;
         let is_asked = |name: &str| checks.iter().any(|check| check.name == name);
         let by_rules = kept.iter().filter(|(name, _)| self.counts_rules && !is_asked(name));
         let mut items: Vec<QuestionItem> = by_rules
@@ -217,7 +225,9 @@ impl<S> Reliability<S> {
         }));
         Ok(items)
     }
+}
 
+impl<S> Reliability<S> {
     fn without_tools(&self, want: Want) -> Outcome {
         if self.definitions.is_given() {
             return report::scored(1.0, want, || "no tool is declared", Map::new);

@@ -61,8 +61,8 @@ static CHECKS: [JudgedCheck; 9] = [
 /// Registry entry of `tool_description_reliability`.
 pub static KIND: Kind = Kind {
     name: "tool_description_reliability",
-    about: "Whether the declared tools describe their arguments: each with a description and a \
-            type, and not too many of them. With `judge` a judge says what no rule can.",
+    about: "Checks that the declared tools describe their arguments: each with a description and a \
+            type, and not too many of them. With `judge`, a judge rates what no rule can.",
     also_known_as: &[("ToolDescriptionReliabilityEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,

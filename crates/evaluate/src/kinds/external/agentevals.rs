@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::evaluator::ExternalEvaluator;
 use super::settings::ProcessSettings;
 use crate::evaluator::{Evaluator, Kind};
-use crate::external::ExternalBody;
 use crate::external::invocations::{InputSettings, input};
-use spanscore_base::model::Facts;
+use crate::external::{ExternalBody, ExternalEvaluator};
+use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
 
@@ -30,7 +29,7 @@ agentevals/mentions_order:
 ",
 };
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings = ProcessSettings::read(node)?;
     let plan = Arc::new(settings.plan(node)?);
     let ProcessSettings { config, criteria, .. } = settings;
@@ -42,11 +41,11 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         final_output: true,
         ..Facts::default()
     };
-    let body = Box::new(move |trajectory: &spanscore_base::model::Trajectory<'_>, threshold| {
+    let message = Box::new(move |trajectory: &Trajectory<'_>, threshold| {
         let config = &config;
         let expected = &expected;
         let settings = InputSettings { threshold, config, expected };
         ExternalBody::Invocations(input(trajectory, &settings))
     });
-    Ok(Box::new(ExternalEvaluator { plan, facts, body }))
+    Ok(Evaluator::External(ExternalEvaluator { plan, facts, message }))
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::evaluator::ExternalEvaluator;
 use super::settings::{RemoteProtocol, grpc_schema, read_remote};
 use super::trajectory::trajectories;
 use crate::evaluator::{Evaluator, Kind};
-use crate::external::ExternalBody;
 use crate::external::proto::TaskMessage;
+use crate::external::{ExternalBody, ExternalEvaluator};
 use crate::judged::operator;
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::settings::{Node, SettingsError};
@@ -32,10 +31,7 @@ grpc/politeness:
 };
 
 /// Builds an evaluator that asks a server.
-pub(super) fn build(
-    node: &Node,
-    protocol: RemoteProtocol,
-) -> Result<Box<dyn Evaluator>, SettingsError> {
+pub(super) fn build(node: &Node, protocol: RemoteProtocol) -> Result<Evaluator, SettingsError> {
     let (plan, criteria_json) = read_remote(node, protocol)?;
     let facts = Facts {
         attributes: operator::attributes(),
@@ -43,12 +39,12 @@ pub(super) fn build(
         root_attributes: true,
         ..Facts::all()
     };
-    let body = Box::new(move |trajectory: &Trajectory<'_>, _| {
+    let message = Box::new(move |trajectory: &Trajectory<'_>, _| {
         ExternalBody::Task(Box::new(TaskMessage {
             criteria_json: criteria_json.clone(),
             trajectories: trajectories(trajectory),
             ..TaskMessage::default()
         }))
     });
-    Ok(Box::new(ExternalEvaluator { plan: Arc::new(plan), facts, body }))
+    Ok(Evaluator::External(ExternalEvaluator { plan: Arc::new(plan), facts, message }))
 }

@@ -1,7 +1,6 @@
 //! External kinds: evaluators outside of this process.
 
 pub mod agentevals;
-mod evaluator;
 pub mod grpc;
 pub mod http;
 pub mod settings;

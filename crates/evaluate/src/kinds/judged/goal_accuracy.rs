@@ -18,7 +18,7 @@ is no.";
 /// Registry entry of `goal_accuracy`.
 pub static KIND: Kind = Kind {
     name: "goal_accuracy",
-    about: "Whether the run ended in the state that the user wanted, or in the one that the \
+    about: "Checks that the run ended in the state that the user wanted, or in the one that the \
             criteria describe.",
     also_known_as: &[("AgentGoalAccuracy", "Ragas")],
     threshold: 1.0,

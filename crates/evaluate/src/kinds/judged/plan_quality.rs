@@ -25,7 +25,7 @@ made; whether it was followed is not asked.";
 /// Registry entry of `plan_quality`.
 pub static KIND: Kind = Kind {
     name: "plan_quality",
-    about: "Whether the agent's plan covers the request, in a workable order, with nothing \
+    about: "Quality of the agent's plan: it covers the request, in a workable order, with nothing \
             needless, and concrete enough to act on.",
     also_known_as: &[("PlanQuality", "Dokimos")],
     threshold: 0.5,

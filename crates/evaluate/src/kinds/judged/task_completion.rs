@@ -25,7 +25,7 @@ is needed the answer's content counts; clumsy wording undoes nothing.";
 /// Registry entry of `task_completion`.
 pub static KIND: Kind = Kind {
     name: "task_completion",
-    about: "Whether the agent did what it was to do: a judge answers for each task and constraint.",
+    about: "Checks that the agent did its tasks: a judge answers for each task and constraint.",
     also_known_as: &[("TaskCompletionEvaluator", "Dokimos")],
     threshold: 0.5,
     needs_criteria: false,

@@ -28,8 +28,8 @@ the value was wise is not asked.";
 /// Registry entry of `tool_argument_hallucination`.
 pub static KIND: Kind = Kind {
     name: "tool_argument_hallucination",
-    about: "The share of calls whose arguments were known before them: code finds what was said \
-            literally, a judge answers for the rest. Each call is told on its own span, too.",
+    about: "The share of calls whose arguments were known before them: code finds literal values, \
+            a judge answers for the rest. Each call also gets an evaluation on its span.",
     also_known_as: &[("ToolArgumentHallucinationEvaluator", "Dokimos")],
     threshold: 0.8,
     needs_criteria: false,

@@ -18,7 +18,7 @@ followed and nothing had to follow is not_applicable.";
 pub static KIND: Kind = Kind {
     name: "tool_response_handling",
     about: "The share of results that the agent read rightly, and of errors that it met sensibly. \
-            Each is told on the span of its call, too.",
+            Each also gets an evaluation on the span of its call.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,

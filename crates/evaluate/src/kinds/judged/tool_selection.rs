@@ -17,7 +17,7 @@ cannot be met with the tools that are defined.";
 pub static KIND: Kind = Kind {
     name: "tool_selection",
     about: "The share of calls that were the fitting choice among the declared tools, and whether \
-            a needed call is missing. Each call is told on its own span, too.",
+            a needed call is missing. Each call also gets an evaluation on its span.",
     also_known_as: &[],
     threshold: 0.8,
     needs_criteria: false,

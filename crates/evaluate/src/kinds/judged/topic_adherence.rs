@@ -23,7 +23,7 @@ be it in part; to decline or to point elsewhere is no answer.";
 /// Registry entry of `topic_adherence`.
 pub static KIND: Kind = Kind {
     name: "topic_adherence",
-    about: "Whether the agent answered what belongs to its topics and declined the rest; for a \
+    about: "Checks that the agent answered what belongs to its topics and declined the rest; for a \
             session turn by turn.",
     also_known_as: &[("TopicAdherenceScore", "Ragas")],
     threshold: 0.8,

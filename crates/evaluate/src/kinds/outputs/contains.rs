@@ -5,22 +5,22 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{self, Comparer, ComparisonSettings, Method, TextSettings};
-use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{Evaluator, Kind};
-use spanscore_base::settings::{Node, SettingsError, schema_of_both};
+use super::comparison::{ComparisonSettings, Method, TextComparison, TextSettings};
+use crate::compat::uipath;
+use crate::evaluator::Kind;
+use spanscore_base::settings::schema_of_both;
 use spanscore_base::value::Value;
 
 /// Registry entry of `contains`.
 pub static KIND: Kind = Kind {
     name: "contains",
-    about: "Whether the final output, or what tools were given or returned, holds a text.",
+    about: "Searches the final output, or arguments or results of tools, for a text.",
     also_known_as: &[("uipath-contains", "UiPath"), ("ContainsEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
     early: false,
     schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
-    build,
+    build: |node| COMPARISON.build(node),
     example: "\
 contains/apology:
   target_output_key: answer
@@ -37,26 +37,14 @@ struct Criteria {
     search_text: String,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let definition = Definition::read(node, "contains")?;
-    if definition.is_compat()? {
-        let parts = comparison::read_compat(&definition)?;
-        let method = method(&TextSettings::read_compat(&definition)?);
-        let expected = definition.criteria(|criteria| {
-            let key = "search_text";
-            let node = criteria.get("searchText").or_else(|| criteria.get(key));
-            let node = node.ok_or_else(|| uipath::missing(key, criteria))?;
-            uipath::required_text(node, key).map(Value::from)
-        })?;
-        return Ok(Box::new(Comparer::new(method, parts, expected)));
-    }
-    let (text, settings): (TextSettings, ComparisonSettings<Criteria>) =
-        definition.body.read_both()?;
-    let (parts, criteria) = settings.into_parts(&definition, node)?;
-    Ok(Box::new(Comparer::new(method(&text), parts, Value::from(criteria.search_text))))
-}
-
-fn method(settings: &TextSettings) -> Method {
-    let TextSettings { case_sensitive, negated } = *settings;
-    Method::Contains { case_sensitive, negated }
-}
+static COMPARISON: TextComparison<Criteria> = TextComparison {
+    type_id: "contains",
+    method: |TextSettings { case_sensitive, negated }| Method::Contains { case_sensitive, negated },
+    expected: |criteria| Value::from(criteria.search_text),
+    compat: |criteria| {
+        let key = "search_text";
+        let node = criteria.get("searchText").or_else(|| criteria.get(key));
+        let node = node.ok_or_else(|| uipath::missing(key, criteria))?;
+        uipath::required_text(node, key).map(Value::from)
+    },
+};

@@ -6,23 +6,22 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::comparison::{self, Comparer, ComparisonSettings, Method, TextSettings};
-use crate::compat::uipath::Definition;
-use crate::evaluator::{Evaluator, Kind};
-use spanscore_base::settings::{Node, SettingsError, schema_of_both};
+use super::comparison::{ComparisonSettings, Method, TextComparison, TextSettings, read_expected};
+use crate::evaluator::Kind;
+use spanscore_base::settings::schema_of_both;
 use spanscore_base::value::Value;
 
 /// Registry entry of `exact_match`.
 pub static KIND: Kind = Kind {
     name: "exact_match",
-    about: "Whether the final output, or what tools were given or returned, equals what is \
-            expected.",
+    about: "Checks that the final output, or arguments or results of tools, equal the expected \
+            value.",
     also_known_as: &[("uipath-exact-match", "UiPath"), ("ExactMatchEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
     early: false,
     schema: schema_of_both::<TextSettings, ComparisonSettings<Criteria>>,
-    build,
+    build: |node| COMPARISON.build(node),
     example: "\
 exact_match/order:
   target: tool_arguments
@@ -41,21 +40,9 @@ struct Criteria {
     expected_output: Value<'static>,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    let definition = Definition::read(node, "exact-match")?;
-    if definition.is_compat()? {
-        let parts = comparison::read_compat(&definition)?;
-        let method = method(&TextSettings::read_compat(&definition)?);
-        let expected = definition.criteria(comparison::read_expected)?;
-        return Ok(Box::new(Comparer::new(method, parts, expected)));
-    }
-    let (text, settings): (TextSettings, ComparisonSettings<Criteria>) =
-        definition.body.read_both()?;
-    let (parts, criteria) = settings.into_parts(&definition, node)?;
-    Ok(Box::new(Comparer::new(method(&text), parts, criteria.expected_output)))
-}
-
-fn method(settings: &TextSettings) -> Method {
-    let TextSettings { case_sensitive, negated } = *settings;
-    Method::Exact { case_sensitive, negated }
-}
+static COMPARISON: TextComparison<Criteria> = TextComparison {
+    type_id: "exact-match",
+    method: |TextSettings { case_sensitive, negated }| Method::Exact { case_sensitive, negated },
+    expected: |criteria| criteria.expected_output,
+    compat: read_expected,
+};

@@ -15,8 +15,8 @@ use spanscore_base::value::Value;
 /// Registry entry of `json_similarity`.
 pub static KIND: Kind = Kind {
     name: "json_similarity",
-    about: "How similar the final output, or what tools were given or returned, is to what is \
-            expected, leaf by leaf.",
+    about: "Similarity of the final output, or of arguments or results of tools, to the expected \
+            value, leaf by leaf.",
     also_known_as: &[("uipath-json-similarity", "UiPath"), ("JsonSimilarityEvaluator", "UiPath")],
     threshold: 1.0,
     needs_criteria: true,
@@ -39,15 +39,15 @@ struct Criteria {
     expected_output: Value<'static>,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "json-similarity")?;
     let method = Method::Similar;
     if definition.is_compat()? {
         let parts = comparison::read_compat(&definition)?;
         let expected = definition.criteria(comparison::read_expected)?;
-        return Ok(Box::new(Comparer::new(method, parts, expected)));
+        return Ok(Evaluator::code(Comparer::new(method, parts, expected)));
     }
     let settings: ComparisonSettings<Criteria> = definition.body.read()?;
     let (parts, criteria) = settings.into_parts(&definition, node)?;
-    Ok(Box::new(Comparer::new(method, parts, criteria.expected_output)))
+    Ok(Evaluator::code(Comparer::new(method, parts, criteria.expected_output)))
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::text;
 use spanscore_base::value::{Map, Number, Value};
 
-/// How the arguments of a call relate to the expected ones.
+/// Relation of the arguments of a call to the expected ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgumentMode {
@@ -38,7 +38,7 @@ pub enum ArgumentMode {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArgumentMatcher {
-    /// How the keys are compared: `exact` (default), `subset` (the expected entries are among the
+    /// Comparison of the keys: `exact` (default), `subset` (the expected entries are among the
     /// actual), `nested_subset` (so in the objects inside too, and in those of lists of the same
     /// length), `superset` (the actual entries are among the expected), or `ignore`.
     pub mode: ArgumentMode,

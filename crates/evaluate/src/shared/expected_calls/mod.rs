@@ -70,7 +70,7 @@ pub struct ExpectedCall {
     /// The arguments, an object; none if left out.
     #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
     pub arguments: Value<'static>,
-    /// What the tool returns, for the kinds that compare it.
+    /// Return value of the tool, for the kinds that compare it.
     #[serde(default, alias = "output")]
     pub result: Option<Value<'static>>,
 }

@@ -29,11 +29,11 @@ const UNKNOWN_TOOL: &str = "unknown_tool";
 const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
 
-/// How results are read for failures.
+/// Rules for reading results as failures.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureSettings {
-    /// Whether the built-in table is used. Default `true`.
+    /// True to use the built-in table. Default `true`.
     pub built_in: bool,
     /// Packs of your own, which come before the built-in table.
     pub packs: Vec<FailurePackConfig>,

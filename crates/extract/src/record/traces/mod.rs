@@ -12,7 +12,7 @@ use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
 use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
-use crate::table::{Kept, Matching, SpanPart, Table};
+use crate::table::{Matching, Projection, SpanPart, Table};
 use crate::unknown_tool;
 use spanscore_base::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
 use spanscore_base::otlp::number::span;
@@ -32,39 +32,39 @@ pub(crate) fn extract_traces(
     cache: &mut ExtractionCache,
     shards: &mut [SpanBatch],
 ) -> Result<Extracted, Broken> {
-    let ExtractionCache { resources, paths } = cache;
-    paths.enter(table);
-    let mut sink = BatchWriter::new(resources, shards);
+    let ExtractionCache { resources, trie } = cache;
+    trie.enter(table);
+    let mut writer = BatchWriter::new(resources, shards);
     let mut reader = SpanReader {
         table,
-        paths,
+        trie,
         matching: Matching::default(),
-        found: SpanAttributes::default(),
+        attributes: SpanAttributes::default(),
         scope: 0,
     };
     let mut is_ours = false;
     let walked = walk(body, |step| match step {
-        RequestStep::Resource(encoded) => sink.enter_resource(encoded),
+        RequestStep::Resource(encoded) => writer.enter_resource(encoded),
         RequestStep::Scope(name) => {
             is_ours = name == OWN_SCOPE.as_bytes();
             reader.matching.enter_scope(table, name);
             reader.scope = fingerprint(name);
         }
-        RequestStep::Item(_) if is_ours => sink.count(Ok(())),
+        RequestStep::Item(_) if is_ours => writer.count(Ok(())),
         RequestStep::Item(span) => {
-            let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut sink));
-            sink.count(outcome);
+            let outcome = reader.read(span).and_then(|view| reader.record(&view, &mut writer));
+            writer.count(outcome);
         }
     });
-    sink.finish(walked)
+    writer.finish(walked)
 }
 
 /// Reads spans one after the other; its buffers serve the whole request.
 struct SpanReader<'t, 'a> {
     table: &'t Table,
-    paths: &'t mut KeyTrie,
+    trie: &'t mut KeyTrie,
     matching: Matching,
-    found: SpanAttributes<'a>,
+    attributes: SpanAttributes<'a>,
     /// Hash of the scope's name.
     scope: u32,
 }
@@ -131,8 +131,8 @@ impl<'a> SpanReader<'_, 'a> {
     fn read(&mut self, encoded: &'a [u8]) -> Result<SpanView<'a>, Rejection> {
         // What the system has just copied from the socket need not be in the caches.
         let content = fingerprint(encoded);
-        self.found.clear();
-        self.paths.begin();
+        self.attributes.clear();
+        self.trie.begin();
         self.matching.begin();
         let mut view = SpanView { encoded, content, ..SpanView::default() };
         let mut fields = Fields::new(encoded);
@@ -157,7 +157,7 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::KIND, Field::Varint(kind)) => view.kind = kind,
                 (span::START, Field::Fixed64(time)) => view.start_ns = time,
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
-                (span::EVENTS, Field::Bytes(event)) => self.found.event(event),
+                (span::EVENTS, Field::Bytes(event)) => self.attributes.event(event),
                 (span::STATUS, Field::Bytes(status)) => view.status = status,
                 (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
                 _ => {}
@@ -168,11 +168,15 @@ impl<'a> SpanReader<'_, 'a> {
 
     #[inline(always)]
     fn attribute(&mut self, entry: &'a [u8]) -> Result<(), Malformed> {
-        self.paths.attribute(self.table, &mut self.matching, &mut self.found, entry)
+        self.trie.attribute(self.table, &mut self.matching, &mut self.attributes, entry)
     }
 
     #[inline]
-    fn record(&mut self, view: &SpanView<'a>, sink: &mut BatchWriter<'_>) -> Result<(), Rejection> {
+    fn record(
+        &mut self,
+        view: &SpanView<'a>,
+        writer: &mut BatchWriter<'_>,
+    ) -> Result<(), Rejection> {
         let trace_id = TraceId::from_wire(view.trace_id).ok_or(Rejection::InvalidTraceId)?;
         let span_id = SpanId::from_wire(view.span_id).ok_or(Rejection::InvalidSpanId)?;
         let parent_id = parent_id(view.parent_id)?;
@@ -191,16 +195,16 @@ impl<'a> SpanReader<'_, 'a> {
         }
         self.matching.span(self.table, view.name, parent_id.is_none());
         let content = view.content ^ self.scope;
-        sink.record(trace_id, |arena, extracted| {
-            let retention = self.paths.retention(self.table, &mut self.matching, &self.found);
+        writer.record(trace_id, |arena, extracted| {
+            let retention = self.trie.retention(self.table, &mut self.matching, &self.attributes);
             let keep = &retention.keep;
             let kind = retention.kind;
             arena.extend_from_slice(&retention.conditions);
             write_texts(keep, flags, view.name, status_message, arena);
             let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
-                self.found.write_root(self.table, retention, view.encoded, arena)?
+                self.attributes.write_root(self.table, retention, view.encoded, arena)?
             } else {
-                self.found.write(self.table, retention, arena)?
+                self.attributes.write(self.table, retention, arena)?
             };
             for (holds, flag) in [
                 (kind.tool, SpanFlags::TOOL),
@@ -230,7 +234,7 @@ impl<'a> SpanReader<'_, 'a> {
 /// those that surely have one outside the process are kept as the roots' are.
 #[inline]
 fn write_texts(
-    keep: &Kept,
+    keep: &Projection,
     flags: SpanFlags,
     name: &[u8],
     status_message: &[u8],

@@ -34,7 +34,7 @@ fn a_tool_span_keeps_what_its_dialect_reads_and_nothing_else() {
         .iter()
         .filter(|dialect| {
             let id = dialect.detect.as_ref().and_then(|detect| table.condition(detect));
-            id.is_some_and(|id| reader.holds(id))
+            id.is_some_and(|id| reader.conditions().any(|holds| holds == id))
         })
         .map(|dialect| dialect.name.as_str())
         .collect();

@@ -14,7 +14,7 @@ use super::messages::{LlmCall, RequestedAs};
 use super::plan::PlannedSource;
 use super::tool_calls::{FieldSources, SpanCall};
 use super::tree::Tree;
-use crate::dialect::{From, Role};
+use crate::dialect::{From, Mark, Role};
 use crate::record::layout::FactsReader;
 use crate::table::ConditionId;
 use spanscore_base::model::{
@@ -194,10 +194,10 @@ impl Resolver {
             let takes = |id: ConditionId| {
                 let means = self.table.compiled(id.0);
                 let condition = self.table.conditions().get(usize::from(id.0));
-                means.is_some_and(|it| it.tool || it.agent || it.exclude)
+                means.is_some_and(|it| TAKING.iter().any(|mark| it.is(*mark)))
                     && condition.is_some_and(|condition| {
                         let by_name = is_empty && condition.may_ask_only_names();
-                        let is_excluded = means.is_some_and(|it| it.exclude);
+                        let is_excluded = means.is_some_and(|it| it.is(Mark::Exclude));
                         (is_excluded || !by_name) && !condition.asks_only_what_is_said()
                     })
             };
@@ -207,13 +207,14 @@ impl Resolver {
     }
 
     fn explain_dialects(&self, facts: FactsReader<'_>, span: &mut SpanExplanation) {
-        let shape = self.forms.shapes.of(&self.plan, facts);
+        let conditions = facts.condition_set();
+        let dialects = self.plan.tool_dialects(&conditions);
         let name = |number: &u16| {
             self.plan.dialects.get(usize::from(*number)).map(|dialect| dialect.name.clone())
         };
-        span.dialects = shape.dialects.iter().filter_map(name).collect();
-        let mut meanings = facts.conditions().filter_map(|id| self.plan.meaning_of(id));
-        span.excluded_by = meanings.find_map(|meaning| meaning.exclude.as_ref().and_then(name));
+        span.dialects = dialects.iter().filter_map(name).collect();
+        let mut excluding = self.plan.dialects_of(Mark::Exclude, &conditions);
+        span.excluded_by = excluding.find_map(|number| name(&number));
     }
 
     /// Returns the source of each field of a call. A field that the call has without a source on
@@ -224,7 +225,8 @@ impl Resolver {
         sources: FieldSources,
         call: &ToolCall<'_>,
     ) -> Vec<GivenBy> {
-        let shape = self.forms.shapes.of(&self.plan, facts);
+        let conditions = facts.condition_set();
+        let dialects = self.plan.tool_dialects(&conditions);
         let source = |number: Option<u16>| self.plan.sources.get(usize::from(number?));
         let mut fields = Vec::new();
         for (field, number, has, role, state) in [
@@ -244,7 +246,10 @@ impl Resolver {
                 Some(source) => (self.dialect_of(source), describe(source)),
                 None if has => (String::new(), "messages of a model call".to_owned()),
                 None if field == "error" => continue,
-                None => (String::new(), self.not_recorded(shape.call(role))),
+                None => {
+                    let sources = self.plan.sources_of_call(role, &dialects, &conditions);
+                    (String::new(), self.not_recorded(sources))
+                }
             };
             fields.push(GivenBy { field, dialect, source: format!("{text}{state}") });
         }
@@ -258,11 +263,11 @@ impl Resolver {
         fields
     }
 
-    /// Returns words for a field that is not recorded, with the places that were read.
-    fn not_recorded(&self, sources: &[u16]) -> String {
-        let source = |number: &u16| self.plan.sources.get(usize::from(*number));
+    /// That a field is not recorded, and where it was looked for.
+    fn not_recorded(&self, sources: impl Iterator<Item = u16>) -> String {
+        let source = |number: u16| self.plan.sources.get(usize::from(number));
         let looked: Vec<String> =
-            sources.iter().filter_map(source).take(LOOKED_SHOWN_MAX).map(describe).collect();
+            sources.filter_map(source).take(LOOKED_SHOWN_MAX).map(describe).collect();
         match looked.len() {
             0 => "not recorded".to_owned(),
             _ => format!("not recorded; there is no {}", looked.join(", no ")),
@@ -275,7 +280,10 @@ impl Resolver {
     }
 }
 
-/// Most sources that are named if none of them yields.
+/// Marks by which a dialect takes a span.
+const TAKING: [Mark; 3] = [Mark::Tool, Mark::Agent, Mark::Exclude];
+
+/// Sources that are named where none of them yields.
 const LOOKED_SHOWN_MAX: usize = 4;
 
 fn is_found(content: &Content<'_>) -> bool {

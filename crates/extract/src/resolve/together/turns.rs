@@ -34,7 +34,7 @@ pub(super) fn join(
     }
     let models: Vec<u32> = (0..)
         .zip(&tree.spans)
-        .filter(|(_, span)| tree.form(span).shape.model)
+        .filter(|(_, span)| tree.form(span).model)
         .map(|(at, _)| at)
         .collect();
     let runs = Runs::new(tree, gathered, agents, &models, calls, places);

@@ -64,7 +64,7 @@ pub(super) fn on_spans<'a>(
     let mut raws = Vec::new();
     for (at, span) in (0..).zip(&tree.spans) {
         let form = tree.form(span);
-        if !is_tool(&span) || form.shape.dialects.is_empty() {
+        if !is_tool(&span) || form.dialects.is_empty() {
             continue;
         }
         let values = tree.values(span);
@@ -151,7 +151,7 @@ impl<'a> ToolCallReader<'a, '_> {
         }
         let arguments = self.content(Role::Arguments, span.facts);
         let result = self.content(Role::Result, span.facts);
-        let winner = *self.form.shape.dialects.first()?;
+        let winner = *self.form.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
         let ended = span.record.flags.has(SpanFlags::ENDED);
         calls.push(SpanCall {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::external::lane::core::{ExternalAction, ExternalCore, ExternalCount, ExternalPatience};
-use crate::external::transport::{Description, ExternalFault, ExternalReply, ExternalRequest};
+use crate::external::transport::{Description, ExternalFault, ExternalPayload, ExternalReply};
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Outcome, SpanId, Target, TraceId,
     WaitingRoom, Want,
 };
 use spanscore_base::settings::tls::TlsSettings;
-use spanscore_evaluate::AskedExternal;
+use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::plan::Redact;
 use spanscore_evaluate::external::proto::{
     EvaluateResponse, EvaluationMessage, OutcomeMessage, ScoreMessage, TaskMessage,
@@ -20,7 +20,7 @@ use spanscore_evaluate::external::{
     ExternalBody, ExternalInquiry, ExternalPlan, ExternalTransport, RemotePlan,
 };
 
-/// How far the clock goes at once.
+/// Step of the clock, milliseconds.
 const STEP_MS: u64 = 50;
 
 fn plan() -> Arc<ExternalPlan> {
@@ -43,7 +43,7 @@ fn plan() -> Arc<ExternalPlan> {
 }
 
 /// A task about a target, as it is for the `revision`th time.
-pub(super) fn asked(n: u64, revision: u32) -> AskedExternal {
+pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     let mut id = [1; 16];
     id[..8].copy_from_slice(&n.to_be_bytes());
     let subject = id;
@@ -74,7 +74,7 @@ pub(super) fn asked(n: u64, revision: u32) -> AskedExternal {
     };
     let body = ExternalBody::Task(Box::default());
     let inquiry = ExternalInquiry { plan: plan(), body, want: Want::ALL };
-    AskedExternal { inquiry, evaluation, calls: Vec::new(), subject }
+    ExternalRequest { inquiry, evaluation, calls: Vec::new(), subject }
 }
 
 /// A description of version 1.
@@ -88,8 +88,8 @@ pub(super) fn gone() -> ExternalFault {
 }
 
 /// The same score for all tasks of a request.
-pub(super) fn answer(request: &ExternalRequest, value: f64) -> ExternalReply {
-    let ExternalRequest::Tasks(request) = request else { panic!("tasks are sent") };
+pub(super) fn answer(request: &ExternalPayload, value: f64) -> ExternalReply {
+    let ExternalPayload::Tasks(request) = request else { panic!("tasks are sent") };
     let answer = |task: &TaskMessage| EvaluationMessage {
         task_id: task.id.clone(),
         outcome: Some(OutcomeMessage::Scored(ScoreMessage { value, label: None })),
@@ -110,7 +110,7 @@ pub(super) struct ExternalBench {
     pub(super) describes: usize,
     pub(super) sent: usize,
     asked: Vec<usize>,
-    requests: Vec<(u64, ExternalRequest)>,
+    requests: Vec<(u64, ExternalPayload)>,
 }
 
 impl ExternalBench {
@@ -129,7 +129,7 @@ impl ExternalBench {
         }
     }
 
-    pub(super) fn arrive(&mut self, asked: AskedExternal) {
+    pub(super) fn arrive(&mut self, asked: ExternalRequest) {
         let place = self.room.enter(10).expect("there is room");
         self.arrived += 1;
         self.core.arrive(self.now_ms, asked, None, place);
@@ -163,7 +163,7 @@ impl ExternalBench {
     /// Answers all that is under way.
     pub(super) fn answer_all(
         &mut self,
-        mut answer: impl FnMut(&ExternalRequest) -> Result<ExternalReply, ExternalFault>,
+        mut answer: impl FnMut(&ExternalPayload) -> Result<ExternalReply, ExternalFault>,
     ) {
         for (id, request) in std::mem::take(&mut self.requests) {
             let said = answer(&request);
@@ -177,7 +177,7 @@ impl ExternalBench {
         &mut self,
         ms: u64,
         mut describe: impl FnMut(usize) -> Result<Description, ExternalFault>,
-        mut answer: impl FnMut(&ExternalRequest) -> Result<ExternalReply, ExternalFault>,
+        mut answer: impl FnMut(&ExternalPayload) -> Result<ExternalReply, ExternalFault>,
     ) {
         let end = self.now_ms + ms;
         loop {
@@ -194,7 +194,7 @@ impl ExternalBench {
         }
     }
 
-    /// How many evaluations came out how.
+    /// Counts the evaluations by outcome.
     pub(super) fn outcomes(&self) -> BTreeMap<&'static str, usize> {
         let mut outcomes = BTreeMap::new();
         for evaluation in &self.emitted {

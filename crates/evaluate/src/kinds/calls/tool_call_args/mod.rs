@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::argument_words;
 use crate::shared::expected_calls::arguments_of;
@@ -26,7 +26,7 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_call_args`.
 pub static KIND: Kind = Kind {
     name: "tool_call_args",
-    about: "Whether each expected tool call was made with the expected arguments.",
+    about: "Compares the arguments of tool calls with the expected ones.",
     also_known_as: &[
         ("tool-call-args", "UiPath"),
         ("uipath-tool-call-args", "UiPath"),
@@ -95,7 +95,7 @@ impl TryFrom<Value<'static>> for ArgsObject {
     }
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "tool-call-args")?;
     if definition.is_compat()? {
         return uipath::args::build(&definition);
@@ -107,7 +107,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let subset = settings.subset;
     let expected = criteria.tool_calls;
     let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
-    Ok(Box::new(ToolCallArgs { strict, subset, expected, groups, weights }))
+    Ok(Evaluator::code(ToolCallArgs { strict, subset, expected, groups, weights }))
 }
 
 struct ToolCallArgs {
@@ -119,7 +119,7 @@ struct ToolCallArgs {
     weights: Vec<usize>,
 }
 
-impl Evaluator for ToolCallArgs {
+impl CodeEvaluator for ToolCallArgs {
     fn facts(&self) -> Facts {
         Facts { arguments: true, ..Facts::default() }
     }

@@ -16,7 +16,7 @@ fn call(
 fn outcome(settings: &str, calls: Vec<ToolCall<'static>>) -> Outcome {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let trajectory = Trajectory { tool_calls: calls, ..Trajectory::default() };
-    build(&node).unwrap().evaluate(&trajectory, Want::ALL)
+    build(&node).unwrap().as_code().unwrap().evaluate(&trajectory, Want::ALL)
 }
 
 fn check(settings: &str, calls: Vec<ToolCall<'static>>, expected: Option<f64>) {

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use smallvec::{SmallVec, smallvec};
 
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{Early, Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::names::NameMap;
 use crate::shared::pairing::{self, counted};
 use crate::shared::report;
@@ -21,7 +21,7 @@ use spanscore_base::value::{Map, Number, Value};
 /// Registry entry of `tool_call_count`.
 pub static KIND: Kind = Kind {
     name: "tool_call_count",
-    about: "Whether each tool was called as often as expected.",
+    about: "Compares the number of calls of each tool with the expected one.",
     also_known_as: &[
         ("tool-call-count", "UiPath"),
         ("uipath-tool-call-count", "UiPath"),
@@ -181,7 +181,7 @@ impl<'de> Deserialize<'de> for ExpectedCount {
     }
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "tool-call-count")?;
     if definition.is_compat()? {
         return uipath::count::build(&definition);
@@ -200,7 +200,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     for (at, rule) in rules.iter().enumerate() {
         *places.get_or_insert_with(&rule.name, || at) = at;
     }
-    Ok(Box::new(ToolCallCount { strict: settings.strict, rules, places }))
+    Ok(Evaluator::code(ToolCallCount { strict: settings.strict, rules, places }))
 }
 
 struct ToolCallCount {
@@ -247,7 +247,7 @@ impl CountRule {
     }
 }
 
-impl Evaluator for ToolCallCount {
+impl CodeEvaluator for ToolCallCount {
     fn facts(&self) -> Facts {
         Facts::default()
     }

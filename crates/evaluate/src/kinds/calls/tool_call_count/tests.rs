@@ -4,7 +4,7 @@ use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::json;
 
-fn build_from(text: &str) -> Result<Box<dyn Evaluator>, String> {
+fn build_from(text: &str) -> Result<Evaluator, String> {
     let node = Node::from_value(&json::parse(text).unwrap());
     build(&node).map_err(|error| error.to_string())
 }
@@ -13,7 +13,7 @@ fn outcome(settings: &str, names: &[&'static str]) -> Outcome {
     let call = |name: &&'static str| ToolCall { name: (*name).into(), ..ToolCall::default() };
     let tool_calls = names.iter().map(call).collect();
     let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
-    build_from(settings).unwrap().evaluate(&trajectory, Want::ALL)
+    build_from(settings).unwrap().as_code().unwrap().evaluate(&trajectory, Want::ALL)
 }
 
 fn check(settings: &str, names: &[&'static str], expected: f64, explanation: &str) {
@@ -53,7 +53,10 @@ fn a_call_counts_by_name_or_id_once() {
     let other = ToolCall { name: "b".into(), id: Some("a".into()), ..ToolCall::default() };
     let trajectory = Trajectory { tool_calls: vec![call, other], ..Trajectory::default() };
     let evaluator = build_from(r#"{"criteria": {"tool_calls_count": {"a": ["=", 2]}}}"#).unwrap();
-    let Outcome::Scored(score) = evaluator.evaluate(&trajectory, Want::ALL) else { panic!() };
+    let Outcome::Scored(score) = evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL)
+    else {
+        panic!()
+    };
     assert_eq!(score.value, 1.0);
     assert_eq!(
         score.details.to_string(),
@@ -105,7 +108,7 @@ fn mistakes_are_settings_errors() {
 fn compat_takes_an_operator_that_does_not_exist_and_fails_where_it_is_reached() {
     let rule = r#"{"compat": "uipath", "criteria": {"tool_calls_count": {"a": ["~", -1]}}}"#;
     let evaluator = build_from(rule).unwrap();
-    let none = evaluator.evaluate(&Trajectory::default(), Want::SCORE);
+    let none = evaluator.as_code().unwrap().evaluate(&Trajectory::default(), Want::SCORE);
     assert!(matches!(none, Outcome::Scored(score) if score.value == 0.0));
 }
 
@@ -137,7 +140,7 @@ fn compat_speaks_early_of_what_no_call_can_repair() {
         };
         let kept_spans = names.iter().map(span).collect();
         let trajectory = Trajectory { kept_spans, ..Trajectory::default() };
-        evaluator.early(&trajectory, Want::ALL).map(|early| early.best)
+        evaluator.as_code().unwrap().early(&trajectory, Want::ALL).map(|early| early.best)
     };
     assert_eq!(early(&["a", "b c"]), None);
     assert_eq!(early(&["a", "a"]), Some(2.0 / 3.0));

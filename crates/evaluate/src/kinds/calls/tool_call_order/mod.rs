@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{CountedDifferences, Difference};
 use crate::shared::expected_calls::{CallMatcher, ExpectedCall};
@@ -24,7 +24,7 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_call_order`.
 pub static KIND: Kind = Kind {
     name: "tool_call_order",
-    about: "Whether tools were called in the expected order.",
+    about: "Compares the order of tool calls with the expected one.",
     also_known_as: &[
         ("tool-call-order", "UiPath"),
         ("uipath-tool-call-order", "UiPath"),
@@ -80,7 +80,7 @@ impl TryFrom<Vec<String>> for ExpectedOrder {
     }
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "tool-call-order")?;
     if definition.is_compat()? {
         return uipath::order::build(&definition);
@@ -90,7 +90,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     let mut masks = Masks::default();
     names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
     masks.close(names.len());
-    Ok(Box::new(ToolCallOrder {
+    Ok(Evaluator::code(ToolCallOrder {
         strict: settings.strict,
         within_group: settings.within_group,
         names,
@@ -109,7 +109,7 @@ struct ToolCallOrder {
 /// Steps to copy a call under another name.
 const STEPS_PER_COPY: usize = 64;
 
-impl Evaluator for ToolCallOrder {
+impl CodeEvaluator for ToolCallOrder {
     fn facts(&self) -> Facts {
         Facts::default()
     }

@@ -20,10 +20,16 @@ fn check_groups(settings: &str, groups: &[&[Called]], expected: f64, lcs: &str) 
     };
     let tool_calls = calls.map(call).collect();
     let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
-    let Outcome::Scored(score) = evaluator.evaluate(&trajectory, Want::ALL) else { panic!() };
+    let Outcome::Scored(score) = evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL)
+    else {
+        panic!()
+    };
     assert_eq!(score.value, expected, "{settings}");
     assert_eq!(score.details.get("lcs").unwrap().to_string(), lcs);
-    let Outcome::Scored(bare) = evaluator.evaluate(&trajectory, Want::SCORE) else { panic!() };
+    let Outcome::Scored(bare) = evaluator.as_code().unwrap().evaluate(&trajectory, Want::SCORE)
+    else {
+        panic!()
+    };
     assert_eq!(bare.value, expected);
 }
 

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::uipath::{self, Definition};
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted, read_text};
 use crate::shared::report;
 use crate::shared::step_limit::{self, Effort};
@@ -26,7 +26,7 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_call_output`.
 pub static KIND: Kind = Kind {
     name: "tool_call_output",
-    about: "Whether tools returned what is expected.",
+    about: "Compares the results of tools with the expected ones.",
     also_known_as: &[
         ("tool-call-output", "UiPath"),
         ("uipath-tool-call-output", "UiPath"),
@@ -75,7 +75,7 @@ struct ExpectedOutput {
     id: Option<String>,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definition = Definition::read(node, "tool-call-output")?;
     if definition.is_compat()? {
         return uipath::output::build(&definition);
@@ -93,7 +93,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
     for ExpectedResult { written, .. } in &expected {
         groups.add(&written.name, written.id.as_deref());
     }
-    Ok(Box::new(ToolCallOutput { strict: settings.strict, expected, groups }))
+    Ok(Evaluator::code(ToolCallOutput { strict: settings.strict, expected, groups }))
 }
 
 struct ToolCallOutput {
@@ -145,7 +145,7 @@ impl<'c, 'a> CallResults<'c, 'a> {
     }
 }
 
-impl Evaluator for ToolCallOutput {
+impl CodeEvaluator for ToolCallOutput {
     fn facts(&self) -> Facts {
         Facts { results: true, ..Facts::default() }
     }

@@ -5,7 +5,7 @@ use spanscore_base::value::json;
 fn check_calls(settings: &str, tool_calls: Vec<ToolCall<'_>>, expected: Option<f64>) {
     let node = Node::from_value(&json::parse(settings).unwrap());
     let trajectory = Trajectory { tool_calls, ..Trajectory::default() };
-    match build(&node).unwrap().evaluate(&trajectory, Want::ALL) {
+    match build(&node).unwrap().as_code().unwrap().evaluate(&trajectory, Want::ALL) {
         Outcome::Scored(score) => assert_eq!(Some(score.value), expected, "{settings}"),
         Outcome::NotEvaluable { reason, .. } => {
             assert_eq!(reason, Reason::ResultNotRecorded);

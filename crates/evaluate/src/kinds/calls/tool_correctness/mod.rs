@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use self::settings::{CorrectnessMatchMode, EvaluationParam, ORDERED_MODES, Settings};
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{CountedDifferences, Difference};
 use crate::shared::expected_calls::{
@@ -33,7 +33,7 @@ use spanscore_base::value::{Map, Value};
 /// Registry entry of `tool_correctness`.
 pub static KIND: Kind = Kind {
     name: "tool_correctness",
-    about: "Whether the expected tools were used, with credit for those that were, for their \
+    about: "Checks that the expected tools were used, with credit for those that were, for their \
             order, or for their arguments.",
     also_known_as: &[
         ("ToolCorrectnessEvaluator", "Dokimos"),
@@ -74,7 +74,7 @@ struct ToolCorrectness {
     criteria: Criteria,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     use CorrectnessMatchMode::{BestMatch, BestMatchInOrder, NamesAndOrder, NamesOnly};
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
@@ -86,7 +86,7 @@ fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
         BestMatch | BestMatchInOrder => params.contains(&EvaluationParam::InputParameters),
         _ => settings.argument_matcher.reads_arguments(),
     };
-    Ok(Box::new(ToolCorrectness {
+    Ok(Evaluator::code(ToolCorrectness {
         mode,
         compares_output: matches!(mode, BestMatch | BestMatchInOrder)
             && params.contains(&EvaluationParam::Output),
@@ -309,7 +309,7 @@ fn call_f1(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls::TooLa
     Ok(format!("{f1:.4}").parse().unwrap_or(f1))
 }
 
-impl Evaluator for ToolCorrectness {
+impl CodeEvaluator for ToolCorrectness {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.compares_arguments,

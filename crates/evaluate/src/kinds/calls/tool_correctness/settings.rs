@@ -64,9 +64,9 @@ pub(super) struct Settings {
     /// Parts that `best_match` and `best_match_in_order` compare besides the name:
     /// `input_parameters`, `output`. Default: the name alone.
     pub(super) evaluation_params: Vec<EvaluationParam>,
-    /// For `best_match` and `best_match_in_order`: whether anything below 1 is 0. Default `false`.
+    /// For `best_match` and `best_match_in_order`: true if anything below 1 is 0. Default `false`.
     pub(super) strict_mode: bool,
-    /// For `call_accuracy`: whether the calls must come in the expected order. Default `true`.
+    /// For `call_accuracy`: true if the calls must come in the expected order. Default `true`.
     pub(super) strict_order: bool,
     /// True if calls that failed are left out. Default `false`.
     pub(super) exclude_failed: bool,

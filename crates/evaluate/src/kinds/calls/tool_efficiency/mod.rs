@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::hash::BuildHasher;
 
 use crate::compat::DokimosCompat;
-use crate::evaluator::{Evaluator, Kind};
+use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::order::grouped;
@@ -71,8 +71,8 @@ struct ToolEfficiency {
     failures: Option<FailureRules>,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
-    Ok(Box::new(ToolEfficiency::new(node.read()?)?))
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
+    Ok(Evaluator::code(ToolEfficiency::new(node.read()?)?))
 }
 
 /// Calls of a trajectory in the order in which they are judged.
@@ -326,7 +326,7 @@ impl ToolEfficiency {
     }
 }
 
-impl Evaluator for ToolEfficiency {
+impl CodeEvaluator for ToolEfficiency {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.matcher().reads_arguments(),

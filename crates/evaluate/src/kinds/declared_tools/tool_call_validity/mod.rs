@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::compat::DokimosCompat;
-use crate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, InvalidDefinition, Tools};
 use crate::shared::report;
 use crate::shared::step_limit::{self, Effort};
@@ -94,12 +94,12 @@ struct Validity {
     dokimos: bool,
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     if settings.strict_mode && settings.schema == Depth::Full {
         return Err(SettingsError::new("`strict_mode` goes only with `schema: basic`"));
     }
-    Ok(Box::new(Validity {
+    Ok(Evaluator::code(Validity {
         full: (settings.schema == Depth::Full).then(full::Validators::default),
         strict: settings.strict_mode,
         definitions: Definitions::new(settings.tools, settings.tools_file.as_deref())?,
@@ -260,7 +260,7 @@ impl Validity {
     }
 }
 
-impl Evaluator for Validity {
+impl CodeEvaluator for Validity {
     fn facts(&self) -> Facts {
         Facts { arguments: true, tool_definitions: true, ..Facts::default() }
     }

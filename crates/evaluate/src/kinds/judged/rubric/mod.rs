@@ -23,8 +23,8 @@ The statements were written by those who run the agent. Judge each as it is writ
 /// Registry entry of `rubric`.
 pub static KIND: Kind = Kind {
     name: "rubric",
-    about: "What you write yourself: weighted statements (a preset of them), steps that end in a \
-            score, or the output or behaviour that was expected.",
+    about: "A rubric that you write: weighted statements (a preset of them), steps that end in a \
+            score, or the expected output or behaviour.",
     also_known_as: &[
         ("GEval", "DeepEval"),
         ("uipath-llm-judge-output-semantic-similarity", "UiPath"),
@@ -108,7 +108,7 @@ enum Rubric {
     Expected { words: &'static str, expected: String, name: &'static str, in_percent: bool },
 }
 
-fn build(node: &Node) -> Result<Box<dyn Evaluator>, SettingsError> {
+fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     kind::build(node, |own| {
         let settings: Settings = own.read()?;
         rubric(settings).map_err(|error| {

@@ -19,11 +19,11 @@ mod subject;
 use std::borrow::Cow;
 
 pub(crate) use key::{OutputKey, Path};
-pub(crate) use settings::{ComparisonSettings, TextSettings};
+pub(crate) use settings::{ComparisonSettings, TextComparison, TextSettings};
 pub(crate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::compat::uipath::{Definition, Flag};
-use crate::evaluator::Evaluator;
+use crate::evaluator::CodeEvaluator;
 use crate::shared::pairing::read_text;
 use spanscore_base::model::{
     Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, shown_percent,
@@ -314,7 +314,7 @@ fn fold(text: &str, case_sensitive: bool) -> Cow<'_, str> {
     if case_sensitive { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }
 
-impl Evaluator for Comparer {
+impl CodeEvaluator for Comparer {
     fn reads_calls(&self) -> bool {
         self.subject.target != ComparisonTarget::FinalOutput
     }

@@ -2,10 +2,16 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::{ComparisonSubject, ComparisonTarget, NumberReading, OutputKey, Parts, Path};
+use super::{
+    Comparer, ComparisonSubject, ComparisonTarget, Method, NumberReading, OutputKey, Parts, Path,
+    read_compat,
+};
 use crate::compat::uipath::{self, Definition, Flag, UiPathCompat};
+use crate::evaluator::Evaluator;
 use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
 
 /// Settings that all three have; `C` says what is expected.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -86,6 +92,36 @@ impl<C> ComparisonSettings<C> {
     }
 }
 
+/// Kind that compares texts, as data; `C` are its criteria.
+pub(crate) struct TextComparison<C> {
+    /// Name of the kind in the UiPath package, such as `exact-match`.
+    pub(crate) type_id: &'static str,
+    /// Comparison under these settings.
+    pub(crate) method: fn(TextSettings) -> Method,
+    /// Expected value of the criteria.
+    pub(crate) expected: fn(C) -> Value<'static>,
+    /// Reader of the expected value as the UiPath package reads it.
+    pub(crate) compat: fn(&Node) -> Result<Value<'static>, SettingsError>,
+}
+
+impl<C: DeserializeOwned> TextComparison<C> {
+    /// Builds the evaluator.
+    pub(crate) fn build(&self, node: &Node) -> Result<Evaluator, SettingsError> {
+        let definition = Definition::read(node, self.type_id)?;
+        let (parts, text, expected) = if definition.is_compat()? {
+            let parts = read_compat(&definition)?;
+            let text = TextSettings::read_compat(&definition)?;
+            (parts, text, definition.criteria(self.compat)?)
+        } else {
+            let (text, settings): (TextSettings, ComparisonSettings<C>) =
+                definition.body.read_both()?;
+            let (parts, criteria) = settings.into_parts(&definition, node)?;
+            (parts, text, (self.expected)(criteria))
+        };
+        Ok(Evaluator::code(Comparer::new((self.method)(text), parts, expected)))
+    }
+}
+
 /// Comparison of texts.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -102,7 +138,7 @@ impl TextSettings {
     ///
     /// # Errors
     /// A value that is no Boolean.
-    pub(crate) fn read_compat(definition: &Definition) -> Result<Self, SettingsError> {
+    fn read_compat(definition: &Definition) -> Result<Self, SettingsError> {
         Ok(Self {
             case_sensitive: definition.flag(Flag("case_sensitive", "caseSensitive"))?,
             negated: definition.flag(Flag("negated", "negated"))?,

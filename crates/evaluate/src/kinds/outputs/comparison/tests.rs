@@ -9,7 +9,10 @@ fn outcome(name: &str, settings: &str, output: Option<&'static str>) -> Outcome 
     let evaluator = (kind(name).unwrap().build)(&node).unwrap();
     let final_output =
         output.map_or(Content::NotRecorded, |text| Content::ready(json::parse(text).unwrap()));
-    evaluator.evaluate(&Trajectory { final_output, ..Trajectory::default() }, Want::ALL)
+    evaluator
+        .as_code()
+        .unwrap()
+        .evaluate(&Trajectory { final_output, ..Trajectory::default() }, Want::ALL)
 }
 
 fn check(name: &str, settings: &str, output: &'static str, expected: f64, explanation: &str) {
@@ -156,7 +159,10 @@ fn evaluate_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]
         ..ToolCall::default()
     };
     let tool_calls = calls.iter().enumerate().map(call).collect();
-    evaluator.evaluate(&Trajectory { tool_calls, ..Trajectory::default() }, Want::ALL)
+    evaluator
+        .as_code()
+        .unwrap()
+        .evaluate(&Trajectory { tool_calls, ..Trajectory::default() }, Want::ALL)
 }
 
 fn check_calls(name: &str, settings: &str, calls: &[[Option<&'static str>; 3]], expected: &str) {

@@ -32,7 +32,7 @@ pub use settings::{
 pub use spanscore_detect::Severity;
 pub use spanscore_detect::pack::config::{DetectorConfig, PackConfig, Syntax};
 
-use crate::evaluator::{CallJudge, Evaluator, Kind};
+use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use reading::Reading;
 use rule::OutputRule;
 use spanscore_base::model::Want;
@@ -49,7 +49,7 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(OutputRulesConfig),
-    build: |node| build::build(node).map(|rules| Box::new(rules) as Box<dyn Evaluator>),
+    build: |node| build::build(node).map(Evaluator::code),
     example: "\
 output_rules/safety:
   bundle: safety
@@ -80,7 +80,7 @@ struct OutputRules {
     text_bytes_max: usize,
 }
 
-impl Evaluator for OutputRules {
+impl CodeEvaluator for OutputRules {
     fn reads_calls(&self) -> bool {
         matches!(self.target, TextTarget::ToolArguments | TextTarget::ToolResults)
     }

@@ -9,7 +9,7 @@ fn node(text: &str) -> Node {
     Node::from_value(&json::parse(text).unwrap())
 }
 
-fn evaluator(text: &str) -> Box<dyn Evaluator> {
+fn evaluator(text: &str) -> Evaluator {
     (KIND.build)(&node(text)).unwrap()
 }
 
@@ -18,7 +18,7 @@ fn answer(text: &str) -> Trajectory<'_> {
 }
 
 fn evaluate(settings: &str, trajectory: &Trajectory<'_>) -> Outcome {
-    evaluator(settings).evaluate(trajectory, Want::ALL)
+    evaluator(settings).as_code().unwrap().evaluate(trajectory, Want::ALL)
 }
 
 fn scored(outcome: Outcome) -> Score {
@@ -229,14 +229,14 @@ fn attributes_are_judged_wherever_they_stand() {
     assert_eq!(evaluator.facts().attributes, [["my.answer"]]);
     let value = spanscore_base::otlp::AnyValue::String("SSN 536-22-8714");
     let trajectory = Trajectory { attributes: vec![("my.answer", value)], ..Trajectory::default() };
-    let score = scored(evaluator.evaluate(&trajectory, Want::SCORE));
+    let score = scored(evaluator.as_code().unwrap().evaluate(&trajectory, Want::SCORE));
     assert_eq!(score.label, Some(Label::Fail));
-    let none = evaluator.evaluate(&Trajectory::default(), Want::SCORE);
+    let none = evaluator.as_code().unwrap().evaluate(&Trajectory::default(), Want::SCORE);
     assert_eq!(reason(&none), Some(Reason::InsufficientData));
     let broken = spanscore_base::otlp::AnyValue::Array(b"\x0a\x01\x0b");
     let trajectory =
         Trajectory { attributes: vec![("my.answer", broken)], ..Trajectory::default() };
-    let unread = evaluator.evaluate(&trajectory, Want::SCORE);
+    let unread = evaluator.as_code().unwrap().evaluate(&trajectory, Want::SCORE);
     assert_eq!(reason(&unread), Some(Reason::InsufficientData));
 }
 

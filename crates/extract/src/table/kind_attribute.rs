@@ -1,7 +1,7 @@
-//! What a span says of itself under a key of any instrumentation: `acme.span.kind: TOOL`.
+//! Kind of a span by an attribute of an unknown vendor: `acme.span.kind: TOOL`.
 //!
-//! Most instrumentations mark their spans so, each under a key of its own, and write the same few
-//! words there. Keys and values are compared by their letters: `spanKind`, `span_kind` and
+//! Most instrumentations mark their spans so, each under a key of its vendor, and write the same
+//! few words there. Keys and values are compared by their letters: `spanKind`, `span_kind` and
 //! `span.kind` are one, so are `tool_call` and `ToolCall`.
 
 use super::super::dialect::SpanKindSaid;
@@ -20,7 +20,8 @@ const KINDS: [&str; 9] = [
 ];
 /// Ends of keys that may speak of many things: only words count that can mean nothing else.
 const VAGUE_KINDS: [&str; 4] = ["kind", "type", "category", "operation"];
-/// What lies deeper than a vendor's `acme.kind` speaks of something on the span.
+/// Most parts of a key that may be vague: one deeper than a vendor's `acme.kind` describes
+/// something on the span.
 const VAGUE_PARTS_MAX: usize = 2;
 
 /// Ends of keys that hold the id of a tool's call.
@@ -85,8 +86,8 @@ const RUNS: [&str; 10] = [
 /// Longest key or value that is looked at, in letters: none of the words is longer.
 const LETTERS_MAX: usize = 64;
 
-/// Whether a span may say under this key what it is.
-pub(in super::super) fn may_say_kind(key: &[u8]) -> bool {
+/// Returns true if the key may hold the kind of a span.
+pub(in super::super) fn is_kind_key(key: &[u8]) -> bool {
     let mut buffer = [0; LETTERS_MAX];
     let letters = letters(key, &mut buffer);
     // What is beneath a kind is no kind of span, nor is that of an item in a list: a span of a
@@ -100,25 +101,25 @@ pub(in super::super) fn may_say_kind(key: &[u8]) -> bool {
         || key.split(|byte| *byte == b'.').count() <= VAGUE_PARTS_MAX && ends(&VAGUE_KINDS)
 }
 
-/// Whether a key, with these letters, holds the id of a tool's call.
+/// Returns true if a key, with these letters, holds the id of a tool's call.
 fn is_call_id(key: &[u8], letters: &[u8]) -> bool {
     key != CALL_ID_OF_CONVENTIONS && CALL_IDS.iter().any(|end| letters.ends_with(end.as_bytes()))
 }
 
-/// Whether a part of a key is a number.
+/// Returns true if a part of a key is a number.
 fn has_number(key: &[u8]) -> bool {
     key.split(|byte| *byte == b'.').any(|part| part.iter().all(u8::is_ascii_digit))
 }
 
-/// Whether a name tells the kind of a span rather than a tool: `acme.tool.execution`.
+/// Returns true if a name tells the kind of a span rather than a tool: `acme.tool.execution`.
 pub(in super::super) fn names_kind(name: &str) -> bool {
     let mut buffer = [0; LETTERS_MAX];
     let letters = letters(name.as_bytes(), &mut buffer);
     TOOL_CALLS.iter().any(|word| letters.ends_with(word.as_bytes()))
 }
 
-/// What a span says that it is by this value under this key.
-pub(super) fn said(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
+/// Returns the kind of a span with this value under this key.
+pub(super) fn span_kind(key: &[u8], value: &[u8]) -> Option<SpanKindSaid> {
     let mut buffer = [0; LETTERS_MAX];
     let name = key;
     let key = letters(key, &mut buffer);
@@ -198,8 +199,8 @@ mod tests {
             ("acme.messages.0.type", "tool_call", None),
             ("acme.state.step.kind", "tool_call", None),
         ] {
-            let said = said(key.as_bytes(), value.as_bytes());
-            assert_eq!(said.filter(|_| may_say_kind(key.as_bytes())), expected, "{key}: {value}");
+            let kind = span_kind(key.as_bytes(), value.as_bytes());
+            assert_eq!(kind.filter(|_| is_kind_key(key.as_bytes())), expected, "{key}: {value}");
         }
     }
 }

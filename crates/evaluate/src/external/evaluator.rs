@@ -1,0 +1,39 @@
+//! Evaluator of all external kinds: turns a target into a message.
+
+use std::sync::Arc;
+
+use super::{ExternalBody, ExternalInquiry, ExternalPlan, too_large};
+use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
+
+/// Builds the message about a trajectory; the number is the threshold.
+pub type MessageBuilder = dyn Fn(&Trajectory<'_>, f64) -> ExternalBody + Send + Sync;
+
+/// Evaluator outside of this process.
+pub struct ExternalEvaluator {
+    /// Address, limits and protocol.
+    pub plan: Arc<ExternalPlan>,
+    /// Facts that the message holds.
+    pub facts: Facts,
+    /// Builder of the message about a trajectory.
+    pub message: Box<MessageBuilder>,
+}
+
+impl ExternalEvaluator {
+    /// Turns one target into the message about it. `threshold` is the lowest score that passes.
+    ///
+    /// # Errors
+    /// The outcome of a trajectory that is too large to send.
+    pub fn inquire(
+        &self,
+        trajectory: &Trajectory<'_>,
+        threshold: f64,
+        want: Want,
+    ) -> Result<ExternalInquiry, Outcome> {
+        if let Some(outcome) = too_large(trajectory) {
+            return Err(outcome);
+        }
+        let plan = Arc::clone(&self.plan);
+        let body = (self.message)(trajectory, threshold);
+        Ok(ExternalInquiry { plan, body, want })
+    }
+}
