@@ -1,6 +1,8 @@
 //! Spans in, scores out: an OpenTelemetry collector that scores what AI agents do with their
 //! tools, in live traffic.
 //!
+//! This package is the program; the stages are crates under `crates/`, mapped in `ARCHITECTURE.md`.
+//!
 //! ```text
 //! receive      OTLP gRPC and HTTP, files: bytes, size-checked
 //!   |
@@ -13,21 +15,13 @@
 //! emit         evaluations -> OTLP spans, events, metrics; Prometheus; console; files
 //! ```
 //!
-//! The modules below stand in four groups: the shared vocabulary with [`detect`]; transport, the
-//! log and the task that [`judge`] and [`external`] share; the stages with their config and
-//! telemetry; the program.
-//!
 //! # Invariants
-//! 1. [`model`], [`value`], [`settings`], [`otlp`], [`panics`] and [`visible`] import no stage.
-//! 2. Stages import the vocabulary, never each other; only [`pipeline`] knows them all. `emit`
-//!    imports [`client`], too, which imports the vocabulary and [`tls`] alone, as listeners do;
-//!    `emit` and `evaluate` import [`detect`]; [`judge`] and [`external`] import `client`, the
-//!    requests of `evaluate`, and `lane`, their shared task.
-//! 3. `extract`, `assemble` and the evaluators do no I/O and read no clock:
+//! 1. Stages import `base`, never each other; only [`pipeline`] knows them all.
+//! 2. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
-//! 4. Bad input never panics and never poisons its batch.
-//! 5. What cannot be judged is not evaluable; what broke is failed; neither is a score.
-//! 6. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
+//! 3. Bad input never panics and never poisons its batch.
+//! 4. What cannot be judged is not evaluable; what broke is failed; neither is a score.
+//! 5. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
 
 pub mod config;
 pub mod telemetry;

@@ -16,7 +16,7 @@ import sys
 
 import yaml
 
-PACKS = pathlib.Path(__file__).resolve().parents[2] / "src/detect/packs"
+PACKS = pathlib.Path(__file__).resolve().parents[2] / "crates/detect/src/packs"
 NOT_OF_RULES = {"failures", "iris", "judges", "refusal"}
 LONG_BYTES = 100_000
 CHUNK_BYTES = 1_250

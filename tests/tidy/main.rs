@@ -1,18 +1,15 @@
 //! The rules of the house, held against the source.
 //!
-//! A rule without a test is a wish. Each exception stands in a list here with its reason. What
-//! reads the source (`source`, `imports`) and the rules for rooms (`rooms`) and names (`names`) are
-//! tested on texts of their own.
+//! A rule without a test is a wish. Each exception stands in a list here with its reason. The
+//! reader of the source (`source`, `words`) and the rule for names (`names`) are tested on texts of
+//! their own.
 
-mod imports;
 mod names;
-mod rooms;
 mod source;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use imports::{Tree, What};
-use rooms::Room;
 use source::Source;
 
 const FILE_LINES_MAX: usize = 500;
@@ -27,243 +24,33 @@ const LONG_FILES: &[(&str, &str)] = &[];
 const LONG_FUNCTIONS: &[(&str, &str)] = &[];
 
 /// Folders that may hold more entries, with the reason.
-const LARGE_FOLDERS: &[(&str, &str)] =
-    &[("src", "the rooms themselves, each of which stands in ROOMS")];
-
-/// The rooms, in the order of `lib.rs`: the vocabulary imports no stage, stages import the
-/// vocabulary and never each other, and only `pipeline` and those that start it know them all.
-const ROOMS: &[Room] = &[
-    Room { name: "crate", imports: &["cli"] },
-    Room { name: "model", imports: &["otlp", "value"] },
-    Room { name: "otlp", imports: &["value"] },
-    Room { name: "detect", imports: &["model", "settings", "value"] },
-    Room { name: "panics", imports: &[] },
-    Room { name: "settings", imports: &["value"] },
-    Room { name: "value", imports: &[] },
-    Room { name: "visible", imports: &[] },
-    Room { name: "tls", imports: &["settings", "visible"] },
-    Room { name: "assemble", imports: VOCABULARY },
-    Room {
-        name: "config",
-        imports: &[
-            "assemble/*",
-            "emit/*",
-            "evaluate/*",
-            "extract/*",
-            "receive/*",
-            "judge",
-            "detect",
-            "telemetry",
-            "tls",
-            "log",
-            "model",
-            "settings",
-            "value",
-            "visible",
-        ],
-    },
-    Room { name: "client", imports: LISTENING },
-    Room { name: "lane", imports: &["panics"] },
-    Room { name: "log", imports: &["model", "settings"] },
-    Room {
-        name: "emit",
-        imports: &[
-            "client", "detect", "lane", "log", "model", "otlp", "panics", "settings", "tls",
-            "value", "visible",
-        ],
-    },
-    Room { name: "evaluate", imports: &["evaluate/*", "model"] },
-    Room {
-        name: "evaluate/evaluator",
-        imports: &["evaluate/external", "evaluate/inquiry", "model", "settings"],
-    },
-    Room { name: "evaluate/inquiry", imports: &["evaluate/external", "model"] },
-    // The messages of evaluators outside of this process, and what their answers mean.
-    Room {
-        name: "evaluate/external",
-        imports: &["detect", "model", "settings", "tls", "value", "visible"],
-    },
-    Room {
-        name: "evaluate/judged",
-        imports: &[
-            "evaluate/evaluator",
-            "evaluate/inquiry",
-            "evaluate/shared",
-            "detect",
-            "model",
-            "otlp",
-            "settings",
-            "value",
-        ],
-    },
-    Room {
-        name: "evaluate/shared",
-        imports: &["detect", "evaluate/evaluator", "model", "settings", "value"],
-    },
-    Room {
-        name: "evaluate/compat",
-        imports: &["evaluate/shared", "evaluate/evaluator", "model", "otlp", "settings", "value"],
-    },
-    Room {
-        name: "evaluate/kinds",
-        imports: &[
-            "evaluate/compat",
-            "evaluate/external",
-            "evaluate/judged",
-            "evaluate/inquiry",
-            "evaluate/shared",
-            "evaluate/evaluator",
-            "detect",
-            "model",
-            "otlp",
-            "settings",
-            "tls",
-            "value",
-        ],
-    },
-    Room {
-        name: "evaluate/engine",
-        imports: &[
-            "evaluate/asked",
-            "evaluate/evaluator",
-            "evaluate/external",
-            "evaluate/inquiry",
-            "evaluate/shared",
-            "model",
-            "otlp",
-            "settings",
-            "value",
-        ],
-    },
-    Room {
-        name: "evaluate/asked",
-        imports: &["evaluate/external", "evaluate/inquiry", "model", "value"],
-    },
-    Room { name: "extract", imports: &["extract/*", "model", "otlp"] },
-    Room { name: "extract/decode", imports: &["model", "settings", "value"] },
-    Room {
-        name: "extract/dialect",
-        imports: &["extract/decode", "model", "otlp", "settings", "value"],
-    },
-    Room { name: "extract/table", imports: &["extract/dialect", "model", "otlp"] },
-    Room {
-        name: "extract/record",
-        imports: &[
-            "extract/table",
-            "extract/dialect",
-            "extract/unknown_tool",
-            "model",
-            "otlp",
-            "value",
-        ],
-    },
-    Room {
-        name: "extract/resolve",
-        imports: &[
-            "extract/record",
-            "extract/table",
-            "extract/dialect",
-            "extract/decode",
-            "extract/unknown_tool",
-            "model",
-            "otlp",
-            "value",
-            "visible",
-        ],
-    },
-    Room {
-        name: "extract/suggest",
-        imports: &["extract/decode", "extract/dialect", "model", "otlp", "value", "visible"],
-    },
-    Room { name: "extract/testing", imports: &["*"] },
-    Room { name: "extract/unknown_tool", imports: &[] },
-    Room {
-        name: "judge",
-        imports: &[
-            "tls",
-            "client",
-            "evaluate",
-            "evaluate/asked",
-            "evaluate/inquiry",
-            "lane",
-            "model",
-            "panics",
-            "settings",
-        ],
-    },
-    Room {
-        name: "external",
-        imports: &[
-            "client",
-            "evaluate",
-            "evaluate/external",
-            "lane",
-            "model",
-            "otlp",
-            "panics",
-            "tls",
-        ],
-    },
-    Room { name: "receive", imports: LISTENING },
-    Room {
-        name: "telemetry",
-        imports: &["client", "model", "otlp", "panics", "settings", "tls", "value", "visible"],
-    },
-    Room { name: "cli", imports: &["*"] },
-    Room {
-        name: "pipeline",
-        imports: &[
-            "receive/*",
-            "extract/*",
-            "assemble/*",
-            "evaluate/*",
-            "emit/*",
-            "config",
-            "detect",
-            "external",
-            "judge",
-            "log",
-            "telemetry",
-            "tls",
-            "model",
-            "otlp",
-            "panics",
-        ],
-    },
-];
-
-/// What those import that speak over the network.
-const LISTENING: &[&str] = &["model", "otlp", "panics", "settings", "tls", "value", "visible"];
-
-/// What every stage may import.
-const VOCABULARY: &[&str] = &["model", "otlp", "panics", "settings", "value", "visible"];
+const LARGE_FOLDERS: &[(&str, &str)] = &[];
 
 /// Where the tokens of JSON are read, for all its dialects.
-const JSON_LEXER: &str = "src/value/json/lexer.rs";
+const JSON_LEXER: &str = "crates/base/src/value/json/lexer.rs";
 
 /// How code spells the choice that only JSON's escapes have: a quote, a backslash or a slash.
 const JSON_ESCAPES: &str = r"b'\\' | b'/'";
 
-/// Rooms whose functions are `(state, input, now) -> outputs`.
-const PURE: &[&str] =
-    &["model", "value", "visible", "otlp", "detect", "extract", "assemble", "evaluate"];
+/// Crates whose functions are `(state, input, now) -> outputs`.
+const PURE: &[&str] = &["base", "detect", "extract", "assemble", "evaluate"];
 
-/// What reads a clock or does I/O.
-const IMPURE: &[&[&str]] = &[
-    &["std", "*"],
-    &["std", "time", "*"],
-    &["std", "time", "SystemTime", "now"],
-    &["std", "time", "Instant", "now"],
-    &["std", "fs"],
-    &["std", "net", "*"],
-    &["std", "net", "TcpStream"],
-    &["std", "net", "TcpListener"],
-    &["std", "net", "UdpSocket"],
-    &["std", "env"],
-    &["std", "process"],
-    &["std", "thread"],
-    &["tokio"],
+/// Words of code that reads a clock or does I/O.
+const IMPURE: &[&str] = &[
+    "SystemTime::now",
+    "Instant::now",
+    "std::fs",
+    "std::net::Tcp",
+    "std::net::Udp",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "tokio::",
 ];
+
+/// First words that say nothing of the thing that they are about.
+const QUESTIONS: &[&str] =
+    &["What", "Whether", "Where", "How", "Which", "Who", "Whose", "When", "Why"];
 
 /// Fails with every breach, one a line.
 fn hold(breaches: impl IntoIterator<Item = String>) {
@@ -274,7 +61,7 @@ fn hold(breaches: impl IntoIterator<Item = String>) {
 #[test]
 fn files_functions_and_lines_are_short() {
     let mut breaches = Vec::new();
-    for source in Source::all(&["src", "tests", "benches"]) {
+    for source in Source::all(&["src", "crates", "tests", "benches"]) {
         let lines = source.text.lines().count();
         if lines > FILE_LINES_MAX && !LONG_FILES.iter().any(|(path, _)| *path == source.path) {
             breaches.push(format!("{}: {lines} lines", source.path));
@@ -322,7 +109,7 @@ fn functions(source: &Source) -> Vec<(usize, String, usize)> {
 #[test]
 fn folders_are_small() {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in Source::all(&["src"]) {
+    for source in Source::all(&["src", "crates"]) {
         let mut path = source.path.as_str();
         while let Some((folder, entry)) = path.rsplit_once('/') {
             entries.entry(folder.to_owned()).or_default().insert(entry.to_owned());
@@ -339,41 +126,104 @@ fn folders_are_small() {
 #[test]
 fn every_module_says_what_it_is_for() {
     let is_test = |path: &str| path.ends_with("tests.rs") || path.contains("/tests/");
-    let without = Source::all(&["src"])
+    let without = Source::all(&["src", "crates"])
         .into_iter()
         .filter(|source| !is_test(&source.path) && !source.text.starts_with("//!"));
     hold(without.map(|source| format!("{}: no module head", source.path)));
 }
 
 #[test]
-fn rooms_import_what_they_may() {
-    hold(rooms::breaches(&Tree::new(&Source::all(&["src"])), ROOMS));
-}
-
-#[test]
-fn no_rooms_form_a_circle() {
-    hold(rooms::circles(&Tree::new(&Source::all(&["src"])), ROOMS));
-}
-
-#[test]
 fn no_name_of_a_type_means_two_things() {
-    hold(names::breaches(&Source::all(&["src"])));
-}
-
-/// Whether a path is one that these names stand for, or lies inside of it.
-fn begins_with(path: &[String], names: &[&str]) -> bool {
-    path.len() >= names.len() && path.iter().zip(names).all(|(own, name)| own == name)
+    hold(names::breaches(&Source::all(&["src", "crates"])));
 }
 
 #[test]
-fn pure_rooms_read_no_clock_and_do_no_io() {
-    let tree = Tree::new(&Source::all(&["src"]));
-    let breaches = tree.named().filter_map(|(path, named)| {
-        let What::Theirs(what) = &named.what else { return None };
-        let is_pure = named.from.first().is_some_and(|room| PURE.contains(&room.as_str()));
-        let is_impure = IMPURE.iter().any(|impure| begins_with(what, impure));
-        (is_pure && is_impure).then(|| format!("{path}:{}: {}", named.line, what.join("::")))
-    });
+fn pure_crates_read_no_clock_and_do_no_io() {
+    let mut breaches = Vec::new();
+    for source in PURE.iter().flat_map(|name| Source::all(&[&format!("crates/{name}/src")])) {
+        for (at, line) in source.code() {
+            let impure = IMPURE.iter().find(|word| line.contains(*word));
+            breaches.extend(impure.map(|word| format!("{}:{at}: {word}", source.path)));
+        }
+    }
+    hold(breaches);
+}
+
+#[test]
+fn crates_inherit_the_lints_and_name_their_level() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = include_str!("../../Cargo.toml");
+    let levels = manifest.split("[profile.release.package]").nth(1).unwrap_or_default();
+    let mut breaches = Vec::new();
+    for entry in std::fs::read_dir(root.join("crates")).expect("crates").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let own = std::fs::read_to_string(entry.path().join("Cargo.toml")).unwrap_or_default();
+        if !own.contains("[lints]\nworkspace = true") {
+            breaches.push(format!("crates/{name}: no `lints.workspace = true`"));
+        }
+        if !levels.contains(&format!("\nspanscore-{name} = {{ opt-level = ")) {
+            breaches.push(format!("crates/{name}: no level in `[profile.release.package]`"));
+        }
+    }
+    hold(breaches);
+}
+
+#[test]
+fn heads_and_docs_name_the_thing_first() {
+    let mut breaches = Vec::new();
+    for source in Source::all(&["src", "crates"]) {
+        let mut before = "";
+        for (at, line) in source.lines() {
+            let line = line.trim_start();
+            for mark in ["//!", "///"] {
+                let Some(text) = line.strip_prefix(mark) else { continue };
+                let first = text.split_whitespace().next().unwrap_or_default();
+                if !before.starts_with(mark) && QUESTIONS.contains(&first) {
+                    breaches.push(format!("{}:{at}: begins with `{first}`", source.path));
+                }
+            }
+            before = line;
+        }
+    }
+    hold(breaches);
+}
+
+#[test]
+fn unrelated_values_are_bound_one_a_line() {
+    let mut breaches = Vec::new();
+    for source in Source::all(&["src", "crates"]) {
+        for (at, line) in source.code() {
+            let line = line.trim();
+            let Some((names, values)) = line.strip_prefix("let (").and_then(|rest| {
+                let (names, rest) = rest.split_once(')')?;
+                Some((names, rest.trim().strip_prefix("= (")?))
+            }) else {
+                continue;
+            };
+            let names: Vec<_> = names.split(',').map(str::trim).collect();
+            let is_swap =
+                line.ends_with(");") && names.iter().skip(1).any(|n| values.starts_with(n));
+            let is_one = names.len() < 2 || line.contains(") else {") || line.contains(").");
+            if !is_one && !is_swap {
+                breaches.push(format!("{}:{at}: a tuple of values", source.path));
+            }
+        }
+    }
+    hold(breaches);
+}
+
+#[test]
+fn bools_choose_with_if() {
+    let mut breaches = Vec::new();
+    for source in Source::all(&["src", "crates"]) {
+        for (at, line) in source.code() {
+            let line = line.trim_start();
+            if ["true =>", "false =>", "true if ", "false if "].iter().any(|w| line.starts_with(w))
+            {
+                breaches.push(format!("{}:{at}: a match on a bool", source.path));
+            }
+        }
+    }
     hold(breaches);
 }
 
@@ -391,7 +241,7 @@ fn what_is_shipped_checks_its_arithmetic() {
 fn the_code_holds_no_unfinished_work_and_no_way_to_panic() {
     let words = ["todo!(", "unimplemented!(", "unreachable!(", "panic!(", "FIXME", "TODO", "XXX"];
     let mut breaches = Vec::new();
-    for source in Source::all(&["src"]) {
+    for source in Source::all(&["src", "crates"]) {
         for (at, line) in source.shipped() {
             if let Some(word) = words.iter().find(|word| line.contains(*word)) {
                 breaches.push(format!("{}:{at}: {word}", source.path));
@@ -403,7 +253,7 @@ fn the_code_holds_no_unfinished_work_and_no_way_to_panic() {
 
 #[test]
 fn escapes_of_json_are_read_in_one_file() {
-    let sources = Source::all(&["src"]);
+    let sources = Source::all(&["src", "crates"]);
     let reads = |source: &&Source| source.shipped().any(|(_, line)| line.contains(JSON_ESCAPES));
     let files: Vec<_> = sources.iter().filter(reads).map(|source| &*source.path).collect();
     assert_eq!(files, [JSON_LEXER]);

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::imports::{identifier, is_test_module, skip_space, test_modules, words};
 use crate::source::{Source, closing};
+use crate::words::{identifier, is_test_module, skip_space, test_modules, words};
 
 /// What declares a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// Types that each module may have one of for itself, and the folders in which it may.
 const PRIVATE: [&str; 2] = ["Settings", "Criteria"];
-const WITH_PRIVATE: [&str; 2] = ["src/evaluate/kinds/", "src/evaluate/shared/expected_calls/"];
+const WITH_PRIVATE: [&str; 2] =
+    ["crates/evaluate/src/kinds/", "crates/evaluate/src/shared/expected_calls/"];
 
 /// The names that stand for more than one type, with the places of each.
 pub(crate) fn breaches(sources: &[Source]) -> Vec<String> {
@@ -140,7 +141,10 @@ mod tests {
     fn settings_and_criteria_may_be_private_to_a_kind_alone() {
         for name in ["Settings", "Criteria", "Rules"] {
             let text = format!("struct {name};");
-            let inside = ["src/evaluate/kinds/a.rs", "src/evaluate/shared/expected_calls/mod.rs"];
+            let inside = [
+                "crates/evaluate/src/kinds/a.rs",
+                "crates/evaluate/src/shared/expected_calls/mod.rs",
+            ];
             let inside = inside.map(|path| (path, text.as_str()));
             assert_eq!(found(&inside).len(), usize::from(name == "Rules"), "{name}");
             let outside = [inside[0], ("src/emit/mod.rs", text.as_str())];

@@ -89,7 +89,7 @@ impl Source {
 
 /// The messages of the protocol of external evaluators: a generator wrote them, and a test of its
 /// own holds them.
-const GENERATED: &str = "src/evaluate/external/v1.rs";
+const GENERATED: &str = "crates/evaluate/src/external/v1.rs";
 
 fn gather(folder: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -88,7 +88,7 @@ fn generated() -> String {
 /// With `UPDATE_GENERATED=1` the file is written instead.
 #[test]
 fn the_messages_are_those_that_the_generator_makes_of_the_file() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/evaluate/external/v1.rs");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/evaluate/src/external/v1.rs");
     let generated = generated();
     if std::env::var_os("UPDATE_GENERATED").is_some() {
         std::fs::write(path, &generated).expect("it is written");
