@@ -22,7 +22,6 @@ mod score;
 mod send;
 mod serve;
 mod source;
-mod typed;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;

@@ -458,16 +458,8 @@ fn plain_address(text: &str) -> String {
 fn email(text: &str) -> bool {
     let lower = plain_address(text);
     let domain = lower.split_once('@').map_or(&*lower, |(_, domain)| domain);
-    const RESERVED: [&str; 8] = [
-        ".example",
-        ".test",
-        ".invalid",
-        ".localhost",
-        "example.com",
-        "example.org",
-        "example.net",
-        ".local",
-    ];
+    const RESERVED: &str =
+        ".example .test .invalid .localhost example.com example.org example.net .local";
     const FILES: &str = ".png .jpg .svg .js .ts .py .css .json .md .gif .service .socket .timer \
         .target .mount .slice .scope .conf .db .bt .txt .html .htm .yml .yaml .toml .xml .log .xx";
     // Mailboxes that many read name nobody.
@@ -483,7 +475,7 @@ fn email(text: &str) -> bool {
     let local = lower.split('@').next().unwrap_or_default();
     let any =
         |list: &'static str, is_it: &dyn Fn(&str) -> bool| list.split_ascii_whitespace().any(is_it);
-    let is_reserved = RESERVED.iter().any(|end| domain.ends_with(end))
+    let is_reserved = any(RESERVED, &|end| domain.ends_with(end))
         || domain.contains("example")
         || domain.contains("yourdomain");
     let is_file = any(FILES, &|end| domain.ends_with(end));

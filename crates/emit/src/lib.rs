@@ -12,9 +12,9 @@
 //!
 //! **Invariant:** no argument and no result leaves the process over OTLP unless `content` says so:
 //! without it an explanation is exported without its content parts
-//! ([`Explanation::without_content`](spanscore_base::model::Explanation::without_content)). An evaluator's
-//! text is content unless it is marked as plain: names of tools, counts, rules, and names of
-//! arguments that stand in criteria, schemas or settings.
+//! ([`Explanation::without_content`](spanscore_base::model::Explanation::without_content)). An
+//! evaluator's text is content unless it is marked as plain: names of tools, counts, rules, and
+//! names of arguments that stand in criteria, schemas or settings.
 
 pub mod console;
 mod content;

@@ -11,7 +11,8 @@
 //! use spanscore_engine::{Engine, batch::BatchProgress};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let engine = Engine::new("tool_call_count: {criteria: {search: [\"=\", 1]}}")?;
+//! let criteria = r#"{tool_calls_count: {search: ["=", 1]}}"#;
+//! let engine = Engine::new(&format!("tool_call_count: {{criteria: {criteria}}}"))?;
 //! let mut batch = engine.batch(0);
 //! let request = br#"{"resourceSpans":[{"scopeSpans":[{"spans":[{
 //!     "traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331",

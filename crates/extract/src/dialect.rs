@@ -188,7 +188,7 @@ pub enum Mark {
     Agent,
 }
 
-/// Which fact a source feeds.
+/// Fact that a source feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// [`ToolCallSources::name`]

@@ -349,6 +349,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
+fn note(log: &Log, number: u8, len: usize) {
+    log.note(head(number), payload(number, len));
+}
+
 /// Runs the steps beside a plain model: records answered and claimed are found after every end that
 /// the durability survives, in order, and no others than those appended.
 fn check_model(steps: Vec<Step>, durability: Durability) {
@@ -370,9 +374,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                     Err(error) => assert!(error == AppendError::Failed, "{error} {before:?}"),
                 }
             }
-            Step::Note(len) => {
-                log.note(head(number), payload(number, len));
-            }
+            Step::Note(len) => note(&log, number, len),
             Step::Forget(at) if !claimed.is_empty() => {
                 drop(claimed.remove(at % claimed.len()));
             }

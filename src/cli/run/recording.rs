@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::cli::typed::TypedRequest;
+use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
 use spanscore_receive::{Accepted, Intake, Received, Refused, Sender};
 

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 
 use super::SendArgs;
-use crate::cli::typed::TypedRequest;
+use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
 use spanscore_net::client::{Client, Protocol, SendError, Taken};
 

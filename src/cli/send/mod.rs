@@ -2,6 +2,7 @@
 
 mod destination;
 mod fresh;
+pub(super) mod typed;
 mod words;
 
 use std::path::PathBuf;

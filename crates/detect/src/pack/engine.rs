@@ -16,7 +16,7 @@ use crate::automata::notes::{CompiledBytes, NotesPlace, TakenNotes};
 use crate::automata::{Automaton, AutomatonError, AutomatonLook, ReadingWay};
 
 /// A compiled expression.
-pub(crate) enum Engine {
+pub(crate) enum RegexEngine {
     /// An expression in the `regex` crate's syntax; can be anchored to a part of a text.
     Linear(Box<Linear>),
     /// An expression that asks for more than automata that read one way can tell: a `\b` of
@@ -85,7 +85,7 @@ impl Linear {
     }
 }
 
-impl Engine {
+impl RegexEngine {
     /// Compiles the automaton for the ends of matches; the meta engine where that is not supported.
     pub(super) fn linear(hir: Hir) -> Result<Self, AutomatonError> {
         match Automaton::new(&hir, ReadingWay::First) {

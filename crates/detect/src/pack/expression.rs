@@ -12,7 +12,7 @@ use regex_syntax::hir::Hir;
 use super::super::limits::MATCH_BYTES_MAX;
 use super::compile::TextForm;
 use super::config::Syntax;
-use super::engine::Engine;
+use super::engine::RegexEngine;
 use crate::automata::slim;
 use crate::js_regex::JsRegex;
 use crate::normalise::shadow::fold_pattern;
@@ -45,7 +45,7 @@ pub(crate) struct Expression {
     case_sensitive: bool,
     form: TextForm,
     length: MatchLength,
-    compiled: OnceLock<Option<Engine>>,
+    compiled: OnceLock<Option<RegexEngine>>,
 }
 
 impl Expression {
@@ -69,7 +69,7 @@ impl Expression {
 
     /// Returns the compiled expression; `None` if it cannot be compiled, which is known of no
     /// expression that was taken [now](CompileTime::Now) and tested of the built-in ones.
-    pub(crate) fn get(&self) -> Option<&Engine> {
+    pub(crate) fn get(&self) -> Option<&RegexEngine> {
         let compile = || {
             let compiled = self.compile();
             compiled.inspect_err(|error| tracing::error!("built-in rule pack: {error}")).ok()
@@ -83,11 +83,11 @@ impl Expression {
         &self.text
     }
 
-    fn compile(&self) -> Result<Engine, SettingsError> {
+    fn compile(&self) -> Result<RegexEngine, SettingsError> {
         let text = &self.text;
         if self.syntax == Syntax::Javascript {
             return JsRegex::new(&self.text, if self.case_sensitive { "" } else { "i" })
-                .map(|regex| Engine::Javascript(regex.into_inner()))
+                .map(|regex| RegexEngine::Javascript(regex.into_inner()))
                 .map_err(|error| SettingsError::new(error.to_string()));
         }
         let folded =
@@ -106,7 +106,7 @@ impl Expression {
         let hir = parser.build().parse(&with_ascii_classes(&folded, self.form));
         let hir = hir.map_err(|error| self.refused(&error))?;
         let hir = slim(&hir, self.form == TextForm::Normalised);
-        Engine::linear(hir).map_err(|error| self.refused(&*error))
+        RegexEngine::linear(hir).map_err(|error| self.refused(&*error))
     }
 
     fn refused(&self, error: &dyn std::error::Error) -> SettingsError {

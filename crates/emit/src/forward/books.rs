@@ -1,12 +1,12 @@
-//! What the forwards tell of themselves, in requests and in items: spans, log records, data points.
+//! Metrics of the forwards, in requests and in items: spans, log records, data points.
 //!
 //! ```text
 //! accepted items    = sent + failed by reason + dropped by reason + unchosen + held + queued
 //! enqueued requests = sent + failed by reason + dropped at shutdown + queued
 //! ```
 //!
-//! A request of chosen traces is one that is made here, so requests are counted from the queue on,
-//! and items from the start.
+//! A request of chosen traces is made here, so requests are counted from the queue on, and items
+//! from the start.
 
 mod show;
 
@@ -19,7 +19,7 @@ use crate::counters::Seldom;
 use spanscore_base::model::Share;
 use spanscore_base::otlp::Signal;
 
-/// Why items did not reach the backend of a forward: a closed set, for counters.
+/// Reason for which items did not reach the backend of a forward: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ForwardLoss {
     /// The queue was full, and there is no log.
@@ -61,7 +61,7 @@ impl ForwardLoss {
         Self::Removed,
     ];
 
-    /// Whether it happens before anything is sent.
+    /// Returns true if the loss happens before anything is sent.
     fn is_drop(self) -> bool {
         matches!(self, Self::QueueFull | Self::HoldFull | Self::Undecided | Self::ShuttingDown)
     }

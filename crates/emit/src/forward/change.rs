@@ -21,7 +21,7 @@ use super::send::ForwardWay;
 use super::settings::ForwardedTraces;
 use super::{ForwardSettings, ForwardStartError, Forwards, HoldTimes};
 
-/// How long a forward that was removed has to send what waits.
+/// Time that a removed forward has to send the requests that wait.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// Most earlier choices of traces of one forward that still hold something.
 const FINISHING_MAX: usize = 16;
@@ -33,7 +33,7 @@ pub struct ForwardsChange {
 }
 
 impl ForwardsChange {
-    /// Whether they have to be told what was judged.
+    /// Returns true if any of them needs the judgements of traces.
     pub fn wants_judgements(&self) -> bool {
         self.next.iter().any(|(settings, _)| settings.backend.traces != ForwardedTraces::All)
     }

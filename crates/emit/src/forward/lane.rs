@@ -27,7 +27,7 @@ pub(super) struct ForwardLane {
     finishing: Vec<Arc<Chooser>>,
 }
 
-/// What of a forward goes on where its settings change.
+/// Parts of a forward that survive a change of its settings.
 struct LaneParts {
     queue: Arc<ForwardQueue>,
     sender: Arc<ForwardSender>,
@@ -134,12 +134,12 @@ impl ForwardLane {
         self.chooser.iter().for_each(|chooser| chooser.limit(times));
     }
 
-    /// How many earlier choices still hold something.
+    /// Returns the number of earlier choosers that still hold something.
     pub(super) fn finishing(&self) -> usize {
         self.finishing.iter().filter(|chooser| !chooser.has_ended()).count()
     }
 
-    /// Whether a signal is passed on.
+    /// Returns true if a signal is passed on.
     pub(super) fn has(&self, signal: Signal) -> bool {
         self.settings.backend.has(signal)
     }
@@ -154,7 +154,8 @@ impl ForwardLane {
         self.parts.passed.replayed();
     }
 
-    /// What ends it; nothing may be offered after.
+    /// Begins its shutdown, and returns the queue and tasks to wait for; nothing may be offered
+    /// after.
     pub(super) fn begin_end(&self) -> LaneEnd {
         let mut tasks = self.parts.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let LaneTasks { holding, sending } = std::mem::take(&mut *tasks);
@@ -202,7 +203,7 @@ impl ForwardLane {
         }
     }
 
-    /// What comes too late stays in the log for the next process, or is lost.
+    /// Leaves a request that comes too late in the log for the next process, or counts it as lost.
     fn refuse(&self, signal: Signal, items: u64, place: Option<LogPlace>) {
         match place {
             Some(place) => {

@@ -1,12 +1,12 @@
-//! What was received, passed on to other OTLP backends.
+//! Forwards: pass received requests on to other OTLP backends.
 //!
 //! ```text
 //! offer -> [chosen traces: held until judged] -> queue (bytes, or places in the log) -> consumers
 //! ```
 //!
 //! In comes each request that was accepted, once. A protobuf request reaches the backend byte by
-//! byte as it came, JSON too where the backend speaks HTTP; only the compression of the hop is the
-//! forward's own. [`Forwards::offer`] never waits, so a dead backend slows no receiver. What finds
+//! byte as it came, JSON too where the backend speaks HTTP; only the compression is that of the
+//! hop. [`Forwards::offer`] never waits, so a dead backend slows no receiver. A request that finds
 //! no room is read from the log again when its turn comes; without a log it is dropped and counted.
 //!
 //! **Invariant:** items that were accepted are sent, failed, dropped, not chosen, held or queued,
@@ -44,17 +44,17 @@ use passed::PassedFile;
 use spanscore_base::model::{Claim, Memory, Share};
 use spanscore_base::otlp::{RawBody, Signal};
 
-/// Why a forward could not start.
+/// Failure of a forward to start.
 #[derive(Debug, thiserror::Error)]
 #[error("forward `{forward}`: {error}")]
 pub struct ForwardStartError {
     /// Its name in the config.
     pub forward: String,
-    /// What is wrong, such as a certificate that cannot be read.
+    /// Text of the failure, such as that a certificate cannot be read.
     pub error: String,
 }
 
-/// What was accepted and is lost to a forward.
+/// Accepted items that a forward has lost, or leaves in the log for the next process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unforwarded {
     /// The forward's name in the config.
@@ -63,19 +63,19 @@ pub struct Unforwarded {
     pub items: u64,
 }
 
-/// How long chosen traces are held and remembered: as long as the shards do.
+/// Times for which chosen traces are held and remembered: the same as in the shards.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldTimes {
     /// The longest that a trace stays open.
     pub open_max: Duration,
-    /// How long a judged trace is remembered.
+    /// Time for which a judged trace is remembered.
     pub remember: Duration,
 }
 
 /// A request that was accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing<'a> {
-    /// What it carries.
+    /// Signal of its items.
     pub signal: Signal,
     /// Protobuf, not compressed.
     pub request: &'a Bytes,
@@ -86,7 +86,7 @@ pub struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    /// Whether the request is part of a larger buffer of its connection.
+    /// Returns true if the request is part of a larger buffer of its connection.
     fn is_shared(&self) -> bool {
         self.raw.compression.is_none() && !self.raw.is_json
     }
@@ -95,7 +95,7 @@ impl Passing<'_> {
 /// The running forwards; by default none, and none can be added.
 #[derive(Default)]
 pub struct Forwards {
-    /// Who offers reads, so that one request goes to the forwards of one config.
+    /// Forwards of one config; an offer holds the read lock, so it never sees those of two.
     running: RwLock<Vec<ForwardLane>>,
     common: Option<ForwardCommon>,
     /// Those that were removed and have not ended.
@@ -106,7 +106,7 @@ pub struct Forwards {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What all forwards are made with.
+/// Parts that all forwards are made with.
 struct ForwardCommon {
     share: Arc<Share>,
     books: AllBooks,
@@ -140,12 +140,12 @@ impl Forwards {
         Ok(forwards)
     }
 
-    /// Whether it has to be told what was judged.
+    /// Returns true if any forward needs the judgements of traces.
     pub fn wants_judgements(&self) -> bool {
         self.running().iter().any(|lane| lane.choosers().next().is_some())
     }
 
-    /// Whether requests of this signal are passed on, and so have to be in the log.
+    /// Returns true if requests of this signal are passed on, and so have to be in the log.
     pub fn wants(&self, signal: Signal) -> bool {
         self.running().iter().any(|lane| lane.has(signal))
     }
@@ -172,7 +172,7 @@ impl Forwards {
         self.running().iter().for_each(ForwardLane::replayed);
     }
 
-    /// What each forward has lost since its start, for whatever reason.
+    /// Returns the items that each forward has lost since its start, for whatever reason.
     pub fn lost(&self) -> Vec<Unforwarded> {
         let Some(common) = &self.common else { return Vec::new() };
         let all = common.books.all();
@@ -182,8 +182,8 @@ impl Forwards {
         lost.collect()
     }
 
-    /// What each forward leaves in the log for the next process, once it was shut down; those that
-    /// leave nothing are left out.
+    /// Returns the items that each forward leaves in the log for the next process, once it was shut
+    /// down; forwards that leave nothing do not appear.
     pub fn left(&self) -> Vec<Unforwarded> {
         let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
             return Vec::new();

@@ -1,11 +1,11 @@
-//! Which requests of the log a forward has passed on, so that a restart sends no other again.
+//! Progress of each forward through the log, so that a restart does not resend what was passed on.
 //!
-//! A request that waits holds a [`LogPlace`]: a claim on its record, and a line among what is
-//! pending. Once the last clone of it is dropped, the request is done with, unless it was
+//! A request that waits holds a [`LogPlace`]: a claim on its record, and a line among the pending
+//! positions. Once the last clone of it is dropped, the request is done with, unless it was
 //! [left](LogPlace::leave) for the next process. The file (`forward.json` in the data directory)
-//! names for each forward the highest position that it was offered, and those below that are
-//! pending. It is written by rename about once a second, so a crash sends again what was sent in
-//! the last of them.
+//! names for each forward the highest position that it was offered, and the pending ones below it.
+//! It is written by rename about once a second, so a crash sends again the requests of the last
+//! second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::{RawBody, Signal};
 
-/// How often the file is written where something has changed.
+/// Interval of writes of the file where something has changed.
 const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Most pending positions that the file names for one forward; from there on all are pending.
 const NAMED_MAX: usize = 10_000;
@@ -39,14 +39,14 @@ pub trait ReadBack: Send + Sync {
 pub struct ForwardLog {
     /// The log.
     pub log: Arc<dyn ReadBack>,
-    /// Where to note what was passed on.
+    /// Folder of the file that notes the progress.
     pub folder: PathBuf,
     /// The position after all that the log held at the start. What is noted beyond it was lost with
     /// the end of the log, and its positions are given again.
     pub end: u64,
 }
 
-/// What one forward has been offered and has passed on.
+/// Positions of the log that one forward has been offered and has passed on.
 #[derive(Debug, Default)]
 pub(super) struct PassedOn {
     state: Mutex<PassedState>,
@@ -54,7 +54,7 @@ pub(super) struct PassedOn {
 
 #[derive(Debug, Default)]
 struct PassedState {
-    /// What an earlier process left.
+    /// Positions that an earlier process left.
     before: PassedLine,
     highest: Option<u64>,
     pending: BTreeSet<u64>,
@@ -76,7 +76,7 @@ struct PassedLine {
 }
 
 impl PassedLine {
-    /// What of it still holds in a log that ended there.
+    /// Returns the part of it that holds in a log that ended there.
     fn up_to(mut self, end: u64) -> Self {
         self.highest = self.highest.map(|highest| highest.min(end.saturating_sub(1)));
         self.highest = self.highest.filter(|_| end > 0);
@@ -90,8 +90,8 @@ impl PassedLine {
             && self.pending.binary_search(&position).is_err()
     }
 
-    /// What is offered again is not what an earlier process left any more. A log is replayed in
-    /// its order.
+    /// Removes a position that is offered again from those that an earlier process left. A log is
+    /// replayed in its order.
     fn offered(&mut self, position: u64) {
         if let Ok(at) = self.pending.binary_search(&position) {
             self.pending.remove(at);
@@ -206,7 +206,7 @@ impl Drop for PlaceParts {
 /// The file of all forwards.
 pub(super) struct PassedFile {
     path: PathBuf,
-    /// What an earlier process left of forwards that have not begun.
+    /// Lines that an earlier process left of forwards that have not begun.
     before: Mutex<BTreeMap<String, PassedLine>>,
     forwards: Mutex<BTreeMap<String, Arc<PassedOn>>>,
 }
@@ -225,7 +225,7 @@ impl PassedFile {
         Self { path, before: Mutex::new(before), forwards: Mutex::default() }
     }
 
-    /// What a forward that begins has passed on, in an earlier process or in this one.
+    /// Returns the progress of a forward that begins, from an earlier process or from this one.
     pub(super) fn begin(&self, name: &str) -> Arc<PassedOn> {
         let mut forwards = self.forwards();
         if let Some(known) = forwards.get(name) {

@@ -23,12 +23,12 @@ use super::tail::{Tail, TailEntry};
 use spanscore_base::model::{Claim, Share};
 use spanscore_base::otlp::{ContentCoding, Signal};
 
-/// What a waiting request takes beside its body.
+/// Bytes that a waiting request takes beside its body.
 pub(super) const PARCEL_BYTES: usize = 256;
 
 /// Failures one after another from which on a backend counts as away.
 const FAILURES_MAX: u32 = 5;
-/// How often it is looked whether it is, while the process ends.
+/// Interval of checks for a backend that is away, while the process ends.
 const AWAY_LOOK: Duration = Duration::from_millis(100);
 
 /// The memory of one forward: its own limit, and the share of all forwards.
@@ -67,7 +67,7 @@ impl ForwardMemory {
         self.is_removed.store(true, Ordering::Release);
     }
 
-    /// Whether the config has it no more.
+    /// Returns true if the forward is no longer in the config.
     pub(super) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
     }
@@ -153,7 +153,7 @@ pub(super) struct KeptBody<'a> {
     pub(super) bytes: &'a Bytes,
     pub(super) coding: Option<ContentCoding>,
     pub(super) is_json: bool,
-    /// Whether it is part of a larger buffer, which would live as long: then it is copied.
+    /// True if it is part of a larger buffer, which would live as long: then it is copied.
     pub(super) is_shared: bool,
 }
 
@@ -300,7 +300,7 @@ impl ForwardQueue {
         Some(Load::InLog { bytes, _room: Some(room) })
     }
 
-    /// Whether there is a log that requests are read from again.
+    /// Returns true if there is a log that requests are read from again.
     pub(super) fn has_log(&self) -> bool {
         self.has_log
     }

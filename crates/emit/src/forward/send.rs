@@ -29,7 +29,7 @@ struct ReadyBody {
     is_json: bool,
 }
 
-/// How requests get to one backend.
+/// Way of requests to one backend: client, compression and retries.
 pub(super) struct ForwardWay {
     pub(super) client: Client,
     pub(super) compression: Compression,
@@ -75,7 +75,7 @@ impl ForwardSender {
         self.way.send_replace(Arc::new(way));
     }
 
-    /// Whether there is a log that requests are read from again.
+    /// Returns true if there is a log that requests are read from again.
     pub(super) fn has_log(&self) -> bool {
         self.log.is_some()
     }
@@ -244,18 +244,18 @@ struct Packing {
 }
 
 impl Packing {
-    /// Whether packing a body takes no more time than a task of the network may.
+    /// Returns true if packing a body takes no more time than a task of the network may.
     fn is_quick(&self, raw: &RawBody) -> bool {
         let is_small = raw.compression.is_none() && raw.bytes.len() <= PACK_IN_PLACE_BYTES_MAX;
         is_small || self.stays(raw)
     }
 
-    /// Whether a body is sent as JSON.
+    /// Returns true if a body is sent as JSON.
     fn keeps_json(&self, raw: &RawBody) -> bool {
         raw.is_json && self.way.client.takes_bodies() && self.wanted.is_none()
     }
 
-    /// Whether a body is sent as it came.
+    /// Returns true if a body is sent as it came.
     fn stays(&self, raw: &RawBody) -> bool {
         let is_whole = self.wanted.is_none() && raw.is_json == self.keeps_json(raw);
         is_whole && is_packed(&self.way, raw.compression)
@@ -275,7 +275,7 @@ impl Packing {
     }
 }
 
-/// Whether a body that came so compressed can be sent as it is.
+/// Returns true if a body that came so compressed can be sent as it is.
 fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
     let wanted = way.compression;
     let same = match coding {

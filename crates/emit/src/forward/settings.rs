@@ -38,7 +38,7 @@ impl ForwardSettings {
         queue.queue_size.filter(|_| queue.enabled)
     }
 
-    /// Whether it leads back to a receiver of this process that listens at `address`.
+    /// Returns true if it leads back to a receiver of this process that listens at `address`.
     pub fn leads_to(&self, address: &str) -> bool {
         let endpoint = self.backend.endpoint.reveal().trim();
         let endpoint = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
@@ -55,7 +55,7 @@ impl ForwardSettings {
         port == own_port && port != "0" && is_same
     }
 
-    /// What a client of the backend needs to know; the error is one of the headers.
+    /// Returns the settings of a client for the backend; the error is one of the headers.
     pub(super) fn client(&self) -> Result<ClientSettings, SettingsError> {
         self.backend.client(self.protocol)
     }
@@ -109,7 +109,7 @@ impl Default for ForwardBackendSettings {
 }
 
 impl ForwardBackendSettings {
-    /// What is wrong, with the key it stands under.
+    /// Checks the settings; an error comes with the key that it is under.
     fn check(&self, protocol: Protocol) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         self.connection(protocol).check()?;
@@ -138,7 +138,7 @@ impl ForwardBackendSettings {
         Connection { protocol, endpoint, headers, compression, timeout, tls }
     }
 
-    /// Whether a signal is passed on.
+    /// Returns true if a signal is passed on.
     pub(super) fn has(&self, signal: Signal) -> bool {
         self.signals.iter().any(|own| own.signal() == signal)
     }

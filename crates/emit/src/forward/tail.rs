@@ -14,7 +14,7 @@ use spanscore_base::otlp::Signal;
 
 /// Requests that share a claim.
 const CHUNK_LEN: usize = 32;
-/// What each of them takes, with its line among what is pending.
+/// Bytes that each of them takes, with its line among the pending positions.
 const ENTRY_BYTES: usize = size_of::<TailEntry>() + 24;
 
 /// A request in the log.
@@ -33,7 +33,7 @@ struct TailChunk {
     _room: Arc<BodyRoom>,
 }
 
-/// What waits behind all that is in memory.
+/// Requests that wait behind all that are in memory.
 #[derive(Default)]
 pub(super) struct Tail(Mutex<VecDeque<TailChunk>>);
 
@@ -42,7 +42,7 @@ impl Tail {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.chunks().is_empty()
     }

@@ -101,7 +101,7 @@ fn of_every_kind() -> Vec<Evaluation> {
 
 /// Checks the requests against a reduced description of the server's API.
 fn check_described(backend: &impl NativeBackend, name: &str, items: &str) {
-    let path = format!("{}/tests/fixtures/native/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../tests/fixtures/native/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let description = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let described = jsonschema::validator_for(&description).unwrap();
     let all = of_every_kind();

@@ -16,14 +16,14 @@ use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, Qu
 use crate::counters::Loss;
 use spanscore_base::panics::{Panicked, caught_future};
 
-/// How often an end is asked whether its backend is away while the process ends.
+/// Interval of checks for a backend that is away, while the process ends.
 const AWAY_LOOK: Duration = Duration::from_millis(100);
 
 /// Wait until an overflow that is full, or cannot be written, is tried again.
 const KEEP_AGAIN: Duration = Duration::from_secs(1);
 
-/// What became of a batch with so many evaluations. A panic loses this batch, not the room that it
-/// took.
+/// Returns the outcome of a batch with so many evaluations. A panic loses this batch, not the room
+/// that it took.
 async fn delivered(delivering: impl Future<Output = Delivery>, count: u64) -> Delivery {
     caught_future(delivering).await.unwrap_or_else(|Panicked| {
         tracing::error!(evaluations = count, "delivering evaluations panicked; they are lost");
@@ -110,16 +110,16 @@ pub(super) struct Drain {
     limits: QueueLimits,
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
-    /// What a queue before handed over, and what this one will.
+    /// Entries that the queue before handed over, later those that this one hands over.
     estate: Estate,
     /// Takes back what is on its way, for the queue that takes the place of this one.
     recalled: CancellationToken,
 }
 
-/// What is on its way: nothing at its end, unless it was taken back.
+/// Deliveries under way. Each ends with nothing, or with its entry where that was taken back.
 type Deliveries = JoinSet<Option<QueueEntry>>;
 
-/// What a consumer is handed.
+/// Contents of a queue entry, as a consumer gets them.
 #[derive(Clone)]
 pub(super) enum Cargo {
     Batch(EvaluationBatch),
@@ -136,7 +136,7 @@ impl Cargo {
     }
 }
 
-/// What happens to a batch next.
+/// Next step of a batch.
 enum Turn {
     /// A consumer delivers it.
     Deliver(Cargo, OwnedSemaphorePermit),

@@ -19,10 +19,10 @@ use tokio::sync::oneshot;
 
 use super::{Held, QueueEntry};
 
-/// How long what is on its way may take to arrive before the queue after sends it again.
+/// Time that deliveries under way have to arrive before the queue after sends them again.
 pub(super) const HANDOVER_WAIT: Duration = Duration::from_secs(5);
 
-/// What a queue hands over, the oldest first.
+/// Entries that a queue hands over, the oldest first.
 pub(super) type Estate = VecDeque<QueueEntry>;
 
 /// The queue before, to the one after.
@@ -51,7 +51,7 @@ impl Predecessor {
     }
 }
 
-/// Who gets what a queue hands over, once that is known.
+/// Successor that gets the entries that a queue hands over, once it is known.
 #[derive(Default)]
 pub(super) struct Heir(Mutex<Option<Succession>>);
 

@@ -13,7 +13,7 @@ const OVERFLOW_MIB_MIN: u32 = 64;
 /// Overflow unless the settings say another, MiB.
 pub(crate) const OVERFLOW_MIB: u32 = 1024;
 
-/// What is wrong with the size of an overflow.
+/// Checks the size of an overflow, MiB; 0 is none.
 pub(crate) fn check_overflow(mib: u32) -> Result<(), &'static str> {
     if (1..OVERFLOW_MIB_MIN).contains(&mib) {
         Err("`overflow_mib` must be 0 or at least 64")
@@ -35,7 +35,7 @@ pub(crate) struct QueueLimits {
     pub(crate) batch_count: usize,
     /// Bytes after which a batch goes.
     pub(crate) batch_bytes: usize,
-    /// Whether receipts wait for what is in it.
+    /// True if receipts wait for the evaluations in it.
     pub(crate) must_deliver: bool,
 }
 

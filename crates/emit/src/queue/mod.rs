@@ -43,12 +43,13 @@ use spanscore_base::panics::Panicked;
 /// Evaluations on their way, in the order offered.
 pub(crate) type EvaluationBatch = Vec<Arc<[Evaluation]>>;
 
-/// Where batches end: a console, a file, a backend.
+/// Sink of batches: a console, a file, a backend.
 pub(crate) trait Deliver: Send + Sync + 'static {
     /// Delivers one batch, trying again as the settings say. Dropping the future gives up.
     fn deliver(&self, batch: EvaluationBatch) -> impl Future<Output = Delivery> + Send;
 
-    /// Whether its backend has taken nothing for some time, so that waiting for it is in vain.
+    /// Returns true if its backend has taken nothing for some time, so that waiting for it is in
+    /// vain.
     fn is_away(&self) -> bool {
         false
     }
@@ -72,7 +73,7 @@ pub(crate) trait Deliver: Send + Sync + 'static {
     }
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// Evaluations that arrived.
@@ -81,7 +82,7 @@ pub(crate) struct Delivery {
     pub(crate) lost: Vec<(Loss, u64)>,
 }
 
-/// How many evaluations a batch holds.
+/// Returns the number of evaluations of a batch.
 pub(crate) fn count_of(batch: &EvaluationBatch) -> u64 {
     batch.iter().map(|part| part.len() as u64).sum()
 }
@@ -110,7 +111,7 @@ struct QueueEntry {
     room: Room,
 }
 
-/// What became of the evaluations that a queue still held when it was given up.
+/// Evaluations that a queue still held when it was given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Abandoned {
     /// Lost, and counted so.
@@ -258,7 +259,7 @@ impl Queue {
         self.shared.closing.cancel();
     }
 
-    /// What a queue needs that is to take the place of this one.
+    /// Returns the two ends between this queue and one that is to take its place.
     pub(crate) fn predecessor(&self) -> (Predecessor, Succession) {
         Predecessor::behind(Some(Arc::clone(&self.shared.held)))
     }
@@ -275,7 +276,7 @@ impl Queue {
         self.shared.is_removed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether another queue takes its place.
+    /// Returns true if another queue takes its place.
     pub(crate) fn is_succeeded(&self) -> bool {
         self.shared.succeeded.is_cancelled()
     }
@@ -286,7 +287,7 @@ impl Queue {
         self.shared.given_up.cancel();
     }
 
-    /// Where it keeps what it has no room for.
+    /// Returns its overflow on disk.
     pub(crate) fn overflow(&self) -> Option<&Arc<Overflow>> {
         self.overflow.as_ref()
     }

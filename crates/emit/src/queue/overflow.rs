@@ -1,15 +1,15 @@
-//! What a full queue has no room for, kept on disk until its backend takes requests again.
+//! Overflow of a full queue: parcels on disk until the backend takes requests again.
 //!
 //! ```text
 //! put ──► log: evaluations, encoded as they will be sent ──► first, read, confirm ──► a consumer
 //! ```
 //!
-//! A log of its own in the folder of the process holds parcels in the order in which they were put,
-//! and notes of how far they were delivered; what is delivered is removed with its segment. What
-//! stands there at the start was left by an earlier process and is sent first. After a crash some
-//! parcels may be sent twice, with the same ids.
+//! A write-ahead log in the folder of the process holds parcels in the order in which they were
+//! put, and notes of how far they were delivered; delivered parcels are removed with their segment.
+//! Parcels found at the start are of an earlier process and are sent first. After a crash some may
+//! be sent twice, with the same ids.
 //!
-//! Where it is full it borrows room of the log of the process: nothing is lost while that has room.
+//! A full overflow borrows room of the log of the process: nothing is lost while that has room.
 
 use std::collections::VecDeque;
 use std::io;
@@ -46,7 +46,7 @@ const BORROWER_BYTES: u64 = 64 << 20;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Most bytes that wait to be written.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
-/// How often what was written is synced, unless each record is.
+/// Interval of syncs, unless each record is synced.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Wait until a log that cannot be read now is read again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -54,9 +54,9 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Some evaluations, encoded as their exporter sends them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Parcel {
-    /// How many evaluations.
+    /// Number of evaluations.
     pub(crate) count: u32,
-    /// What their exporter made of them.
+    /// Evaluations as encoded by their exporter.
     pub(crate) payload: Bytes,
 }
 
@@ -67,12 +67,12 @@ pub(super) struct OverflowEntry {
     pub(super) count: u32,
 }
 
-/// How much an overflow keeps, and when it counts as kept.
+/// Limits of an overflow: its size, and the point at which a parcel counts as kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverflowLimits {
     /// Most bytes on disk of its own; with 0 it has none, and takes only what it can borrow for.
     pub(crate) bytes_max: u64,
-    /// When a parcel counts as kept.
+    /// Point at which a parcel counts as kept.
     pub(crate) durability: Durability,
 }
 
@@ -91,7 +91,7 @@ struct Entries {
     waiting: VecDeque<OverflowEntry>,
     /// The claim on the first of them, or on all that was found at the start.
     claim: Option<Claim>,
-    /// What was found at the start has been looked at.
+    /// True once the parcels found at the start have been looked at.
     is_recovered: bool,
 }
 
@@ -129,8 +129,8 @@ impl Overflow {
         })
     }
 
-    /// Whether it takes anything from now on, for settings that changed; false where it keeps
-    /// another size than they say.
+    /// Takes parcels or refuses them from now on, for settings that changed; returns false where it
+    /// keeps another size than they say.
     pub(crate) fn take_more(&self, bytes_max: u64) -> bool {
         // One that was opened to take nothing has a log of the smallest size.
         self.takes.store(bytes_max > 0 && self.bytes_max > 0, Ordering::Relaxed);

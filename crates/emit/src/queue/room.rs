@@ -14,7 +14,7 @@ use super::Delivery;
 use crate::counters::{Counters, Loss};
 use spanscore_base::model::{Claims, Receipt, Share};
 
-/// What a queue holds now, of the share that all queues have together.
+/// Contents of a queue: bytes, of the share that all queues have together, and evaluations.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: AtomicUsize,
@@ -45,7 +45,8 @@ impl Held {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).join(receipt.claims());
     }
 
-    /// Whether half of the room is taken, of what this queue may have and of what others leave.
+    /// Returns true if half of the room is taken, of this queue's limit or of the rest of the
+    /// share.
     pub(super) fn is_filling(&self, bytes_max: usize) -> bool {
         self.bytes() >= (bytes_max / 2).min(self.share.left())
     }
@@ -58,7 +59,7 @@ impl Held {
     }
 }
 
-/// What the ends of a queue share.
+/// State that the ends of a queue share.
 pub(super) struct QueueShared {
     pub(super) held: Arc<Held>,
     pub(super) counters: Counters,
@@ -69,7 +70,7 @@ pub(super) struct QueueShared {
     pub(super) given_up: CancellationToken,
     /// Cancelled when another queue takes its place.
     pub(super) succeeded: CancellationToken,
-    /// Whether its exporter is in the config no more: nobody delivers what it gives up.
+    /// True if its exporter is no longer in the config: nobody delivers what it gives up.
     pub(super) is_removed: AtomicBool,
     /// Evaluations that were lost before their delivery had ended.
     pub(super) dropped: AtomicU64,
@@ -92,7 +93,7 @@ pub(super) struct Room {
     shared: Arc<QueueShared>,
     bytes: usize,
     evaluations: u64,
-    /// What waits for some of the evaluations, and for how many of them.
+    /// Receipts that wait for some of the evaluations, each with the number of those.
     receipts: Vec<(Receipt, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What evaluations hold in memory.
+//! Memory that evaluations hold.
 
 use std::sync::Arc;
 

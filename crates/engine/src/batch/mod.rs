@@ -1,7 +1,7 @@
 //! Batch judging of recorded requests in two passes: memory stays bounded whatever the size of the
 //! input, and no trace is judged on a part of its spans.
 //!
-//! 1. [`Batch::add`]: requests are decoded and reduced to the facts that evaluators need, on all cores;
+//! 1. [`Batch::add`]: requests are decoded and reduced to the facts that evaluators need;
 //!    the records go to a spool, their positions by trace to an index.
 //! 2. [`judge`]: windows of traces are assembled and judged, on all cores. Traces of a session wait
 //!    for each other, since they know of each other's calls.

@@ -30,7 +30,7 @@ impl Definitions {
         Ok(Self { given: tools.map(|tools| read(&tools)).transpose()? })
     }
 
-    /// Whether the settings give definitions, if only an empty list.
+    /// Returns true if the settings give definitions, if only an empty list.
     pub fn is_given(&self) -> bool {
         self.given.is_some()
     }

@@ -1,4 +1,4 @@
-//! How the calls that were made differ from those that were expected, in words and as a list.
+//! Differences between expected and actual calls, in words and as a list.
 //!
 //! A score says how much was as expected; this says what was not, for a person. It looks at the
 //! first [`CALLS_MAX`] calls of either side and at as much of their arguments as [`STEPS_MAX`]
@@ -23,20 +23,20 @@ const STEPS_MAX: u64 = 1_000_000;
 /// Steps of each call of either side: to count it by its name.
 const STEPS_PER_CALL: usize = 32;
 
-/// Which differences count, by what a mode asks for.
+/// Differences that count, by the mode.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedDifferences {
-    /// Whether the calls have an order.
+    /// True if the calls have an order.
     pub order: bool,
-    /// Whether expected calls that were not made count.
+    /// True if expected calls that were not made count.
     pub missing: bool,
-    /// Whether calls that nobody expected count.
+    /// True if calls that nobody expected count.
     pub extra: bool,
     /// The setting that allows further arguments, such as `subset: true`.
     pub allows_more: &'static str,
 }
 
-/// What became of an expected or an actual call, by their places from 0.
+/// Outcome of an expected or an actual call, by their places from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// As expected.
@@ -87,8 +87,8 @@ impl<'c, 'a> Difference<'c, 'a> {
         Self { matcher, expected, actual, counted, steps }
     }
 
-    /// What differs, in words: `search was called 3 times, expected 1; pay (call 2): ...`. Empty
-    /// where nothing does.
+    /// Returns the differences in words: `search was called 3 times, expected 1; pay (call 2):
+    /// ...`. Empty where nothing does.
     pub fn words(&self) -> Explanation {
         words::of(self)
     }
@@ -221,7 +221,7 @@ fn rest(
     steps.chain(extra).collect()
 }
 
-/// What differs between the arguments of a call and the expected ones: up to
+/// Returns differences between the arguments of a call and the expected ones: up to
 /// [`words::SHOWN_MAX`] of them by name.
 pub fn argument_words(
     matcher: &ArgumentMatcher,

@@ -1,4 +1,4 @@
-//! What several kinds share. Nothing here knows a kind.
+//! Parts that several kinds share. Nothing here knows a kind.
 
 pub mod arguments;
 pub mod definitions;

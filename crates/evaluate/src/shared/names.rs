@@ -1,4 +1,4 @@
-//! What the criteria say of a name: the names of few criteria are looked through, those of many are
+//! Criteria by the name of a tool: the names of few are looked through, those of many are
 //! hashed.
 
 use hashbrown::HashMap;

@@ -56,7 +56,7 @@ pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     units
 }
 
-/// Whether a space follows the mark at `at`, and a plain word that is no abbreviation stands before
+/// Returns true if a space follows the mark at `at` and a plain word, no abbreviation, is before
 /// it: what most sentences end with, told without a look at characters.
 fn ends_plainly(text: &[u8], start: usize, at: usize) -> bool {
     static SHORT: LazyLock<[u64; ABBREVIATIONS.len()]> =
@@ -75,7 +75,7 @@ fn ends_plainly(text: &[u8], start: usize, at: usize) -> bool {
         || (alone && letters > 0 && !SHORT.contains(&first_eight(text, &word)))
 }
 
-/// Whether the full stop, question or exclamation mark at `at` ends the sentence from `start`.
+/// True if the full stop, question or exclamation mark at `at` ends the sentence from `start`.
 fn ends_sentence(text: &str, start: usize, at: usize) -> bool {
     let after = text[at + 1..].trim_start_matches(['"', '\'', ')', ']', '”', '’', '*', '_']);
     if !(after.is_empty() || after.starts_with(char::is_whitespace)) {

@@ -1,4 +1,4 @@
-//! What one evaluation may cost, so that no trace holds a shard for long.
+//! Limit on the cost of one evaluation, so that no trace holds a shard for long.
 
 pub(crate) use spanscore_base::model::effort::{EVALUATION_STEPS_MAX as STEPS_MAX, Effort};
 

@@ -3,7 +3,7 @@
 //! The rules are those of the Java library calls that Dokimos rests on (`String.isBlank`, `trim`,
 //! `equalsIgnoreCase`); they differ from Rust's at the edges of Unicode.
 
-/// Whether a text holds nothing but white space. No-break spaces, U+0085 and zero-width characters
+/// Returns true if a text is all white space. No-break spaces, U+0085 and zero-width characters
 /// are not white space; the separators U+001C to U+001F are.
 #[inline]
 pub fn is_blank(text: &str) -> bool {
@@ -41,7 +41,7 @@ fn single(mut mapped: impl Iterator<Item = char>) -> Option<char> {
     mapped.next().is_none().then_some(first)
 }
 
-/// Whether two texts are equal when case does not count.
+/// Returns true if two texts are equal when case does not count.
 pub fn equal_ignoring_case(a: &str, b: &str) -> bool {
     if a.is_ascii() && b.is_ascii() {
         return a.eq_ignore_ascii_case(b);

@@ -60,7 +60,7 @@ pub fn by_message<'a, T>(
     outcome
 }
 
-/// Whether messages say which of the calls of a group comes before which.
+/// Returns true if messages say which of the calls of a group comes before which.
 fn is_listed(group: &[ToolCall<'_>]) -> bool {
     let is_after = |[one, next]: &[ToolCall<'_>; 2]| one.message_place < next.message_place;
     group.first().is_some_and(|call| call.message_place.is_some())

@@ -59,7 +59,7 @@ pub(super) struct RecordForm {
     pub(super) by_other: Vec<u16>,
     /// The sources of the parts of a tool call that may find anything.
     call: [Vec<Candidate>; Role::CALL.len()],
-    /// How many words all of these look for in keys.
+    /// Number of words that all of these look for in keys.
     word_count: usize,
     encoded_conditions: Box<[u8]>,
     kinds: u16,

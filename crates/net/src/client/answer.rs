@@ -1,4 +1,4 @@
-//! What a backend's answer means: taken, partly taken, try again, never again.
+//! Meaning of a backend's answer: taken, partly taken, to be retried, refused for good.
 //!
 //! Rules: OTLP specification 1.x, `docs/specification.md`, sections on failures and throttling.
 
@@ -16,12 +16,12 @@ use spanscore_base::visible;
 /// Longest text of a backend that is shown, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// What became of a request that was taken; by default, all of it.
+/// Outcome of a request that was taken; by default, all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Spans, log records or data points of it that were not.
     pub rejected: u64,
-    /// Why, or a warning; cut, and without what a terminal would obey.
+    /// Reason for that, or a warning; cut, with control and hidden characters escaped.
     pub message: String,
 }
 
@@ -54,7 +54,7 @@ impl Taken {
     }
 }
 
-/// Why a request counts as not taken. The texts are cut, and without what a terminal would obey.
+/// Failure of a request. The texts are cut, with control and hidden characters escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// No connection was made, so nothing was sent.
@@ -63,7 +63,7 @@ pub enum SendError {
     Retryable {
         /// The wait that the backend asks for.
         after: Option<Duration>,
-        /// What went wrong.
+        /// Text of the failure.
         error: String,
     },
     /// It will never be taken.
@@ -73,8 +73,8 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// What a gRPC status means. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass
-    /// only where the backend says when.
+    /// Reads a gRPC status. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass only
+    /// where the backend says when.
     pub(super) fn from_grpc(status: &Status) -> Self {
         let after = retry_info(status);
         let in_transport = std::error::Error::source(status).is_some();
@@ -94,8 +94,8 @@ impl SendError {
         if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
     }
 
-    /// What an HTTP status means; `after` is its `Retry-After`, `body` its first bytes, and
-    /// whether they are JSON.
+    /// Reads an HTTP status; `after` is its `Retry-After`, `body` its first bytes, `is_json` true
+    /// if they are JSON.
     pub(super) fn from_http(
         status: u16,
         after: Option<Duration>,
@@ -111,12 +111,12 @@ impl SendError {
     }
 }
 
-/// What to do about an endpoint that speaks something else.
+/// Advice for an endpoint that speaks something else.
 const NO_GRPC: &str = "the endpoint does not seem to speak OTLP/gRPC: it is usually at port 4317; \
      for OTLP/HTTP (port 4318) use `otlp_http` or --protocol http/protobuf";
 
-/// Whether no gRPC server answered: HTTP/2 itself failed, or a web server's status came without
-/// gRPC's.
+/// Returns true if no gRPC server answered: HTTP/2 itself failed, or a web server's status came
+/// without gRPC's.
 fn is_no_grpc(status: &Status) -> bool {
     let is_mapped = matches!(
         status.code(),
@@ -129,7 +129,7 @@ fn is_no_grpc(status: &Status) -> bool {
             .any(|sign| text.contains(sign))
 }
 
-/// What to do about a status that is about the address or the sender, not about the request.
+/// Returns advice for a status that is about the address or the sender, not about the request.
 pub(super) fn remedy(status: u16) -> Option<&'static str> {
     match status {
         301..=308 | 404 | 405 | 501 => Some(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 use spanscore_base::settings::{Address, HumanDuration, Secret, SettingsError};
 
-/// What settings say of a connection.
+/// Settings of a connection, as any exporter or forward writes them.
 pub struct Connection<'a> {
     /// gRPC or HTTP.
     pub protocol: Protocol,
@@ -22,7 +22,7 @@ pub struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// What is wrong, with the key it stands under.
+    /// Checks the settings; an error comes with the key that it is under.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let error = |key, text: &str| Err((key, SettingsError::new(text)));
         check_endpoint(self.protocol, self.endpoint, self.tls.insecure)
@@ -34,7 +34,7 @@ impl Connection<'_> {
         self.tls.check().map_err(|wrong| ("tls", wrong))
     }
 
-    /// What a client of the backend needs to know; the error is one of the headers.
+    /// Returns the settings of a client for it; the error is one of the headers.
     pub fn client(&self) -> Result<ClientSettings, SettingsError> {
         let pairs = self.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
         Ok(ClientSettings {

@@ -100,7 +100,7 @@ pub fn channel(uri: Uri, timeout: Duration, tls: &TlsSettings) -> Result<Channel
     Ok(Dial::new(uri, &settings)?.lazily())
 }
 
-/// Where to connect, and TLS on the way if the address asks for it.
+/// Target of a connection, and TLS on the way if the address asks for it.
 struct Dial {
     endpoint: Endpoint,
     tls: Option<(ClientTls, ServerName<'static>)>,

@@ -17,7 +17,7 @@ use crate::tls::ClientTls;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 
-/// What backends see as our name.
+/// User agent of all requests, gRPC and HTTP.
 pub(super) const USER_AGENT: &str = concat!("spanscore/", env!("CARGO_PKG_VERSION"));
 
 /// The content type of requests in JSON.
@@ -153,7 +153,7 @@ impl HttpClient {
     }
 }
 
-/// What a failure of the connection means.
+/// Reads a failure of the connection.
 fn broken(error: reqwest::Error) -> SendError {
     let is_unreachable = error.is_connect() || error.is_builder();
     let error = answer::short(&chain(error.without_url()));

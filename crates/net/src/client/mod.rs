@@ -69,8 +69,8 @@ impl Client {
         }
     }
 
-    /// Whether the backend takes requests in JSON as well, and bodies that somebody else has
-    /// compressed: over HTTP.
+    /// Returns true if the backend takes requests in JSON as well, and bodies that somebody else
+    /// has compressed: over HTTP.
     pub fn takes_bodies(&self) -> bool {
         matches!(&self.0, Carrier::Http(_))
     }

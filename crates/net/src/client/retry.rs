@@ -65,7 +65,7 @@ impl RetrySettings {
         (!time.is_zero()).then_some(time)
     }
 
-    /// What is wrong.
+    /// Checks the settings.
     pub fn check(&self) -> Result<(), &'static str> {
         if !(0.0..=1.0).contains(&self.randomization_factor) {
             return Err("`randomization_factor` must be 0 to 1");
@@ -80,14 +80,14 @@ impl RetrySettings {
     }
 }
 
-/// Why one attempt failed.
+/// Failure of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptError {
     /// It may succeed later.
     Retryable {
         /// The wait that the backend asks for.
         after: Option<Duration>,
-        /// What went wrong.
+        /// Text of the failure.
         error: String,
     },
     /// It will never succeed.
@@ -95,7 +95,7 @@ pub enum AttemptError {
 }
 
 impl AttemptError {
-    /// What the answer to one attempt means for whoever tries again.
+    /// Reads the answer to one attempt, for whoever tries again.
     pub fn of<T: Default>(sent: Result<T, SendError>) -> Result<T, Self> {
         match sent {
             Ok(taken) => Ok(taken),
@@ -108,7 +108,7 @@ impl AttemptError {
     }
 }
 
-/// Why a request was given up.
+/// Reason for which a request was given up, with the text of the last failure, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// The backend refused it for good.
@@ -132,7 +132,7 @@ impl Backoff {
         Self { settings: settings.clone(), started: Instant::now(), interval }
     }
 
-    /// When the time for trying ends, if it does.
+    /// Returns the time at which trying ends, if it does.
     pub fn deadline(&self) -> Option<Instant> {
         self.started.checked_add(self.settings.time_max()?)
     }
@@ -153,7 +153,7 @@ impl Backoff {
     }
 }
 
-/// How long what is under way has to arrive where the way to the backend changes.
+/// Time that a request under way has to arrive where the way to the backend changes.
 pub(crate) const CHANGE_WAIT: Duration = Duration::from_secs(5);
 
 /// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is

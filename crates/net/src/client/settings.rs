@@ -1,4 +1,4 @@
-//! What a client needs to know; exporters and commands make it of settings of their own.
+//! Settings of a client; exporters and commands derive them from their settings.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::endpoint::{self, Endpoint};
 pub use spanscore_base::settings::tls::TlsSettings;
 use spanscore_base::settings::{Address, SettingsError};
 
-/// Where to send, and how.
+/// Target of requests, and the way there.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     /// Encoding and transport of requests.
@@ -39,10 +39,10 @@ impl ClientSettings {
     }
 }
 
-/// Whether an endpoint is an address that the protocol takes; `insecure` as in [`TlsSettings`].
+/// Checks that an endpoint is an address that the protocol takes; `insecure` as in [`TlsSettings`].
 ///
 /// # Errors
-/// Why it is not.
+/// When it is none, with the reason.
 pub fn check_endpoint(
     protocol: Protocol,
     endpoint: &Address,

@@ -1,4 +1,4 @@
-//! What was sent as a secret, kept out of the answer's text: some backends echo a request, and some
+//! Redaction of secrets of a request in the answer's text: some backends echo a request, and some
 //! programs print their environment.
 
 use std::borrow::Cow;

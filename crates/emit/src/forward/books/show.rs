@@ -139,7 +139,7 @@ fn show_gauges(meter: &Meter, share: &Arc<Share>, all: &Books) {
         .build();
 }
 
-/// What is shown of a forward: its counters for as long as they are known, its gauges while it
+/// Metrics shown of a forward: its counters for as long as they are known, its gauges while it
 /// runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {

@@ -1,4 +1,4 @@
-//! What is held until its traces are decided: `(state, input, now) -> outputs`.
+//! Tail sampling: requests held until their traces are decided, `(state, input, now) -> outputs`.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,19 @@ use crate::forward::queue::Load;
 use spanscore_base::model::TraceId;
 use spanscore_base::otlp::Signal;
 
-/// How often a request may leave in part before all of it is decided.
+/// Times that a request may leave in part before all of it is decided.
 const PARTS_MAX: u8 = 8;
-/// What a trace of a held request takes, beside the request.
+/// Bytes that a trace of a held request takes, beside the request.
 pub(super) const HELD_TRACE_BYTES: usize = 160;
-/// What a remembered decision takes.
+/// Bytes that a remembered decision takes.
 pub(super) const DECISION_BYTES: usize = 96;
 
-/// How long things are held and remembered.
+/// Limits on held requests and remembered decisions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldLimits {
     /// The longest that a request waits for the decision of its traces.
     pub(super) hold_ms: u64,
-    /// How long a decision is remembered.
+    /// Time for which a decision is remembered.
     pub(super) remember_ms: u64,
     /// Most decisions that are remembered.
     pub(super) decisions_max: usize,
@@ -40,7 +40,7 @@ pub(super) struct Leaving {
     pub(super) wanted: Option<WantedTraces>,
 }
 
-/// What became of items that were held.
+/// Outcome of items that were held.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Released {
     /// Items by signal that were held and are not any more.
@@ -67,7 +67,7 @@ struct HeldRequest {
     waiting: usize,
     parts: u8,
     is_dirty: bool,
-    /// Whether items of no trace are in it, or a part has left: then it never leaves whole.
+    /// True if items of no trace are in it, or a part has left: then it never leaves whole.
     is_cut: bool,
 }
 
@@ -76,12 +76,12 @@ struct Decision {
     until_ms: u64,
 }
 
-/// What is held, and what is decided.
+/// Requests that are held, and decisions that are remembered.
 pub(super) struct Holding {
     limits: HoldLimits,
     next: u64,
     requests: HashMap<u64, HeldRequest>,
-    /// When each request has to go.
+    /// Deadline of each request, in order.
     deadlines: VecDeque<(u64, u64)>,
     waiting: HashMap<TraceId, Vec<u64>>,
     decided: HashMap<TraceId, Decision>,
@@ -255,7 +255,7 @@ impl Holding {
         self.leave(index);
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no request is held.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -344,7 +344,7 @@ mod tests {
         holding.add(Signal::Traces, items, Load::Held(body), None, now_ms);
     }
 
-    /// What leaves: items, and the traces if it is a part.
+    /// Takes what leaves: items, and the traces if it is a part.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
         let traces = |wanted: WantedTraces| wanted.0.iter().map(|trace| trace.0[0]).collect();
         let all = std::mem::take(&mut holding.leaving).into_iter();

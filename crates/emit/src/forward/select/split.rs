@@ -142,7 +142,7 @@ mod tests {
         ExportTraceServiceRequest { resource_spans: resources.iter().map(resource).collect() }
     }
 
-    /// What remains by the generated types, against which the walk is held.
+    /// Returns the rest of a request by the generated types, to check the walk against.
     fn expected(
         request: &ExportTraceServiceRequest,
         wanted: &WantedTraces,

@@ -19,7 +19,7 @@ use crate::forward::{HoldTimes, Passing};
 use spanscore_base::model::TraceId;
 use spanscore_base::otlp::Signal;
 
-/// How often what was chosen leaves.
+/// Interval at which chosen requests leave.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Beyond the longest that a trace stays open, so long it may take until it is judged.
 const JUDGING_TIME: Duration = Duration::from_secs(60);
@@ -30,14 +30,14 @@ const DECISIONS_SHARE: usize = 8;
 /// Larger requests are read beside the network's tasks.
 const READ_IN_PLACE_BYTES_MAX: usize = 256 << 10;
 
-/// What was judged of a trace.
+/// Verdict on a trace, by which tail sampling decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedTrace {
     /// The trace.
     pub trace_id: TraceId,
-    /// Whether it holds anything of an agent.
+    /// True if it holds anything of an agent.
     pub is_agent: bool,
-    /// Whether an evaluation of it is labelled `fail`.
+    /// True if an evaluation of it is labelled `fail`.
     pub has_fail: bool,
 }
 
@@ -131,7 +131,7 @@ impl Chooser {
         let _ = self.told.send(ChooserTold::Finish);
     }
 
-    /// Whether the task has ended.
+    /// Returns true if the task has ended.
     pub(in crate::forward) fn has_ended(&self) -> bool {
         self.told.is_closed()
     }

@@ -13,7 +13,7 @@ struct Remote {
     is_there: watch::Receiver<bool>,
     taken: Arc<AtomicU64>,
     takes: Duration,
-    /// What it says of its backend.
+    /// True if it reports its backend as away.
     is_away: bool,
 }
 

@@ -55,18 +55,18 @@ pub struct ArgumentMatcher {
 type SameValue = fn(&ArgumentMatcher, &Value<'_>, &Value<'_>) -> bool;
 
 impl ArgumentMatcher {
-    /// Whether arguments are looked at at all.
+    /// Returns true if arguments are looked at at all.
     pub fn reads_arguments(&self) -> bool {
         self.mode != ArgumentMode::Ignore || !self.keys.is_empty()
     }
 
-    /// Whether "matches" is the same in both directions and carries over, so that calls can be
+    /// Returns true if "matches" is symmetric and transitive, so that calls can be
     /// grouped by [`hash`](Self::hash).
     pub fn is_symmetric(&self) -> bool {
         matches!(self.mode, ArgumentMode::Exact | ArgumentMode::Ignore) || !self.keys.is_empty()
     }
 
-    /// Whether `actual` is what `expected` asks for. `Null` stands for no arguments.
+    /// Returns true if `actual` is what `expected` asks for. `Null` stands for no arguments.
     pub fn matches(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
         if !self.keys.is_empty() {
             return self
@@ -90,7 +90,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Whether a value below the top is what is expected there.
+    /// Returns true if a value below the top is what is expected there.
     pub fn matches_below(&self, expected: &Value<'_>, actual: &Value<'_>) -> bool {
         match self.mode {
             ArgumentMode::NestedSubset => self.covers(actual, expected),
@@ -98,7 +98,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Whether `whole` holds all of `part`, in the objects inside too.
+    /// Returns true if `whole` holds all of `part`, in the objects inside too.
     fn covers(&self, whole: &Value<'_>, part: &Value<'_>) -> bool {
         match (whole, part) {
             (Value::List(whole), Value::List(part)) => {
@@ -110,7 +110,7 @@ impl ArgumentMatcher {
         }
     }
 
-    /// Whether two values are equal under the options for texts.
+    /// Returns true if two values are equal under the options for texts.
     pub fn equal(&self, a: &Value<'_>, b: &Value<'_>) -> bool {
         match (a, b) {
             (Value::Null, Value::Null) => true,
@@ -136,7 +136,7 @@ impl ArgumentMatcher {
         a.len() == b.len() && self.contains(a, b, Self::equal)
     }
 
-    /// Whether each entry of `part` is in `whole`, with a value that is the `same`.
+    /// Returns true if each entry of `part` is in `whole`, with a value that is the `same`.
     fn contains(&self, whole: &Map<'_>, part: &Map<'_>, same: SameValue) -> bool {
         if part.len() > whole.len() {
             return false;
@@ -211,7 +211,8 @@ fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'
     }
 }
 
-/// What stands at a dotted path of keys, or under the whole path as one key; `null` is absent.
+/// Returns the value at a dotted path of keys, or under the whole path as one key; `null` is
+/// absent.
 fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     let found = match value.get(path) {
         Some(found) => Some(found),

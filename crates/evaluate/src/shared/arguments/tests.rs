@@ -1,4 +1,4 @@
-//! Which arguments match, and that those which do hash alike.
+//! Arguments that match, and equal hashes of those that do.
 
 use proptest::prelude::*;
 

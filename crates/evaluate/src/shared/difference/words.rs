@@ -43,7 +43,7 @@ impl Told {
     }
 }
 
-/// How often a tool was expected and called.
+/// Numbers of expected and actual calls of a tool.
 #[derive(Default)]
 struct ToolCount {
     expected: usize,

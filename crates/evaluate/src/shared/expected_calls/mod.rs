@@ -97,16 +97,16 @@ impl Criteria {
     }
 }
 
-/// Which matcher is for which tool.
+/// Matchers of arguments by tool.
 #[derive(Clone, Debug, Default)]
 pub struct CallMatcher {
     /// For every tool without one of its own.
     pub default: ArgumentMatcher,
     /// By tool name.
     pub by_name: BTreeMap<String, ArgumentMatcher>,
-    /// Whether arguments that are not recorded count as none.
+    /// True if arguments that are not recorded count as none.
     pub absent_is_empty: bool,
-    /// Whether calls that were made together are taken in the order in which they are listed.
+    /// True if calls that were made together are taken in the order in which they are listed.
     pub is_listed: bool,
 }
 
@@ -122,7 +122,7 @@ impl CallMatcher {
         }
     }
 
-    /// Whether any matcher looks at arguments.
+    /// Returns true if any matcher looks at arguments.
     pub fn reads_arguments(&self) -> bool {
         self.default.reads_arguments() || self.by_name.values().any(|m| m.reads_arguments())
     }
@@ -165,7 +165,7 @@ impl CallMatcher {
     }
 }
 
-/// How many values an expected call holds.
+/// Returns the number of values in an expected call.
 pub fn weight(call: &ExpectedCall) -> usize {
     call.arguments.node_count() + call.result.as_ref().map_or(0, Value::node_count)
 }
@@ -241,26 +241,26 @@ pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, Set
     criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
 }
 
-/// How the actual calls of one trajectory relate to the expected ones.
+/// Comparison of the actual calls of one trajectory with the expected ones.
 pub struct Comparison<'c, 'a> {
     matcher: &'c CallMatcher,
     /// The expected calls, in order.
     pub expected: &'c [ExpectedCall],
     /// The actual calls, in order.
     pub actual: &'c [&'c ToolCall<'a>],
-    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    /// Ranges of the groups among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
     by: ComparedBy,
     effort: &'c Effort,
 }
 
-/// What is found out once where many pairs are compared.
+/// Facts found once for the comparison of many pairs.
 enum ComparedBy {
     /// Nothing: the pairs are few.
     Themselves,
-    /// Which calls are the same.
+    /// Numbers of equal calls.
     Calls(CallNumbers),
-    /// Which names are the same, and how many values the arguments of each expected call hold.
+    /// Numbers of equal names, and the number of values in each expected call.
     Names(CallNumbers, Vec<usize>),
 }
 
@@ -287,7 +287,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Self { matcher, expected, actual, groups, by, effort }
     }
 
-    /// Whether the actual call is the expected one.
+    /// Returns true if the actual call is the expected one.
     pub fn same(&self, expected: usize, actual: usize) -> bool {
         let wanted = expected;
         let made = actual;
@@ -321,7 +321,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if self.effort.spend(steps) { Ok(()) } else { Err(TooLarge::Arguments) }
     }
 
-    /// What the comparisons may still cost.
+    /// Returns the work budget of the comparisons.
     pub(crate) fn effort(&self) -> &'c Effort {
         self.effort
     }
@@ -331,7 +331,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         if self.effort.is_spent() { Err(TooLarge::Arguments) } else { Ok(()) }
     }
 
-    /// How many expected calls can be paired with actual ones of their own.
+    /// Returns the number of expected calls that pair with distinct actual ones.
     pub fn pairs(&self) -> Result<usize, TooLarge> {
         if let Some(pairs) = self.pairs_by_number() {
             return Ok(pairs);
@@ -372,12 +372,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok((actual.intersection(&expected).count(), actual.len(), expected.len()))
     }
 
-    /// Where the groups stand among the actual calls, if any were made together and that matters.
+    /// Ranges of the groups among the actual calls, if any were made together and that matters.
     pub fn groups(&self) -> Option<&[Range<usize>]> {
         self.groups.as_deref()
     }
 
-    /// What orders of the groups can keep of the expected order.
+    /// Returns the part of the expected order that orders of the groups can keep.
     fn grouped(
         &self,
         groups: &[Range<usize>],
@@ -406,7 +406,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok(order::length_where(a, e, self.questions_max(), |a, e| self.same(e, a))?)
     }
 
-    /// Whether the actual calls are the expected ones, one by one.
+    /// Returns true if the actual calls are the expected ones, one by one.
     pub fn is_exact(&self) -> Result<bool, TooLarge> {
         let a = self.actual.len();
         let e = self.expected.len();
@@ -417,7 +417,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         }
     }
 
-    /// How many expected calls are the same as some actual one, and how many actual ones as some
+    /// Counts the expected calls that equal some actual one, and the actual ones that equal some
     /// expected one; each may serve many.
     pub fn members(&self) -> Result<(usize, usize), TooLarge> {
         let e = self.expected.len();
@@ -434,7 +434,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         Ok((expected, actual))
     }
 
-    /// Whether the expected calls stand among the actual ones in their order.
+    /// Returns true if the expected calls stand among the actual ones in their order.
     pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
         if let Some(groups) = &self.groups {
             return Ok(self.grouped(groups).whole()?);

@@ -75,7 +75,7 @@ impl CallNumbers {
         self.expected[expected] == self.actual[actual]
     }
 
-    /// How many of `these` are among the `others`.
+    /// Returns the number of `these` that are among the `others`.
     pub(super) fn members(these: &[u32], others: &[u32]) -> usize {
         let others: hashbrown::HashSet<u32> = others.iter().copied().collect();
         these.iter().filter(|number| others.contains(*number)).count()

@@ -13,8 +13,8 @@ impl FailureJudge {
         FailureRules::new(settings).map(Self)
     }
 
-    /// Whether a call failed, `None` where that is not recorded, and why; of a call that a person
-    /// stopped the reason says so.
+    /// Returns if a call failed, `None` where that is not recorded, and the reason; of a call that
+    /// a person stopped the reason says so.
     pub fn judge(&self, call: &ToolCall<'_>) -> (Option<bool>, Option<&str>) {
         match self.0.outcome(call, &Effort::default()) {
             CallOutcome::Succeeded => (Some(false), None),

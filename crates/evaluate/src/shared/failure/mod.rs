@@ -1,8 +1,9 @@
-//! Whether a tool call failed.
+//! True if a tool call failed.
 //!
 //! One decision serves every kind: an error on the span or in the message of the result decides,
 //! unless its text says that a person stopped or refused the call. OK says only that the function
-//! returned: the result still speaks, by the table of [`detect::failure`](spanscore_detect::failure).
+//! returned: the result still speaks, by the table of
+//! [`detect::failure`](spanscore_detect::failure).
 
 mod judge;
 
@@ -45,7 +46,7 @@ impl Default for FailureSettings {
     }
 }
 
-/// Why a call counts as failed.
+/// Reason that a call counts as failed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum FailureCause<'r> {
     /// The status or the error of its span.
@@ -58,7 +59,7 @@ pub(crate) enum FailureCause<'r> {
     ErrorField,
     /// `isError: true` in the result.
     McpError,
-    /// What the result says, by the table.
+    /// Words of the result, by the table.
     Said(FailureFinding<'r>),
 }
 
@@ -76,7 +77,7 @@ impl<'r> FailureCause<'r> {
     }
 }
 
-/// How a call ended, as far as the telemetry tells.
+/// Outcome of a call, as far as the telemetry tells.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CallOutcome<'r> {
     /// Nothing says that it failed.
@@ -89,7 +90,7 @@ pub(crate) enum CallOutcome<'r> {
     NotRecorded,
 }
 
-/// What makes a call a failed one.
+/// Rules by which a call counts as failed.
 pub(crate) struct FailureRules {
     /// A blank result.
     pub(crate) blank: bool,
@@ -97,7 +98,7 @@ pub(crate) struct FailureRules {
     pub(crate) error_field: bool,
     /// A top-level `isError: true` in the result.
     pub(crate) mcp_error: bool,
-    /// Whether the span's status does not count, and a result that is not recorded is a blank one.
+    /// True if the span's status is ignored, and a result that is not recorded is a blank one.
     pub(crate) result_alone: bool,
     /// A text in the result.
     pub(crate) contains: Option<memmem::Finder<'static>>,
@@ -138,7 +139,7 @@ impl FailureRules {
         Self::new(if is_compat { &fields_alone } else { settings }).map(Some)
     }
 
-    /// Whether a call failed; `None` where that is not recorded.
+    /// Returns true if a call failed; `None` where that is not recorded.
     pub(crate) fn failed(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<bool> {
         match self.outcome(call, effort) {
             CallOutcome::Succeeded | CallOutcome::Stopped(_) => Some(false),
@@ -147,13 +148,13 @@ impl FailureRules {
         }
     }
 
-    /// Whether the framework says of a call that its tool does not exist.
+    /// Returns true if the framework says of a call that its tool does not exist.
     pub(crate) fn tool_is_unknown(&self, call: &ToolCall<'_>, effort: &Effort) -> bool {
         let said = self.error_or_result(call, effort);
         said.is_some_and(|finding| finding.category == UNKNOWN_TOOL)
     }
 
-    /// How a call ended by these rules; void where the steps ran out meanwhile.
+    /// Returns the outcome of a call by these rules; void where the steps ran out meanwhile.
     pub(crate) fn outcome(&self, call: &ToolCall<'_>, effort: &Effort) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
             return match self.stopped(call, effort) {
@@ -182,12 +183,12 @@ impl FailureRules {
         }
     }
 
-    /// Whether what the telemetry calls an error is a person's doing.
+    /// Returns true if what the telemetry calls an error is a person's doing.
     fn stopped(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
         self.error_or_result(call, effort).filter(|finding| finding.says != Says::Failed)
     }
 
-    /// What the table says of the error of a call, else of its result.
+    /// Returns the finding of the table in the error of a call, else in its result.
     fn error_or_result(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
         let detectors = self.detectors.as_ref()?;
         let error = call.error.as_deref().and_then(|error| detectors.judge_text(error, effort));
@@ -210,7 +211,7 @@ impl FailureRules {
         }
     }
 
-    /// What the table found, where the settings do not switch that off.
+    /// Returns the finding of the table, unless the settings switch that off.
     fn said<'r>(&self, finding: Option<FailureFinding<'r>>) -> Option<FailureCause<'r>> {
         let is_off = |finding: &FailureFinding<'_>| match finding.category {
             ERROR_FIELD => !self.error_field,
@@ -220,7 +221,7 @@ impl FailureRules {
         finding.filter(|finding| !is_off(finding)).map(FailureCause::Said)
     }
 
-    /// Whether the fields at the top of a result alone say that it failed.
+    /// Returns true if the fields at the top of a result alone say that it failed.
     fn fields_failed(&self, result: &Value<'_>) -> Option<FailureCause<'static>> {
         match result {
             Value::Map(map) => self.field_failed(map),
@@ -252,14 +253,14 @@ impl FailureRules {
         (self.mcp_error && is_error).then_some(FailureCause::McpError)
     }
 
-    /// Whether parsing is worth while: an object, and a key in plain or escaped letters.
+    /// Returns true if parsing is worth while: an object, and a key in plain or escaped letters.
     fn may_hold_field(&self, text: &str) -> bool {
         text.trim_start().starts_with('{')
             && (memmem::find(text.as_bytes(), b"rror\"").is_some()
                 || memmem::find(text.as_bytes(), b"\\u").is_some())
     }
 
-    /// Whether the text of results is searched for what the settings name.
+    /// Returns true if the text of results is searched for what the settings name.
     pub(crate) fn has_detector(&self) -> bool {
         self.contains.is_some() || self.matches.is_some()
     }

@@ -19,7 +19,7 @@ pub(crate) const CELLS_MAX: usize = 64_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {cells_max} comparisons of calls would be needed")]
 pub struct TableTooLarge {
-    /// What is allowed.
+    /// The limit.
     pub cells_max: usize,
 }
 

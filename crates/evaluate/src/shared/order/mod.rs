@@ -1,4 +1,4 @@
-//! How much of an expected order was kept: longest common subsequences.
+//! Longest common subsequences: the part of an expected order that was kept.
 //!
 //! [`length`] serves where calls are told apart by words alone: the positions of each word are
 //! known beforehand ([`Masks`]), so a call costs one step for 64 expected positions.

@@ -12,7 +12,7 @@ const TINY: f64 = 1e-12;
 /// The pairs of some expected calls with calls of one group.
 pub(crate) struct Heaviest {
     count: usize,
-    /// What each pair is worth: a row for each expected call.
+    /// Worth of each pair: a row for each expected call.
     worths: Vec<f64>,
     /// The call of each expected one.
     call_of: Vec<Option<usize>>,
@@ -30,12 +30,12 @@ impl Heaviest {
         self.worths[expected * self.count + call]
     }
 
-    /// What the pair of an expected call is worth, 0 where it has none.
+    /// Returns the worth of the pair of an expected call, 0 where it has none.
     pub(crate) fn share(&self, expected: usize) -> f64 {
         self.call_of[expected].map_or(0.0, |call| self.worth(expected, call))
     }
 
-    /// What all pairs are worth.
+    /// Returns the worth of all pairs.
     pub(crate) fn sum(&self) -> f64 {
         total((0..self.call_of.len()).map(|expected| self.share(expected)))
     }

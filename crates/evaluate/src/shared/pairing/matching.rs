@@ -22,18 +22,18 @@ pub(crate) const QUESTIONS_MAX: usize = 16_000_000;
 #[error("more than {QUESTIONS_MAX} comparisons of calls would be needed")]
 pub struct MatchingTooLarge;
 
-/// Whether an actual call serves an expected one.
+/// True if an actual call serves an expected one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fit {
     /// It does.
     Yes,
     /// It does not.
     No,
-    /// What would tell is not recorded.
+    /// The evidence is not recorded.
     Unknown,
 }
 
-/// How many expected calls can be served.
+/// Number of expected calls that can be served.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Served {
     /// By calls that are known to fit.
@@ -44,7 +44,7 @@ pub(crate) struct Served {
     pub(crate) partners: SmallVec<[Option<u32>; 8]>,
 }
 
-/// How many of `left` can be paired with distinct ones of `right`; near positions are tried first.
+/// Pairs as many of `left` as it can with distinct ones of `right`, near positions first.
 pub(crate) fn pairs(
     left: usize,
     right: usize,

@@ -1,4 +1,4 @@
-//! What the evaluators of expected tool calls share: finding the calls that an expected one may
+//! Pairing of expected and actual calls: finding the calls that an expected one may
 //! mean, giving each call to one expected call at most, and the form of the answer.
 
 mod few;
@@ -137,7 +137,7 @@ impl Hashes {
         Self { expected, actual: actual.map(|value| value.map(hash)).collect() }
     }
 
-    /// Whether the two cannot be equal.
+    /// Returns true if the two cannot be equal.
     pub(crate) fn differ(&self, expected: usize, actual: usize) -> bool {
         match (self.expected.get(expected), self.actual.get(actual)) {
             (Some(expected), Some(Some(actual))) => expected != actual,
@@ -146,7 +146,7 @@ impl Hashes {
     }
 }
 
-/// Whether a text begins like one that [`read_text`] reads.
+/// Returns true if a text begins like one that [`read_text`] reads.
 pub(crate) fn may_be_read(text: &str) -> bool {
     let text = text.trim_start();
     match text.as_bytes().first() {

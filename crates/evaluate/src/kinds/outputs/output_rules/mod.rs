@@ -2,9 +2,9 @@
 //!
 //! In goes a trajectory, out comes the weighted mean of the rules of a bundle over the text that
 //! `target` names, with each rule's result and every finding in the details. A failed critical rule
-//! fails the evaluation whatever the mean says. Detectors are data (`spanscore_detect`); the built-in
-//! rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`]. Limits are
-//! in [`limits`]; everything is linear in the text.
+//! fails the evaluation whatever the mean says. Detectors are data (`spanscore_detect`); the
+//! built-in rules stand in [`builtin`], the source's own behaviour (`compat: iris`) in [`iris`].
+//! Limits are in [`limits`]; everything is linear in the text.
 
 mod answer;
 mod build;

@@ -1,4 +1,4 @@
-//! How much of an expected order was kept by calls of which some were made together.
+//! Expected order kept by calls of which some were made together: dynamic programme over groups.
 //!
 //! Nobody asks for an order inside a group of calls ([`ToolCall::group`]), so the best one counts:
 //! what is found here is the most that any order inside the groups would give. The calls of one
@@ -26,14 +26,14 @@ use spanscore_base::model::ToolCall;
 /// No call, no position.
 const NONE: u32 = u32::MAX;
 
-/// Whether any of these calls were made together.
+/// Returns true if any of these calls were made together.
 pub(crate) fn is_any<'c, 'a: 'c>(calls: impl IntoIterator<Item = &'c ToolCall<'a>>) -> bool {
     let mut calls = calls.into_iter();
     let Some(mut last) = calls.next() else { return false };
     calls.any(|call| std::mem::replace(&mut last, call).is_with(call))
 }
 
-/// Where the groups of some calls stand among them, in order.
+/// Returns the ranges of groups among some calls, in order.
 pub(crate) fn ranges(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
     let mut end = 0;
     let range = |group: &[&ToolCall<'_>]| {
@@ -45,7 +45,7 @@ pub(crate) fn ranges(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
 
 /// One group of calls, and the positions that it stands for.
 pub(crate) struct CallGroup {
-    /// How many calls there are.
+    /// Number of calls.
     count: usize,
     /// For each position that was asked about, which calls fit it: one bit each.
     fits: Vec<u64>,
@@ -62,7 +62,7 @@ pub(crate) struct CallGroup {
     steps: usize,
 }
 
-/// What a search for calls that can change places needs.
+/// Buffers of the search for calls that can change places.
 #[derive(Default)]
 struct SwapSearch {
     /// The calls that were reached, one bit each.
@@ -190,7 +190,7 @@ impl CallGroup {
         self.steps += self.taken.len();
     }
 
-    /// How many positions it stands for.
+    /// Returns the number of positions it stands for.
     pub(crate) fn len(&self) -> usize {
         self.taken.len()
     }
@@ -201,17 +201,17 @@ impl CallGroup {
     }
 }
 
-/// How much of an expected order some calls kept.
+/// Expected order that some calls kept.
 pub(crate) struct InOrder<'e, F> {
-    /// Where the groups stand among the calls.
+    /// Ranges of the groups among the calls.
     pub(crate) groups: Vec<Range<usize>>,
-    /// How many positions are expected.
+    /// Number of expected positions.
     pub(crate) expected: usize,
     /// Questions that may be asked, beside those at both ends.
     pub(crate) questions_max: usize,
-    /// What the search may still cost.
+    /// Work budget of the search.
     pub(crate) effort: &'e Effort,
-    /// Whether a call fits a position.
+    /// True if a call fits a position.
     pub(crate) fits: F,
 }
 
@@ -354,7 +354,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         Ok(())
     }
 
-    /// Whether the expected positions stand among the calls in their order. Each group takes as
+    /// Returns true if the expected positions are kept in their order. Each group takes as
     /// many of the next positions as it can: to be further on is never worse.
     pub(crate) fn whole(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
@@ -364,7 +364,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         Ok(next == self.expected)
     }
 
-    /// Whether the calls are the expected ones, one for each position, in the best order.
+    /// Returns true if the calls are the expected ones, one for each position, in the best order.
     pub(crate) fn exact(mut self) -> Result<bool, TableTooLarge> {
         let mut next = 0;
         for at in 0..self.groups.len() {
@@ -376,7 +376,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         Ok(next == self.expected)
     }
 
-    /// How many positions in a row, from one on, a group can stand for.
+    /// Returns the length of the run of positions, from one on, that a group can stand for.
     fn run(&mut self, at: usize, from: usize) -> Result<usize, TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {
@@ -401,14 +401,14 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
 /// So many steps of a search cost no more than one question.
 const STEPS_PER_QUESTION: usize = 4;
 
-/// What was kept after each group: a bit for each position where it grew.
+/// Length kept after each group: a bit for each position where it grew.
 struct Rows {
     bits: Vec<u64>,
     blocks: usize,
 }
 
 impl Rows {
-    /// What the first groups keep of the first positions.
+    /// Returns the length that the first groups keep of the first positions.
     fn kept(&self, groups: usize, upto: usize) -> usize {
         let row = &self.bits[groups * self.blocks..(groups + 1) * self.blocks];
         let whole = row.iter().take(upto / 64).map(|bits| bits.count_ones() as usize);

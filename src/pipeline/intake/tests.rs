@@ -1,0 +1,97 @@
+use super::*;
+use crate::telemetry::Telemetry;
+use spanscore_base::model::{SpanRecord, Want};
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::dialect::Dialect;
+
+fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> PipelineIntake {
+    let evaluators = Evaluators::new(Vec::new(), Want::ALL);
+    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+    let meter = telemetry.meter();
+    let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+    let backlog = Arc::new(Backlog::new(shards.len()));
+    let table = Arc::new(table);
+    let queue = Share::new("queue", 1 << 20);
+    PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
+}
+
+fn batch() -> SpanBatch {
+    let record = SpanRecord {
+        span_id: Default::default(),
+        parent_id: Default::default(),
+        start_ns: 0,
+        end_ns: 0,
+        flags: Default::default(),
+        resource: 0,
+        facts: 0..0,
+        content: 0,
+        peer: 0,
+    };
+    let mut batch = SpanBatch::default();
+    batch.push(Default::default(), record);
+    batch
+}
+
+fn nothing() -> Received {
+    Received::protobuf(Signal::Traces, Bytes::new())
+}
+
+fn soon() -> Instant {
+    Instant::now() + ROOM_WAIT
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_for_a_shard_that_is_full_is_refused_in_time_and_counted() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (first, _first_queue) = mpsc::channel(4);
+    let (second, _second_queue) = mpsc::channel(1);
+    let intake = intake(vec![first, second], &telemetry);
+    let give = async |batches| {
+        let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
+        intake
+            .hand_over(
+                (batches, intake.extraction.table()),
+                room,
+                soon(),
+                RequestOrigin::Sender(&nothing()),
+            )
+            .await
+            .map(drop)
+    };
+    assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
+    let started = Instant::now();
+    let refused = give(vec![batch(), batch()]).await;
+    assert_eq!(refused, Err(Refused::Overloaded { retry_after: RETRY_AFTER }));
+    assert_eq!(started.elapsed(), ROOM_WAIT);
+    assert!(telemetry.exposition().contains("reason=\"shard_full\"} 1"));
+    assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()), "the others go on");
+}
+
+#[tokio::test]
+async fn request_that_one_shard_cannot_take_is_taken_by_none() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (first, mut first_queue) = mpsc::channel(4);
+    let (second, second_queue) = mpsc::channel(4);
+    let intake = intake(vec![first, second], &telemetry);
+    let give = async |batches| {
+        let room = intake.room_for(1, &Arc::default(), soon()).await.unwrap();
+        intake
+            .hand_over(
+                (batches, intake.extraction.table()),
+                room,
+                soon(),
+                RequestOrigin::Sender(&nothing()),
+            )
+            .await
+            .map(drop)
+    };
+    assert_eq!(give(vec![batch(), batch()]).await, Ok(()));
+    assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
+    drop(second_queue);
+    let refused = give(vec![batch(), batch()]).await;
+    assert_eq!(refused, Err(Refused::ShuttingDown));
+    assert!(first_queue.try_recv().is_err(), "the sender will come again with it");
+    assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()));
+    assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
+    assert_eq!(intake.queue.share().held(), 0, "what was taken in is dropped with its room");
+}
