@@ -76,7 +76,7 @@ fn typical(c: &mut Criterion) {
                     b.iter(|| {
                         next = (next + 1) % texts.len();
                         texts[next].effort.begin(0);
-                        black_box(evaluator.as_code().unwrap().evaluate(&texts[next], want))
+                        black_box(evaluator.as_code().map(|code| code.evaluate(&texts[next], want)))
                     });
                 });
             }
@@ -132,11 +132,9 @@ fn slow(c: &mut Criterion) {
                 b.iter_batched(
                     || (),
                     |()| {
+                        let trajectory = trajectory(text.clone());
                         black_box(
-                            evaluator
-                                .as_code()
-                                .unwrap()
-                                .evaluate(&trajectory(text.clone()), Want::SCORE),
+                            evaluator.as_code().map(|code| code.evaluate(&trajectory, Want::SCORE)),
                         )
                     },
                     BatchSize::PerIteration,
@@ -154,7 +152,7 @@ fn once(case: &str, times: usize) {
     let evaluator = bundle(name, compat);
     for text in texts.iter().cycle().take(times) {
         text.effort.begin(0);
-        black_box(evaluator.as_code().unwrap().evaluate(text, Want::SCORE));
+        black_box(evaluator.as_code().map(|code| code.evaluate(text, Want::SCORE)));
     }
 }
 

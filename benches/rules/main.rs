@@ -47,7 +47,7 @@ fn trajectory(output: &str, input: Option<&str>) -> Trajectory<'static> {
 
 fn scored(evaluator: &Evaluator, trajectory: &Trajectory<'_>, want: Want) -> Option<Score> {
     trajectory.effort.begin(0);
-    match evaluator.as_code().unwrap().evaluate(trajectory, want) {
+    match evaluator.as_code()?.evaluate(trajectory, want) {
         Outcome::Scored(score) => Some(score),
         Outcome::NotEvaluable { .. } | Outcome::Failed { .. } => None,
     }

@@ -131,6 +131,12 @@ async fn run<W: LaneWork>(
 #[derive(Clone)]
 pub struct Aside(Arc<Semaphore>);
 
+impl Default for Aside {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Aside {
     /// Creates an idle pool.
     pub fn new() -> Self {
