@@ -1,7 +1,7 @@
 //! Evaluation of OTLP requests without a server: bytes in, evaluations out.
 //!
 //! [`Engine`] is built from the text of a config's `evaluators:`. Each input is a
-//! [`Batch`](batch::Batch): requests are added in any order, then all of their traces are judged.
+//! [`Batch`]: requests are added in any order, then all of their traces are judged.
 //! Evaluators that ask a judge or another process do not answer here: their requests come out with
 //! each group ([`JudgedGroup::asked`](batch::JudgedGroup::asked)), for the caller to send. No
 //! network and no async runtime; large inputs spill to a temporary file.
