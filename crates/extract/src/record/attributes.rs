@@ -1,7 +1,7 @@
 //! Attributes and events of one span or log record, collected in one pass and written as facts.
 
 use super::key_trie::{KeyMeaning, check};
-use super::layout::{EVENT, EVENT_ATTRIBUTE, put, put_attribute};
+use super::layout::{ATTRIBUTE, EVENT, EVENT_ATTRIBUTE, put, put_attribute};
 use super::retention::Retention;
 use super::rule::{AttributeRule, Rule, root_rules};
 use super::tool_messages::MessageContents;
@@ -67,25 +67,37 @@ impl<'a> SpanAttributes<'a> {
         retention: &Retention,
         arena: &mut Vec<u8>,
     ) -> Result<bool, Malformed> {
-        let value = |place: u32| self.read.get(place as usize).map_or(&[][..], |read| read.value);
-        let mut contents = MessageContents::default();
-        if retention.has_messages {
-            contents.read(&retention.rules, value);
+        // Most attributes have a slot and stand first. One loop for all rules, or a call for each,
+        // took 4 % more instructions of extraction with one dialect.
+        let (slots, rest) = retention.rules.split_at(retention.leading_slots);
+        for AttributeRule { place, rule } in slots {
+            if let Rule::Slot(slot) = rule
+                && let Some(read) = self.read.get(*place as usize)
+            {
+                put_attribute(arena, ATTRIBUTE, *slot, read.value);
+            }
         }
+        let has_body = !rest.is_empty() && self.write_rest(table, rest, arena);
+        self.write_events(table, &retention.keep, arena)?;
+        Ok(has_body)
+    }
+
+    /// Writes the attributes of rules behind the leading slots. Returns as [`Rule::write`] does.
+    #[inline(never)]
+    fn write_rest(&self, table: &Table, rules: &[AttributeRule], arena: &mut Vec<u8>) -> bool {
+        let value = |place: u32| self.read.get(place as usize).map_or(&[][..], |read| read.value);
+        let contents = MessageContents::read(rules, value);
         let mut has_body = false;
-        for AttributeRule { place, rule } in &retention.rules {
+        for AttributeRule { place, rule } in rules {
             let Some(ReadAttribute { value, entry, .. }) = self.read.get(*place as usize) else {
                 continue;
             };
-            if let Rule::Message(part) = rule
-                && !contents.keep(part, value)
-            {
-                continue;
-            }
-            has_body |= rule.write(table.matcher.whole_bodies, (value, entry), arena);
+            has_body |= match rule {
+                Rule::Message(part) if !contents.keep(part, value) => false,
+                rule => rule.write(table.matcher.whole_bodies, (value, entry), arena),
+            };
         }
-        self.write_events(table, &retention.keep, arena)?;
-        Ok(has_body)
+        has_body
     }
 
     /// Writes the kept events, and all attributes in the order of the span.

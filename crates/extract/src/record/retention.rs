@@ -31,8 +31,8 @@ pub(crate) struct Retention {
     pub(crate) kind: SpanKind,
     /// Rules of the retained attributes, in the order in which they are written.
     pub(crate) rules: Vec<AttributeRule>,
-    /// True if some of the rules are about messages.
-    pub(crate) has_messages: bool,
+    /// Number of the rules at the beginning that are slots.
+    pub(crate) leading_slots: usize,
     /// Rules of all attributes of a root span, once one was written; `None` for a key that came
     /// before.
     pub(crate) root: OnceCell<Vec<Option<Rule>>>,
@@ -166,8 +166,10 @@ impl Retention {
             self.rules.extend(rule.map(|rule| AttributeRule { place, rule }));
         }
         self.rules.sort_by_key(|attribute| attribute.rule.order());
+        let is_slot = |attribute: &&AttributeRule| matches!(attribute.rule, Rule::Slot(_));
+        self.leading_slots = self.rules.iter().take_while(is_slot).count();
         let messages = self.rules.iter_mut().filter_map(|attribute| attribute.rule.message_mut());
-        self.has_messages = MessagePart::join(messages.collect());
+        MessagePart::join(messages.collect());
     }
 
     fn rule_of_slot(&self, table: &Table, slot: u16, key: &[u8]) -> Option<Rule> {
@@ -178,40 +180,42 @@ impl Retention {
         if keep.tools_only.has(slot) {
             return Some(Rule::ToolSlot(slot));
         }
-        let matched = table.matcher.of(key);
-        let is_body = matched.is_body && is_common(key);
-        match matched.words {
-            0 => is_body.then_some(Rule::Body { words: 0, otherwise: Otherwise::Drop }),
-            words if keep.worded && is_body => Some(self.body_or_words(words)),
-            _ if keep.worded => Some(Rule::Slot(slot)),
-            _ if keep.worded_bodies => Some(Rule::ToolSlot(slot)),
-            words => is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop }),
+        let is_body = is_common(key) && table.matcher.is_body(key);
+        if !(is_body || keep.worded || keep.worded_bodies) {
+            return None;
+        }
+        let words = table.matcher.words.sources_of(key);
+        match words {
+            1.. if keep.worded && is_body => Some(self.body_or_words(words)),
+            1.. if keep.worded => Some(Rule::Slot(slot)),
+            1.. if keep.worded_bodies => Some(Rule::ToolSlot(slot)),
+            _ => is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop }),
         }
     }
 
     fn rule_of_key(&self, table: &Table, key: &[u8]) -> Option<Rule> {
-        let keep = &self.keep;
-        let matched = table.matcher.of(key);
-        let words = matched.words;
-        let prefixes = matched.prefixes & keep.prefixes;
+        let Projection { worded, worded_bodies, .. } = self.keep;
+        let matcher = &table.matcher;
+        let words = matcher.words.sources_of(key);
+        let known = matcher.prefixes_of(key);
+        let prefixes = known & self.keep.prefixes;
         if prefixes & !table.tools_only_prefixes != 0 {
             return Some(Rule::Keyed(words));
         }
         if prefixes != 0 {
             let prefix = prefixes.trailing_zeros() as u16;
-            let tail = table.matcher.tail(prefix, key);
-            return Some(Rule::Message(MessagePart::new(words, prefix, tail)));
+            return Some(Rule::Message(MessagePart::new(words, prefix, matcher.tail(prefix, key))));
         }
-        if matched.prefixes == 0 && matched.is_numbered {
+        if known == 0 && matcher.is_numbered(key) {
             return Some(Rule::Numbered { names_tools: names_tools(key) });
         }
-        if keep.worded && words != 0 {
-            let rule =
-                if matched.is_body { self.body_or_words(words) } else { Rule::WordMatch(words) };
-            return Some(rule);
+        let is_body = matcher.is_body(key);
+        match words {
+            1.. if worded && is_body => Some(self.body_or_words(words)),
+            1.. if worded => Some(Rule::WordMatch(words)),
+            1.. if worded_bodies => Some(Rule::Body { words, otherwise: Otherwise::Drop }),
+            _ => is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop }),
         }
-        let is_body = matched.is_body || keep.worded_bodies && words != 0;
-        is_body.then_some(Rule::Body { words, otherwise: Otherwise::Drop })
     }
 
     /// Returns the rule of a key that matches words and may hold a body: that of a tool is none.

@@ -79,7 +79,6 @@ impl Rule {
     /// Writes an attribute, given its encoded value and `KeyValue`. `whole_bodies` retains bodies
     /// that do not mention tools. Returns true if it is a model's request or response about tools
     /// under a key that no dialect knows.
-    // Inlined: nearly all attributes have a slot, and a call for each took 4 % more instructions.
     #[inline(always)]
     pub(super) fn write(
         &self,
@@ -94,10 +93,11 @@ impl Rule {
                     put_attribute(arena, ATTRIBUTE, slot, value);
                 }
             }
-            Self::Keyed(words) | Self::WordMatch(words) => put_keyed(arena, words, entry),
-            Self::Message(part) => put_keyed(arena, part.words, entry),
+            Self::Keyed(words)
+            | Self::WordMatch(words)
+            | Self::Message(MessagePart { words, .. }) => put_keyed(arena, words, entry),
             Self::Body { words, otherwise } => {
-                return otherwise.write_unless_body(words, whole_bodies, (value, entry), arena);
+                return put_body(whole_bodies, (words, otherwise), (value, entry), arena);
             }
             Self::Numbered { names_tools } => {
                 put(arena, NUMBERED, entry);
@@ -108,38 +108,35 @@ impl Rule {
     }
 }
 
-impl Otherwise {
-    /// Writes an attribute as a body, if its value may be one, else in this form. Returns as
-    /// [`Rule::write`] does.
-    #[inline(never)]
-    fn write_unless_body(
-        self,
-        words: u32,
-        whole_bodies: bool,
-        (value, entry): (&[u8], &[u8]),
-        arena: &mut Vec<u8>,
-    ) -> bool {
-        let is_structured = is_structured_value(value);
-        let is_about_tools = is_structured && speaks_of_tools(value);
-        if is_about_tools || is_structured && whole_bodies {
-            put_words(arena, BODY, words, entry);
-            return is_about_tools;
+/// Writes an attribute as a body, if its value may be one, else in the other form. Returns as
+/// [`Rule::write`] does.
+#[inline(never)]
+fn put_body(
+    whole_bodies: bool,
+    (words, otherwise): (u32, Otherwise),
+    (value, entry): (&[u8], &[u8]),
+    arena: &mut Vec<u8>,
+) -> bool {
+    let is_structured = is_structured_value(value);
+    let is_about_tools = is_structured && speaks_of_tools(value);
+    if is_about_tools || is_structured && whole_bodies {
+        put_words(arena, BODY, words, entry);
+        return is_about_tools;
+    }
+    match otherwise {
+        Otherwise::Drop => false,
+        Otherwise::Keyed => {
+            put_keyed(arena, words, entry);
+            false
         }
-        match self {
-            Self::Drop => false,
-            Self::Keyed => {
-                put_keyed(arena, words, entry);
-                false
-            }
-            Self::Numbered { names_tools } => {
-                put(arena, NUMBERED, entry);
-                names_tools
-            }
+        Otherwise::Numbered { names_tools } => {
+            put(arena, NUMBERED, entry);
+            names_tools
         }
     }
 }
 
-#[inline]
+#[inline(never)]
 fn put_keyed(arena: &mut Vec<u8>, words: u32, entry: &[u8]) {
     match words {
         0 => put(arena, OTHER, entry),
@@ -170,14 +167,16 @@ pub(super) fn root_rules(table: &Table, span: &[u8]) -> Result<Vec<Option<Rule>>
 
 /// Returns the rule of an attribute of a root span whose key has no slot.
 fn root_rule(table: &Table, key: &[u8]) -> Rule {
-    let matched = table.matcher.of(key);
-    let words = matched.words;
-    let is_numbered = matched.prefixes == 0 && matched.is_numbered;
+    let matcher = &table.matcher;
+    let words = || matcher.words.sources_of(key);
+    let is_numbered = matcher.is_numbered(key) && matcher.prefixes_of(key) == 0;
     let names_tools = is_numbered && names_tools(key);
-    match (matched.is_body, is_numbered) {
-        (true, true) => Rule::Body { words, otherwise: Otherwise::Numbered { names_tools } },
-        (true, false) => Rule::Body { words, otherwise: Otherwise::Keyed },
+    match (matcher.is_body(key), is_numbered) {
+        (true, true) => {
+            Rule::Body { words: words(), otherwise: Otherwise::Numbered { names_tools } }
+        }
+        (true, false) => Rule::Body { words: words(), otherwise: Otherwise::Keyed },
         (false, true) => Rule::Numbered { names_tools },
-        (false, false) => Rule::Keyed(words),
+        (false, false) => Rule::Keyed(words()),
     }
 }

@@ -98,8 +98,8 @@ impl MessagePart {
         }
     }
 
-    /// Joins the parts of each message of a span. Returns true if there are any.
-    pub(crate) fn join(parts: Vec<&mut Self>) -> bool {
+    /// Joins the parts of each message of a span.
+    pub(crate) fn join(parts: Vec<&mut Self>) {
         let mut contents: HashMap<MessageKey, MessageContent> = HashMap::new();
         for part in &parts {
             let content = contents.entry(part.message).or_default();
@@ -109,7 +109,6 @@ impl MessagePart {
         for part in parts {
             part.content = contents.get(&part.message).copied().unwrap_or_default();
         }
-        !contents.is_empty()
     }
 
     fn is_of_tools(&self) -> bool {
@@ -124,27 +123,32 @@ impl MessagePart {
     }
 }
 
-/// Contents of those messages of a span whose values tell more than their keys.
-#[derive(Default)]
-pub(crate) struct MessageContents(HashMap<MessageKey, MessageContent>);
+/// Contents of those messages of a span whose values tell more than their keys; mostly none.
+pub(crate) struct MessageContents(Option<HashMap<MessageKey, MessageContent>>);
 
 impl MessageContents {
     /// Reads the parts of messages among some rules; `value` gives the encoded value at a place.
-    pub(crate) fn read<'a>(&mut self, rules: &[AttributeRule], value: impl Fn(u32) -> &'a [u8]) {
+    #[inline]
+    pub(crate) fn read<'a>(rules: &[AttributeRule], value: impl Fn(u32) -> &'a [u8]) -> Self {
+        let mut contents: Option<HashMap<MessageKey, MessageContent>> = None;
         for AttributeRule { place, rule } in rules {
             let Rule::Message(part) = rule else { continue };
             let value = value(*place);
             if part.tells(value) {
-                let content = self.0.entry(part.message).or_insert(part.content);
+                let contents = contents.get_or_insert_default();
+                let content = contents.entry(part.message).or_insert(part.content);
                 content.is_of_tools = true;
                 content.is_result |= part.is_role && says_result(value);
             }
         }
+        Self(contents)
     }
 
     /// Returns true if a part is retained: no prose, except of results.
+    #[inline]
     pub(crate) fn keep(&self, part: &MessagePart, value: &[u8]) -> bool {
-        let content = self.0.get(&part.message).copied().unwrap_or(part.content);
+        let told = self.0.as_ref().and_then(|contents| contents.get(&part.message));
+        let content = told.copied().unwrap_or(part.content);
         content.is_result
             || content.is_of_tools
                 && (value.len() <= SHORT_MAX || part.is_of_tools() || part.tells(value))
@@ -210,8 +214,7 @@ mod tests {
                 })
                 .collect();
             MessagePart::join(rules.iter_mut().filter_map(|it| it.rule.message_mut()).collect());
-            let mut contents = MessageContents::default();
-            contents.read(&rules, |place| parts[place as usize].1);
+            let contents = MessageContents::read(&rules, |place| parts[place as usize].1);
             for (AttributeRule { rule, .. }, (key, value, wanted)) in rules.iter_mut().zip(parts) {
                 let part = rule.message_mut().unwrap();
                 assert_eq!(contents.keep(part, value), *wanted, "{key} of {count}");

@@ -46,19 +46,6 @@ struct Prefix {
     tools_only: bool,
 }
 
-/// Matches of one key.
-#[derive(Clone, Copy)]
-pub(in super::super) struct KeyMatch {
-    /// Prefixes of the key, a bit each.
-    pub(in super::super) prefixes: u64,
-    /// The last word is one under which bodies may stand.
-    pub(in super::super) is_body: bool,
-    /// A numbered prefix and a field of a message.
-    pub(in super::super) is_numbered: bool,
-    /// Sources with a matching word, a bit each.
-    pub(in super::super) words: u32,
-}
-
 impl KeyMatcher {
     /// Most prefixes in a table: one bit of a word each.
     pub(super) const PREFIXES_MAX: usize = 64;
@@ -91,16 +78,6 @@ impl KeyMatcher {
         self.prefixes.len()
     }
 
-    /// Returns all matches of a key.
-    pub(in super::super) fn of(&self, key: &[u8]) -> KeyMatch {
-        KeyMatch {
-            prefixes: self.prefixes_of(key),
-            is_body: self.is_body(key),
-            is_numbered: self.is_numbered(key),
-            words: self.words.sources_of(key),
-        }
-    }
-
     /// Returns true if any source matches the key.
     pub(in super::super) fn has(&self, key: &[u8]) -> bool {
         self.prefixes_of(key) != 0
@@ -110,7 +87,7 @@ impl KeyMatcher {
     }
 
     /// Returns the prefixes of a key, a bit each.
-    pub(super) fn prefixes_of(&self, key: &[u8]) -> u64 {
+    pub(crate) fn prefixes_of(&self, key: &[u8]) -> u64 {
         self.bits(|prefix| key.starts_with(&prefix.text))
     }
 
@@ -130,11 +107,13 @@ impl KeyMatcher {
         prefix.and_then(|prefix| key.get(prefix.text.len()..)).unwrap_or_default()
     }
 
-    fn is_body(&self, key: &[u8]) -> bool {
+    /// Returns true if the last word of a key is one under which bodies may stand.
+    pub(crate) fn is_body(&self, key: &[u8]) -> bool {
         self.bodies.iter().any(|word| ends_with(key, word))
     }
 
-    fn is_numbered(&self, key: &[u8]) -> bool {
+    /// Returns true if a key has a numbered prefix and a field of a message.
+    pub(crate) fn is_numbered(&self, key: &[u8]) -> bool {
         // Most keys hold no number at all.
         key.array_windows().any(|[dot, digit]| *dot == b'.' && digit.is_ascii_digit())
             && self.numbered.iter().any(|word| behind_word(key, word).is_some())
