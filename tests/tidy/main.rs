@@ -1,9 +1,10 @@
 //! The rules of the house, held against the source.
 //!
 //! A rule without a test is a wish. Each exception stands in a list here with its reason. The
-//! reader of the source (`source`, `words`) and the rule for names (`names`) are tested on texts of
-//! their own.
+//! reader of the source (`source`, `words`) and the rules for names (`names`) and lines (`lines`)
+//! are tested on texts of their own.
 
+mod lines;
 mod names;
 mod source;
 mod words;
@@ -33,24 +34,7 @@ const JSON_LEXER: &str = "crates/base/src/value/json/lexer.rs";
 const JSON_ESCAPES: &str = r"b'\\' | b'/'";
 
 /// Crates whose functions are `(state, input, now) -> outputs`.
-const PURE: &[&str] = &["base", "detect", "extract", "assemble", "evaluate"];
-
-/// Words of code that reads a clock or does I/O.
-const IMPURE: &[&str] = &[
-    "SystemTime::now",
-    "Instant::now",
-    "std::fs",
-    "std::net::Tcp",
-    "std::net::Udp",
-    "std::env",
-    "std::process",
-    "std::thread",
-    "tokio::",
-];
-
-/// First words that say nothing of the thing that they are about.
-const QUESTIONS: &[&str] =
-    &["What", "Whether", "Where", "How", "Which", "Who", "Whose", "When", "Why"];
+const PURE: [&str; 5] = ["base", "detect", "extract", "assemble", "evaluate"];
 
 /// Fails with every breach, one a line.
 fn hold(breaches: impl IntoIterator<Item = String>) {
@@ -137,91 +121,83 @@ fn no_name_of_a_type_means_two_things() {
     hold(names::breaches(&Source::all(&["src", "crates"])));
 }
 
+/// Applies a rule to each file of the program and its crates.
+fn each(rule: fn(&Source) -> Vec<String>) {
+    hold(Source::all(&["src", "crates"]).iter().flat_map(rule));
+}
+
 #[test]
 fn pure_crates_read_no_clock_and_do_no_io() {
+    let folders = PURE.map(|name| format!("crates/{name}/src"));
+    let sources = folders.iter().flat_map(|folder| Source::all(&[folder]));
+    hold(sources.flat_map(|source| lines::impure(&source)));
+}
+
+#[test]
+fn folders_of_a_crate_import_in_one_direction() {
+    each(lines::arrows);
+}
+
+#[test]
+fn heads_and_docs_name_the_thing_first() {
+    each(lines::questions);
+}
+
+#[test]
+fn unrelated_values_are_bound_one_a_line() {
+    each(lines::tuples);
+}
+
+#[test]
+fn bools_choose_with_if() {
+    each(lines::bools);
+}
+
+/// `ARCHITECTURE.md` names the crates and what each depends on.
+#[test]
+fn the_map_of_crates_is_that_of_the_manifests() {
+    let map = include_str!("../../ARCHITECTURE.md");
+    let words = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     let mut breaches = Vec::new();
-    for source in PURE.iter().flat_map(|name| Source::all(&[&format!("crates/{name}/src")])) {
-        for (at, line) in source.code() {
-            let impure = IMPURE.iter().find(|word| line.contains(*word));
-            breaches.extend(impure.map(|word| format!("{}:{at}: {word}", source.path)));
+    for (name, manifest) in manifests() {
+        let row = map.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let mapped: BTreeSet<String> =
+            row.and_then(|row| row.rsplit('|').nth(1)).map(words).unwrap_or_default();
+        let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let own = lines.filter_map(|line| line.strip_prefix("spanscore-")?.split('.').next());
+        let own: BTreeSet<String> = own.map(str::to_owned).collect();
+        if row.is_none() || mapped != own {
+            breaches.push(format!("`{name}` depends on {own:?}, the map says {mapped:?}"));
         }
     }
     hold(breaches);
 }
 
+/// Name and manifest of each crate.
+fn manifests() -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let read = |entry: std::fs::DirEntry| {
+        let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml")).ok()?;
+        Some((entry.file_name().to_string_lossy().into_owned(), manifest))
+    };
+    let found: Vec<_> = entries.filter_map(read).collect();
+    assert!(!found.is_empty(), "no crates are found");
+    found
+}
+
 #[test]
 fn crates_inherit_the_lints_and_name_their_level() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = include_str!("../../Cargo.toml");
     let levels = manifest.split("[profile.release.package]").nth(1).unwrap_or_default();
     let mut breaches = Vec::new();
-    for entry in std::fs::read_dir(root.join("crates")).expect("crates").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let own = std::fs::read_to_string(entry.path().join("Cargo.toml")).unwrap_or_default();
+    for (name, own) in manifests() {
         if !own.contains("[lints]\nworkspace = true") {
             breaches.push(format!("crates/{name}: no `lints.workspace = true`"));
         }
         if !levels.contains(&format!("\nspanscore-{name} = {{ opt-level = ")) {
             breaches.push(format!("crates/{name}: no level in `[profile.release.package]`"));
-        }
-    }
-    hold(breaches);
-}
-
-#[test]
-fn heads_and_docs_name_the_thing_first() {
-    let mut breaches = Vec::new();
-    for source in Source::all(&["src", "crates"]) {
-        let mut before = "";
-        for (at, line) in source.lines() {
-            let line = line.trim_start();
-            for mark in ["//!", "///"] {
-                let Some(text) = line.strip_prefix(mark) else { continue };
-                let first = text.split_whitespace().next().unwrap_or_default();
-                if !before.starts_with(mark) && QUESTIONS.contains(&first) {
-                    breaches.push(format!("{}:{at}: begins with `{first}`", source.path));
-                }
-            }
-            before = line;
-        }
-    }
-    hold(breaches);
-}
-
-#[test]
-fn unrelated_values_are_bound_one_a_line() {
-    let mut breaches = Vec::new();
-    for source in Source::all(&["src", "crates"]) {
-        for (at, line) in source.code() {
-            let line = line.trim();
-            let Some((names, values)) = line.strip_prefix("let (").and_then(|rest| {
-                let (names, rest) = rest.split_once(')')?;
-                Some((names, rest.trim().strip_prefix("= (")?))
-            }) else {
-                continue;
-            };
-            let names: Vec<_> = names.split(',').map(str::trim).collect();
-            let is_swap =
-                line.ends_with(");") && names.iter().skip(1).any(|n| values.starts_with(n));
-            let is_one = names.len() < 2 || line.contains(") else {") || line.contains(").");
-            if !is_one && !is_swap {
-                breaches.push(format!("{}:{at}: a tuple of values", source.path));
-            }
-        }
-    }
-    hold(breaches);
-}
-
-#[test]
-fn bools_choose_with_if() {
-    let mut breaches = Vec::new();
-    for source in Source::all(&["src", "crates"]) {
-        for (at, line) in source.code() {
-            let line = line.trim_start();
-            if ["true =>", "false =>", "true if ", "false if "].iter().any(|w| line.starts_with(w))
-            {
-                breaches.push(format!("{}:{at}: a match on a bool", source.path));
-            }
         }
     }
     hold(breaches);

@@ -5,7 +5,7 @@ use crate::source::{Source, is_word};
 /// Path of names from the root of the project.
 type Path = Vec<String>;
 
-/// The modules of files that are declared for tests alone.
+/// Returns the modules of files that are declared for tests alone.
 pub(crate) fn test_modules(sources: &[Source]) -> Vec<Path> {
     let mut found = Vec::new();
     for source in sources {
@@ -16,7 +16,8 @@ pub(crate) fn test_modules(sources: &[Source]) -> Vec<Path> {
     found
 }
 
-/// Whether a file is only built for tests: all of it, or one of these modules with what is in it.
+/// Returns true if a file is only built for tests: all of it, or one of these modules with its
+/// contents.
 pub(crate) fn is_test_module(source: &Source, only_tests: &[Path]) -> bool {
     let module = module_of(&source.path);
     source.is_test_file() || only_tests.iter().any(|test| module.starts_with(test))
@@ -37,7 +38,7 @@ struct Declared {
     name: String,
 }
 
-/// The modules that a file declares.
+/// Returns the modules that a file declares.
 fn declared(source: &Source) -> Vec<Declared> {
     let bare = &source.bare;
     let mut found = Vec::new();
@@ -51,7 +52,7 @@ fn declared(source: &Source) -> Vec<Declared> {
     found
 }
 
-/// Where a word stands that is no part of another.
+/// Returns the places of a word that is no part of another.
 pub(crate) fn words(bare: &str, word: &str) -> Vec<usize> {
     let bytes = bare.as_bytes();
     let is_part = |at: Option<&u8>| at.is_some_and(|byte| is_word(*byte) || *byte == b'#');

@@ -75,7 +75,7 @@ impl Redaction {
     /// Uses the built-in detectors.
     ///
     /// # Errors
-    /// Where they cannot be compiled, which a test rules out.
+    /// They cannot be compiled, which a test rules out.
     pub fn new() -> Result<Self, SettingsError> {
         Ok(Self { pack: safety()? })
     }

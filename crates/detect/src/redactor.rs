@@ -164,7 +164,7 @@ impl Redactor {
     /// Starts with nothing seen.
     ///
     /// # Errors
-    /// Where the detectors cannot be built, which a test rules out.
+    /// The detectors cannot be built, which a test rules out.
     pub fn new(redact: Redact) -> Result<Self, SettingsError> {
         Ok(Self {
             pack: pack::evidence()?,

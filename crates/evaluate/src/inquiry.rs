@@ -52,7 +52,8 @@ pub trait Inquiry: Send + Sync + fmt::Debug {
     /// Reads a judge's reply to [`prompt`](Self::prompt) rendered for the same limits.
     ///
     /// # Errors
-    /// Why it is no answer: the lane asks once to repair it, then gives up as `failed`.
+    /// The reply is no answer, with the reason: the lane asks once to repair it, then gives up as
+    /// `failed`.
     fn read(&self, room: &PromptRoom, reply: &str) -> Result<JudgeAnswers, UnreadableReply>;
 
     /// Concludes from votes, of which the first is the first sample. `votes` is never empty.

@@ -87,7 +87,7 @@ impl Forwards {
     /// those of the new config.
     ///
     /// # Errors
-    /// What is wrong with a backend's settings, or with a file that they name.
+    /// A fault of a backend's settings, or with a file that they name.
     pub fn prepare(
         &self,
         settings: &[ForwardSettings],

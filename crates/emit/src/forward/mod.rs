@@ -118,7 +118,7 @@ impl Forwards {
     /// Starts all forwards; must be called in a Tokio runtime. Backends need not be there yet.
     ///
     /// # Errors
-    /// What is wrong with a backend's settings, or with a file that they name.
+    /// A fault of a backend's settings, or with a file that they name.
     pub fn start(
         settings: &[ForwardSettings],
         memory: &Memory,

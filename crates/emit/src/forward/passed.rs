@@ -30,7 +30,7 @@ pub trait ReadBack: Send + Sync {
     /// The body at a position, as it came; blocks.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// It cannot be read, with the reason.
     fn read_back(&self, position: u64) -> Result<(Signal, RawBody), String>;
 }
 

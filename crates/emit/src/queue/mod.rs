@@ -4,8 +4,8 @@
 //! counted. One task gathers batches and hands each to a consumer; bytes count as held until their
 //! delivery has ended, so a dead backend holds at most the capacity.
 //!
-//! Where an exporter must deliver and the process has a log, what fills more than half of the queue
-//! goes to its [`Overflow`] on disk. What finds no room there either is left to the next process,
+//! If an exporter must deliver and the process has a log, loads beyond half of the queue
+//! go to its [`Overflow`] on disk. What finds no room there either is left to the next process,
 //! which makes it again of what the log keeps.
 //!
 //! Evaluations travel with the [`Room`] they take, and with the [`Receipt`] that waits

@@ -59,7 +59,7 @@ pub fn named(name: &str, input: &str) -> String {
 /// redaction could not do as it should.
 ///
 /// # Errors
-/// Where the detectors cannot be built, which a test rules out.
+/// The detectors cannot be built, which a test rules out.
 pub fn ready(
     input: &str,
     redact: Redact,

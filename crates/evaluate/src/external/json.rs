@@ -102,7 +102,7 @@ fn from_proto(value: &prost_types::Value) -> Value {
 /// Reads a `DescribeResponse`.
 ///
 /// # Errors
-/// Why it is none.
+/// It is none, with the reason.
 pub fn describe_response(body: &[u8]) -> Result<DescribeResponse, UnreadableAnswer> {
     let body = object(body)?;
     let kinds = list(&body, "kinds").iter().map(|kind| ServedKind {
@@ -126,7 +126,7 @@ pub fn describe_response(body: &[u8]) -> Result<DescribeResponse, UnreadableAnsw
 /// Reads an `EvaluateResponse`.
 ///
 /// # Errors
-/// Why it is none.
+/// It is none, with the reason.
 pub fn evaluate_response(body: &[u8]) -> Result<EvaluateResponse, UnreadableAnswer> {
     let body = object(body)?;
     let evaluations = list(&body, "evaluations").iter().map(evaluation);

@@ -16,7 +16,7 @@ use spanscore_detect::redactor::{Redact, RedactionGaps, Redactor, UnderKey};
 /// throughout a task. Gives what redaction could not do as it should.
 ///
 /// # Errors
-/// Where the detectors cannot be built, which a test rules out.
+/// The detectors cannot be built, which a test rules out.
 pub fn ready(request: &mut EvaluateRequest, redact: Redact) -> Result<RedactionGaps, String> {
     let mut gaps = RedactionGaps::default();
     for task in &mut request.tasks {

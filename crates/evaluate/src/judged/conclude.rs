@@ -71,7 +71,7 @@ fn counted(items: &[QuestionItem], answered: &[Answered]) -> Vec<(f64, JudgeAnsw
 /// Returns the score of answers.
 ///
 /// # Errors
-/// Why there is none.
+/// There is none, with the reason.
 pub(super) fn score(
     scoring: Scoring,
     items: &[QuestionItem],

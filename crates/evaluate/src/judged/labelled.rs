@@ -48,7 +48,7 @@ impl LabelledRun {
     /// Reads one line.
     ///
     /// # Errors
-    /// What is missing or of the wrong form.
+    /// A part is missing or of the wrong form.
     pub fn read(line: &str) -> Result<Self, LabelledRunError> {
         let value = json::parse(line).map_err(|error| LabelledRunError(error.to_string()))?;
         let value = value.into_owned();

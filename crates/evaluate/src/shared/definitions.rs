@@ -124,7 +124,7 @@ fn definition(tool: &Value<'static>) -> Result<ToolDefinition<'static>, &'static
 
 /// The names under `required`, in order.
 ///
-/// What is not a list counts as none; entries that are not texts count by their printed form.
+/// Anything but a list counts as none; entries that are not texts count by their printed form.
 /// Fails where an entry is null.
 pub fn required<'s>(schema: &'s Value<'_>) -> Result<Vec<Cow<'s, str>>, InvalidDefinition> {
     let entries = schema.get("required").and_then(Value::as_list).unwrap_or_default();

@@ -37,7 +37,7 @@ impl Client {
     /// Prepares a client without connecting.
     ///
     /// # Errors
-    /// What is wrong with the settings, or with a file that they name.
+    /// A fault of the settings, or of a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         Ok(Self(match settings.resolve().map_err(|error| error.to_string())? {
@@ -78,7 +78,7 @@ impl Client {
     /// Sends a prepared request once.
     ///
     /// # Errors
-    /// Why it was not taken, and whether another try may help.
+    /// The reason of the refusal, and if another try may help.
     pub async fn send(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
         match &self.0 {
             Carrier::Grpc(client) => client.send(signal, request).await,
@@ -89,7 +89,7 @@ impl Client {
     /// Sends a prepared request in JSON once, where the backend [takes](Self::takes_bodies) it.
     ///
     /// # Errors
-    /// Why it was not taken, and whether another try may help.
+    /// The reason of the refusal, and if another try may help.
     pub async fn send_json(&self, signal: Signal, request: Bytes) -> Result<Taken, SendError> {
         match &self.0 {
             Carrier::Grpc(_) => Err(SendError::Refused("gRPC takes no JSON".to_owned())),
@@ -105,7 +105,7 @@ impl JsonClient {
     /// Prepares a client without connecting; the protocol of the settings does not matter.
     ///
     /// # Errors
-    /// What is wrong with the settings, or with a file that they name.
+    /// A fault of the settings, or of a file that they name.
     pub fn new(settings: &ClientSettings) -> Result<Self, String> {
         use_cryptography();
         let settings = ClientSettings { protocol: Protocol::HttpJson, ..settings.clone() };
@@ -118,7 +118,7 @@ impl JsonClient {
     /// Sends a JSON text to a path below the endpoint once; the first bytes of the answer.
     ///
     /// # Errors
-    /// Why it was not taken, and whether another try may help.
+    /// The reason of the refusal, and if another try may help.
     pub async fn send(
         &self,
         method: ::http::Method,

@@ -33,7 +33,7 @@ impl ClientSettings {
     /// The address that the endpoint stands for.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The endpoint is no address.
     pub(super) fn resolve(&self) -> Result<Endpoint, SettingsError> {
         endpoint::resolve(self.protocol, &self.endpoint, self.tls.insecure)
     }
@@ -42,7 +42,7 @@ impl ClientSettings {
 /// Checks that an endpoint is an address that the protocol takes; `insecure` as in [`TlsSettings`].
 ///
 /// # Errors
-/// When it is none, with the reason.
+/// It is none, with the reason.
 pub fn check_endpoint(
     protocol: Protocol,
     endpoint: &Address,

@@ -116,7 +116,7 @@ impl ExternalClient {
     /// Prepares a client; processes that wait are started.
     ///
     /// # Errors
-    /// What of the settings cannot be used, such as a file that cannot be read.
+    /// A setting that cannot be used, such as a file that cannot be read.
     pub(super) fn new(plan: &ExternalPlan) -> Result<Arc<Self>, String> {
         Ok(Arc::new(match &plan.transport {
             ExternalTransport::Process(process) => {

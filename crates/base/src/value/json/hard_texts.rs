@@ -151,7 +151,7 @@ fn texts() -> impl Iterator<Item = String> {
 
 /// Returns the result of a reader for each text, alone and as the value of an object's entry, with
 /// control characters escaped.
-pub fn table(read: impl Fn(&str) -> String) -> String {
+pub(crate) fn table(read: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     for text in texts() {
         let alone = read(&text);

@@ -10,8 +10,8 @@
 //! ([`skip`]) or need some fields of an object ([`fields`]).
 
 pub mod fields;
-#[cfg(any(test, feature = "testing"))]
-pub mod hard_texts;
+#[cfg(test)]
+pub(crate) mod hard_texts;
 pub mod lexer;
 mod read;
 pub mod skip;

@@ -1,6 +1,6 @@
 //! Requests taken apart by trace: which traces they hold, and a request with some of them alone.
 //!
-//! What is not an item stays as it is, byte by byte and in its place, fields that nobody knows
+//! Anything but an item stays as it is, byte by byte and in its place, fields that nobody knows
 //! among it; only the lengths around what is left out change. A scope or resource without a chosen
 //! item goes. Items without a valid trace id belong to no trace.
 

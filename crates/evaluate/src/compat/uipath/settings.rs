@@ -39,7 +39,7 @@ impl Definition {
     /// it.
     ///
     /// # Errors
-    /// What cannot be read, or missing criteria.
+    /// Unreadable settings, or missing criteria.
     pub(crate) fn read_settings<S: DeserializeOwned, C: DeserializeOwned>(
         &self,
         node: &Node,

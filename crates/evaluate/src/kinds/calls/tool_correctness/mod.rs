@@ -1,7 +1,7 @@
 //! `tool_correctness`: use of the right tools, with partial credit.
 //!
-//! Where [`tool_trajectory`](super::tool_trajectory) counts calls that are the same, this kind
-//! gives each source's own mixture of tools, order and arguments. Where order counts, calls that
+//! [`tool_trajectory`](super::tool_trajectory) counts calls that are the same; this kind gives
+//! each source's own mixture of tools, order and arguments. Where order counts, calls that
 //! were made together are taken in whatever order scores the most; where the source takes the first
 //! that fits, a group takes the expected calls that come first.
 
