@@ -17,7 +17,8 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use spanscore_base::model::tool_call::Lazy;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{
-    CallStatus, Content, Effort, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
+    CallStatus, Content, Outcome, SpanId, ToolCall, ToolDefinition, Trajectory, Usage, Want,
+    WorkBudget,
 };
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::settings::Node;
@@ -146,7 +147,7 @@ impl Texts {
             final_output: Content::ready("All ten orders were refunded.".into()),
             kept_spans: self.calls.iter().enumerate().map(kept_span).collect(),
             end_ns: 10_000_000,
-            effort: Effort::new(u64::MAX),
+            effort: WorkBudget::new(u64::MAX),
             ..Trajectory::default()
         }
     }

@@ -14,7 +14,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use spanscore_base::model::{Content, Effort, ToolCall, Trajectory};
+use spanscore_base::model::{Content, ToolCall, Trajectory, WorkBudget};
 use spanscore_base::settings::Node;
 use spanscore_base::value::{Value, json};
 use spanscore_evaluate::inquiry::{Inquired, MarkKey, PromptRoom};
@@ -58,7 +58,7 @@ fn evaluator(name: &str, settings: &str) -> Evaluator {
 
 /// Asks, and renders; gives the bytes of the prompt.
 fn ask(evaluator: &Evaluator, run: &mut Trajectory<'_>, room: &PromptRoom) -> usize {
-    run.effort = Effort::default();
+    run.effort = WorkBudget::default();
     match evaluator.as_judged().unwrap().inquire(run, 0.5, Want::ALL) {
         Inquired::Known(_) => 0,
         Inquired::Asked(inquiry) => inquiry.prompt(room).map_or(0, |prompt| prompt.user.len()),

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group};
-use spanscore_base::model::{Content, Effort, Resource, Trajectory, Usage};
+use spanscore_base::model::{Content, Resource, Trajectory, Usage, WorkBudget};
 use spanscore_base::settings::Node;
 use spanscore_base::value::json;
 use spanscore_evaluate::kinds::outputs::output_rules;
@@ -44,7 +44,7 @@ fn trajectory(output: String) -> Trajectory<'static> {
         cost: Some(0.02),
         usage: Usage { input_tokens: Some(900), output_tokens: Some(250), ..Usage::default() },
         resource: Arc::new(Resource::default()),
-        effort: Effort::new(u64::MAX),
+        effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()
     }
 }

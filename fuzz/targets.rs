@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use spanscore::config::{ConfigPart, ConfigSources, Loaded, ResolvedConfig, load};
 use spanscore_base::model::{
-    Completion, Content, Effort, Facts, Outcome, SpanBatch, TraceSpans, Trajectory, Want,
+    Completion, Content, Facts, Outcome, SpanBatch, TraceSpans, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::otlp::{AnyValue, Signal, json, request, tag};
 use spanscore_base::settings::yaml;
@@ -137,7 +137,7 @@ pub(crate) fn stages(data: &[u8]) {
     static RESOLVER: LazyLock<Option<Resolver>> = LazyLock::new(|| resolver(&Facts::all()));
     let Some(resolver) = RESOLVER.as_ref() else { return };
     for trace in traces(resolver, data) {
-        let trajectory = resolver.resolve_within(&trace, Effort::new(STEPS));
+        let trajectory = resolver.resolve_within(&trace, WorkBudget::new(STEPS));
         for call in &trajectory.tool_calls {
             let _ = (call.arguments.value(), call.result.value());
         }
@@ -176,9 +176,9 @@ pub(crate) fn expressions(data: &[u8]) {
     RUN.with(|run| {
         let (Ok(when), Some(run)) = (When::compile_condition(text), run) else { return };
         let mut scope = Scope::new(run, when.reads_tool_names());
-        scope.begin(&Effort::new(steps));
+        scope.begin(&WorkBudget::new(steps));
         let _ = when.selects(&scope);
-        scope.begin(&Effort::new(steps));
+        scope.begin(&WorkBudget::new(steps));
         let _ = when.text(&scope);
     });
 }
@@ -193,7 +193,7 @@ fn run() -> Option<Trajectory<'static>> {
         Some((resolver, trace))
     });
     let (resolver, trace) = RUN.as_ref()?;
-    Some(resolver.resolve_within(trace, Effort::new(STEPS)))
+    Some(resolver.resolve_within(trace, WorkBudget::new(STEPS)))
 }
 
 /// A pattern of a custom rule, a line of its own, over the rest, as ours and as JavaScript's.
@@ -212,7 +212,7 @@ pub(crate) fn patterns(data: &[u8]) {
         let Ok(evaluator) = (kind.build)(&node) else { continue };
         let run = Trajectory {
             final_output: Content::ready(Value::from(text)),
-            effort: Effort::new(STEPS),
+            effort: WorkBudget::new(STEPS),
             ..Trajectory::default()
         };
         let Some(evaluator) = evaluator.as_code() else { continue };
@@ -250,7 +250,7 @@ impl FuzzJudge {
     }
 
     fn judge_trace(&self, trace: &TraceSpans) {
-        let mut trajectory = self.resolver.resolve_within(trace, Effort::new(STEPS));
+        let mut trajectory = self.resolver.resolve_within(trace, WorkBudget::new(STEPS));
         let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
         let mut out = Vec::new();
         self.evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);

@@ -14,7 +14,7 @@ mod texts;
 
 use std::sync::Arc;
 
-use spanscore_base::model::{Content, Effort, Outcome, Resource, Score, Trajectory};
+use spanscore_base::model::{Content, Outcome, Resource, Score, Trajectory, WorkBudget};
 use spanscore_base::settings::Node;
 use spanscore_base::value::Value;
 use spanscore_base::value::json;
@@ -40,7 +40,7 @@ fn trajectory(output: &str, input: Option<&str>) -> Trajectory<'static> {
         user_input: input
             .map_or_else(Content::default, |input| Content::ready(input.to_owned().into())),
         resource: Arc::new(Resource::default()),
-        effort: Effort::new(u64::MAX),
+        effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use spanscore_base::model::{Completion, Effort, SpanBatch, TraceSpans, Want};
+use spanscore_base::model::{Completion, SpanBatch, TraceSpans, Want, WorkBudget};
 use spanscore_base::otlp::Signal;
 use spanscore_evaluate::engine::run::{Evaluators, Evidence};
 use spanscore_extract::dialect::Dialect;
@@ -36,7 +36,7 @@ pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measur
     let trace_id = runs.first().map(|run| run.trace_id).unwrap_or_default();
     let trace = TraceSpans { trace_id, spans, arena, resources, ..TraceSpans::default() };
     let extracted = processor_ms();
-    let effort = steps.map_or_else(Effort::default, Effort::new);
+    let effort = steps.map_or_else(WorkBudget::default, WorkBudget::new);
     let mut trajectory = resolver.resolve_within(&trace, effort);
     let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
     let mut out = Vec::new();

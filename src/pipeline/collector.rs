@@ -16,12 +16,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::journal::{Journal, JournalOpenError, Past};
+use super::idle_trimmer::IdleTrimmer;
+use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{self, LanePlaces, RunningLanes};
-use super::keeper::Keeper;
-use super::lost::KeptWork;
 use super::reload::ReloadCounter;
-use super::{Lost, Outlet, Pipeline, PipelineSettings};
+use super::shutdown_report::CarriedOver;
+use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 use spanscore_ask::external::ExternalStartError;
@@ -120,7 +120,7 @@ pub struct LogFolder {
 #[derive(Default)]
 struct OpenedLog {
     journal: Option<Arc<Journal>>,
-    past: Option<Past>,
+    past: Option<RecoveryClaim>,
     /// Persistence of exporters' queues.
     kept: Option<Persistence>,
     /// Log access of forwards.
@@ -209,7 +209,7 @@ pub struct Collector {
     pub(super) rereader: Rereader,
     pub(super) reloads: ReloadCounter,
     _rereading: DropGuard,
-    _keeper: Keeper,
+    _keeper: IdleTrimmer,
 }
 
 impl Collector {
@@ -265,7 +265,7 @@ impl Collector {
         let files_read = receivers.files().iter().chain(telemetry.files());
         let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
-        let _keeper = Keeper::start(pipeline.intake());
+        let _keeper = IdleTrimmer::start(pipeline.intake());
         Ok(Self {
             telemetry,
             exporters,
@@ -302,7 +302,7 @@ impl Collector {
 
     /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
-    pub async fn shutdown(mut self, hurry: &CancellationToken) -> Lost {
+    pub async fn shutdown(mut self, hurry: &CancellationToken) -> ShutdownReport {
         let all = *self.shutdown_timeout.get_mut().unwrap_or_else(PoisonError::into_inner);
         let deadline = Instant::now() + all;
         let no_more_time = async |within: Duration| {
@@ -352,13 +352,16 @@ impl Collector {
         };
         // In this order: a trace judged in between counts twice rather than not at all.
         let unjudged = backlog.unjudged();
-        let lost = Lost {
+        let lost = ShutdownReport {
             unsent: since(&lost_before, self.exporters.lost()),
             unforwarded: unforwarded_since(&unforwarded_before, self.forwards.lost()),
-            ..Lost::default()
+            ..ShutdownReport::default()
         };
-        let left =
-            KeptWork { unsent: self.exporters.left(), unforwarded: self.forwards.left(), unjudged };
+        let left = CarriedOver {
+            unsent: self.exporters.left(),
+            unforwarded: self.forwards.left(),
+            unjudged,
+        };
         let lost = lost.with(left, is_kept);
         if !hurry.is_cancelled() {
             let time = deadline.saturating_duration_since(Instant::now()).max(CLOSE_TIME);

@@ -22,19 +22,19 @@ use tokio::time::{Instant, timeout_at};
 
 use super::backlog::Backlog;
 use super::extraction::{Extraction, TableBatches, UnreadRequest};
-use super::journal::{Journal, Priors};
+use super::journal::{EarlierVerdicts, Journal};
 use super::metrics::PipelineMetrics;
 use super::pool::BatchPool;
 use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
-use spanscore_base::model::{Claim, Claims, Share, SpanBatch, shard_of};
+use spanscore_base::model::{Claim, Claims, MemoryQuota, SpanBatch, shard_of};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::{Extracted, Table};
 use spanscore_log::AppendError;
-use spanscore_receive::{Accepted, Intake, Received, Refused, Sender};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
 /// Entry point for receivers.
 pub struct PipelineIntake {
@@ -56,8 +56,8 @@ pub struct PipelineIntake {
     /// Read-locked by each request that comes during the restore, write-locked to end it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
-    /// Sender of restored requests: a single one, so that the fair queues keep their order.
-    restorer: Arc<Sender>,
+    /// Account of restored requests: a single one, so that the fair queues keep their order.
+    restorer: Arc<ConnectionAccount>,
 }
 
 /// Longest wait of a request for the log.
@@ -67,7 +67,7 @@ const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
 /// Origin of a request.
 enum RequestOrigin<'a> {
-    /// Sender that waits for an answer.
+    /// Account that waits for an answer.
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64 },
@@ -77,7 +77,7 @@ impl PipelineIntake {
     pub(super) fn new(
         table: Arc<Table>,
         shards: Vec<mpsc::Sender<ShardMessage>>,
-        queue: Arc<Share>,
+        queue: Arc<MemoryQuota>,
         metrics: Arc<PipelineMetrics>,
         pool: Arc<BatchPool>,
         backlog: Arc<Backlog>,
@@ -138,7 +138,7 @@ impl PipelineIntake {
     async fn room_for(
         &self,
         bytes: usize,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         deadline: Instant,
     ) -> Result<QueueRoom, Refused> {
         let bytes = bytes.max(self.queue.share().limit() / QUEUED_REQUESTS_MAX);
@@ -269,9 +269,10 @@ impl PipelineIntake {
     }
 
     /// Sends each shard the earlier verdicts on its traces.
-    pub(super) async fn begin_restoring(&self, priors: Priors) {
+    pub(super) async fn begin_restoring(&self, priors: EarlierVerdicts) {
         let count = self.shards.len();
-        let mut parts: Vec<Priors> = self.shards.iter().map(|_| Priors::default()).collect();
+        let mut parts: Vec<EarlierVerdicts> =
+            self.shards.iter().map(|_| EarlierVerdicts::default()).collect();
         for (trace_id, prior) in priors {
             if let Some(part) = parts.get_mut(shard_of(trace_id, count)) {
                 part.insert(trace_id, prior);
@@ -371,14 +372,18 @@ impl PipelineIntake {
 }
 
 impl Intake for PipelineIntake {
-    async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        received: Received,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
         self.accept_by(received, sender, Instant::now() + ROOM_WAIT).await
     }
 
     async fn accept_by(
         &self,
         received: Received,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         deadline: Instant,
     ) -> Result<Accepted, Refused> {
         if self.is_closed.load(Ordering::Acquire) {

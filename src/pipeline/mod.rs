@@ -13,19 +13,19 @@
 mod backlog;
 mod collector;
 mod extraction;
-mod guard;
+mod idle_trimmer;
 mod intake;
 mod journal;
 mod judging;
-mod keeper;
-mod lost;
 mod metrics;
+mod panic_recovery;
 mod pool;
 mod reading;
 pub(crate) mod recordings;
 mod reload;
 mod room;
 mod sessions;
+mod shutdown_report;
 mod threads;
 mod worker;
 
@@ -49,17 +49,17 @@ pub use backlog::Unjudged;
 pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError};
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
-use journal::{Journal, Past, Restore};
+use journal::{Journal, RecoveryClaim, Restore};
 use judging::Lanes;
 pub use judging::UNANSWERED_FILE;
-pub use lost::{KeptWork, Lost};
 use metrics::PipelineMetrics;
 use pool::BatchPool;
 use reload::setup::{HeldSettings, Reform, Translator};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
+pub use shutdown_report::{CarriedOver, ShutdownReport};
 use threads::Threads;
-use worker::{Costly, JudgingPace, ShardClock, ShardMessage, Worker};
+use worker::{ExpensiveTraceLog, JudgingPace, ShardClock, ShardMessage, Worker};
 
 /// Longest wait of a sender for room before it is refused.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
@@ -177,7 +177,7 @@ impl Pipeline {
     fn restore(
         &self,
         journal: &Arc<Journal>,
-        past: Past,
+        past: RecoveryClaim,
         lane: Option<LaneHandle>,
     ) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {
@@ -272,7 +272,7 @@ impl WorkerParts<'_> {
             judging: Arc::clone(&memory.judging),
             trace_steps: u64::from(self.settings.limits.trace_steps),
             pace: JudgingPace::default(),
-            costly: Costly::default(),
+            costly: ExpensiveTraceLog::default(),
             backlog: Arc::clone(self.backlog),
             heartbeats: Arc::clone(self.heartbeats),
             sessions,

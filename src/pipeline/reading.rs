@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spanscore_base::model::{Share, TraceSpans};
+use spanscore_base::model::{MemoryQuota, TraceSpans};
 
 /// Size of a trace's facts up to which nothing is taken, bytes.
 const SMALL_BYTES: usize = 128 << 10;
@@ -18,7 +18,7 @@ const BYTES_PER_VALUE: usize = 64;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Quota for reading some traces, returned on drop.
-pub(super) struct ReadingMemory(Option<(Arc<Share>, usize)>);
+pub(super) struct ReadingMemory(Option<(Arc<MemoryQuota>, usize)>);
 
 impl Drop for ReadingMemory {
     fn drop(&mut self) {
@@ -31,7 +31,7 @@ impl Drop for ReadingMemory {
 /// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
 /// Blocks this thread while others hold it, and calls `waits` meanwhile.
 pub(super) fn reserve<'a>(
-    share: &Arc<Share>,
+    share: &Arc<MemoryQuota>,
     traces: impl Iterator<Item = &'a TraceSpans> + Clone,
     waits: impl Fn(),
 ) -> Option<ReadingMemory> {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn small_traces_take_nothing_and_large_ones_what_their_values_need() {
-        let share = Share::new("judging", 100 << 20);
+        let share = MemoryQuota::new("judging", 100 << 20);
         let small = trace(SMALL_BYTES);
         let large = trace(1 << 20);
         let _small = reserve(&share, [&small].into_iter(), || {}).expect("room");
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn large_traces_wait_for_each_other() {
-        let share = Share::new("judging", 100 << 20);
+        let share = MemoryQuota::new("judging", 100 << 20);
         let held = std::cell::Cell::new(reserve(&share, [&trace(1 << 20)].into_iter(), || {}));
         let other = reserve(&share, [&trace(1 << 20)].into_iter(), || drop(held.take()));
         assert!(other.is_some());

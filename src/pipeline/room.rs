@@ -12,8 +12,8 @@ use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
 use super::backlog::Backlog;
-use spanscore_base::model::Share;
-use spanscore_receive::{AskedRoom, Sender, Waiters};
+use spanscore_base::model::MemoryQuota;
+use spanscore_receive::{AskedRoom, ConnectionAccount, Waiters};
 
 /// Limit of a shard that is held up, as a multiple of the queue's free bytes.
 const SHARD_TIMES: usize = 4;
@@ -33,25 +33,25 @@ const LITTLE_PART: usize = 2;
 
 /// Queue of all shards, by bytes.
 pub(super) struct RequestQueue {
-    share: Arc<Share>,
+    share: Arc<MemoryQuota>,
     waiters: Waiters,
 }
 
 /// Bytes held by a request, returned on drop.
 pub(super) struct QueueRoom {
     queue: Arc<RequestQueue>,
-    sender: Arc<Sender>,
+    sender: Arc<ConnectionAccount>,
     bytes: usize,
 }
 
 impl RequestQueue {
     /// Creates a queue within a quota.
-    pub(super) fn new(share: Arc<Share>) -> Arc<Self> {
+    pub(super) fn new(share: Arc<MemoryQuota>) -> Arc<Self> {
         Arc::new(Self { share, waiters: Waiters::default() })
     }
 
     /// Returns the quota of the queue.
-    pub(super) fn share(&self) -> &Arc<Share> {
+    pub(super) fn share(&self) -> &Arc<MemoryQuota> {
         &self.share
     }
 
@@ -61,7 +61,7 @@ impl RequestQueue {
     /// left for others.
     pub(super) async fn take(
         self: &Arc<Self>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         bytes: usize,
         deadline: Instant,
         waits: impl FnOnce(),
@@ -83,7 +83,7 @@ impl RequestQueue {
     /// Takes room if as much stays free behind it, or a tenth of the queue. The limit per sender is
     /// not enough: it lets a sender without requests take all that is free, and in a flood that
     /// opens a connection for each request every sender is such a one.
-    fn try_take(&self, sender: &Sender, bytes: usize) -> bool {
+    fn try_take(&self, sender: &ConnectionAccount, bytes: usize) -> bool {
         if !self.share.try_take_for(sender.queued(), bytes) {
             return false;
         }
@@ -189,7 +189,7 @@ impl Drop for ShardRoom {
 }
 
 /// Registers gauges for the size and capacity of the queue, and for its spans.
-pub(super) fn show_queue(meter: &Meter, queue: &Arc<Share>, backlog: &Arc<Backlog>) {
+pub(super) fn show_queue(meter: &Meter, queue: &Arc<MemoryQuota>, backlog: &Arc<Backlog>) {
     let held = Arc::clone(queue);
     let capacity = queue.limit() as u64;
     meter
@@ -226,7 +226,7 @@ mod tests {
     /// Takes room on its own task.
     fn ask(
         queue: &Arc<RequestQueue>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         bytes: usize,
     ) -> tokio::task::JoinHandle<Option<QueueRoom>> {
         let queue = Arc::clone(queue);
@@ -236,7 +236,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sender_with_little_in_the_queue_goes_before_a_flood_that_came_first() {
-        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 1000));
         let flood = Arc::default();
         let other = Arc::default();
         let quiet = Arc::default();
@@ -261,7 +261,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn request_larger_than_the_queue_leaves_some_of_it_to_others() {
-        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 1000));
         let large = queue.take(&Arc::default(), 5000, Instant::now(), || {}).await;
         assert!(large.is_some() && queue.share().held() == 800);
         assert!(queue.take(&Arc::default(), 100, Instant::now(), || {}).await.is_some());
@@ -269,7 +269,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn flood_of_new_senders_leaves_room_for_small_requests() {
-        let queue = RequestQueue::new(Share::new("queue", 10_000));
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 10_000));
         let mut held = Vec::new();
         while let Some(room) = queue.take(&Arc::default(), 400, Instant::now(), || {}).await {
             held.push(room);
@@ -283,7 +283,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sender_with_little_in_the_queue_waits_for_no_shard_that_floods_hold_up() {
-        let queue = RequestQueue::new(Share::new("queue", 10_000));
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 10_000));
         let shards = [ShardQueue::new(2), ShardQueue::new(2)];
         let mut held = Vec::new();
         for bytes in [7_000, 2_000] {
@@ -306,7 +306,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn room_at_a_shard_is_waited_for_without_looking() {
-        let queue = RequestQueue::new(Share::new("queue", 1000));
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 1000));
         let shard = Arc::new(ShardQueue::new(2));
         let sender = Arc::default();
         let room = Arc::new(queue.take(&sender, 500, Instant::now(), || {}).await.unwrap());

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::push::Pushing;
 use self::spans::SpanPushing;
-use spanscore_base::model::{Memory, Share};
+use spanscore_base::model::{Memory, MemoryQuota};
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_net::client::Client;
 use spanscore_net::tls::{Reread, ServerTls, TlsError};
@@ -206,7 +206,7 @@ impl Telemetry {
         let gauge = |name: &'static str, about: &'static str| {
             meter.u64_observable_gauge(name).with_unit("By").with_description(about)
         };
-        let part = |share: &Share| [opentelemetry::KeyValue::new("part", share.name())];
+        let part = |share: &MemoryQuota| [opentelemetry::KeyValue::new("part", share.name())];
         let shares = memory.shares().map(Arc::clone);
         let limits = shares.clone();
         let rules = Arc::clone(&memory.rules);

@@ -5,7 +5,7 @@
 //! sides, which these tests would show by never ending.
 
 use spanscore_base::model::{
-    CallStatus, Content, Effort, Outcome, ToolCall, ToolDefinition, Trajectory,
+    CallStatus, Content, Outcome, ToolCall, ToolDefinition, Trajectory, WorkBudget,
 };
 use spanscore_base::settings::Node;
 use spanscore_base::value::{Map, Value, json};
@@ -48,7 +48,7 @@ fn trajectory(calls: usize) -> Trajectory<'static> {
             input_schema: json::parse(r#"{"type":"object","required":["last"]}"#).unwrap(),
         }],
         // Each evaluation has steps of its own here.
-        effort: Effort::new(u64::MAX),
+        effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()
     }
 }
@@ -163,7 +163,7 @@ fn large_and_deep_arguments_cost_no_more_than_their_size() {
             description: "Searches.".into(),
             input_schema: object([("properties".to_owned(), properties)]),
         }],
-        effort: Effort::new(u64::MAX),
+        effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()
     };
     let check = |name: &str, settings: &str, expected: &str| {

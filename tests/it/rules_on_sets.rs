@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use spanscore_base::model::{Content, Effort, Label, Outcome, Resource, Trajectory};
+use spanscore_base::model::{Content, Label, Outcome, Resource, Trajectory, WorkBudget};
 use spanscore_base::settings::Node;
 use spanscore_base::value::{Value, json};
 use spanscore_evaluate::kinds::outputs::output_rules;
@@ -22,7 +22,7 @@ fn judged(evaluator: &Evaluator, output: &str, input: Option<&str>) -> Outcome {
         final_output: content(output),
         user_input: input.map_or_else(Content::default, content),
         resource: Arc::new(Resource::default()),
-        effort: Effort::new(u64::MAX),
+        effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()
     };
     evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
 use spanscore_base::model::{
-    Completion, Content, Effort, Evaluation, Facts, Outcome, Trajectory, Want,
+    Completion, Content, Evaluation, Facts, Outcome, Trajectory, Want, WorkBudget,
 };
 use spanscore_evaluate::engine::run::{Evaluators, Evidence};
 use spanscore_extract::dialect::Dialect;
@@ -29,7 +29,7 @@ fn judged_for(want: Want, evaluators: &str, spans: &[Json], steps: u64) -> (Vec<
     let evaluators = Evaluators::new(config.evaluators, want);
     let resolver = resolver(&evaluators);
     let traces = traces(&resolver, &[request("x", spans)]);
-    let mut trajectory = resolver.resolve_within(&traces[0], Effort::new(steps));
+    let mut trajectory = resolver.resolve_within(&traces[0], WorkBudget::new(steps));
     let evidence = Evidence::first([1; 16], Completion::RootEnded, 1);
     let mut out = Vec::new();
     evaluators.evaluate_trace(&mut trajectory, evidence, &mut Vec::new(), &mut out);
@@ -369,7 +369,7 @@ fn fields_that_python_prints_are_paid_for() {
 fn resolved<T>(spans: &[Json], see: impl Fn(&Trajectory<'_>) -> T) -> T {
     let resolver = Resolver::new(every_fact());
     let traces = traces(&resolver, &[request("x", spans)]);
-    see(&resolver.resolve_within(&traces[0], Effort::new(10_000_000)))
+    see(&resolver.resolve_within(&traces[0], WorkBudget::new(10_000_000)))
 }
 
 fn every_fact() -> Arc<Table> {

@@ -12,7 +12,7 @@
 //!
 //! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
 
-mod patience;
+mod completion_policy;
 pub mod sessions;
 pub mod settings;
 pub mod shard;

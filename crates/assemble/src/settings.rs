@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::patience::WHOLE_MS;
+use super::completion_policy::WHOLE_MS;
 use spanscore_base::model::effort::TRACE_STEPS;
 use spanscore_base::model::{MemoryLimits, SessionKey, Trajectory};
 use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};

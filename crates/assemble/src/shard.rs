@@ -25,7 +25,7 @@ use hashbrown::HashMap;
 use held::HeldResources;
 use restore::Restoring;
 
-use super::patience::Patience;
+use super::completion_policy::CompletionPolicy;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
 use super::wheel::{TICK_MS, Wheel};
 use super::{LimitsSettings, TracesSettings};
@@ -100,7 +100,7 @@ pub struct Shard {
     /// Handles whose deadline was reached, to be checked.
     fired: VecDeque<Handle>,
     /// Completion policy, learnt from senders.
-    patience: Patience,
+    patience: CompletionPolicy,
     /// Traces that have grown since the last call; `None` while nobody reads them.
     watched: Option<Vec<Handle>>,
     /// State of recovery: verdicts of an earlier process, while its records are read back.
@@ -173,7 +173,7 @@ impl Shard {
             counts: ShardCounts::default(),
             touched: Vec::new(),
             fired: VecDeque::new(),
-            patience: Patience::default(),
+            patience: CompletionPolicy::default(),
             watched: None,
             restoring: None,
             ignored: None,

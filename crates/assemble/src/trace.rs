@@ -12,7 +12,7 @@ pub use limit::TraceLimit;
 use places::PlaceIndex;
 use said::SaidOfTrace;
 
-use super::patience::RootEnd;
+use super::completion_policy::RootEnd;
 use super::tally::SpanTally;
 use spanscore_base::model::{
     Completion, Resource, SpanBatch, SpanFlags, SpanRecord, TraceSpans, fingerprint,

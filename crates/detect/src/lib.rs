@@ -34,11 +34,11 @@ pub use severity::Severity;
 
 /// Returns the memory share of compiled expressions and lazy-DFA caches, of the whole process:
 /// counted and held within one limit, wherever rules run.
-pub fn memory() -> std::sync::Arc<spanscore_base::model::Share> {
-    automata::notes::share()
+pub fn memory() -> std::sync::Arc<spanscore_base::model::MemoryQuota> {
+    automata::cache_pool::share()
 }
 
 /// Evicts all lazy-DFA caches, for when there is nothing to read: they are worked out again.
 pub fn forget() {
-    automata::notes::forget();
+    automata::cache_pool::forget();
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::content::{ContentFilter, ShownContent};
-use super::counters::{Loss, Seldom};
+use super::counters::{LogLimiter, Loss};
 use super::queue::{Deliver, Delivery, EvaluationBatch, QueueLimits, count_of};
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting, details, record};
@@ -234,7 +234,7 @@ pub(crate) struct Console {
     format: ConsoleFormat,
     style: Style,
     filter: ContentFilter,
-    broken: Seldom,
+    broken: LogLimiter,
 }
 
 impl Console {
@@ -244,7 +244,7 @@ impl Console {
             content: settings.content.is_shown(),
             details: settings.details && settings.content.is_shown(),
         };
-        Self { format: settings.format, style, filter, broken: Seldom::new() }
+        Self { format: settings.format, style, filter, broken: LogLimiter::new() }
     }
 
     async fn render(&self, batch: &EvaluationBatch) -> Result<String, Panicked> {

@@ -21,7 +21,7 @@ use spanscore_base::panics::Panicked;
 use spanscore_base::settings::nearest;
 use spanscore_base::value::{Map, Value};
 use spanscore_detect::redact::{Redaction, RedactionBudget, UNREAD};
-use spanscore_net::lane::Aside;
+use spanscore_net::lane::BlockingPool;
 
 /// Most names that are stored, over all traces.
 const NAMES_MAX: usize = 65_536;
@@ -115,7 +115,7 @@ pub struct ContentFilter {
     redactor: Option<Arc<ContentRedactor>>,
     /// Counter of withheld texts, by reason.
     withheld: Option<Tally>,
-    aside: Aside,
+    aside: BlockingPool,
 }
 
 impl ContentFilter {
@@ -126,7 +126,7 @@ impl ContentFilter {
 
     /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
     /// share.
-    pub(super) fn of_exporter(self, withheld: Tally, aside: &Aside) -> Self {
+    pub(super) fn of_exporter(self, withheld: Tally, aside: &BlockingPool) -> Self {
         Self { withheld: Some(withheld), aside: aside.clone(), ..self }
     }
 
@@ -170,7 +170,7 @@ impl ContentFilter {
 
     /// Returns the filter of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
-        Self { redactor: None, withheld: None, aside: Aside::new() }
+        Self { redactor: None, withheld: None, aside: BlockingPool::new() }
     }
 
     /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.

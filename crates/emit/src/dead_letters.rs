@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use serde::Serialize;
 
-use super::counters::{Instruments, Seldom, Tally};
+use super::counters::{Instruments, LogLimiter, Tally};
 use super::rotating::{Rotating, Rotation};
 use spanscore_base::otlp::Signal;
 
@@ -39,7 +39,7 @@ pub(super) struct DeadLetters {
     /// File, opened with the first letter.
     file: Arc<Mutex<Option<Rotating>>>,
     counter: Tally,
-    trouble: Seldom,
+    trouble: LogLimiter,
 }
 
 /// Origin of the request on a line.
@@ -68,7 +68,7 @@ impl DeadLetters {
         let name = format!("{}.jsonl", file_name(exporter));
         let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
         let file = Arc::default();
-        let trouble = Seldom::new();
+        let trouble = LogLimiter::new();
         Self { exporter: exporter.into(), path, file, counter, trouble }
     }
 

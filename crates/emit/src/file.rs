@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::content::{ContentFilter, ShownContent};
-use super::counters::{Loss, Seldom};
+use super::counters::{LogLimiter, Loss};
 use super::queue::{
     Deliver, Delivery, EvaluationBatch, OVERFLOW_MIB, Parcel, QueueLimits, check_overflow, count_of,
 };
@@ -128,7 +128,7 @@ pub(crate) struct RecordFile {
     /// True if a failed write is tried again.
     tries_again: bool,
     file: Arc<Mutex<Rotating>>,
-    broken: Seldom,
+    broken: LogLimiter,
 }
 
 /// Lines to write, with the end of each.
@@ -158,7 +158,7 @@ impl RecordFile {
         };
         let file = Arc::new(Mutex::new(Rotating::open(Path::new(&settings.path), rotation)?));
         let content = settings.content.is_shown();
-        Ok(Self { content, filter, tries_again, file, broken: Seldom::new() })
+        Ok(Self { content, filter, tries_again, file, broken: LogLimiter::new() })
     }
 
     /// Writes all lines but the first `done`; returns the number of lines written whole, and the

@@ -12,7 +12,7 @@ use spanscore_assemble::{
     TracesSettings,
 };
 use spanscore_base::model::{
-    Completion, Effort, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory,
+    Completion, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory, WorkBudget,
 };
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::request::Broken;
@@ -148,7 +148,7 @@ impl<'r> Replay<'r> {
     }
 
     fn resolve<'t>(&'t self, trace: &'t TraceSpans) -> Trajectory<'t> {
-        self.resolver.resolve_within(trace, Effort::new(self.trace_steps))
+        self.resolver.resolve_within(trace, WorkBudget::new(self.trace_steps))
     }
 
     fn trajectories(&self, due: &[Due]) -> Vec<Trajectory<'_>> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use spanscore_assemble::DueSession;
 use spanscore_base::model::session::join_session;
-use spanscore_base::model::{Effort, Evaluation, TraceSpans, Trajectory};
+use spanscore_base::model::{Evaluation, TraceSpans, Trajectory, WorkBudget};
 use spanscore_evaluate::AskedTarget;
-use spanscore_evaluate::engine::run::{Evaluators, Evidence, Passes};
+use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
 use spanscore_extract::{Resolver, reconcile};
 
 /// Joins a session to one trajectory, its traces corrected by their knowledge of each other.
@@ -16,7 +16,7 @@ pub fn joined<'a>(
     trace_steps: u64,
 ) -> Option<Trajectory<'a>> {
     let read =
-        |trace: &'a Arc<TraceSpans>| resolver.resolve_within(trace, Effort::new(trace_steps));
+        |trace: &'a Arc<TraceSpans>| resolver.resolve_within(trace, WorkBudget::new(trace_steps));
     let mut trajectories: Vec<_> = due.traces.iter().map(read).collect();
     trajectories.sort_by_key(|trajectory| (trajectory.start_ns, trajectory.trace_id));
     reconcile(&mut trajectories);
@@ -29,7 +29,7 @@ pub struct SessionAnswer {
     /// Evaluations of the session.
     pub evaluations: Vec<Evaluation>,
     /// Skips of evaluators.
-    pub passes: Passes,
+    pub passes: Skips,
     /// Inquiries to the lanes.
     pub asked: Vec<AskedTarget>,
     /// True if the work budget was exhausted.

@@ -5,7 +5,6 @@
 //! `evaluate/kinds/<family>/<kind>.rs` with a [`Kind`], naming it in [`KINDS`], and adding
 //! fixtures under `tests/fixtures/evaluators/<kind>/`.
 
-pub mod asked;
 pub mod compat;
 pub mod engine;
 pub mod evaluator;
@@ -13,11 +12,12 @@ pub mod external;
 pub mod inquiry;
 pub mod judged;
 pub mod kinds;
+pub mod requests;
 pub mod shared;
 
-pub use asked::{AskedInquiry, AskedTarget, ExternalRequest};
 pub use evaluator::{CodeEvaluator, Early, Evaluator, JudgedEvaluator, Kind};
 pub use kinds::{KINDS, kind};
+pub use requests::{AskedTarget, ExternalRequest, JudgeRequest};
 pub use shared::failure::{FailureJudge, FailureSettings};
 
 pub use spanscore_base::model::Want;

@@ -2,7 +2,8 @@
 //! core without a clock, and threads for blocking work.
 //!
 //! The task runs on the runtime of the network, so it only does what is short. Work that grows with
-//! the size of a trace (finding and replacing secrets, rendering a record) runs on [`Aside`].
+//! the size of a trace (finding and replacing secrets, rendering a record) runs on a
+//! [`BlockingPool`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -129,15 +130,15 @@ async fn run<W: LaneWork>(
 /// Pool for blocking work beside the threads of the network: as many jobs at a time as there are
 /// cores. Cheap to clone.
 #[derive(Clone)]
-pub struct Aside(Arc<Semaphore>);
+pub struct BlockingPool(Arc<Semaphore>);
 
-impl Default for Aside {
+impl Default for BlockingPool {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Aside {
+impl BlockingPool {
     /// Creates an idle pool.
     pub fn new() -> Self {
         Self(Arc::new(Semaphore::new(available_parallelism().map_or(1, usize::from))))

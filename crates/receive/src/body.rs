@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use super::Sender;
+use super::ConnectionAccount;
 use super::admission::Ticket;
 use super::auth::KnownClient;
 use super::meter::BodyTaking;
@@ -55,7 +55,7 @@ impl Pace {
 /// Connection and client that a body is accounted to.
 #[derive(Clone, Copy)]
 pub(super) struct BodyOwner<'a> {
-    pub(super) sender: &'a Arc<Sender>,
+    pub(super) sender: &'a Arc<ConnectionAccount>,
     /// Client that pays for each byte that comes, whatever becomes of the body.
     pub(super) client: Option<&'a KnownClient>,
 }

@@ -23,7 +23,7 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::Admitted;
 use super::metrics::Transport;
 use super::status::{RefusalReason, RefusedRequest, response_protobuf};
-use super::{Accepted, Intake, Sender};
+use super::{Accepted, ConnectionAccount, Intake};
 use spanscore_base::otlp::{RawBody, Signal};
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
@@ -72,7 +72,7 @@ impl<I: Intake> GrpcService<I> {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
     ) -> Response<Answer> {
         let began = Instant::now();
         let (timeout, answered) = match timeout_of(request.headers()) {
@@ -103,7 +103,7 @@ impl<I: Intake> GrpcService<I> {
     async fn export(
         &self,
         request: Request<Incoming>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
     ) -> Result<Accepted, RefusedRequest> {
         let (head, mut body) = request.into_parts();
         let client = self.ingest.auth.admit(&head.headers, sender)?;

@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::admission::{Admission, Ticket};
 use super::auth::{Authenticator, ClientOutcome, KnownClient};
-use super::closing::Closing;
 use super::compression::Unpacker;
 use super::metrics::{ReceiverMetrics, Transport};
+use super::shutdown_phases::ShutdownPhases;
 use super::status::{RefusalReason, RefusedRequest};
-use super::{Accepted, Intake, Received, Sender};
+use super::{Accepted, ConnectionAccount, Intake, Received};
 use spanscore_base::otlp::tag::tag_resources;
 use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 use spanscore_base::otlp::{RawBody, Signal};
@@ -27,7 +27,7 @@ pub(super) struct Ingest<I> {
     pub(super) unpacker: Unpacker,
     pub(super) auth: Arc<Authenticator>,
     pub(super) metrics: Arc<ReceiverMetrics>,
-    pub(super) closing: Closing,
+    pub(super) closing: ShutdownPhases,
     pub(super) read_timeout: Duration,
     pub(super) min_body_rate: u32,
 }
@@ -70,7 +70,7 @@ impl<I: Intake> Ingest<I> {
         &self,
         transport: Transport,
         refused: &RefusedRequest,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         (began, patience): (Instant, Option<Duration>),
     ) {
         let Some((until, _held)) = self.admission.hold_back(refused, sender, began) else { return };

@@ -7,7 +7,6 @@ mod admission;
 mod answer;
 mod auth;
 mod body;
-mod closing;
 mod compression;
 mod deadline;
 mod grpc;
@@ -18,6 +17,7 @@ mod listen;
 mod meter;
 mod metrics;
 mod server;
+mod shutdown_phases;
 mod status;
 
 use std::future::Future;
@@ -33,7 +33,7 @@ pub use admission::{AskedRoom, Waiters};
 pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;
-pub use meter::Sender;
+pub use meter::ConnectionAccount;
 pub use server::Receivers;
 
 /// Outcome of a request, by its items.
@@ -97,7 +97,7 @@ pub trait Intake: Send + Sync + 'static {
     fn accept(
         &self,
         received: Received,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send;
 
     /// Takes a request that has waited already, and waits no longer than until then. An intake that
@@ -105,7 +105,7 @@ pub trait Intake: Send + Sync + 'static {
     fn accept_by(
         &self,
         received: Received,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         _deadline: Instant,
     ) -> impl Future<Output = Result<Accepted, Refused>> + Send {
         self.accept(received, sender)
@@ -113,14 +113,18 @@ pub trait Intake: Send + Sync + 'static {
 }
 
 impl<T: Intake> Intake for Arc<T> {
-    async fn accept(&self, received: Received, sender: &Arc<Sender>) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        received: Received,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
         (**self).accept(received, sender).await
     }
 
     async fn accept_by(
         &self,
         received: Received,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         deadline: Instant,
     ) -> Result<Accepted, Refused> {
         (**self).accept_by(received, sender, deadline).await

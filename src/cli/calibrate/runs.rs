@@ -13,7 +13,7 @@ use spanscore_base::settings::Node;
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::inquiry::{Conclusion, Inquired};
 use spanscore_evaluate::judged::labelled::LabelledRun;
-use spanscore_evaluate::{AskedInquiry, kind};
+use spanscore_evaluate::{JudgeRequest, kind};
 
 /// Limit of lines in one file.
 const LINES_MAX: usize = 100_000;
@@ -22,7 +22,7 @@ const LINES_MAX: usize = 100_000;
 pub(super) const ANSWERS: [&str; 4] = ["yes", "no", "unclear", "not_applicable"];
 
 /// Inquiries, each with the index of its run.
-type PlacedInquiries = Vec<(usize, AskedInquiry)>;
+type PlacedInquiries = Vec<(usize, JudgeRequest)>;
 
 /// Labelled run, ready to be judged.
 pub(super) struct PreparedRun {
@@ -86,7 +86,7 @@ fn id_of(place: usize) -> [u8; 16] {
 }
 
 enum Prepared {
-    Asked(Box<AskedInquiry>),
+    Asked(Box<JudgeRequest>),
     Known(Box<Evaluation>),
 }
 
@@ -113,7 +113,7 @@ fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
     };
     let open = open(info, &trajectory);
     match judged.inquire(&trajectory, threshold, Want::ALL) {
-        Inquired::Asked(inquiry) => Ok(Prepared::Asked(Box::new(AskedInquiry {
+        Inquired::Asked(inquiry) => Ok(Prepared::Asked(Box::new(JudgeRequest {
             inquiry,
             plan: judged.plan().clone(),
             evaluation: open,

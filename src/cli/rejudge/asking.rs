@@ -10,7 +10,7 @@ use crate::cli::{CommandError, output};
 use spanscore_base::model::Evaluation;
 use spanscore_emit::record;
 use spanscore_engine::batch::JudgedGroup;
-use spanscore_evaluate::{AskedInquiry, AskedTarget};
+use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
 /// Result over all letters.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct Rejudged {
 pub(super) struct Rejudging {
     letters: BTreeMap<LetterKey, UnansweredLetter>,
     judges: CommandJudges,
-    waiting: Vec<(UnansweredLetter, AskedInquiry)>,
+    waiting: Vec<(UnansweredLetter, JudgeRequest)>,
     waiting_bytes: usize,
     done: Rejudged,
     failure: Option<CommandError>,

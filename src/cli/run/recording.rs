@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
-use spanscore_receive::{Accepted, Intake, Received, Refused, Sender};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
 /// Callback for each request that was recorded, with its signal; protobuf.
 pub(crate) type RecordingWatch = Box<dyn Fn(Signal, &[u8]) + Send + Sync>;
@@ -118,7 +118,11 @@ impl Recording {
 }
 
 impl Intake for Recording {
-    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        received: Received,
+        _: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
         self.keep(&received)
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::CommandError;
 use spanscore_ask::external;
 use spanscore_ask::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
 use spanscore_base::model::Evaluation;
-use spanscore_evaluate::{AskedInquiry, AskedTarget};
+use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
 /// Limit of inquiries held before judges are asked, bytes.
 pub(in crate::cli) const INQUIRIES_BYTES_MAX: usize = 64 << 20;
@@ -57,7 +57,7 @@ impl CommandJudges {
     /// No judge can be asked.
     pub(in crate::cli) fn ask(
         &self,
-        asked: Vec<AskedInquiry>,
+        asked: Vec<JudgeRequest>,
     ) -> Result<Vec<Vec<Evaluation>>, CommandError> {
         if asked.is_empty() {
             return Ok(Vec::new());

@@ -15,7 +15,7 @@ use self::reloads::Reloads;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Config, ResolvedConfig};
-use crate::pipeline::{Addresses, Collector, Lost};
+use crate::pipeline::{Addresses, Collector, ShutdownReport};
 use crate::telemetry::{LogFormat, start_logs};
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
 }
 
 /// Reports the kept and lost work of a shutdown, as lines for people or as log records.
-fn tell_of_end(lost: &Lost, is_json: bool) -> Exit {
+fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
     match lost.kept() {
         Some(kept) if is_json => tracing::info!(kept, "kept in the log for the next start"),
         Some(kept) => output::note(format_args!("kept in the log for the next start: {kept}")),
@@ -77,7 +77,7 @@ fn tell_of_end(lost: &Lost, is_json: bool) -> Exit {
     Exit::Lost
 }
 
-async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<Lost, CommandError> {
+async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;

@@ -11,7 +11,7 @@ fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> Pip
     let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
     let backlog = Arc::new(Backlog::new(shards.len()));
     let table = Arc::new(table);
-    let queue = Share::new("queue", 1 << 20);
+    let queue = MemoryQuota::new("queue", 1 << 20);
     PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
 }
 

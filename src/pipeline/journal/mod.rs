@@ -38,7 +38,7 @@ use spanscore_log::{
 };
 use spanscore_receive::Received;
 
-pub(super) use restore::{Priors, Restore};
+pub(super) use restore::{EarlierVerdicts, Restore};
 
 /// Errors of opening `data_dir`.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub(super) struct Journal {
 }
 
 /// Recovery claim: holds all records of earlier processes until they were read.
-pub(super) struct Past(Claim);
+pub(super) struct RecoveryClaim(Claim);
 
 impl Journal {
     /// Opens the log in `data_dir`.
@@ -86,7 +86,7 @@ impl Journal {
         data_dir: &Path,
         limits: LogLimits,
         meter: &Meter,
-    ) -> Result<(Arc<Self>, Past), JournalOpenError> {
+    ) -> Result<(Arc<Self>, RecoveryClaim), JournalOpenError> {
         let path = data_dir.join("log");
         let shown = path.display().to_string();
         let folder = Folder::open(&path).map_err(|error| match error.kind() {
@@ -98,7 +98,7 @@ impl Journal {
             .map_err(|error| JournalOpenError::Log { path: shown, error })?;
         tell(&recovered);
         let metrics = JournalMetrics::new(meter, &log, &recovered);
-        Ok((Arc::new(Self { log, clock, metrics }), Past(all)))
+        Ok((Arc::new(Self { log, clock, metrics }), RecoveryClaim(all)))
     }
 
     /// Appends a request with the configured durability; returns a claim on its position.

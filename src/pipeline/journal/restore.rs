@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
-use super::{Journal, Past};
+use super::{Journal, RecoveryClaim};
 use crate::pipeline::PipelineIntake;
 use spanscore_ask::judge::LaneHandle;
 use spanscore_assemble::PriorVerdict;
@@ -31,7 +31,7 @@ const PRIORS_MAX: usize = 1 << 20;
 const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
 /// Verdicts of earlier processes, by trace.
-pub(in crate::pipeline) type Priors = HashMap<TraceId, PriorVerdict>;
+pub(in crate::pipeline) type EarlierVerdicts = HashMap<TraceId, PriorVerdict>;
 
 /// Recovery task.
 pub(in crate::pipeline) struct Restore {
@@ -50,7 +50,7 @@ pub(in crate::pipeline) struct Restore {
 impl Restore {
     pub(in crate::pipeline) fn new(
         journal: Arc<Journal>,
-        past: Past,
+        past: RecoveryClaim,
         intake: Arc<PipelineIntake>,
         lane: Option<LaneHandle>,
     ) -> Self {
@@ -183,7 +183,7 @@ impl Restore {
 #[derive(Default)]
 struct LogNotes {
     origin_ns: Option<u64>,
-    priors: Priors,
+    priors: EarlierVerdicts,
 }
 
 fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
@@ -254,7 +254,7 @@ mod tests {
     use crate::pipeline::backlog::Backlog;
     use crate::pipeline::metrics::PipelineMetrics;
     use crate::telemetry::Telemetry;
-    use spanscore_base::model::{Share, Want};
+    use spanscore_base::model::{MemoryQuota, Want};
     use spanscore_base::otlp::Signal;
     use spanscore_evaluate::engine::run::Evaluators;
     use spanscore_extract::Table;
@@ -276,7 +276,7 @@ mod tests {
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
         let table = Arc::new(table);
-        let queue = Share::new("queue", 1 << 20);
+        let queue = MemoryQuota::new("queue", 1 << 20);
         let backlog = Arc::new(Backlog::new(1));
         let shards = vec![shard];
         let intake =

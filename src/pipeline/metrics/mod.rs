@@ -15,7 +15,7 @@ use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
 use self::skipped::{PassCounts, SkippedCounters};
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
 use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
-use spanscore_evaluate::engine::run::{Evaluators, Passes};
+use spanscore_evaluate::engine::run::{Evaluators, Skips};
 use spanscore_extract::{Extracted, Rejection};
 
 /// Instruments of the stages between receivers and exporters.
@@ -74,7 +74,7 @@ pub(super) struct JudgedCounts {
 
 impl JudgedCounts {
     /// Counts one trace.
-    pub(super) fn add(&mut self, completion: Completion, passes: Passes) {
+    pub(super) fn add(&mut self, completion: Completion, passes: Skips) {
         match self.completions.iter_mut().find(|(known, _)| *known == completion) {
             Some((_, count)) => *count += 1,
             None => self.completions.push((completion, 1)),
@@ -324,7 +324,7 @@ impl PipelineMetrics {
 
     pub(super) fn session_judged(
         &self,
-        passes: Passes,
+        passes: Skips,
         limited: Option<&'static str>,
         by: &Evaluators,
     ) {

@@ -3,15 +3,15 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use spanscore_evaluate::engine::run::{Configured, Evaluators, PassReason, Passes};
+use spanscore_evaluate::engine::run::{Configured, Evaluators, SkipReason, Skips};
 
 /// Counts of skipped targets, by index of the evaluator and reason.
 #[derive(Default)]
-pub(super) struct PassCounts(Vec<((usize, PassReason), u64)>);
+pub(super) struct PassCounts(Vec<((usize, SkipReason), u64)>);
 
 impl PassCounts {
     /// Adds the skips of one target.
-    pub(super) fn add(&mut self, passes: Passes) {
+    pub(super) fn add(&mut self, passes: Skips) {
         // A scan beats a map: few evaluators skip, and mostly the same ones.
         for pass in passes {
             match self.0.iter_mut().find(|(known, _)| *known == pass) {
@@ -50,7 +50,7 @@ impl SkippedCounters {
     /// Creates the series of an evaluator at zero.
     pub(super) fn begin(&self, configured: &Configured) {
         self.when_errors.add(0, &[evaluator(configured)]);
-        for reason in PassReason::CHOSEN {
+        for reason in SkipReason::CHOSEN {
             self.skipped.add(0, &labels(configured, reason));
         }
     }
@@ -60,7 +60,7 @@ impl SkippedCounters {
         for ((index, reason), count) in &counts.0 {
             let Some(configured) = by.evaluators().get(*index) else { continue };
             match reason {
-                PassReason::Error => self.when_errors.add(*count, &[evaluator(configured)]),
+                SkipReason::Error => self.when_errors.add(*count, &[evaluator(configured)]),
                 chosen => self.skipped.add(*count, &labels(configured, *chosen)),
             }
         }
@@ -72,7 +72,7 @@ fn evaluator(configured: &Configured) -> KeyValue {
 }
 
 /// Returns the labels; the judge is among them if the evaluator always asks the same one.
-fn labels(configured: &Configured, reason: PassReason) -> Vec<KeyValue> {
+fn labels(configured: &Configured, reason: SkipReason) -> Vec<KeyValue> {
     let mut labels = vec![evaluator(configured), KeyValue::new("reason", reason.as_str())];
     labels.extend(configured.judge().map(|judge| KeyValue::new("judge", judge.to_owned())));
     labels

@@ -13,16 +13,16 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
-use super::guard::Guarded;
 use super::journal::Journal;
 use super::judging::Lanes;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
+use super::panic_recovery::PanicRecovery;
 use super::reading::reserve;
 use super::reload::setup::{Reform, Translator};
 use super::worker::{TICK, elapsed_ms, unix_ns};
 use crate::telemetry::Heartbeats;
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
-use spanscore_base::model::{Claims, Completion, SessionKey, Share, TraceSpans};
+use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_evaluate::engine::run::Evaluators;
@@ -58,7 +58,7 @@ pub(super) struct SessionSender {
     pub(super) fields: SessionKeyFields,
     pub(super) queue: mpsc::Sender<SessionMessage>,
     /// Memory quota of sessions; traces on their way take the part that sessions leave free.
-    pub(super) memory: Arc<Share>,
+    pub(super) memory: Arc<MemoryQuota>,
 }
 
 impl SessionSender {
@@ -94,11 +94,11 @@ pub(super) struct SessionWorker {
     pub(super) outlet: Outlet,
     pub(super) metrics: Arc<PipelineMetrics>,
     /// Memory quota of sessions and of traces on their way.
-    pub(super) memory: Arc<Share>,
+    pub(super) memory: Arc<MemoryQuota>,
     /// Bytes of the sessions at the last report to the quota.
     pub(super) held: usize,
     /// Memory quota for judging.
-    pub(super) judging: Arc<Share>,
+    pub(super) judging: Arc<MemoryQuota>,
     /// Work budget of a session's judgement, and of reading each of its traces, in steps.
     pub(super) trace_steps: u64,
     /// Translator of records to the current table.
@@ -230,7 +230,7 @@ impl SessionWorker {
     }
 }
 
-impl Guarded for SessionWorker {
+impl PanicRecovery for SessionWorker {
     type Due = DueSession;
 
     fn panicked(&self, again: bool) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spanscore_assemble::{DueSession, SessionsSettings};
-use spanscore_base::model::{Evaluation, GivenVerdicts, Recent, SessionKey, Share};
+use spanscore_base::model::{Evaluation, GivenVerdicts, MemoryQuota, Recent, SessionKey};
 
 /// Bytes of an entry in a growing table, beside its key and verdicts.
 const ENTRY_BYTES: usize = 200;
@@ -19,14 +19,14 @@ pub(in crate::pipeline) struct SessionVerdicts {
 
 impl SessionVerdicts {
     /// Creates an empty memory; beyond its quota the oldest entries are evicted.
-    pub(in crate::pipeline) fn new(settings: &SessionsSettings, share: &Share) -> Self {
+    pub(in crate::pipeline) fn new(settings: &SessionsSettings, share: &MemoryQuota) -> Self {
         let bytes_max = share.limit() / SHARE_PARTS;
         let bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
         Self { by_key: Recent::new(bytes_max), bytes_min }
     }
 
     /// Changes the limits.
-    pub(super) fn limit(&mut self, settings: &SessionsSettings, share: &Share) {
+    pub(super) fn limit(&mut self, settings: &SessionsSettings, share: &MemoryQuota) {
         let bytes_max = share.limit() / SHARE_PARTS;
         self.by_key.limit(bytes_max);
         self.bytes_min = bytes_max / (settings.open_sessions_max as usize).max(1);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn verdicts_keep_within_their_bytes() {
-        let share = Share::new("sessions", SHARE_PARTS * 5 * ENTRY_BYTES);
+        let share = MemoryQuota::new("sessions", SHARE_PARTS * 5 * ENTRY_BYTES);
         let mut verdicts = SessionVerdicts::new(&SessionsSettings::default(), &share);
         judge(&mut verdicts, "a", 0);
         let one = verdicts.bytes();

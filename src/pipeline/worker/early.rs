@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::{Worker, unix_ns};
 use spanscore_assemble::{RunningTrace, TakenSteps};
-use spanscore_base::model::{Claims, Completion, Effort, Evaluation, Reported};
+use spanscore_base::model::{Claims, Completion, Evaluation, Reported, WorkBudget};
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::Evidence;
 
@@ -60,7 +60,7 @@ impl Worker {
         let before = out.len();
         let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
         let judged = caught(|| {
-            let mut trajectory = self.resolver.resolve_within(trace, Effort::new(steps_max));
+            let mut trajectory = self.resolver.resolve_within(trace, WorkBudget::new(steps_max));
             self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
             trajectory.effort.taken()
         });

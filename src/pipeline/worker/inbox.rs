@@ -126,17 +126,17 @@ mod tests {
 
     use super::*;
     use crate::pipeline::room::{RequestQueue, ShardQueue};
-    use spanscore_base::model::{Facts, Share};
+    use spanscore_base::model::{Facts, MemoryQuota};
     use spanscore_extract::Table;
     use spanscore_extract::dialect::Dialect;
-    use spanscore_receive::Sender;
+    use spanscore_receive::ConnectionAccount;
 
     #[tokio::test]
     async fn what_is_no_request_stays_between_those_before_and_behind_it() {
         let table = Table::compile(Dialect::with_builtin(Vec::new()), &Facts::all()).unwrap();
         let table = Arc::new(table);
-        let queue = RequestQueue::new(Share::new("queue", 1 << 20));
-        let senders: [Arc<Sender>; 2] = Default::default();
+        let queue = RequestQueue::new(MemoryQuota::new("queue", 1 << 20));
+        let senders: [Arc<ConnectionAccount>; 2] = Default::default();
         let mut inbox = Inbox::default();
         for (number, sender) in [(1, 0), (2, 0), (3, 1), (4, 2), (5, 0), (6, 0), (7, 1), (8, 2)] {
             let Some(sender) = senders.get(sender) else {

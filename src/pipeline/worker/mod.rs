@@ -14,11 +14,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::backlog::Backlog;
-use super::guard::Guarded;
 use super::journal::notes::JudgedNote;
-use super::journal::{Journal, Priors};
+use super::journal::{EarlierVerdicts, Journal};
 use super::judging::Lanes;
 use super::metrics::{JudgedCounts, PipelineMetrics};
+use super::panic_recovery::PanicRecovery;
 use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{Reform, Translator};
@@ -27,7 +27,7 @@ use super::sessions::SessionSender;
 use super::{Outlet, QUEUED_REQUESTS_MAX};
 use asking::TraceAnswer;
 pub(super) use clock::ShardClock;
-pub(super) use costly::Costly;
+pub(super) use expensive_traces::ExpensiveTraceLog;
 use inbox::Inbox;
 pub(super) use pace::JudgingPace;
 use pace::SLICE_STEPS;
@@ -35,11 +35,12 @@ use pace::SLICE_STEPS;
 use crate::telemetry::Heartbeats;
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
-    Claims, Completion, Effort, Evaluation, Reported, SessionKey, Share, SpanBatch, TraceSpans,
+    Claims, Completion, Evaluation, MemoryQuota, Reported, SessionKey, SpanBatch, TraceSpans,
+    WorkBudget,
 };
 use spanscore_base::panics::caught;
 use spanscore_emit::forward::Forwards;
-use spanscore_evaluate::engine::run::{Evaluators, Evidence, Passes};
+use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
 use spanscore_extract::{Resolver, Table};
 
 /// Interval at which deadlines are checked.
@@ -61,7 +62,7 @@ pub(super) enum ShardMessage {
     /// Config update.
     Reform(Arc<Reform>),
     /// Start of a restore, with the verdicts of earlier processes.
-    Restore { priors: Arc<Priors> },
+    Restore { priors: Arc<EarlierVerdicts> },
     /// End of a restore, with the current time on its clock.
     Resume { now_ms: u64 },
     /// Shutdown: take requests that have a place in the channel, judge open traces and end.
@@ -85,16 +86,16 @@ pub(super) struct Worker {
     /// Number of traces judged before the next requests are taken in.
     pub(super) pace: JudgingPace,
     /// Rate-limited log of expensive traces.
-    pub(super) costly: Costly,
+    pub(super) costly: ExpensiveTraceLog,
     /// Counts of data that is not judged.
     pub(super) backlog: Arc<Backlog>,
     /// Liveness, reported at each turn of the loop.
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Memory quota of traces, and the bytes of this shard at its last report.
-    pub(super) memory: Arc<Share>,
+    pub(super) memory: Arc<MemoryQuota>,
     pub(super) held: usize,
     /// Memory quota for judging.
-    pub(super) judging: Arc<Share>,
+    pub(super) judging: Arc<MemoryQuota>,
     /// Work budget of one trace over all its judgements, in steps.
     pub(super) trace_steps: u64,
     /// Sender to the session worker.
@@ -185,7 +186,7 @@ impl Worker {
         }
     }
 
-    fn restore(&mut self, priors: Arc<Priors>) {
+    fn restore(&mut self, priors: Arc<EarlierVerdicts>) {
         let tells_known = self.sessions().is_some() || self.forwards.wants_judgements();
         self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
     }
@@ -272,7 +273,7 @@ impl Worker {
                 let before = evaluations.len();
                 self.heartbeats.beat(self.index);
                 let steps = self.shard.steps(due.handle).judged;
-                let effort = Effort::new(self.trace_steps.saturating_sub(steps));
+                let effort = WorkBudget::new(self.trace_steps.saturating_sub(steps));
                 let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
                 let mut asked = out.asked;
@@ -358,7 +359,7 @@ impl Worker {
     fn evaluate_one(
         &self,
         due: &Due,
-        effort: Effort,
+        effort: WorkBudget,
         now_ns: u64,
         judged: &mut JudgedCounts,
         out: &mut TraceAnswer<'_>,
@@ -368,7 +369,7 @@ impl Worker {
         let reading = self.reserve(trace);
         judged.too_large += u64::from(reading.is_none());
         // Without steps nothing of the trace is read, and it is not evaluable.
-        let effort = if reading.is_some() { effort } else { Effort::new(0) };
+        let effort = if reading.is_some() { effort } else { WorkBudget::new(0) };
         let given = effort.given();
         let evidence = Evidence {
             digest: due.digest,
@@ -383,7 +384,7 @@ impl Worker {
             let TraceAnswer { evaluations, asked } = out;
             let mut trajectory = self.resolver.resolve_within(trace, effort);
             let passes = if due.is_silent && !self.forwards.wants_judgements() {
-                Passes::default()
+                Skips::default()
             } else {
                 let trajectory = &mut trajectory;
                 let reported = &mut reported;
@@ -417,7 +418,7 @@ impl Worker {
     }
 }
 
-impl Guarded for Worker {
+impl PanicRecovery for Worker {
     type Due = Due;
 
     fn panicked(&self, again: bool) {
@@ -461,12 +462,12 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 
 mod asking;
 mod clock;
-mod costly;
 mod early;
+mod expensive_traces;
 mod inbox;
 mod pace;
 mod reform;
-mod told;
+mod verdict_notices;
 
 #[cfg(test)]
 pub(super) mod brittle;

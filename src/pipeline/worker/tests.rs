@@ -35,7 +35,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
     Worker {
         trace_steps: u64::from(LimitsSettings::default().trace_steps),
         pace: JudgingPace::default(),
-        costly: Costly::default(),
+        costly: ExpensiveTraceLog::default(),
         index: 0,
         shard: empty(0),
         empty: Box::new(empty),
@@ -113,7 +113,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
 
 /// Takes room in the queue for a request to one shard.
 async fn room() -> Arc<(ShardRoom, Arc<QueueRoom>)> {
-    let queue = RequestQueue::new(Share::new("queue", 100));
+    let queue = RequestQueue::new(MemoryQuota::new("queue", 100));
     let soon = Instant::now() + TICK;
     let room = queue.take(&Arc::default(), 1, soon, || {}).await.unwrap();
     let own = ShardQueue::new(1).take(&room, 1, soon, || {}).await.unwrap();
@@ -152,7 +152,7 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let metrics = Arc::clone(&worker.metrics);
     let pool = Arc::default();
     let meter = telemetry.meter();
-    let room = Share::new("queue", 1 << 20);
+    let room = MemoryQuota::new("queue", 1 << 20);
     let intake =
         PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
     let request = json::transcode(Signal::Traces, SAMPLE).unwrap();

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message;
 use spanscore::config::{ConfigError, ConfigPart, ResolvedConfig, load};
-use spanscore::pipeline::{Collector, CollectorSettings, Lost};
+use spanscore::pipeline::{Collector, CollectorSettings, ShutdownReport};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
@@ -169,7 +169,7 @@ impl Running {
     }
 
     /// Stops it; what was lost.
-    pub(crate) async fn lost(self, hurry: &CancellationToken) -> Lost {
+    pub(crate) async fn lost(self, hurry: &CancellationToken) -> ShutdownReport {
         self.collector.shutdown(hurry).await
     }
 

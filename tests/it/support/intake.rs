@@ -10,7 +10,7 @@ use spanscore_base::model::Memory;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
 use spanscore_receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
-use spanscore_receive::{Accepted, Intake, Received, Receivers, Refused, Sender};
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Receivers, Refused};
 use tokio::sync::Semaphore;
 
 /// Takes requests as one item each, unless told otherwise.
@@ -47,7 +47,11 @@ impl FakeIntake {
 }
 
 impl Intake for FakeIntake {
-    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        received: Received,
+        _: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
         self.seen.lock().unwrap().push((received.signal, received.request));
         self.gate.acquire().await.unwrap().forget();
         self.answer.lock().unwrap().clone()

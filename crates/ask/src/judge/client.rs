@@ -11,7 +11,8 @@ use tokio::io::AsyncWriteExt;
 use super::cache::QuestionKey;
 use super::settings::JudgeSettings;
 use super::wire::{
-    self, Fault, Finish, HttpAnswer, JudgeQuestion, Quirks, Reply, TokenUsage, WireRequest,
+    self, Fault, Finish, HttpAnswer, JudgeQuestion, ProviderCapabilities, Reply, TokenUsage,
+    WireRequest,
 };
 use spanscore_base::settings::Secret;
 use spanscore_net::client::{self, Withheld};
@@ -129,7 +130,7 @@ impl JudgeClient {
     pub(super) async fn ask(
         &self,
         key: QuestionKey,
-        quirks: &Quirks,
+        quirks: &ProviderCapabilities,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {

@@ -1,7 +1,7 @@
 //! Adaptive waits of a shard: `quiet_period: auto`.
 
 use super::{Handle, Shard, State};
-use crate::patience::RootEnd;
+use crate::completion_policy::RootEnd;
 
 impl Shard {
     /// Updates the waits of a trace by an arrival.

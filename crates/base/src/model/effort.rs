@@ -16,7 +16,7 @@ pub const EVALUATION_STEPS_MAX: usize = 64_000_000;
 
 /// Work budget of one trace and of the evaluation of it that runs now.
 #[derive(Debug)]
-pub struct Effort {
+pub struct WorkBudget {
     given: u64,
     /// Remaining steps of the trace; `None` once a charge exceeded them.
     trace: Cell<Option<u64>>,
@@ -25,13 +25,13 @@ pub struct Effort {
     cut: Cell<u64>,
 }
 
-impl Default for Effort {
+impl Default for WorkBudget {
     fn default() -> Self {
         Self::new(u64::from(TRACE_STEPS))
     }
 }
 
-impl Effort {
+impl WorkBudget {
     /// Returns a budget of this many steps for a trace.
     pub fn new(steps: u64) -> Self {
         let evaluation = Cell::new(Some(EVALUATION_STEPS_MAX));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_spent_stays_spent() {
-        let effort = Effort::default();
+        let effort = WorkBudget::default();
         assert!(effort.spend(EVALUATION_STEPS_MAX));
         assert!(!effort.is_spent());
         assert!(!effort.spend(1));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn evaluations_of_a_trace_share_its_steps() {
-        let effort = Effort::new(100);
+        let effort = WorkBudget::new(100);
         assert!(effort.begin(0) && effort.spend(60));
         assert!(effort.begin(0) && effort.spend(40));
         assert_eq!((effort.taken(), effort.left()), (100, 0));

@@ -14,14 +14,14 @@ const HOLDER_TIMES: usize = 4;
 
 /// Quota of one place: a limit and the amount in use, mostly in bytes.
 #[derive(Debug)]
-pub struct Share {
+pub struct MemoryQuota {
     name: &'static str,
     limit: AtomicUsize,
     held: AtomicUsize,
     forgotten: AtomicUsize,
 }
 
-impl Share {
+impl MemoryQuota {
     /// Returns an unused quota; the name is the `part` of its metrics.
     pub fn new(name: &'static str, limit: usize) -> Arc<Self> {
         let [held, forgotten] = [0, 0].map(AtomicUsize::new);
@@ -174,41 +174,41 @@ impl Default for MemoryLimits {
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// [`MemoryLimits::connections`].
-    pub connections: Arc<Share>,
+    pub connections: Arc<MemoryQuota>,
     /// [`MemoryLimits::requests`].
-    pub requests: Arc<Share>,
+    pub requests: Arc<MemoryQuota>,
     /// [`MemoryLimits::queue`].
-    pub queue: Arc<Share>,
+    pub queue: Arc<MemoryQuota>,
     /// [`MemoryLimits::traces`].
-    pub traces: Arc<Share>,
+    pub traces: Arc<MemoryQuota>,
     /// [`MemoryLimits::judging`].
-    pub judging: Arc<Share>,
+    pub judging: Arc<MemoryQuota>,
     /// [`MemoryLimits::sessions`].
-    pub sessions: Arc<Share>,
+    pub sessions: Arc<MemoryQuota>,
     /// [`MemoryLimits::exporters`].
-    pub exporters: Arc<Share>,
+    pub exporters: Arc<MemoryQuota>,
     /// [`MemoryLimits::forward`].
-    pub forward: Arc<Share>,
+    pub forward: Arc<MemoryQuota>,
     /// [`MemoryLimits::series`].
-    pub series: Arc<Share>,
+    pub series: Arc<MemoryQuota>,
     /// [`MemoryLimits::rules`].
-    pub rules: Arc<Share>,
+    pub rules: Arc<MemoryQuota>,
 }
 
 impl Memory {
     /// Returns unused quotas of these sizes.
     pub fn new(limits: &MemoryLimits) -> Self {
         Self {
-            connections: Share::new("connections", limits.connections),
-            requests: Share::new("requests", limits.requests),
-            queue: Share::new("queue", limits.queue),
-            traces: Share::new("traces", limits.traces),
-            judging: Share::new("judging", limits.judging),
-            sessions: Share::new("sessions", limits.sessions),
-            exporters: Share::new("exporters", limits.exporters),
-            forward: Share::new("forward", limits.forward),
-            series: Share::new("series", limits.series),
-            rules: Share::new("rules", limits.rules),
+            connections: MemoryQuota::new("connections", limits.connections),
+            requests: MemoryQuota::new("requests", limits.requests),
+            queue: MemoryQuota::new("queue", limits.queue),
+            traces: MemoryQuota::new("traces", limits.traces),
+            judging: MemoryQuota::new("judging", limits.judging),
+            sessions: MemoryQuota::new("sessions", limits.sessions),
+            exporters: MemoryQuota::new("exporters", limits.exporters),
+            forward: MemoryQuota::new("forward", limits.forward),
+            series: MemoryQuota::new("series", limits.series),
+            rules: MemoryQuota::new("rules", limits.rules),
         }
     }
 
@@ -228,13 +228,13 @@ impl Memory {
     }
 
     /// Replaces the quota of rules by one that counts them for the whole process.
-    pub fn with_rules(self, rules: Arc<Share>) -> Self {
+    pub fn with_rules(self, rules: Arc<MemoryQuota>) -> Self {
         rules.resize(self.rules.limit());
         Self { rules, ..self }
     }
 
     /// Returns all quotas, in the order in which data passes them.
-    pub fn shares(&self) -> [&Arc<Share>; 10] {
+    pub fn shares(&self) -> [&Arc<MemoryQuota>; 10] {
         [
             &self.connections,
             &self.requests,
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn one_holder_alone_has_nearly_all_and_leaves_room_for_another() {
-        let share = Share::new("x", 1000);
+        let share = MemoryQuota::new("x", 1000);
         let one = AtomicUsize::new(0);
         let other = AtomicUsize::new(0);
         let mut taken = 0;
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn no_holder_takes_more_than_there_is() {
-        let share = Share::new("x", 100);
+        let share = MemoryQuota::new("x", 100);
         let own = AtomicUsize::new(0);
         assert!(!share.try_take_for(&own, 101) && !share.try_take(usize::MAX));
         assert!(share.try_take_for(&own, 100) && !share.try_take(1));
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_share_that_becomes_smaller_takes_nothing_until_enough_is_given_back() {
-        let share = Share::new("x", 100);
+        let share = MemoryQuota::new("x", 100);
         assert!(share.try_take(80));
         share.resize(50);
         assert!(!share.try_take(1) && share.left() == 0);
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_twice_leaves_the_share_empty_and_of_use() {
-        let share = Share::new("x", 100);
+        let share = MemoryQuota::new("x", 100);
         let own = AtomicUsize::new(0);
         assert!(share.try_take_for(&own, 10));
         share.give_back_for(&own, 10);

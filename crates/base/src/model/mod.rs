@@ -17,7 +17,7 @@ pub mod trajectory;
 pub mod verdicts;
 pub mod waiting;
 
-pub use self::effort::Effort;
+pub use self::effort::WorkBudget;
 pub use self::evaluation::{
     Evaluation, EvaluatorInfo, GivenVerdict, JudgeUse, Label, Level, Outcome, Reason, Reported,
     Score, Target, shown_percent, shown_share,
@@ -26,7 +26,7 @@ pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, Claims, Receipt, Source};
-pub use memory::{Memory, MemoryLimits, Share};
+pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{

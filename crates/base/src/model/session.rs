@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::{Effort, Exchange, ToolCall, ToolDefinition, Trajectory, Usage};
+use super::{Exchange, ToolCall, ToolDefinition, Trajectory, Usage, WorkBudget};
 
 /// Key of a session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -51,7 +51,7 @@ pub fn join_session<'a>(trajectories: Vec<Trajectory<'a>>) -> Option<Trajectory<
     }
     session.tool_definitions = tools.list;
     // The traces were read within their own steps.
-    session.effort = Effort::new(session.effort.given());
+    session.effort = WorkBudget::new(session.effort.given());
     if is_spent {
         session.effort.exhaust();
     }

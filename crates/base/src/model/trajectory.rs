@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::tool_call::groups;
-use super::{Content, Effort, Resource, SpanId, ToolCall, ToolDefinition, TraceId};
+use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -88,11 +88,11 @@ pub struct ForeignResults<'a> {
     read: Option<ReadForeign<'a>>,
 }
 
-type ReadForeign<'a> = Box<dyn Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
+type ReadForeign<'a> = Box<dyn Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a>;
 
 impl<'a> ForeignResults<'a> {
     /// Returns results that `read` yields on first use.
-    pub fn new(read: impl Fn(&Effort) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
+    pub fn new(read: impl Fn(&WorkBudget) -> Vec<(Cow<'a, str>, Value<'a>)> + Send + 'a) -> Self {
         Self { known: OnceCell::new(), read: Some(Box::new(read)) }
     }
 
@@ -102,7 +102,7 @@ impl<'a> ForeignResults<'a> {
     }
 
     /// Returns all of them; reading them is charged to the trace.
-    pub fn get(&self, effort: &Effort) -> &[(Cow<'a, str>, Value<'a>)] {
+    pub fn get(&self, effort: &WorkBudget) -> &[(Cow<'a, str>, Value<'a>)] {
         self.known.get_or_init(|| self.read.as_ref().map_or_else(Vec::new, |read| read(effort)))
     }
 }
@@ -167,7 +167,7 @@ pub struct Trajectory<'a> {
     /// Bytes of the records that it was read from.
     pub bytes: usize,
     /// Remaining work budget of judging it; reading it is charged already.
-    pub effort: Effort,
+    pub effort: WorkBudget,
 }
 
 impl<'a> Trajectory<'a> {

@@ -6,10 +6,10 @@
 //! the nearest valid word.
 
 mod address;
-mod both;
 mod check;
 mod de;
 mod duration;
+mod flatten;
 mod nearest;
 mod secret;
 pub mod tls;
@@ -18,9 +18,9 @@ pub mod yaml;
 use std::fmt;
 
 pub use address::{Address, REDACTED, user_of, without_secrets};
-pub use both::{joined, keys_of, schema_of_both};
 pub use check::{above_zero, listen_address, optional_listen_address, some_above_zero};
 pub use duration::HumanDuration;
+pub use flatten::{joined, keys_of, schema_of_both};
 pub use nearest::nearest;
 pub use secret::Secret;
 

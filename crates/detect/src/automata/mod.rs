@@ -5,7 +5,7 @@
 //! kept in a pool of [caches](notes).
 
 mod any_case;
-pub(crate) mod notes;
+pub(crate) mod cache_pool;
 mod slim;
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
 use regex_syntax::hir::Hir;
 
 use self::any_case::in_any_case;
-use self::notes::{CompiledBytes, NotesPlace, TakenNotes};
+use self::cache_pool::{BorrowedCache, CompiledBytes, DfaCacheSlot};
 pub(crate) use self::slim::slim;
 use super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
 
@@ -35,7 +35,7 @@ pub(crate) enum ReadingWay {
 /// A compiled expression with the pool of its lazy-DFA caches.
 pub(crate) struct Automaton {
     dfa: DFA,
-    notes: NotesPlace<Cache>,
+    notes: DfaCacheSlot<Cache>,
     reading: ReadingWay,
     _compiled: CompiledBytes,
 }
@@ -64,7 +64,7 @@ impl Automaton {
         let nfa = thompson::Compiler::new().configure(nfa).build_many_from_hir(hirs)?;
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa)?;
         let bytes = dfa.get_nfa().memory_usage() + dfa.memory_usage();
-        Ok(Self { dfa, notes: NotesPlace::new(), reading, _compiled: CompiledBytes::new(bytes) })
+        Ok(Self { dfa, notes: DfaCacheSlot::new(), reading, _compiled: CompiledBytes::new(bytes) })
     }
 
     /// Compiles an anchored automaton for normalised texts, letters in any case, which does not
@@ -99,7 +99,7 @@ impl Automaton {
 pub(crate) struct AutomatonLook<'a> {
     automaton: &'a Automaton,
     /// `None` only while it is dropped.
-    taken: Option<TakenNotes<Cache>>,
+    taken: Option<BorrowedCache<Cache>>,
 }
 
 impl Drop for AutomatonLook<'_> {
@@ -113,7 +113,7 @@ impl Drop for AutomatonLook<'_> {
 impl AutomatonLook<'_> {
     /// Returns the end of the match in an input; `Err` where that cannot be told.
     fn end(&mut self, input: &Input<'_>) -> Result<Option<usize>, ()> {
-        let Some(TakenNotes { notes: cache, .. }) = &mut self.taken else { return Err(()) };
+        let Some(BorrowedCache { notes: cache, .. }) = &mut self.taken else { return Err(()) };
         let Automaton { dfa, reading, .. } = self.automaton;
         let found = match reading {
             ReadingWay::First | ReadingWay::From => dfa.try_search_fwd(cache, input),
@@ -163,7 +163,7 @@ impl AutomatonLook<'_> {
     /// Calls `each` with the start of every match that ends with a part, the last first; with all
     /// places where that cannot be told.
     pub(crate) fn begins(&mut self, text: &[u8], part: Range<usize>, mut each: impl FnMut(usize)) {
-        let Some(TakenNotes { notes: cache, .. }) = &mut self.taken else { return };
+        let Some(BorrowedCache { notes: cache, .. }) = &mut self.taken else { return };
         let mut state = OverlappingState::start();
         let input = Input::new(text).span(part.clone()).anchored(Anchored::Yes);
         loop {

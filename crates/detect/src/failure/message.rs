@@ -101,7 +101,7 @@ struct AgainstConfig {
 type WordSet = HashSet<Box<str>>;
 
 /// Features of a text.
-struct Looks {
+struct Searcher {
     /// Number of kinds of predicates that it has.
     predicates: i32,
     /// Points of its first word.
@@ -196,7 +196,7 @@ impl MessageSigns {
         if predicates == 0 && of_first == 0 && !self.weak.is_match(text) {
             return false;
         }
-        let looks = Looks {
+        let looks = Searcher {
             predicates,
             of_first,
             is_named: body.len() < text.len(),
@@ -238,7 +238,7 @@ impl MessageSigns {
     }
 
     /// Returns the points of weak signs, which count only where there are no others.
-    fn weak(&self, text: &str, looks: &Looks) -> i32 {
+    fn weak(&self, text: &str, looks: &Searcher) -> i32 {
         let is_weak = looks.predicates == 0 && looks.of_first == 0 && self.weak.is_match(text);
         if is_weak && self.weak_head.is_match(text) {
             WEAK_HEAD
@@ -250,7 +250,7 @@ impl MessageSigns {
     }
 
     /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
-    fn is_of_programs(&self, text: &str, looks: &Looks) -> bool {
+    fn is_of_programs(&self, text: &str, looks: &Searcher) -> bool {
         let compares = || {
             let words = || looks.words.iter().map(String::as_str);
             words().any(|word| word == "got") && words().any(|word| word.starts_with("expect"))
@@ -267,7 +267,7 @@ impl MessageSigns {
 
     /// Returns the points that a first word costs with which changes, documentation and prose
     /// begin.
-    fn first_against(&self, said: &[String], body: &str, looks: &Looks) -> i32 {
+    fn first_against(&self, said: &[String], body: &str, looks: &Searcher) -> i32 {
         let Some(first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
         let begins = |found: Option<regex::Match<'_>>| found.is_some_and(|it| it.start() == 0);
         let is_subject = || {
@@ -297,7 +297,7 @@ impl MessageSigns {
 
     /// Returns the points of the register of programs: values, identifiers and technical things, in
     /// a phrase.
-    fn register(&self, text: &str, looks: &Looks) -> i32 {
+    fn register(&self, text: &str, looks: &Searcher) -> i32 {
         let count =
             |list: &WordSet| looks.words.iter().filter(|word| list.contains(&***word)).count();
         let nouns = match (count(&self.technical), count(&self.shared)) {
@@ -322,7 +322,7 @@ impl MessageSigns {
     }
 
     /// Returns the points that the form of the text costs.
-    fn form_against(&self, text: &str, looks: &Looks) -> i32 {
+    fn form_against(&self, text: &str, looks: &Searcher) -> i32 {
         let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
         let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
         let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
@@ -343,7 +343,7 @@ impl MessageSigns {
     }
 }
 
-fn has(list: &WordSet, looks: &Looks) -> bool {
+fn has(list: &WordSet, looks: &Searcher) -> bool {
     looks.words.iter().any(|word| list.contains(&**word))
 }
 

@@ -4,7 +4,7 @@
 //! result. The rules are data (`packs/failures.yaml`, and packs of a config): conditions on the
 //! fields of a JSON object, and expressions that are bound to a place of the text, its beginning or
 //! its end, far more than to words. The work is linear in the result and is paid for in steps
-//! ([`Effort`]); of a long text expressions see the beginning and the end.
+//! ([`WorkBudget`]); of a long text expressions see the beginning and the end.
 
 pub mod config;
 mod fields;
@@ -20,7 +20,7 @@ use config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use fields::{FieldDetector, Wanted, folded};
 use message::MessageSigns;
 use search::FailureSearch;
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::{SettingsError, yaml};
 use spanscore_base::value::Value;
 
@@ -130,13 +130,13 @@ impl FailureDetectors {
     }
 
     /// Judges a result; nothing where it is an ordinary one, or the steps ran out.
-    pub fn judge(&self, result: &Value<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+    pub fn judge(&self, result: &Value<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.value(result, 0).filter(|finding| finding.says != Says::Ordinary)
     }
 
     /// Judges a text; nothing where it is an ordinary one, or the steps ran out.
-    pub fn judge_text(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+    pub fn judge_text(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let search = FailureSearch { detectors: self, effort };
         search.text(text, 0).filter(|finding| finding.says != Says::Ordinary)
     }
@@ -166,7 +166,7 @@ impl TextDetectors {
         })
     }
 
-    fn judge(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+    fn judge(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let scan = scanned(&self.telling, text, effort)?;
         if let Some(ordinary) = self.ordinary(text, effort) {
             return Some(ordinary);
@@ -180,11 +180,11 @@ impl TextDetectors {
 
 impl TextDetectors {
     /// Returns true if a text is an ordinary one.
-    fn is_ordinary(&self, text: &str, effort: &Effort) -> bool {
+    fn is_ordinary(&self, text: &str, effort: &WorkBudget) -> bool {
         self.ordinary(text, effort).is_some()
     }
 
-    fn ordinary(&self, text: &str, effort: &Effort) -> Option<FailureFinding<'_>> {
+    fn ordinary(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         let scan = scanned(&self.ordinary, text, effort)?;
         let (kind, category) = self.ordinary.first(&scan, Says::Ordinary.as_str())?;
         Some(FailureFinding { says: Says::Ordinary, kind, category })
@@ -192,7 +192,7 @@ impl TextDetectors {
 }
 
 /// Scans a text with a pack; `None` where that finds nothing, or the steps ran out.
-fn scanned(pack: &Pack, text: &str, effort: &Effort) -> Option<Scan> {
+fn scanned(pack: &Pack, text: &str, effort: &WorkBudget) -> Option<Scan> {
     let scan = pack.scan(text, effort.left());
     (effort.spend(scan.steps()) && !scan.is_empty()).then_some(scan)
 }

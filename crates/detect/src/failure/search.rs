@@ -11,7 +11,7 @@ use super::{FailureDetectors, FailureFinding};
 use crate::limits::{
     ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, LAST_LINES, TAIL_BYTES_MAX,
 };
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::value::json;
 use spanscore_base::value::python;
 use spanscore_base::value::{Map, Value};
@@ -28,7 +28,7 @@ const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 /// One search, and the steps that it takes.
 pub(super) struct FailureSearch<'d, 'e> {
     pub(super) detectors: &'d FailureDetectors,
-    pub(super) effort: &'e Effort,
+    pub(super) effort: &'e WorkBudget,
 }
 
 impl<'d> FailureSearch<'d, '_> {

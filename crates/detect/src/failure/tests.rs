@@ -5,12 +5,12 @@ use regex_automata::{Anchored, Input};
 
 use super::*;
 use crate::limits::{DFA_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX};
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 
 fn said(text: &str) -> Option<(Says, String)> {
     let detectors = built_in_detectors().unwrap();
     detectors
-        .judge_text(text, &Effort::default())
+        .judge_text(text, &WorkBudget::default())
         .map(|finding| (finding.says, finding.kind.to_owned()))
 }
 
@@ -129,7 +129,7 @@ fn packs_of_a_config_come_first() {
     let pack = FailurePackConfig { name: "house".to_owned(), texts, ..Default::default() };
     let detectors = FailureDetectors::new(&[pack], true).unwrap();
     let kind = |text| {
-        detectors.judge_text(text, &Effort::default()).map(|finding| finding.kind.to_owned())
+        detectors.judge_text(text, &WorkBudget::default()).map(|finding| finding.kind.to_owned())
     };
     assert_eq!(kind("No stock left").as_deref(), Some("the house rule"));
     assert_eq!(kind("Error: cache cold"), None);

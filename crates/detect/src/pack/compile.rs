@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::super::limits::REFUSED_MAX;
 use super::engine::EngineLook;
 use super::expression::Expression;
+use super::match_bounds::MatchBounds;
 use super::named;
 use super::number::Point;
-use super::reach::Reach;
 use super::tail::LiteralTail;
 use super::windows::TextWindow;
 use crate::Severity;
@@ -109,7 +109,7 @@ pub(crate) struct Detector {
     pub(crate) count_min: u32,
     /// Match bounds around each of `gate.needs`, by the anchor; empty where they are not known, and
     /// the expression runs over the whole text.
-    pub(crate) reaches: Vec<(u16, Reach)>,
+    pub(crate) reaches: Vec<(u16, MatchBounds)>,
     /// Test of the literal's surroundings for the rest of a match, where there is one.
     pub(crate) tail: Option<LiteralTail>,
     /// Match bounds around the first digit, for a detector of numbers, or around an `@`, for one

@@ -14,9 +14,9 @@ use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
 use super::expression::{CompileTime, Expression, MatchLength, parsed};
+use super::match_bounds::{self, MatchBounds};
 use super::needs::OwnNeeds;
 use super::number::Point;
-use super::reach::{self, Reach};
 use super::tail::LiteralTail;
 use super::token::is_in_token;
 use crate::Severity;
@@ -309,7 +309,7 @@ fn gate(
 }
 
 /// Match bounds around each anchor, and the test of an anchor's surroundings.
-type Around = (Vec<(u16, Reach)>, Option<LiteralTail>);
+type Around = (Vec<(u16, MatchBounds)>, Option<LiteralTail>);
 
 /// Computes the match bounds of a detector around its `needs`, by anchor, and the test of their
 /// surroundings; empty where they are not known.
@@ -332,7 +332,7 @@ fn reaches(
     let indices: Vec<usize> = members(needs).collect();
     let literals: Vec<&str> =
         indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
-    if let Some(found) = reach::reaches(&parsed, &literals) {
+    if let Some(found) = match_bounds::reaches(&parsed, &literals) {
         let found = found.into_iter().map(|(index, reach)| (indices[index] as u16, reach));
         let tail = LiteralTail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
         return Ok((found.collect(), tail));
@@ -343,7 +343,7 @@ fn reaches(
     else {
         return Ok((Vec::new(), None));
     };
-    let reach = Reach { before: longest + AFTER, after: longest + BEFORE };
+    let reach = MatchBounds { before: longest + AFTER, after: longest + BEFORE };
     Ok((indices.into_iter().map(|index| (index as u16, reach)).collect(), None))
 }
 
@@ -383,7 +383,7 @@ fn completion(
         .map(|need| fold_pattern(need.to_lowercase().trim_start_matches('^')))
         .collect();
     let literals: Vec<&str> = needs.iter().map(String::as_str).collect();
-    let mut more = reach::completion(&parsed, &literals);
+    let mut more = match_bounds::completion(&parsed, &literals);
     more.retain(|literal| literal.len() >= 2 && !literal.starts_with('^'));
     more.sort();
     more.dedup();

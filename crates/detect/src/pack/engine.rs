@@ -12,7 +12,7 @@ use regex_automata::{Anchored, Input, Span};
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DFA_BYTES_MAX, REGEX_BYTES_MAX};
-use crate::automata::notes::{CompiledBytes, NotesPlace, TakenNotes};
+use crate::automata::cache_pool::{BorrowedCache, CompiledBytes, DfaCacheSlot};
 use crate::automata::{Automaton, AutomatonError, AutomatonLook, ReadingWay};
 
 /// A compiled expression.
@@ -38,7 +38,7 @@ pub(crate) struct Linear {
 /// An expression under the `regex` crate's meta engine, which chooses by itself how it searches.
 pub(crate) struct General {
     regex: Box<Regex>,
-    notes: NotesPlace<meta::Cache>,
+    notes: DfaCacheSlot<meta::Cache>,
     _compiled: CompiledBytes,
 }
 
@@ -55,7 +55,7 @@ impl General {
             .hybrid_cache_capacity(DFA_BYTES_MAX);
         let regex = Regex::builder().configure(config).build_from_hir(hir)?;
         let _compiled = CompiledBytes::new(regex.memory_usage());
-        Ok(Self { regex: Box::new(regex), notes: NotesPlace::new(), _compiled })
+        Ok(Self { regex: Box::new(regex), notes: DfaCacheSlot::new(), _compiled })
     }
 
     fn look(&self) -> GeneralLook<'_> {
@@ -146,7 +146,7 @@ pub(crate) struct LinearLook<'e> {
 pub(crate) struct GeneralLook<'e> {
     general: &'e General,
     /// `None` only while it is dropped.
-    taken: Option<TakenNotes<meta::Cache>>,
+    taken: Option<BorrowedCache<meta::Cache>>,
 }
 
 impl Drop for GeneralLook<'_> {

@@ -7,7 +7,7 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-use super::reach::{self, Reach};
+use super::match_bounds::{self, MatchBounds};
 use super::tail::{LiteralTail, in_row};
 
 /// Most ways in which a match may come to its first digit.
@@ -16,7 +16,7 @@ const WAYS_MAX: usize = 64;
 /// Match bounds around one byte of a match, with a test of the text from there on.
 pub(crate) struct Point {
     /// Bytes of a match before the byte, and from there to the end of the match.
-    pub(crate) reach: Reach,
+    pub(crate) reach: MatchBounds,
     /// Test of the text from the byte on.
     pub(crate) tail: LiteralTail,
 }
@@ -29,12 +29,12 @@ impl Point {
         ways.walk(std::slice::from_ref(hir), 0, true)?;
         let after = hir.properties().maximum_len()?;
         let tail = LiteralTail::of(Hir::alternation(ways.tails));
-        Some(Self { reach: Reach { before: ways.before, after }, tail })
+        Some(Self { reach: MatchBounds { before: ways.before, after }, tail })
     }
 
     /// Builds it around an `@`; `None` where a match may have none.
     pub(super) fn at_sign(hir: &Hir) -> Option<Self> {
-        let reach = *reach::reaches(hir, &["@"])?.get(&0)?;
+        let reach = *match_bounds::reaches(hir, &["@"])?.get(&0)?;
         Some(Self { reach, tail: LiteralTail::new(hir, &["@"])? })
     }
 }

@@ -12,7 +12,7 @@ use super::super::limits::DETECTORS_MAX;
 use super::profile::Profile;
 use super::sieve::{Anchors, Hits, NONE, PLACES_USUAL, Sieve};
 use crate::pack::compile::{Detector, meet};
-use crate::pack::reach::Reach;
+use crate::pack::match_bounds::MatchBounds;
 use crate::pack::tail::LiteralTail;
 
 /// Set of detectors; bit `n` stands for detector `n`.
@@ -49,7 +49,7 @@ struct Literal {
     detector: u16,
     bytes: u16,
     /// Match bounds around it.
-    reach: Reach,
+    reach: MatchBounds,
     /// Bytes of ASCII that may stand behind it in a match, a bit each.
     next: u128,
 }
@@ -68,7 +68,7 @@ pub(crate) struct LiteralPlace {
     /// Place of its first byte.
     pub(crate) at: u32,
     /// Match bounds around it.
-    pub(crate) reach: Reach,
+    pub(crate) reach: MatchBounds,
 }
 
 /// Detectors without anchors, by what else they need.

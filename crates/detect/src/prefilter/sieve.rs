@@ -115,7 +115,7 @@ struct Note {
 }
 
 /// Fixed list of candidates, of which the first `count` are valid.
-struct Notes {
+struct SieveCache {
     list: [Note; NOTES],
     count: usize,
 }
@@ -271,7 +271,7 @@ impl Sieve {
         }
         self.short.find(text, base, |anchor, start| self.confirm(text, start, anchor, hits));
         let Some(tables) = &self.tables else { return };
-        let mut notes = Notes { list: [Note::default(); NOTES], count: 0 };
+        let mut notes = SieveCache { list: [Note::default(); NOTES], count: 0 };
         let mut start = 0;
         while start < part.len() {
             let whole = part.get(start.wrapping_sub(BEFORE)..).and_then(|rest| rest.first_chunk());
@@ -364,7 +364,7 @@ impl Tables {
     }
 
     /// Works as [`note`](Self::note) does, for the first block and the last.
-    fn note_edge(&self, text: &[u8], start: usize, notes: &mut Notes) {
+    fn note_edge(&self, text: &[u8], start: usize, notes: &mut SieveCache) {
         let mut block = [PAD; size_of::<Block>()];
         let from = start.saturating_sub(BEFORE);
         let to = (start + BLOCK + AFTER).min(text.len());
@@ -376,7 +376,7 @@ impl Tables {
 
     /// Lists the first grams of a block that may belong to an anchor.
     #[inline(never)]
-    fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut Notes) {
+    fn note(&self, block: &Block, start: usize, grams: usize, notes: &mut SieveCache) {
         // First all look-ups of a block, then the places found. Branching on each would be
         // mispredicted some fifty times in a kilobyte of prose; gathered into one word, the loop
         // below runs only for grams that are there. The hashes are written so that the compiler

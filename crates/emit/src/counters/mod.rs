@@ -149,7 +149,7 @@ impl Instruments {
             enqueue_failed: self.enqueue_failed.clone(),
             delivery_time: self.delivery_time.clone(),
             total_lost: self.total_lost(exporter),
-            overflow_trouble: Arc::new(Seldom::new()),
+            overflow_trouble: Arc::new(LogLimiter::new()),
         };
         counters.offered(0);
         counters.sent(0);
@@ -303,7 +303,7 @@ pub(crate) struct Counters {
     enqueue_failed: Counter<u64>,
     delivery_time: Histogram<f64>,
     total_lost: Arc<AtomicU64>,
-    overflow_trouble: Arc<Seldom>,
+    overflow_trouble: Arc<LogLimiter>,
 }
 
 impl Counters {
@@ -376,13 +376,13 @@ impl Tally {
 
 /// Log limiter: lets one log line through per [`LOG_INTERVAL`].
 #[derive(Debug)]
-pub(crate) struct Seldom {
+pub(crate) struct LogLimiter {
     born: Instant,
     /// Milliseconds after `born` before which nothing is let through.
     quiet_until_ms: AtomicU64,
 }
 
-impl Seldom {
+impl LogLimiter {
     pub(crate) fn new() -> Self {
         Self { born: Instant::now(), quiet_until_ms: AtomicU64::new(0) }
     }

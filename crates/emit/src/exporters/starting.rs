@@ -11,9 +11,7 @@ use crate::ExporterStartError;
 use crate::content::{ContentFilter, ContentRedactor, ShownContent};
 use crate::counters::Instruments;
 use crate::dead_letters::{DeadLetters, file_name};
-use crate::queue::{
-    Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, Succession,
-};
+use crate::queue::{Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, Successor};
 use crate::scores::{Grouping, Scores};
 use spanscore_base::model::Want;
 use spanscore_base::settings::HumanDuration;
@@ -56,7 +54,7 @@ pub(super) struct StartedQueue {
     /// Task; `None` once something waits for its end.
     pub(super) task: Option<JoinHandle<()>>,
     /// Trigger that lets the task begin; `None` once it has.
-    pub(super) begin: Option<Succession>,
+    pub(super) begin: Option<Successor>,
 }
 
 /// Builder of one exporter while it starts.

@@ -15,8 +15,8 @@ use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
 
 use opentelemetry::metrics::Meter;
 
-use crate::counters::Seldom;
-use spanscore_base::model::Share;
+use crate::counters::LogLimiter;
+use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 
 /// Reason for which items did not reach the backend of a forward: a closed set, for counters.
@@ -141,10 +141,10 @@ pub(super) struct ForwardBooks {
     pub(super) bytes_max: AtomicUsize,
     /// The config has the forward no more: its counters stay, its gauges go.
     is_gone: AtomicBool,
-    pub(super) full: Seldom,
-    pub(super) trouble: Seldom,
-    pub(super) losses: Seldom,
-    pub(super) partly: Seldom,
+    pub(super) full: LogLimiter,
+    pub(super) trouble: LogLimiter,
+    pub(super) losses: LogLimiter,
+    pub(super) partly: LogLimiter,
 }
 
 impl ForwardBooks {
@@ -155,10 +155,10 @@ impl ForwardBooks {
             bytes: AtomicUsize::new(0),
             bytes_max: AtomicUsize::new(usize::MAX),
             is_gone: AtomicBool::new(false),
-            full: Seldom::new(),
-            trouble: Seldom::new(),
-            losses: Seldom::new(),
-            partly: Seldom::new(),
+            full: LogLimiter::new(),
+            trouble: LogLimiter::new(),
+            losses: LogLimiter::new(),
+            partly: LogLimiter::new(),
         }
     }
 
@@ -239,16 +239,16 @@ impl ForwardBooks {
 const GONE_MAX: usize = 64;
 
 /// The accounts of all forwards that the process has, and has had.
-pub(super) struct AllBooks {
+pub(super) struct ForwardMetrics {
     meter: Meter,
-    share: Arc<Share>,
+    share: Arc<MemoryQuota>,
     all: Arc<RwLock<Vec<Arc<ForwardBooks>>>>,
     is_shown: Once,
 }
 
-impl AllBooks {
+impl ForwardMetrics {
     /// None yet; `share` is that of all forwards.
-    pub(super) fn new(meter: &Meter, share: &Arc<Share>) -> Self {
+    pub(super) fn new(meter: &Meter, share: &Arc<MemoryQuota>) -> Self {
         let meter = meter.clone();
         let share = Arc::clone(share);
         Self { meter, share, all: Arc::default(), is_shown: Once::new() }

@@ -37,11 +37,11 @@ pub use passed::{ForwardLog, ReadBack};
 pub use select::JudgedTrace;
 pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
 
-use books::AllBooks;
+use books::ForwardMetrics;
 use change::RetiredForward;
 use lane::ForwardLane;
 use passed::PassedFile;
-use spanscore_base::model::{Claim, Memory, Share};
+use spanscore_base::model::{Claim, Memory, MemoryQuota};
 use spanscore_base::otlp::{RawBody, Signal};
 
 /// Failure of a forward to start.
@@ -108,8 +108,8 @@ pub struct Forwards {
 
 /// Parts that all forwards are made with.
 struct ForwardCommon {
-    share: Arc<Share>,
-    books: AllBooks,
+    share: Arc<MemoryQuota>,
+    books: ForwardMetrics,
     log: Option<ForwardLog>,
     file: Option<Arc<PassedFile>>,
 }
@@ -128,7 +128,7 @@ impl Forwards {
     ) -> Result<Self, ForwardStartError> {
         let file = log.map(|log| Arc::new(PassedFile::open(&log.folder, log.end)));
         let share = Arc::clone(&memory.forward);
-        let books = AllBooks::new(meter, &memory.forward);
+        let books = ForwardMetrics::new(meter, &memory.forward);
         let common = ForwardCommon { share, books, log: log.cloned(), file: file.clone() };
         let forwards = Self { common: Some(common), ..Self::default() };
         let first = forwards.prepare(settings, times)?;

@@ -20,7 +20,7 @@ use super::passed::{LogPlace, PassedOn};
 use super::select::WantedTraces;
 use super::send::ForwardSender;
 use super::tail::{Tail, TailEntry};
-use spanscore_base::model::{Claim, Share};
+use spanscore_base::model::{Claim, MemoryQuota};
 use spanscore_base::otlp::{ContentCoding, Signal};
 
 /// Bytes that a waiting request takes beside its body.
@@ -35,7 +35,7 @@ const AWAY_LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct ForwardMemory {
     pub(super) books: Arc<ForwardBooks>,
-    pub(super) share: Arc<Share>,
+    pub(super) share: Arc<MemoryQuota>,
     /// Cancelled, the queue takes nothing more and is emptied.
     pub(super) closing: CancellationToken,
     /// The config has it no more: what it does not send is left to nobody.
@@ -46,7 +46,7 @@ pub(super) struct ForwardMemory {
 
 impl ForwardMemory {
     /// Nothing held yet; its own limit is that of the books.
-    pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<Share>) -> Self {
+    pub(super) fn new(books: Arc<ForwardBooks>, share: Arc<MemoryQuota>) -> Self {
         let closing = CancellationToken::new();
         let is_removed = AtomicBool::new(false);
         Self { books, share, closing, is_removed, failures: AtomicU32::new(0) }

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::content::{ContentFilter, ShownContent};
-use super::counters::{Loss, Seldom};
+use super::counters::{LogLimiter, Loss};
 use super::queue::{
     Deliver, Delivery, EvaluationBatch, Parcel, QueueLimits, QueueSettings, count_of,
 };
@@ -154,7 +154,7 @@ impl NativeSettings {
             content: self.sending.content.is_shown(),
             filter: starting.content_filter(self.sending.content),
             backend: Arc::new(backend),
-            trouble: Seldom::new(),
+            trouble: LogLimiter::new(),
         };
         starting.show(self.sending.content.is_shown(), false);
         let overflow = starting
@@ -250,7 +250,7 @@ struct NativeSender<B> {
     content: bool,
     filter: ContentFilter,
     backend: Arc<B>,
-    trouble: Seldom,
+    trouble: LogLimiter,
 }
 
 impl<B: NativeBackend> NativeSender<B> {

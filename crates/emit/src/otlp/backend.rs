@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::circuit::{Circuit, Pass};
 use super::settings::OtlpExporterSettings;
 use crate::Starting;
-use crate::counters::{Seldom, Tally};
+use crate::counters::{LogLimiter, Tally};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 use spanscore_net::client::retry::{AttemptError, Backoff, GivenUp, RetrySettings, chance, retry};
@@ -28,9 +28,9 @@ pub(super) struct Backend {
     refuses_all: [AtomicBool; 2],
     /// Counter of parts of refused requests.
     pub(super) parts: Tally,
-    pub(super) trouble: Seldom,
-    losses: Seldom,
-    partly: Seldom,
+    pub(super) trouble: LogLimiter,
+    losses: LogLimiter,
+    partly: LogLimiter,
 }
 
 impl Backend {
@@ -64,9 +64,9 @@ impl Backend {
             circuit,
             refuses_all: Default::default(),
             parts,
-            trouble: Seldom::new(),
-            losses: Seldom::new(),
-            partly: Seldom::new(),
+            trouble: LogLimiter::new(),
+            losses: LogLimiter::new(),
+            partly: LogLimiter::new(),
         })
     }
 

@@ -130,7 +130,7 @@ const SPANS: u8 = 2;
 
 /// Outcome of one form of some evaluations.
 #[derive(Debug, Default)]
-struct FormFate {
+struct FormOutcome {
     /// Records that the backend rejected of requests that it took; it does not say which.
     rejected: u64,
     /// Records that did not arrive, by their indices, with the reason.
@@ -173,8 +173,13 @@ impl BackendSender {
 
     /// Sends one form. A request that is refused for good is bisected until the refused records
     /// stand alone: those go to the dead letters.
-    async fn send_form(&self, signal: Signal, request: Option<Vec<u8>>, count: usize) -> FormFate {
-        let mut fate = FormFate::default();
+    async fn send_form(
+        &self,
+        signal: Signal,
+        request: Option<Vec<u8>>,
+        count: usize,
+    ) -> FormOutcome {
+        let mut fate = FormOutcome::default();
         let Some(request) = request else { return fate };
         let given_up = match self.backend.send(signal, request.clone()).await {
             Ok(rejected) => {
@@ -207,7 +212,7 @@ impl BackendSender {
         records: &RequestRecords,
         count: usize,
         refused: GivenUp,
-        fate: &mut FormFate,
+        fate: &mut FormOutcome,
     ) {
         let mut parts = BTreeSet::new();
         let mut last = refused;
@@ -301,7 +306,7 @@ impl Deliver for BackendSender {
 
 /// Accounts for evaluations by the outcomes of their forms: one counts as sent if it arrived in all
 /// forms, else once, by its worst outcome.
-fn account(count: usize, forms: [FormFate; 2]) -> Delivery {
+fn account(count: usize, forms: [FormOutcome; 2]) -> Delivery {
     let rejected = forms.iter().map(|form| form.rejected).max().unwrap_or(0);
     let mut fates: Vec<Option<Loss>> = Vec::new();
     for (range, loss) in forms.into_iter().flat_map(|form| form.gone) {
@@ -331,8 +336,8 @@ fn account(count: usize, forms: [FormFate; 2]) -> Delivery {
 mod tests {
     use super::*;
 
-    fn fate(rejected: u64, gone: &[(Range<usize>, Loss)]) -> FormFate {
-        FormFate { rejected, gone: gone.to_vec() }
+    fn fate(rejected: u64, gone: &[(Range<usize>, Loss)]) -> FormOutcome {
+        FormOutcome { rejected, gone: gone.to_vec() }
     }
 
     #[test]

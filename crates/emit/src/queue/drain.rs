@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::handover::{Estate, HANDOVER_WAIT, Heir};
+use super::handover::{HANDOVER_WAIT, HandedOver, SuccessorSlot};
 use super::room::{QueueShared, Room};
 use super::{Deliver, Delivery, EvaluationBatch, Overflow, Parcel, QueueEntry, QueueLimits};
 use crate::counters::Loss;
@@ -111,7 +111,7 @@ pub(super) struct Drain {
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
     /// Entries that the queue before handed over, later those that this one hands over.
-    estate: Estate,
+    estate: HandedOver,
     /// Takes back what is on its way, for the queue that takes the place of this one.
     recalled: CancellationToken,
 }
@@ -121,13 +121,13 @@ type Deliveries = JoinSet<Option<QueueEntry>>;
 
 /// Contents of a queue entry, as a consumer gets them.
 #[derive(Clone)]
-pub(super) enum Cargo {
+pub(super) enum Payload {
     Batch(EvaluationBatch),
     /// The same, encoded: what the overflow has not taken of it.
     Parcels(VecDeque<Parcel>),
 }
 
-impl Cargo {
+impl Payload {
     fn count(&self) -> usize {
         match self {
             Self::Batch(batch) => batch.iter().map(|part| part.len()).sum(),
@@ -137,15 +137,15 @@ impl Cargo {
 }
 
 /// Next step of a batch.
-enum Turn {
+enum NextStep {
     /// A consumer delivers it.
-    Deliver(Cargo, OwnedSemaphorePermit),
+    Deliver(Payload, OwnedSemaphorePermit),
     /// It is on disk.
     Kept,
     /// It could not be encoded.
     Broken,
     /// The queue that takes the place of this one delivers it.
-    HandOver(Cargo),
+    HandOver(Payload),
 }
 
 impl Drain {
@@ -155,7 +155,7 @@ impl Drain {
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,
     ) -> Self {
-        let estate = Estate::new();
+        let estate = HandedOver::new();
         let recalled = CancellationToken::new();
         Self { receiver, limits, shared, overflow, estate, recalled }
     }
@@ -166,8 +166,8 @@ impl Drain {
     pub(super) async fn run(
         mut self,
         end: Arc<impl Deliver>,
-        before: Option<oneshot::Receiver<Estate>>,
-        heir: Arc<Heir>,
+        before: Option<oneshot::Receiver<HandedOver>>,
+        heir: Arc<SuccessorSlot>,
     ) {
         let mut deliveries = JoinSet::new();
         let shared = Arc::clone(&self.shared);
@@ -184,7 +184,7 @@ impl Drain {
     async fn deliver_all(
         &mut self,
         end: Arc<impl Deliver>,
-        before: Option<oneshot::Receiver<Estate>>,
+        before: Option<oneshot::Receiver<HandedOver>>,
         deliveries: &mut Deliveries,
     ) {
         if let Some(before) = before {
@@ -205,16 +205,16 @@ impl Drain {
         }
         while let Some(QueueEntry { cargo, mut room }) = self.gather().await {
             match self.turn(&permits, &*end, cargo, &mut room).await {
-                Turn::Deliver(cargo, permit) => {
+                NextStep::Deliver(cargo, permit) => {
                     while deliveries.try_join_next().is_some() {}
                     self.spawn(deliveries, end.clone(), QueueEntry { cargo, room }, permit);
                 }
-                Turn::Kept => room.settle(&Delivery::default()),
-                Turn::Broken => {
+                NextStep::Kept => room.settle(&Delivery::default()),
+                NextStep::Broken => {
                     let broken = Delivery::broken(room.evaluations());
                     room.settle(&broken);
                 }
-                Turn::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
+                NextStep::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
             }
         }
         self.finish(deliveries).await;
@@ -236,8 +236,10 @@ impl Drain {
             let began = Instant::now();
             let delivering = async {
                 match cargo {
-                    Cargo::Batch(batch) => delivered(end.deliver(batch), room.evaluations()).await,
-                    Cargo::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
+                    Payload::Batch(batch) => {
+                        delivered(end.deliver(batch), room.evaluations()).await
+                    }
+                    Payload::Parcels(parcels) => deliver_parcels(&*end, parcels).await,
                 }
             };
             let delivery = tokio::select! {
@@ -265,7 +267,7 @@ impl Drain {
         // What has not arrived by then is taken back.
         let _ = timeout(HANDOVER_WAIT, all_ended(deliveries)).await;
         self.recalled.cancel();
-        let mut back = Estate::new();
+        let mut back = HandedOver::new();
         while let Some(ended) = deliveries.join_next().await {
             back.extend(ended.ok().flatten());
         }
@@ -283,30 +285,30 @@ impl Drain {
         &self,
         permits: &Arc<Semaphore>,
         end: &impl Deliver,
-        cargo: Cargo,
+        cargo: Payload,
         room: &mut Room,
-    ) -> Turn {
+    ) -> NextStep {
         let succeeded = &self.shared.succeeded;
         let (overflow, batch) = match (&self.overflow, cargo) {
-            (Some(overflow), Cargo::Batch(batch)) => (overflow, batch),
+            (Some(overflow), Payload::Batch(batch)) => (overflow, batch),
             (_, cargo) => {
                 return tokio::select! {
                     biased;
-                    () = succeeded.cancelled() => Turn::HandOver(cargo),
-                    permit = permit(permits) => Turn::Deliver(cargo, permit),
+                    () = succeeded.cancelled() => NextStep::HandOver(cargo),
+                    permit = permit(permits) => NextStep::Deliver(cargo, permit),
                 };
             }
         };
         let waits = tokio::select! {
             biased;
-            () = succeeded.cancelled() => return Turn::HandOver(Cargo::Batch(batch)),
+            () = succeeded.cancelled() => return NextStep::HandOver(Payload::Batch(batch)),
             waited = self.permit_before_filling(permits) => waited,
         };
         if let Some(permit) = waits {
-            return Turn::Deliver(Cargo::Batch(batch), permit);
+            return NextStep::Deliver(Payload::Batch(batch), permit);
         }
         let packed = caught_future(end.pack(&batch)).await;
-        let Ok(parcels) = packed.flatten() else { return Turn::Broken };
+        let Ok(parcels) = packed.flatten() else { return NextStep::Broken };
         drop(batch);
         self.keep(overflow, parcels.into(), permits, room).await
     }
@@ -342,7 +344,7 @@ impl Drain {
         mut parcels: VecDeque<Parcel>,
         permits: &Arc<Semaphore>,
         room: &mut Room,
-    ) -> Turn {
+    ) -> NextStep {
         loop {
             let mut full = None;
             while let Some(parcel) = parcels.front().filter(|_| full.is_none()) {
@@ -354,12 +356,14 @@ impl Drain {
                     Err(error) => full = Some(error),
                 }
             }
-            let Some(error) = full else { return Turn::Kept };
+            let Some(error) = full else { return NextStep::Kept };
             self.shared.counters.tell_of_overflow(&error);
             let succeeded = &self.shared.succeeded;
             tokio::select! {
-                () = succeeded.cancelled() => return Turn::HandOver(Cargo::Parcels(parcels)),
-                permit = permit(permits) => return Turn::Deliver(Cargo::Parcels(parcels), permit),
+                () = succeeded.cancelled() => return NextStep::HandOver(Payload::Parcels(parcels)),
+                permit = permit(permits) => {
+                    return NextStep::Deliver(Payload::Parcels(parcels), permit);
+                }
                 () = sleep(KEEP_AGAIN) => {}
             }
         }
@@ -373,11 +377,11 @@ impl Drain {
         let deadline = Instant::now().checked_add(self.limits.flush_timeout);
         let mut count = entry.cargo.count();
         while count < self.limits.batch_count && entry.room.bytes() < self.limits.batch_bytes {
-            let Cargo::Batch(batch) = &mut entry.cargo else { break };
+            let Payload::Batch(batch) = &mut entry.cargo else { break };
             let Some(next) = self.next(deadline).await else { break };
             let size = next.cargo.count();
             match next.cargo {
-                Cargo::Batch(more) => batch.extend(more),
+                Payload::Batch(more) => batch.extend(more),
                 cargo => {
                     self.estate.push_front(QueueEntry { cargo, room: next.room });
                     break;

@@ -23,47 +23,47 @@ use super::{Held, QueueEntry};
 pub(super) const HANDOVER_WAIT: Duration = Duration::from_secs(5);
 
 /// Entries that a queue hands over, the oldest first.
-pub(super) type Estate = VecDeque<QueueEntry>;
+pub(super) type HandedOver = VecDeque<QueueEntry>;
 
 /// The queue before, to the one after.
 pub(crate) struct Predecessor {
     held: Option<Arc<Held>>,
-    will: oneshot::Receiver<Estate>,
+    will: oneshot::Receiver<HandedOver>,
 }
 
 /// The queue after, to the one before. Dropped, it lets the queue after begin with nothing.
-pub(crate) struct Succession(oneshot::Sender<Estate>);
+pub(crate) struct Successor(oneshot::Sender<HandedOver>);
 
 impl Predecessor {
     /// Of a queue that holds so much already, together with the way to let it begin.
-    pub(super) fn behind(held: Option<Arc<Held>>) -> (Self, Succession) {
+    pub(super) fn behind(held: Option<Arc<Held>>) -> (Self, Successor) {
         let (sender, will) = oneshot::channel();
-        (Self { held, will }, Succession(sender))
+        (Self { held, will }, Successor(sender))
     }
 
     /// Nobody before: a queue that waits to be let begin.
-    pub(crate) fn nobody() -> (Self, Succession) {
+    pub(crate) fn nobody() -> (Self, Successor) {
         Self::behind(None)
     }
 
-    pub(super) fn into_parts(self) -> (Option<Arc<Held>>, Option<oneshot::Receiver<Estate>>) {
+    pub(super) fn into_parts(self) -> (Option<Arc<Held>>, Option<oneshot::Receiver<HandedOver>>) {
         (self.held, Some(self.will))
     }
 }
 
 /// Successor that gets the entries that a queue hands over, once it is known.
 #[derive(Default)]
-pub(super) struct Heir(Mutex<Option<Succession>>);
+pub(super) struct SuccessorSlot(Mutex<Option<Successor>>);
 
-impl Heir {
-    pub(super) fn name(&self, to: Succession) {
+impl SuccessorSlot {
+    pub(super) fn name(&self, to: Successor) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(to);
     }
 
     /// Hands over; where the queue after is gone, rooms settle themselves.
-    pub(super) fn give(&self, estate: Estate) {
+    pub(super) fn give(&self, estate: HandedOver) {
         let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Succession(to)) = to {
+        if let Some(Successor(to)) = to {
             let _ = to.send(estate);
         }
     }

@@ -27,17 +27,17 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use handover::{Predecessor, Succession};
+pub(crate) use handover::{Predecessor, Successor};
 pub(crate) use limits::{OVERFLOW_MIB, QueueLimits, QueueSettings, check_overflow};
 pub(crate) use overflow::{Overflow, OverflowLimits, Parcel};
 pub(crate) use room::Held;
 pub(crate) use size::{size_of_evaluation, size_of_evaluations};
 
-use super::counters::{Instruments, Loss, Seldom};
-use drain::{Cargo, Drain};
-use handover::Heir;
+use super::counters::{Instruments, LogLimiter, Loss};
+use drain::{Drain, Payload};
+use handover::SuccessorSlot;
 use room::{QueueShared, Room};
-use spanscore_base::model::{Evaluation, Receipt, Share};
+use spanscore_base::model::{Evaluation, MemoryQuota, Receipt};
 use spanscore_base::panics::Panicked;
 
 /// Evaluations on their way, in the order offered.
@@ -107,7 +107,7 @@ impl Delivery {
 }
 
 struct QueueEntry {
-    cargo: Cargo,
+    cargo: Payload,
     room: Room,
 }
 
@@ -129,8 +129,8 @@ pub(crate) struct Queue {
     capacity: usize,
     must_deliver: bool,
     overflow: Option<Arc<Overflow>>,
-    heir: Arc<Heir>,
-    full: Seldom,
+    heir: Arc<SuccessorSlot>,
+    full: LogLimiter,
 }
 
 impl Queue {
@@ -139,7 +139,7 @@ impl Queue {
     pub(crate) fn start(
         name: &str,
         mut limits: QueueLimits,
-        share: Arc<Share>,
+        share: Arc<MemoryQuota>,
         instruments: &Instruments,
         (overflow, before): (Option<Arc<Overflow>>, Option<Predecessor>),
         end: impl Deliver,
@@ -162,7 +162,7 @@ impl Queue {
             left: AtomicU64::new(0),
             pressure: Notify::new(),
         });
-        let heir: Arc<Heir> = Arc::default();
+        let heir: Arc<SuccessorSlot> = Arc::default();
         let overflow_of_drain = overflow.clone();
         let heir_of_drain = Arc::clone(&heir);
         let drain = Drain::new(receiver, limits, Arc::clone(&shared), overflow_of_drain);
@@ -170,7 +170,7 @@ impl Queue {
         let bytes_max = limits.bytes_max;
         let must_deliver = limits.must_deliver;
         let name = Arc::from(name);
-        let full = Seldom::new();
+        let full = LogLimiter::new();
         let own =
             Self { name, sender, shared, bytes_max, capacity, must_deliver, overflow, heir, full };
         (own, task)
@@ -206,7 +206,7 @@ impl Queue {
         if shared.held.is_filling(self.bytes_max) {
             shared.pressure.notify_one();
         }
-        let entry = QueueEntry { cargo: Cargo::Batch(vec![evaluations.clone()]), room };
+        let entry = QueueEntry { cargo: Payload::Batch(vec![evaluations.clone()]), room };
         if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
@@ -260,13 +260,13 @@ impl Queue {
     }
 
     /// Returns the two ends between this queue and one that is to take its place.
-    pub(crate) fn predecessor(&self) -> (Predecessor, Succession) {
+    pub(crate) fn predecessor(&self) -> (Predecessor, Successor) {
         Predecessor::behind(Some(Arc::clone(&self.shared.held)))
     }
 
     /// Hands over to the queue that takes its place: what waits at once, what is on its way once it
     /// has not arrived in some time. Nothing may be offered any more.
-    pub(crate) fn hand_over(&self, to: Succession) {
+    pub(crate) fn hand_over(&self, to: Successor) {
         self.heir.name(to);
         self.shared.succeeded.cancel();
     }

@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::Delivery;
 use crate::counters::{Counters, Loss};
-use spanscore_base::model::{Claims, Receipt, Share};
+use spanscore_base::model::{Claims, MemoryQuota, Receipt};
 
 /// Contents of a queue: bytes, of the share that all queues have together, and evaluations.
 #[derive(Debug)]
 pub(crate) struct Held {
     bytes: AtomicUsize,
     evaluations: AtomicU64,
-    share: Arc<Share>,
+    share: Arc<MemoryQuota>,
     /// On what is left to the next process while this one goes on: the lowest of each source.
     kept: Mutex<Claims>,
 }
 
 impl Held {
-    pub(super) fn new(share: Arc<Share>) -> Self {
+    pub(super) fn new(share: Arc<MemoryQuota>) -> Self {
         let bytes = AtomicUsize::new(0);
         let evaluations = AtomicU64::new(0);
         Self { bytes, evaluations, share, kept: Mutex::default() }

@@ -14,7 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hashbrown::{Equivalent, HashMap};
 
 use self::identity::ServiceIdentity;
-use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Resource, Share};
+use spanscore_base::model::{
+    Evaluation, EvaluatorInfo, GivenVerdict, MemoryQuota, Outcome, Resource,
+};
 use spanscore_base::settings::HumanDuration;
 
 /// Upper bounds of the histogram's buckets; the first holds zeros alone.
@@ -168,7 +170,7 @@ pub(crate) struct ScoreTable {
     /// Time without an evaluation after which a series is dropped, nanoseconds; 0 for never.
     idle_ns: u64,
     /// Memory quota of the series of all exporters.
-    share: Arc<Share>,
+    share: Arc<MemoryQuota>,
     places: HashMap<ScoreSourceKey, usize>,
     sources: Vec<ScoreSource>,
     series_count: usize,
@@ -182,7 +184,7 @@ impl Scores {
         grouping: Grouping,
         series_max: usize,
         idle: HumanDuration,
-        share: Arc<Share>,
+        share: Arc<MemoryQuota>,
     ) -> Self {
         let table = ScoreTable {
             series_max,

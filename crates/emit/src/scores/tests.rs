@@ -9,7 +9,7 @@ use spanscore_base::model::Memory;
 
 const HOUR: HumanDuration = HumanDuration::from_secs(3600);
 
-fn share() -> Arc<Share> {
+fn share() -> Arc<MemoryQuota> {
     Memory::default().series
 }
 
@@ -143,7 +143,7 @@ fn superseded_verdicts_are_counted_beside() {
 #[test]
 fn series_that_the_share_has_no_room_for_are_counted_together() {
     let room = SOURCE_BYTES + SERIES_BYTES + 400;
-    let scores = Scores::new(Grouping::Service, 10, HOUR, Share::new("series", room));
+    let scores = Scores::new(Grouping::Service, 10, HOUR, MemoryQuota::new("series", room));
     scores.record(&[from("a"), from("b"), from("a"), from("c")]);
     let one = |name: &str, agent: &str, n| (name.into(), agent.into(), [n, 0, 0, 0]);
     assert_eq!(counts(&scores), [one("shop", "a", 2), one("overflow", "", 2)]);

@@ -14,8 +14,8 @@ use crate::session::evaluate_session;
 use spanscore_assemble::{
     CutTrace, Due, LimitsSettings, Sessions, SessionsSettings, Shard, TracesSettings,
 };
-use spanscore_base::model::{Completion, Effort, SessionKey, TraceId, TraceSpans, Trajectory};
-use spanscore_evaluate::engine::run::{Evidence, Passes, when_errors};
+use spanscore_base::model::{Completion, SessionKey, TraceId, TraceSpans, Trajectory, WorkBudget};
+use spanscore_evaluate::engine::run::{Evidence, Skips, when_errors};
 
 /// Limit of a window, bytes of records; a larger trace has a window to itself.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -229,7 +229,7 @@ impl<'a> BatchJudge<'a> {
         due: &Due,
         trajectory: &mut Trajectory<'_>,
         JudgedGroup { evaluations, asked, .. }: &mut JudgedGroup,
-    ) -> Passes {
+    ) -> Skips {
         let evidence = Evidence {
             is_partial: due.is_partial,
             ..Evidence::first(due.digest, due.completion, self.settings.now_ns)
@@ -271,7 +271,7 @@ impl<'a> BatchJudge<'a> {
     }
 
     fn resolve<'t>(&'t self, trace: &'t TraceSpans) -> Trajectory<'t> {
-        let effort = Effort::new(u64::from(self.limits.trace_steps));
+        let effort = WorkBudget::new(u64::from(self.limits.trace_steps));
         self.settings.resolver.resolve_within(trace, effort)
     }
 }

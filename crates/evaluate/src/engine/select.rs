@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::counted::{self, Counted, StepsLeft, Uncountable};
 use super::truth;
-use spanscore_base::model::{Effort, Facts, SessionKey, TraceId, Trajectory};
+use spanscore_base::model::{Facts, SessionKey, TraceId, Trajectory, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 use spanscore_base::value::{Number, Value};
@@ -320,7 +320,7 @@ impl Scope<'_> {
 
     /// Sets the step budget of the next expressions: what the trace has left, at most
     /// [`STEPS_MAX`].
-    pub fn begin(&mut self, effort: &Effort) {
+    pub fn begin(&mut self, effort: &WorkBudget) {
         self.given = effort.left().min(STEPS_MAX);
         self.steps = StepsLeft::new(self.given);
     }
@@ -331,7 +331,7 @@ impl Scope<'_> {
     }
 
     /// Charges the trace's work budget with the steps taken since [`begin`](Self::begin).
-    pub fn end(&self, effort: &Effort) {
+    pub fn end(&self, effort: &WorkBudget) {
         // An expression that overdrew what the trace had left overdraws the trace as well. Past
         // `STEPS_MAX` only the expression is too expensive.
         let more = usize::from(self.steps.is_spent() && self.given < STEPS_MAX);

@@ -11,7 +11,7 @@ use hashbrown::{HashMap, HashSet};
 use super::record::{LineContent, LineKind, RecordLine, RunRecord};
 use super::tokens::{self, CHARS_MIN, NumberKey, fold};
 use crate::inquiry::JudgeAnswer;
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
 
 /// Bytes that are searched in one step.
@@ -20,7 +20,7 @@ const BYTES_PER_STEP: usize = 16;
 const STEPS_PER_BYTE: usize = 4;
 
 /// Settles calls, in the order of the record's calls; `None` for those that need a judge.
-pub(crate) fn settle(record: &RunRecord, effort: &Effort) -> Vec<Option<JudgeAnswer>> {
+pub(crate) fn settle(record: &RunRecord, effort: &WorkBudget) -> Vec<Option<JudgeAnswer>> {
     let mut known = KnownValues::new(effort);
     let defaults = defaults(record);
     let mut settled = HashMap::new();
@@ -60,7 +60,7 @@ struct KnownTexts {
 }
 
 impl KnownTexts {
-    fn add(&mut self, line: &RecordLine, effort: &Effort) {
+    fn add(&mut self, line: &RecordLine, effort: &WorkBudget) {
         let Some(value) = line.content.value() else { return };
         let mut plain = String::new();
         tokens::write_plain(value, &mut plain);
@@ -80,11 +80,11 @@ struct KnownValues<'e> {
     /// Values that were used before they were known.
     invented: Vec<String>,
     invented_numbers: HashSet<NumberKey>,
-    effort: &'e Effort,
+    effort: &'e WorkBudget,
 }
 
 impl<'e> KnownValues<'e> {
-    fn new(effort: &'e Effort) -> Self {
+    fn new(effort: &'e WorkBudget) -> Self {
         Self {
             said: KnownTexts::default(),
             returned: KnownTexts::default(),
@@ -188,7 +188,7 @@ mod tests {
         let run = LabelledRun::read(&line).unwrap();
         let trajectory = run.trajectory().unwrap();
         let record = RunRecord::of(&trajectory, &SendSettings::default(), RecordWishes::default());
-        let settled = settle(&record, &Effort::default());
+        let settled = settle(&record, &WorkBudget::default());
         let words = settled.iter().map(|one| one.map_or("ask", JudgeAnswer::as_str));
         assert_eq!(words.collect::<Vec<_>>().join(" "), expected, "{line}");
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use super::arguments::ArgumentMatcher;
 use super::expected_calls::{CallMatcher, Comparison, ExpectedCall, arguments_of};
 use super::order::grouped;
-use spanscore_base::model::{Effort, Explanation, ToolCall};
+use spanscore_base::model::{Explanation, ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
 /// Calls of either side that are put beside each other.
@@ -67,11 +67,11 @@ impl<'c, 'a> Difference<'c, 'a> {
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
         counted: CountedDifferences,
-        trace_effort: &Effort,
+        trace_effort: &WorkBudget,
     ) -> Self {
         let first = &expected[..expected.len().min(CALLS_MAX)];
         let second = &actual[..actual.len().min(CALLS_MAX)];
-        let effort = Effort::new(STEPS_MAX);
+        let effort = WorkBudget::new(STEPS_MAX);
         let comparison = Comparison::new(matcher, first, second, &effort);
         let same = |e: usize, a: usize| comparison.same(e, a);
         let groups = if matcher.is_listed { Vec::new() } else { grouped::ranges(second) };

@@ -9,7 +9,7 @@ use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw, copied};
 use super::tree::{NONE, Span, Tree};
 use crate::record::layout::{self, Attribute};
-use spanscore_base::model::{Effort, SpanFlags};
+use spanscore_base::model::{SpanFlags, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 
 /// Facts of a trace beside its tool calls, not yet decoded.
@@ -307,7 +307,7 @@ impl<'a> Gathered<'a> {
         caller().or_else(own).or_else(|| ranks().next())
     }
 
-    pub(super) fn agent_of(&self, at: u32, effort: &Effort) -> Option<Cow<'a, str>> {
+    pub(super) fn agent_of(&self, at: u32, effort: &WorkBudget) -> Option<Cow<'a, str>> {
         copied(self.named_at(at)?, effort)
     }
 

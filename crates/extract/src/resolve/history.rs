@@ -17,7 +17,7 @@ use super::join::weight;
 use super::messages::{Asked, LlmCall, may_hold_call, read_messages};
 use super::plan::ReadingPlan;
 use super::tree::{NONE, Tree};
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 
 /// Earlier requests among which the predecessor of a request is sought: as many conversations may
 /// be under way at once.
@@ -39,7 +39,7 @@ pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
     gathered: &Gathered<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> (Vec<LlmCall<'a>>, bool) {
     let inputs = &gathered.model_inputs;
     if !inputs.iter().any(|found| may_hold_call(plan, found)) {
@@ -97,7 +97,7 @@ fn model_calls<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
     inputs: &[FoundValue<'a>],
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Vec<ModelCall<'a>> {
     let mut inputs: Vec<_> = inputs.iter().filter(|found| found.span != NONE).collect();
     inputs.sort_by_key(|found| (found.span, found.source));
@@ -126,7 +126,7 @@ fn given<'a>(
     plan: &'a ReadingPlan,
     own: &[&FoundValue<'a>],
     start_ns: u64,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> (Vec<MessageCall<'a>>, usize) {
     let mut told = Messages::default();
     let mut fullest = Messages::default();
@@ -156,7 +156,7 @@ fn given<'a>(
 fn goes_on_from<'m, 'a>(
     earlier: &'m [ModelCall<'a>],
     model: &ModelCall<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Option<(&'m ModelCall<'a>, usize)> {
     let mut best: Option<(&ModelCall<'a>, usize)> = None;
     // Calls that have not ended do not count towards the limit, but each costs a step.
@@ -172,7 +172,7 @@ fn goes_on_from<'m, 'a>(
     best
 }
 
-fn begins_with(given: &[MessageCall<'_>], before: &ModelCall<'_>, effort: &Effort) -> bool {
+fn begins_with(given: &[MessageCall<'_>], before: &ModelCall<'_>, effort: &WorkBudget) -> bool {
     before.given.iter().zip(given).all(|(one, other)| match (&one.id, &other.id) {
         (Some(one), Some(other)) => one == other,
         _ => {

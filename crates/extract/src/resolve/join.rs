@@ -15,7 +15,7 @@ use super::messages::{LlmCall, may_hold_call, read_messages};
 use super::plan::ReadingPlan;
 use super::read::copied;
 use super::tool_calls::SpanCall;
-use spanscore_base::model::{Content, Effort};
+use spanscore_base::model::{Content, WorkBudget};
 use spanscore_base::value::Value;
 
 /// Waiting calls of one tool that are compared with a span that has no id.
@@ -31,7 +31,7 @@ pub(super) fn join<'a>(
     model_inputs: &[FoundValue<'a>],
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
-    effort: &Effort,
+    effort: &WorkBudget,
 ) {
     join_with(plan, calls, requested, effort);
     if model_inputs.is_empty() || !(calls.iter().any(lacks) || requested.iter().any(lacks_id)) {
@@ -87,7 +87,7 @@ fn lacks_id(call: &LlmCall<'_>) -> bool {
 fn name_by_repetition<'a>(
     requested: &mut [LlmCall<'a>],
     repeated: &mut [LlmCall<'a>],
-    effort: &Effort,
+    effort: &WorkBudget,
 ) {
     let mut free: VecDeque<usize> =
         (0..repeated.len()).filter(|at| !repeated[*at].on_span).collect();
@@ -109,7 +109,7 @@ fn join_with<'a>(
     plan: &ReadingPlan,
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
-    effort: &Effort,
+    effort: &WorkBudget,
 ) {
     if requested.is_empty() {
         return;
@@ -199,7 +199,7 @@ fn join_by_id<'a>(
     plan: &ReadingPlan,
     calls: &mut [SpanCall<'a>],
     requested: &mut [LlmCall<'a>],
-    effort: &Effort,
+    effort: &WorkBudget,
 ) {
     let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
     for (at, call) in requested.iter().enumerate() {
@@ -222,7 +222,7 @@ fn rename<'a>(
     plan: &ReadingPlan,
     call: &mut SpanCall<'a>,
     requested: &mut LlmCall<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) {
     let told = &requested.call;
     if told.name.is_empty() || told.name == call.call.name || !call.is_named_by_span(plan) {
@@ -290,7 +290,7 @@ pub(super) fn value_weight(value: &Value<'_>) -> usize {
 }
 
 /// Fills the gaps of a span's call from its request.
-fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &Effort) {
+fn take<'a>(call: &mut SpanCall<'a>, requested: &mut LlmCall<'a>, effort: &WorkBudget) {
     (call.joined, call.asked) = (true, requested.asked);
     if names_class(call)
         && let Some(name) = copied(&requested.call.name, effort)
@@ -321,7 +321,11 @@ fn names_class(call: &SpanCall<'_>) -> bool {
 }
 
 /// Joins the calls whose spans only name the class of the tool to requests with the same arguments.
-fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+fn join_classes<'a>(
+    calls: &mut [SpanCall<'a>],
+    requested: &mut [LlmCall<'a>],
+    effort: &WorkBudget,
+) {
     for call in calls.iter_mut().filter(|call| !call.joined && names_class(call)) {
         if effort.is_spent() {
             return;
@@ -341,7 +345,7 @@ fn join_classes<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], e
 
 /// Joins the calls of MCP servers, which know a tool by its bare name, to requests for the tool
 /// with its server's prefix (`shop__find`, `mcp__shop__find`).
-fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &Effort) {
+fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], effort: &WorkBudget) {
     let waits = |call: &SpanCall<'_>| {
         !call.joined && call.part_of.is_none() && call.call.id.is_none() && !call.is_nameless()
     };

@@ -12,7 +12,7 @@ use super::gather::FoundValue;
 use super::join::value_weight;
 use super::messages::{may_hold_call, read_messages};
 use super::plan::ReadingPlan;
-use spanscore_base::model::{Content, Effort, Origin, ToolCall};
+use spanscore_base::model::{Content, Origin, ToolCall, WorkBudget};
 use spanscore_base::value::Value;
 
 /// Most calls whose ids are searched for in the text of each input.
@@ -28,7 +28,7 @@ pub(super) struct MessageResults<'a, 'g> {
     beyond: usize,
     /// Cached answer: true if the unread inputs of that span may report a failure.
     may_fail: Option<bool>,
-    effort: &'g Effort,
+    effort: &'g WorkBudget,
     known: HashMap<Cow<'a, str>, Vec<MessageResult<'a>>>,
     /// Results of calls without ids, from the last input that has any.
     unnamed: UnnamedResults<'a>,
@@ -43,7 +43,7 @@ impl<'a, 'g> MessageResults<'a, 'g> {
     pub(super) fn new(
         plan: &'a ReadingPlan,
         model_inputs: &'g [FoundValue<'a>],
-        effort: &'g Effort,
+        effort: &'g WorkBudget,
     ) -> Self {
         let mut unread: Vec<_> =
             model_inputs.iter().filter(|found| may_hold_call(plan, found)).collect();
@@ -214,7 +214,7 @@ struct UnnamedResults<'a> {
 
 impl<'a> UnnamedResults<'a> {
     /// Adds the result of a call.
-    fn add(&mut self, call: &MessageCall<'a>, result: MessageResult<'a>, effort: &Effort) {
+    fn add(&mut self, call: &MessageCall<'a>, result: MessageResult<'a>, effort: &WorkBudget) {
         let arguments = value_of(&call.arguments);
         if !effort.spend(arguments.map_or(1, value_weight)) {
             return;
@@ -228,7 +228,7 @@ impl<'a> UnnamedResults<'a> {
         &mut self,
         name: &str,
         arguments: Option<&Value<'_>>,
-        effort: &Effort,
+        effort: &WorkBudget,
     ) -> Option<MessageResult<'a>> {
         let steps = arguments.map_or(1, value_weight);
         if !effort.spend(steps) {

@@ -15,7 +15,7 @@ use super::plan::ReadingPlan;
 use super::read::{self, Raw};
 use super::tool_calls::SpanCall;
 use super::tree::Tree;
-use spanscore_base::model::{CallStatus, Content, Effort, Origin, SpanFlags, ToolCall};
+use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, ToolCall, WorkBudget};
 use spanscore_base::value::Value;
 
 /// Calls of one answer that are compared with a call without an id.
@@ -191,7 +191,7 @@ pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], hand
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Vec<LlmCall<'a>> {
     let mut outputs = std::mem::take(&mut gathered.model_outputs);
     outputs.retain(|output| output.calls.is_some() || may_hold_call(plan, &output.found));
@@ -261,7 +261,7 @@ fn answered<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
     inputs: &mut Vec<FoundValue<'a>>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> (Vec<MessageCall<'a>>, Vec<usize>) {
     let is_guessed = found.is_fallback(plan);
     let read = read_messages(plan, found.clone(), effort);
@@ -284,7 +284,7 @@ fn says_again<'a>(
     calls: &mut [LlmCall<'a>],
     (span, source): (u32, u16),
     call: &MessageCall<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Option<usize> {
     let is_same = |known: &LlmCall<'a>| {
         known.span == span
@@ -326,7 +326,7 @@ pub(super) fn may_hold_call(plan: &ReadingPlan, found: &FoundValue<'_>) -> bool 
 pub(super) fn read_messages<'a>(
     plan: &'a ReadingPlan,
     found: FoundValue<'a>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Option<Messages<'a>> {
     let bytes = found.raw.as_str().map_or(0, str::len);
     if !effort.spend(1 + bytes * STEPS_PER_BYTE) {

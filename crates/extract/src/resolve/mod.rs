@@ -35,10 +35,10 @@ mod merge;
 mod message_results;
 mod messages;
 mod output_tools;
+mod parallel_calls;
 mod plan;
 mod read;
 mod session;
-mod together;
 mod tool_calls;
 mod tree;
 mod unflatten;
@@ -60,13 +60,13 @@ use self::form::RecordForms;
 use self::gather::Gathered;
 use self::message_results::MessageResults;
 use self::messages::RequestedAs;
+use self::parallel_calls::Together;
 use self::plan::ReadingPlan;
-use self::together::Together;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
 use spanscore_base::model::{
-    Content, Effort, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory,
+    Content, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory, WorkBudget,
 };
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
@@ -91,12 +91,16 @@ impl Resolver {
 
     /// Returns the trajectory of a trace, within the default work budget.
     pub fn resolve<'a>(&'a self, trace: &'a TraceSpans) -> Trajectory<'a> {
-        self.resolve_within(trace, Effort::default())
+        self.resolve_within(trace, WorkBudget::default())
     }
 
     /// Returns the trajectory of a trace, within a work budget. If the budget is too small, the
     /// trajectory has the identity of its trace but not all of its calls, and its effort is spent.
-    pub fn resolve_within<'a>(&'a self, trace: &'a TraceSpans, effort: Effort) -> Trajectory<'a> {
+    pub fn resolve_within<'a>(
+        &'a self,
+        trace: &'a TraceSpans,
+        effort: WorkBudget,
+    ) -> Trajectory<'a> {
         self.resolve_with(trace, effort, None)
     }
 
@@ -111,7 +115,7 @@ impl Resolver {
     fn resolve_with<'a>(
         &'a self,
         trace: &'a TraceSpans,
-        effort: Effort,
+        effort: WorkBudget,
         mut diagnostics: Option<&mut Diagnostics>,
     ) -> Trajectory<'a> {
         let plan = &self.plan;
@@ -221,7 +225,7 @@ fn unread<'a>(
     table: &'a Table,
     trace: &'a TraceSpans,
     tree: &Tree<'a>,
-    (gathered, effort): (Gathered<'a>, Effort),
+    (gathered, effort): (Gathered<'a>, WorkBudget),
 ) -> Trajectory<'a> {
     let mut trajectory = Trajectory {
         trace_id: trace.trace_id,

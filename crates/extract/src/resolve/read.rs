@@ -10,7 +10,7 @@ use super::unflatten::{is_placed, unflatten};
 use crate::record::layout::FactsReader;
 use crate::table::KeySlot;
 use spanscore_base::model::tool_call::Lazy;
-use spanscore_base::model::{Content, Effort};
+use spanscore_base::model::{Content, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Map, Value};
 
@@ -376,7 +376,7 @@ const STEPS_PER_COPIED_BYTE: usize = 4;
 /// Copies a text for one of the calls that share it; a sender may make them as many as it likes, so
 /// each copy is charged. `None` if the trace lacks the steps. A text that borrows from the trace
 /// costs nothing.
-pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &Effort) -> Option<Cow<'a, str>> {
+pub(super) fn copied<'a>(text: &Cow<'a, str>, effort: &WorkBudget) -> Option<Cow<'a, str>> {
     let bytes = match text {
         Cow::Borrowed(_) => 0,
         Cow::Owned(text) => text.len(),
@@ -390,11 +390,11 @@ mod tests {
 
     #[test]
     fn copies_end_where_the_steps_do() {
-        let effort = Effort::new(100);
+        let effort = WorkBudget::new(100);
         let text = Cow::Owned("x".repeat(20));
         assert_eq!(copied(&text, &effort), Some(text.clone()));
         assert_eq!(copied(&text, &effort), None);
-        assert_eq!(copied(&Cow::Borrowed("free"), &Effort::new(0)), Some("free".into()));
+        assert_eq!(copied(&Cow::Borrowed("free"), &WorkBudget::new(0)), Some("free".into()));
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //! one it waits a moment in a fair queue ([`waiters`]), since some senders never try again, and is
 //! then refused as overload. All that it holds is given back when its [`Ticket`] is dropped.
 //!
-//! Quotas are shared by a dynamic threshold ([`Share`]): a connection may have at most four times
-//! what is left, so a flood leaves room for others, and no quota for each connection has to be set.
+//! Quotas are shared by a dynamic threshold ([`MemoryQuota`]): a connection may have at most four
+//! times what is left, so a flood leaves room for others, and no quota for each connection has to
+//! be set.
 //!
 //! A refusal that came without waiting is held back for as long as waiting would have taken, while
 //! it holds neither body nor turn: a flood that keeps to so many streams a connection is slowed to
 //! that many requests in that time, and the work of refusing them takes little from others.
 
-mod line;
+mod fair_queue;
 mod waiters;
 
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use tokio::time::Instant;
 
 pub use waiters::{AskedRoom, Waiters};
 
-use super::Sender;
+use super::ConnectionAccount;
 use super::settings::OtlpReceiverSettings;
 use super::status::{RefusalReason, RefusedRequest};
-use spanscore_base::model::Share;
+use spanscore_base::model::MemoryQuota;
 
 /// Requests whose bodies are on their way, over all protocols. Each takes some kilobytes beside the
 /// bytes that have come.
@@ -44,27 +45,27 @@ pub(super) struct Admission {
 }
 
 struct AdmissionLimits {
-    bodies: Arc<Share>,
-    turns: Arc<Share>,
+    bodies: Arc<MemoryQuota>,
+    turns: Arc<MemoryQuota>,
     waiters: Waiters,
-    bytes: Arc<Share>,
-    held_back: Arc<Share>,
+    bytes: Arc<MemoryQuota>,
+    held_back: Arc<MemoryQuota>,
 }
 
 impl Admission {
-    pub(super) fn new(settings: &OtlpReceiverSettings, bytes: Arc<Share>) -> Self {
+    pub(super) fn new(settings: &OtlpReceiverSettings, bytes: Arc<MemoryQuota>) -> Self {
         let limits = AdmissionLimits {
-            bodies: Share::new("bodies", READING_MAX),
-            turns: Share::new("turns", settings.max_concurrent_requests.max(1)),
+            bodies: MemoryQuota::new("bodies", READING_MAX),
+            turns: MemoryQuota::new("turns", settings.max_concurrent_requests.max(1)),
             waiters: Waiters::default(),
             bytes,
-            held_back: Share::new("held_back", HELD_BACK_MAX),
+            held_back: MemoryQuota::new("held_back", HELD_BACK_MAX),
         };
         Self { limits: Arc::new(limits), wait: settings.wait_for_room.0 }
     }
 
     /// Admits the body of a request; does not wait.
-    pub(super) fn enter(&self, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+    pub(super) fn enter(&self, sender: &Arc<ConnectionAccount>) -> Result<Ticket, RefusedRequest> {
         if !self.limits.bodies.try_take_for(&sender.bodies, 1) {
             let what = "too many requests are being read";
             return Err(RefusedRequest::overloaded(RefusalReason::BodiesFull, what));
@@ -111,26 +112,26 @@ impl Admission {
     pub(super) fn hold_back(
         &self,
         refused: &RefusedRequest,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
         began: Instant,
-    ) -> Option<(Instant, HeldBack)> {
+    ) -> Option<(Instant, DelayedRefusal)> {
         let until = began + self.wait;
         let share = &self.limits.held_back;
         let is_early = refused.reason.is_for_want_of_room() && Instant::now() < until;
         if !is_early || !share.try_take_for(&sender.held_back, 1) {
             return None;
         }
-        Some((until, HeldBack { sender: Arc::clone(sender), share: Arc::clone(share) }))
+        Some((until, DelayedRefusal { sender: Arc::clone(sender), share: Arc::clone(share) }))
     }
 }
 
 /// A refusal that is held back, until dropped.
-pub(super) struct HeldBack {
-    sender: Arc<Sender>,
-    share: Arc<Share>,
+pub(super) struct DelayedRefusal {
+    sender: Arc<ConnectionAccount>,
+    share: Arc<MemoryQuota>,
 }
 
-impl Drop for HeldBack {
+impl Drop for DelayedRefusal {
     fn drop(&mut self) {
         self.share.give_back_for(&self.sender.held_back, 1);
     }
@@ -138,7 +139,7 @@ impl Drop for HeldBack {
 
 /// One request's part of the quotas, given back on drop.
 pub(super) struct Ticket {
-    sender: Arc<Sender>,
+    sender: Arc<ConnectionAccount>,
     limits: Arc<AdmissionLimits>,
     /// True once it is worked on; before it is read.
     has_turn: bool,
@@ -147,7 +148,7 @@ pub(super) struct Ticket {
 
 impl Ticket {
     /// Returns the connection that it came over.
-    pub(super) fn sender(&self) -> &Arc<Sender> {
+    pub(super) fn sender(&self) -> &Arc<ConnectionAccount> {
         &self.sender
     }
 
@@ -174,7 +175,7 @@ impl Ticket {
     /// for which this request has no room now, it would never have room for.
     fn is_alone(&self) -> bool {
         let own = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-        let Sender { bodies, turns, bytes, .. } = &*self.sender;
+        let ConnectionAccount { bodies, turns, bytes, .. } = &*self.sender;
         own(bodies) + own(turns) <= 1 && self.limits.bytes.held() <= own(bytes)
     }
 
@@ -218,10 +219,13 @@ mod tests {
             wait_for_room: HumanDuration::from_millis(1),
             ..OtlpReceiverSettings::default()
         };
-        Admission::new(&settings, Share::new("requests", 1 << 20))
+        Admission::new(&settings, MemoryQuota::new("requests", 1 << 20))
     }
 
-    async fn turn(admission: &Admission, sender: &Arc<Sender>) -> Result<Ticket, RefusedRequest> {
+    async fn turn(
+        admission: &Admission,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Ticket, RefusedRequest> {
         admission.turn(admission.enter(sender)?, admission.deadline(), || {}).await
     }
 
@@ -258,7 +262,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn refusal_without_a_wait_is_held_back_and_no_other() {
         let admission = admission(1);
-        let flood = Arc::<Sender>::default();
+        let flood = Arc::<ConnectionAccount>::default();
         let overload = RefusedRequest::overloaded(RefusalReason::TurnsFull, "x");
         let began = Instant::now();
         let (until, held) = admission.hold_back(&overload, &flood, began).unwrap();
@@ -291,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn request_that_has_no_room_though_nobody_else_holds_any_is_refused_for_good() {
         let admission = admission(1);
-        let sender = Arc::<Sender>::default();
+        let sender = Arc::<ConnectionAccount>::default();
         let mut ticket = admission.enter(&sender).unwrap();
         // Bytes that are read ahead of the body.
         assert!(admission.limits.bytes.try_take_for(&sender.bytes, 400_000));

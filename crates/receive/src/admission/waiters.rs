@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::line::{LinePlace, WaitingLine};
-use crate::Sender;
+use super::fair_queue::{LinePlace, WaitingLine};
+use crate::ConnectionAccount;
 
 /// Queue of those who wait for one limit.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Waiters {
 #[derive(Clone, Copy, Debug)]
 pub struct AskedRoom<'a> {
     /// Connection that asks.
-    pub sender: &'a Arc<Sender>,
+    pub sender: &'a Arc<ConnectionAccount>,
     /// Amount of the limit that it holds.
     pub held: usize,
     /// Amount that it asks for.
@@ -124,11 +124,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use spanscore_base::model::Share;
+    use spanscore_base::model::MemoryQuota;
 
     /// A limit of some places, and those who wait for one.
     struct Places {
-        share: Arc<Share>,
+        share: Arc<MemoryQuota>,
         waiters: Waiters,
     }
 
@@ -144,10 +144,14 @@ mod tests {
 
     impl Places {
         fn new(count: usize) -> Arc<Self> {
-            Arc::new(Self { share: Share::new("places", count), waiters: Waiters::default() })
+            Arc::new(Self { share: MemoryQuota::new("places", count), waiters: Waiters::default() })
         }
 
-        async fn take(self: &Arc<Self>, sender: &Arc<Sender>, wait: Duration) -> Option<Taken> {
+        async fn take(
+            self: &Arc<Self>,
+            sender: &Arc<ConnectionAccount>,
+            wait: Duration,
+        ) -> Option<Taken> {
             let is_taken = || self.share.try_take(1);
             if self.waiters.is_empty() && is_taken() {
                 return Some(Taken(Arc::clone(self)));
@@ -215,7 +219,7 @@ mod tests {
         let tasks: Vec<_> = (0..16)
             .map(|number| {
                 let own = Arc::clone(&places);
-                let sender = Arc::<Sender>::default();
+                let sender = Arc::<ConnectionAccount>::default();
                 tokio::spawn(async move {
                     for round in 0..500 {
                         let wait = if (number + round) % 7 == 0 { Duration::ZERO } else { LONG };

@@ -24,7 +24,7 @@ pub(crate) use self::counters::ClientOutcome;
 use self::rate::{LimitMet, SenderRate};
 use self::settings::AuthSettings;
 use self::tokens::TokenHash;
-use super::Sender;
+use super::ConnectionAccount;
 use super::status::{RefusalReason, RefusedRequest};
 use spanscore_base::otlp::Signal;
 use spanscore_net::tls::{Changed, Reread};
@@ -81,7 +81,7 @@ impl Authenticator {
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
-        sender: &Sender,
+        sender: &ConnectionAccount,
     ) -> Result<Option<Arc<KnownClient>>, RefusedRequest> {
         let known = self.known();
         if known.settings.is_none() {

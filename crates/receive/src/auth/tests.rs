@@ -23,7 +23,7 @@ fn headers(value: Option<&str>) -> HeaderMap {
 }
 
 fn check(auth: &Authenticator, header: Option<&str>, names: &[&str], expected: &str) {
-    let sender = Sender::named(names.iter().map(|&name| name.to_owned()).collect());
+    let sender = ConnectionAccount::named(names.iter().map(|&name| name.to_owned()).collect());
     let found = match auth.admit(&headers(header), &sender) {
         Ok(client) => client.map_or("everybody".to_owned(), |client| client.name().to_owned()),
         Err(refused) => refused.reason.name().to_owned(),

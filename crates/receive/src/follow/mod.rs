@@ -30,14 +30,14 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Intake, Received, Refused, Sender};
+use super::{ConnectionAccount, Intake, Received, Refused};
 use counters::{FollowCounters, PassedOver};
 use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
 use record::{ReadRoom, RecordSettings, read_records};
 use settings::{FileReceiverSettings, StartAt};
-use spanscore_base::model::{Memory, Share};
+use spanscore_base::model::{Memory, MemoryQuota};
 
 /// Interval at which positions are stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
@@ -105,9 +105,9 @@ impl FileReceiver {
 struct Follower<I> {
     settings: FileReceiverSettings,
     intake: Arc<I>,
-    sender: Arc<Sender>,
+    sender: Arc<ConnectionAccount>,
     counters: FollowCounters,
-    memory: Arc<Share>,
+    memory: Arc<MemoryQuota>,
     stop: CancellationToken,
     files: Vec<FollowedFile>,
     /// Positions of files that have not been found again, or went; the latest last.

@@ -11,7 +11,7 @@ use super::file::FileRecord;
 use super::settings::FileSignal;
 use crate::Received;
 use crate::compression::{self, STEP_BYTES, window_bytes};
-use spanscore_base::model::Share;
+use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::json::{self, OtlpJsonError};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_recordings::signal_of_name;
@@ -30,14 +30,14 @@ pub(super) struct RecordSettings {
 
 /// Memory for decoded records, given back when this is dropped.
 pub(super) struct ReadRoom {
-    share: Arc<Share>,
+    share: Arc<MemoryQuota>,
     held: usize,
     may_exceed: bool,
 }
 
 impl ReadRoom {
     /// Takes memory of a share, which a record may exceed if nobody else holds any of it.
-    pub(super) fn new(share: &Arc<Share>, may_exceed: bool) -> Self {
+    pub(super) fn new(share: &Arc<MemoryQuota>, may_exceed: bool) -> Self {
         Self { share: Arc::clone(share), held: 0, may_exceed }
     }
 
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn one_record_is_unpacked_at_a_time_and_what_comes_out_is_counted() {
         let records = records();
-        let share = Share::new("requests", 16 * MIB);
+        let share = MemoryQuota::new("requests", 16 * MIB);
         for from in 0..records.len() {
             let room = ReadRoom::new(&share, false);
             let read = read_records(&records, from, &settings(), room);
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn record_without_room_is_read_later_or_by_whoever_is_alone() {
         let records = records();
-        let share = Share::new("requests", 2 * MIB);
+        let share = MemoryQuota::new("requests", 2 * MIB);
         let read = read_records(&records, 0, &settings(), ReadRoom::new(&share, false));
         assert!(read.requests.is_empty() && read.unusable.is_empty() && read.next == 0);
         drop(read);
@@ -263,7 +263,7 @@ mod tests {
         let record = |bytes| FileRecord { line: 7, bytes, is_line: false };
         let cut = gzip(&[0; 1000]).slice(..12);
         let records = [record(gzip(&vec![0; 9 * MIB])), record(cut)];
-        let room = ReadRoom::new(&Share::new("requests", 64 * MIB), false);
+        let room = ReadRoom::new(&MemoryQuota::new("requests", 64 * MIB), false);
         let read = read_records(&records, 0, &settings(), room);
         let reasons: Vec<_> =
             read.unusable.iter().map(|(line, reason, _)| (*line, *reason)).collect();
@@ -275,7 +275,7 @@ mod tests {
     fn signals_that_are_named_again_and_again_are_read_once() {
         let text = format!("{{{}\"resourceLogs\":[]}}", "\"resourceSpans\":[],".repeat(100_000));
         let records = [FileRecord { line: 1, bytes: text.into(), is_line: true }];
-        let room = ReadRoom::new(&Share::new("requests", 8 * MIB), false);
+        let room = ReadRoom::new(&MemoryQuota::new("requests", 8 * MIB), false);
         assert_eq!(read_records(&records, 0, &settings(), room).requests.len(), 2);
     }
 }

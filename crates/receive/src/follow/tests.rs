@@ -19,7 +19,11 @@ struct Named {
 }
 
 impl Intake for Named {
-    async fn accept(&self, received: Received, _: &Arc<Sender>) -> Result<Accepted, Refused> {
+    async fn accept(
+        &self,
+        received: Received,
+        _: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
         let mut refuses = self.refuses.lock().unwrap();
         if *refuses > 0 {
             *refuses -= 1;

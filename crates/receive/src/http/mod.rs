@@ -21,7 +21,6 @@ use tokio::time::Instant;
 use self::cors::Cors;
 use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader, drain};
-use super::closing::UnderWay;
 use super::compression::coding_of_header;
 use super::grpc::{is_grpc, refuse_call};
 use super::head::check_size;
@@ -29,8 +28,9 @@ use super::ingest::{BodyLimit, Ingest, Packed};
 use super::listen::Admitted;
 use super::metrics::Transport;
 use super::settings::HttpSettings;
+use super::shutdown_phases::UnderWay;
 use super::status::{RefusalReason, RefusedRequest, response_json, response_protobuf};
-use super::{Accepted, Intake, Sender};
+use super::{Accepted, ConnectionAccount, Intake};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 
 /// Most bytes that are drained of a body of a sender that may not send.
@@ -85,7 +85,7 @@ impl<I: Intake> HttpService<I> {
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
     ) -> Response<Answer> {
         let encoding = encoding_of(request.headers());
         let version = request.version();
@@ -125,7 +125,7 @@ impl<I: Intake> HttpService<I> {
         &self,
         request: Request<Incoming>,
         encoding: Option<Encoding>,
-        sender: &Arc<Sender>,
+        sender: &Arc<ConnectionAccount>,
     ) -> Result<(Signal, Accepted), RefusedRequest> {
         let (head, mut body) = request.into_parts();
         let client = match self.ingest.auth.admit(&head.headers, sender) {

@@ -19,12 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use webpki::EndEntityCert;
 
-use crate::Sender;
+use crate::ConnectionAccount;
 use crate::answer::Answer;
-use crate::closing::Closing;
 use crate::meter::Metered;
 use crate::metrics::Closed;
 use crate::settings::EnforcementPolicy;
+use crate::shutdown_phases::ShutdownPhases;
 use spanscore_net::tls::TlsStream;
 
 /// Longest time that a connection may take to close once it was told to.
@@ -44,7 +44,7 @@ pub(crate) trait Serve: Send + Sync + 'static {
     fn admit(&self, request: Request<Incoming>) -> Admitted;
 
     /// Answers one request.
-    fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> impl Answering;
+    fn serve(&self, request: Request<Incoming>, sender: &Arc<ConnectionAccount>) -> impl Answering;
 }
 
 /// Limits of the connections of a port.
@@ -134,10 +134,10 @@ impl AsyncWrite for Transported {
 /// Serves one connection to its end; returns the reason if this side closed it.
 pub(super) async fn serve_connection<S: Serve>(
     stream: Metered<Transported>,
-    sender: Arc<Sender>,
+    sender: Arc<ConnectionAccount>,
     service: Arc<S>,
     limits: &ConnectionLimits,
-    end: &Closing,
+    end: &ShutdownPhases,
 ) -> Option<Closed> {
     let activity = Arc::new(Activity::default());
     let counted = Arc::clone(&activity);

@@ -16,11 +16,11 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::connection::{Admitted, ConnectionLimits, Serve};
 use self::connection::{Transported, serve_connection};
 pub(crate) use self::handshake::Handshakes;
-use super::Sender;
-use super::closing::Closing;
+use super::ConnectionAccount;
 use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
-use spanscore_base::model::Share;
+use super::shutdown_phases::ShutdownPhases;
+use spanscore_base::model::MemoryQuota;
 use spanscore_net::tls::{ServerTls, TlsError};
 
 /// Pause after a failed `accept` (out of file descriptors, mostly).
@@ -84,13 +84,13 @@ pub(crate) async fn bind(
 pub(crate) struct PortContext {
     pub(crate) connections: Arc<Semaphore>,
     /// Memory of connections by themselves.
-    pub(crate) connection_bytes: Arc<Share>,
+    pub(crate) connection_bytes: Arc<MemoryQuota>,
     /// Memory of requests, and of bytes that have not become one.
-    pub(crate) request_bytes: Arc<Share>,
+    pub(crate) request_bytes: Arc<MemoryQuota>,
     pub(crate) metrics: Arc<ReceiverMetrics>,
     /// Tracker of the tasks of ports and their connections.
     pub(crate) tasks: TaskTracker,
-    pub(crate) closing: Closing,
+    pub(crate) closing: ShutdownPhases,
     pub(crate) handshakes: Handshakes,
 }
 
@@ -197,7 +197,7 @@ impl<S: Serve> Connected<S> {
                 }
             }
         };
-        let sender = Arc::new(Sender::named(stream.names()));
+        let sender = Arc::new(ConnectionAccount::named(stream.names()));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());

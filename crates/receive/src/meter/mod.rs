@@ -6,9 +6,9 @@
 //! and connections that are told to end are counted.
 
 mod budget;
+mod connection_account;
 mod frames;
 mod pings;
-mod sender;
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::budget::FrameBudget;
+pub(super) use self::connection_account::BodyTaking;
+pub use self::connection_account::ConnectionAccount;
 use self::frames::{FrameHead, Frames, kind};
 use self::pings::PingPolicy;
-pub(super) use self::sender::BodyTaking;
-pub use self::sender::Sender;
 use super::metrics::{By, Closed, ReceiverMetrics, Transport};
 use super::settings::EnforcementPolicy;
-use spanscore_base::model::Share;
+use spanscore_base::model::MemoryQuota;
 
 /// Bytes that an open connection takes by itself: buffers, tables of headers, its task.
 pub(super) const CONNECTION_BYTES: usize = 12 << 10;
@@ -55,13 +55,13 @@ pub(super) struct Metered<S> {
     stream: S,
     /// Bytes read in this turn.
     turn: usize,
-    watch: Watch,
+    watch: FrameGuard,
 }
 
 /// Guard of one connection: the state of its limits.
-pub(super) struct Watch {
-    sender: Arc<Sender>,
-    requests: Arc<Share>,
+pub(super) struct FrameGuard {
+    sender: Arc<ConnectionAccount>,
+    requests: Arc<MemoryQuota>,
     metrics: Arc<ReceiverMetrics>,
     transport: Transport,
     protocol: HttpVersion,
@@ -78,12 +78,12 @@ pub(super) struct Watch {
 impl<S> Metered<S> {
     pub(super) fn new(
         stream: S,
-        sender: Arc<Sender>,
-        requests: Arc<Share>,
+        sender: Arc<ConnectionAccount>,
+        requests: Arc<MemoryQuota>,
         metrics: Arc<ReceiverMetrics>,
         transport: Transport,
     ) -> Self {
-        let watch = Watch {
+        let watch = FrameGuard {
             sender,
             requests,
             metrics,
@@ -106,7 +106,7 @@ impl<S> Metered<S> {
     }
 }
 
-impl Watch {
+impl FrameGuard {
     /// Inspects bytes that came; errors with the reason if the connection must close.
     fn came(&mut self, mut bytes: &[u8]) -> Result<(), Closed> {
         if let HttpVersion::Unknown(known) = self.protocol {
@@ -208,7 +208,7 @@ fn count(metrics: &ReceiverMetrics, transport: Transport, by: By, head: FrameHea
     }
 }
 
-impl Drop for Watch {
+impl Drop for FrameGuard {
     fn drop(&mut self) {
         self.requests.give_back_for(&self.sender.bytes, self.counted);
     }

@@ -34,8 +34,8 @@ impl Wake for Woken {
 #[test]
 fn a_sender_that_never_stops_leaves_turns_to_others() {
     let metrics = ReceiverMetrics::new(&SdkMeterProvider::default().meter("test"));
-    let sender = Arc::new(Sender::default());
-    let share = Share::new("requests", 1 << 30);
+    let sender = Arc::new(ConnectionAccount::default());
+    let share = MemoryQuota::new("requests", 1 << 30);
     let mut metered = Metered::new(Endless, sender, share, Arc::new(metrics), Transport::Http);
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));

@@ -14,7 +14,7 @@ use crate::ingest::{BodyLimit, Ingest};
 use crate::listen::{Admitted, ConnectionLimits, Port, ReceiverStartError, Serve, bind};
 use crate::metrics::Transport;
 use crate::settings::{GrpcSettings, HttpSettings};
-use crate::{Intake, Sender};
+use crate::{ConnectionAccount, Intake};
 
 /// Free port of the loopback address.
 const ENDPOINT: &str = "127.0.0.1:0";
@@ -37,7 +37,11 @@ impl<I: Intake> Serve for BothService<I> {
         }
     }
 
-    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Response<Answer> {
         if is_grpc(request.headers()) {
             self.grpc.answer(request, sender).await
         } else {

@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use super::admission::Admission;
 use super::answer::Answer;
 use super::auth::Authenticator;
-use super::closing::Closing;
 use super::compression::Unpacker;
 use super::grpc::GrpcService;
 use super::head::HEADER_BYTES_READ;
@@ -32,7 +31,8 @@ use super::settings::{
     AuthSettings, GrpcSettings, HttpSettings, KeepaliveSettings, OtlpReceiverSettings,
     ReceiversSettings,
 };
-use super::{Intake, Sender};
+use super::shutdown_phases::ShutdownPhases;
+use super::{ConnectionAccount, Intake};
 use spanscore_base::model::Memory;
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_net::tls::{Reread, ServerTls};
@@ -189,7 +189,7 @@ fn parts<I: Intake>(
     meter: &Meter,
 ) -> Result<(Arc<Ingest<I>>, PortContext), ReceiverStartError> {
     let metrics = Arc::new(ReceiverMetrics::new(meter));
-    let closing = Closing::default();
+    let closing = ShutdownPhases::default();
     let auth = Authenticator::new(otlp.auth.clone(), meter);
     let auth = Arc::new(auth.map_err(ReceiverStartError::Tokens)?);
     let ingest = Arc::new(Ingest {
@@ -228,7 +228,11 @@ impl<I: Intake> Serve for GrpcService<I> {
         self.by_its_head(request)
     }
 
-    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Response<Answer> {
         self.answer(request, sender).await
     }
 }
@@ -238,7 +242,11 @@ impl<I: Intake> Serve for HttpService<I> {
         self.by_its_head(request)
     }
 
-    async fn serve(&self, request: Request<Incoming>, sender: &Arc<Sender>) -> Response<Answer> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Response<Answer> {
         self.answer(request, sender).await
     }
 }

@@ -14,7 +14,7 @@ use crate::external::transport::{
 };
 use spanscore_base::panics::caught_future;
 use spanscore_evaluate::external::ExternalPlan;
-use spanscore_net::lane::{Aside, LaneWork};
+use spanscore_net::lane::{BlockingPool, LaneWork};
 
 /// End of a request.
 pub(super) enum ExternalEnd {
@@ -33,7 +33,7 @@ pub(super) struct ExternalRunner {
     outlet: SubjectOutlet,
     metrics: ExternalMetrics,
     under_way: JoinSet<ExternalEnd>,
-    aside: Aside,
+    aside: BlockingPool,
     start: Instant,
 }
 
@@ -42,7 +42,7 @@ impl ExternalRunner {
         let clients = Vec::new();
         let under_way = JoinSet::new();
         let start = Instant::now();
-        Self { core, clients, outlet, metrics, under_way, aside: Aside::new(), start }
+        Self { core, clients, outlet, metrics, under_way, aside: BlockingPool::new(), start }
     }
 
     /// Prepares the clients of the evaluators that are known, and looks for them; gives those that

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::dialog::{Dialog, DialogStep};
 use super::ending::not_asked;
+use super::sampling::{DialogStep, SamplingSession};
 use crate::judge::cache::{AnswerCache, QuestionKey, key_of};
 use crate::judge::gate::{GateBlock, JudgeGate, Reservation};
 use crate::judge::settings::JudgeSettings;
-use crate::judge::wire::{JudgeQuestion, Quirks, Reply, Shape, TokenUsage};
+use crate::judge::wire::{JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage};
 use spanscore_base::model::{Evaluation, Outcome, Reason, Receipt, SpanId, WaitingPlace};
-use spanscore_evaluate::AskedInquiry;
+use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom, RedactionGaps};
 
 /// Assumed bytes per token, before a judge has reported its count.
@@ -60,7 +60,7 @@ pub(in crate::judge) enum LaneAction {
         /// Digest of the question.
         key: QuestionKey,
         /// Parameters and shapes that the judge refuses.
-        quirks: Quirks,
+        quirks: ProviderCapabilities,
         /// Question.
         question: Box<JudgeQuestion>,
     },
@@ -112,7 +112,7 @@ pub(in crate::judge) enum LaneCount {
 #[derive(Debug)]
 pub(super) struct JudgeState {
     pub(super) gate: JudgeGate,
-    pub(super) quirks: Quirks,
+    pub(super) quirks: ProviderCapabilities,
     pub(super) bytes_per_token: f64,
     pub(super) ready: VecDeque<u64>,
     /// Inquiries being rendered for it.
@@ -124,9 +124,9 @@ pub(super) struct JudgeState {
 
 #[derive(Debug)]
 pub(super) struct LaneTask {
-    pub(super) asked: AskedInquiry,
+    pub(super) asked: JudgeRequest,
     pub(super) receipt: Option<Receipt>,
-    pub(super) dialog: Dialog,
+    pub(super) dialog: SamplingSession,
     pub(super) question: Option<OpenQuestion>,
     pub(super) attempts: u32,
     pub(super) adaptations: u32,
@@ -173,7 +173,7 @@ impl JudgeState {
     pub(super) fn new(judge: &JudgeSettings) -> Self {
         Self {
             gate: JudgeGate::new(judge),
-            quirks: Quirks::new(judge.structured_output),
+            quirks: ProviderCapabilities::new(judge.structured_output),
             bytes_per_token: BYTES_PER_TOKEN,
             ready: VecDeque::new(),
             rendering: 0,
@@ -244,7 +244,7 @@ impl LaneCore {
     pub(in crate::judge) fn arrive(
         &mut self,
         now_ms: u64,
-        mut asked: AskedInquiry,
+        mut asked: JudgeRequest,
         receipt: Option<Receipt>,
         place: WaitingPlace,
     ) {
@@ -260,7 +260,7 @@ impl LaneCore {
         let state = &self.states[judge];
         let plan = asked.plan.clone();
         let known = (state.bytes_per_token, self.mark_key);
-        let dialog = Dialog::new(plan, judge, escalate_to, settings, known);
+        let dialog = SamplingSession::new(plan, judge, escalate_to, settings, known);
         let id = self.next_id;
         self.next_id += 1;
         let timer_ms = now_ms.saturating_add(self.limits.settle_ms);
@@ -290,7 +290,7 @@ impl LaneCore {
     /// Replaces an older inquiry about the same target: removed while it waits, superseded while a
     /// request for it is under way. The new one inherits the revision that the old one was to
     /// correct.
-    fn replace(&mut self, asked: &mut AskedInquiry) {
+    fn replace(&mut self, asked: &mut JudgeRequest) {
         let Some(id) = self.by_subject.remove(&asked.subject) else { return };
         let Some(older) = self.tasks.get_mut(&id) else { return };
         let evaluation = &older.asked.evaluation;

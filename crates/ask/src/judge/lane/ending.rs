@@ -1,7 +1,7 @@
 //! Completion, supersession and shutdown of inquiries.
 
 use super::core::{LaneAction, LaneCore, LaneCount};
-use super::dialog::{DialogEnd, DialogStep};
+use super::sampling::{DialogEnd, DialogStep};
 use spanscore_base::model::{Outcome, Reason};
 
 impl LaneCore {

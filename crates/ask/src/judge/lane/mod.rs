@@ -6,8 +6,8 @@
 mod answering;
 mod change;
 pub(super) mod core;
-mod dialog;
 mod ending;
+mod sampling;
 mod spent;
 mod task;
 #[cfg(test)]
@@ -34,7 +34,7 @@ use super::metrics::{JudgeMetrics, LaneMetrics};
 use super::settings::{JudgeSettings, JudgingSettings};
 use spanscore_base::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use spanscore_base::settings::HumanDuration;
-use spanscore_evaluate::AskedInquiry;
+use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::MarkKey;
 use spanscore_net::lane::LaneRun;
 
@@ -53,7 +53,7 @@ const RECORDED: LaneLimits =
 
 /// Message to the lane.
 enum LaneMessage {
-    Ask(Box<AskedInquiry>, Option<Receipt>, WaitingPlace),
+    Ask(Box<JudgeRequest>, Option<Receipt>, WaitingPlace),
     Remember(QuestionKey, String),
     Change(JudgesChange),
     Close { leaves: bool },
@@ -70,7 +70,7 @@ pub struct LaneHandle {
 
 impl LaneHandle {
     /// Sends inquiries; never waits. Those that find no room come out at once, as not evaluable.
-    pub fn ask(&self, asked: Vec<AskedInquiry>, receipt: Option<&Receipt>) {
+    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>) {
         for asked in asked {
             let Some(place) = self.load.enter(asked.bytes()) else {
                 let judge = self.metrics.place(&asked.plan.judge);
@@ -268,7 +268,7 @@ fn mark_key() -> Result<MarkKey, JudgeStartError> {
 /// As [`JudgeLane::start`].
 pub async fn ask_all(
     settings: LaneSettings<'_>,
-    asked: Vec<AskedInquiry>,
+    asked: Vec<JudgeRequest>,
 ) -> Result<Vec<Vec<Evaluation>>, JudgeStartError> {
     let ids: Vec<_> = asked.iter().map(|asked| asked.evaluation.id).collect();
     let done: Arc<Mutex<Vec<Vec<Evaluation>>>> = Arc::default();

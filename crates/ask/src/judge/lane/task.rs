@@ -13,11 +13,11 @@ use crate::judge::cache::QuestionKey;
 use crate::judge::call::CallWatch;
 use crate::judge::client::JudgeClient;
 use crate::judge::metrics::LaneMetrics;
-use crate::judge::wire::{Fault, JudgeQuestion, Quirks, Reply};
+use crate::judge::wire::{Fault, JudgeQuestion, ProviderCapabilities, Reply};
 use spanscore_base::model::Outcome;
 use spanscore_base::panics::caught_future;
 use spanscore_evaluate::inquiry::{Inquiry, JudgePrompt, PromptRoom};
-use spanscore_net::lane::{Aside, LaneWork};
+use spanscore_net::lane::{BlockingPool, LaneWork};
 
 /// Shortest time between two writes of the spending file.
 const KEEP_SPENT: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub(super) struct LaneRunner {
     clients: Vec<JudgeClient>,
     around: LaneSurroundings,
     under_way: JoinSet<JudgeLaneEnd>,
-    aside: Aside,
+    aside: BlockingPool,
     clock: EvenClock,
     has_spent: bool,
     kept_at: Instant,
@@ -93,7 +93,7 @@ impl LaneRunner {
             clients,
             around,
             under_way: JoinSet::new(),
-            aside: Aside::new(),
+            aside: BlockingPool::new(),
             clock: EvenClock::new(),
             has_spent: false,
             kept_at: Instant::now(),
@@ -171,7 +171,7 @@ impl LaneRunner {
         &mut self,
         id: u64,
         judge: usize,
-        (key, quirks, question): (QuestionKey, Quirks, Box<JudgeQuestion>),
+        (key, quirks, question): (QuestionKey, ProviderCapabilities, Box<JudgeQuestion>),
     ) {
         let Some(client) = self.clients.get(judge).cloned() else { return };
         let log = self.around.log.clone();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
-    text, user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
+    number, schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -17,7 +17,11 @@ pub(super) fn url(judge: &JudgeSettings) -> String {
     format!("{base}{version}/messages")
 }
 
-pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
+pub(super) fn body(
+    judge: &JudgeSettings,
+    quirks: &ProviderCapabilities,
+    question: &JudgeQuestion,
+) -> Value {
     let mut body = json!({
         "model": judge.model,
         "max_tokens": question.max_tokens,
@@ -48,7 +52,7 @@ pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuest
 
 /// Builds the user content. The record is a part with a cache mark: other questions about the same
 /// run share it.
-fn content(quirks: &Quirks, question: &JudgeQuestion) -> Value {
+fn content(quirks: &ProviderCapabilities, question: &JudgeQuestion) -> Value {
     let text = user_text(question);
     let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
     match end.filter(|_| quirks.takes("cache_control")) {

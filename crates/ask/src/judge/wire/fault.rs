@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::quirks::{PARAMETERS, Quirks, SHAPE_WORDS};
+use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
 use spanscore_net::client;
 
 /// Longest wait that a judge may demand; longer ones are cut to this.
@@ -138,9 +138,9 @@ impl Fault {
 /// Classifies an answer with a status other than success.
 ///
 /// Order matters: providers report an exhausted quota with 429, which would be retried in vain.
-pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
+pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let said = Said::new(&body, &answer.body);
+    let said = ProviderError::new(&body, &answer.body);
     let after = answer.after.map(|after| after.min(WAIT_MAX));
     let status = answer.status;
     if said.is_about(&MONEY) || said.text.contains("credit balance") || status == 402 {
@@ -174,7 +174,7 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &Quirks) -> Fault {
 }
 
 /// Error of a provider, searched by words.
-struct Said {
+struct ProviderError {
     /// Message, type and code, in lower case.
     text: String,
     /// Value of `param`: the refused parameter by name.
@@ -182,7 +182,7 @@ struct Said {
     message: String,
 }
 
-impl Said {
+impl ProviderError {
     fn new(body: &Value, raw: &[u8]) -> Self {
         let error = body.get("error").unwrap_or(body);
         let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();

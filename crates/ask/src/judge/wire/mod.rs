@@ -2,17 +2,17 @@
 //! an answer to a reply or a fault.
 
 mod anthropic;
+mod capabilities;
 mod fault;
 mod openai;
-mod quirks;
 mod responses;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Value, json};
 
+pub(in crate::judge) use capabilities::{ProviderCapabilities, Shape};
 pub(in crate::judge) use fault::{Fault, HttpAnswer};
-pub(in crate::judge) use quirks::{Quirks, Shape};
 
 use super::settings::{JudgeApi, JudgeSettings};
 use spanscore_evaluate::inquiry::JudgePrompt;
@@ -92,7 +92,7 @@ pub(in crate::judge) struct Reply {
 pub(in crate::judge) fn request(
     judge: &JudgeSettings,
     key: Option<&str>,
-    quirks: &Quirks,
+    quirks: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> WireRequest {
     let (body, url) = match judge.api {
@@ -128,7 +128,7 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
 /// The fault, for a status other than success and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
-    quirks: &Quirks,
+    quirks: &ProviderCapabilities,
     answer: &HttpAnswer,
 ) -> Result<Reply, Fault> {
     if !(200..300).contains(&answer.status) {

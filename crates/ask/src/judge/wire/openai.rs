@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
-    text, user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
+    number, schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
@@ -23,7 +23,11 @@ pub(super) fn url(judge: &JudgeSettings) -> String {
     }
 }
 
-pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
+pub(super) fn body(
+    judge: &JudgeSettings,
+    quirks: &ProviderCapabilities,
+    question: &JudgeQuestion,
+) -> Value {
     let mut body = json!({
         "model": judge.model,
         "messages": [

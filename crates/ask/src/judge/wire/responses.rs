@@ -4,12 +4,16 @@ use serde_json::{Value, json};
 
 use super::openai::OWN_HOST;
 use super::{
-    ANSWER_NAME, Finish, JudgeQuestion, Quirks, Reply, Shape, TokenUsage, count, number, schema,
-    text, user_text,
+    ANSWER_NAME, Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage, count,
+    number, schema, text, user_text,
 };
 use crate::judge::settings::JudgeSettings;
 
-pub(super) fn body(judge: &JudgeSettings, quirks: &Quirks, question: &JudgeQuestion) -> Value {
+pub(super) fn body(
+    judge: &JudgeSettings,
+    quirks: &ProviderCapabilities,
+    question: &JudgeQuestion,
+) -> Value {
     let mut body = json!({
         "model": judge.model,
         "instructions": question.prompt.system,

@@ -32,14 +32,14 @@ fn question(user: &str) -> JudgeQuestion {
     JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
 }
 
-fn asked(judge: &JudgeSettings, quirks: &Quirks, user: &str) -> WireRequest {
+fn asked(judge: &JudgeSettings, quirks: &ProviderCapabilities, user: &str) -> WireRequest {
     request(judge, Some("k"), quirks, &question(user))
 }
 
 #[test]
 fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
     let judge = openai();
-    let mut quirks = Quirks::new(StructuredOutput::Auto);
+    let mut quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     let first = asked(&judge, &quirks, "u");
     assert_eq!(first.url, "http://localhost:1/v1/chat/completions");
     assert_eq!(first.headers, [("authorization", "Bearer k".to_owned())]);
@@ -64,7 +64,7 @@ fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
 #[test]
 fn refused_parameters_are_left_out_or_named_otherwise() {
     let judge = openai();
-    let mut quirks = Quirks::new(StructuredOutput::Auto);
+    let mut quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     assert!(quirks.refuse("temperature") && quirks.refuse("max_tokens"));
     assert!(!quirks.refuse("temperature"), "known");
     let body = asked(&judge, &quirks, "u").body;
@@ -75,14 +75,17 @@ fn refused_parameters_are_left_out_or_named_otherwise() {
 #[test]
 fn the_provider_itself_is_told_to_store_nothing() {
     let own = judge(json!({"api": "openai", "model": "m"}));
-    assert_eq!(asked(&own, &Quirks::new(StructuredOutput::Auto), "u").body["store"], false);
+    assert_eq!(
+        asked(&own, &ProviderCapabilities::new(StructuredOutput::Auto), "u").body["store"],
+        false
+    );
 }
 
 #[test]
 fn older_addresses_of_azure_name_the_deployment() {
     let azure = json!({"api": "openai", "model": "m", "base_url": "https://x.example.com",
         "azure": {"deployment": "d", "api_version": "v"}});
-    let request = asked(&judge(azure), &Quirks::new(StructuredOutput::Auto), "u");
+    let request = asked(&judge(azure), &ProviderCapabilities::new(StructuredOutput::Auto), "u");
     let url = "https://x.example.com/openai/deployments/d/chat/completions?api-version=v";
     assert_eq!(request.url, url);
     assert_eq!(request.headers, [("api-key", "k".to_owned())]);
@@ -92,7 +95,7 @@ fn older_addresses_of_azure_name_the_deployment() {
 fn responses_take_instructions_and_a_text_format() {
     let judge = judge(json!({"api": "openai_responses", "model": "m",
         "reasoning_effort": "low", "base_url": "http://localhost:1/v1"}));
-    let request = asked(&judge, &Quirks::new(StructuredOutput::Auto), "u");
+    let request = asked(&judge, &ProviderCapabilities::new(StructuredOutput::Auto), "u");
     assert_eq!(request.url, "http://localhost:1/v1/responses");
     let expected = json!({
         "model": "m", "instructions": "rules", "input": "u", "max_output_tokens": 9,
@@ -106,7 +109,7 @@ fn responses_take_instructions_and_a_text_format() {
 #[test]
 fn messages_keep_long_records_in_a_cached_part() {
     let judge = judge(json!({"api": "anthropic", "model": "m"}));
-    let quirks = Quirks::new(StructuredOutput::Auto);
+    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     let short = asked(&judge, &quirks, "record\nend ab\nstatements");
     assert_eq!(short.url, "https://api.anthropic.com/v1/messages");
     let version = ("anthropic-version", "2023-06-01".to_owned());
@@ -122,7 +125,7 @@ fn messages_keep_long_records_in_a_cached_part() {
 
 fn check_reply(api: &str, body: Value, text: &str, finish: Finish, usage: [u64; 3]) {
     let judge = judge(json!({"api": api, "model": "m"}));
-    let quirks = Quirks::new(StructuredOutput::Auto);
+    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     let answer = HttpAnswer { status: 200, body: body.to_string().into(), ..HttpAnswer::default() };
     let [input, cached, output] = usage;
     let usage = TokenUsage { input, cached, output };
@@ -174,7 +177,7 @@ fn replies_are_read_in_all_protocols() {
 }
 
 fn check_fault(status: u16, body: Value, expected: &Fault) {
-    let quirks = Quirks::new(StructuredOutput::Auto);
+    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     let after = Some(Duration::from_secs(3));
     let answer = HttpAnswer { status, after, should_retry: None, body: body.to_string().into() };
     assert_eq!(&reply(&openai(), &quirks, &answer).expect_err("a fault"), expected, "{body}");
@@ -210,7 +213,7 @@ fn errors_mean_what_their_providers_say() {
 
 #[test]
 fn a_header_decides_whether_to_try_again() {
-    let quirks = Quirks::new(StructuredOutput::None);
+    let quirks = ProviderCapabilities::new(StructuredOutput::None);
     let said = |status, should_retry| {
         let answer = HttpAnswer { status, should_retry, ..HttpAnswer::default() };
         reply(&openai(), &quirks, &answer).expect_err("a fault").is_retryable()
@@ -220,7 +223,7 @@ fn a_header_decides_whether_to_try_again() {
 
 #[test]
 fn what_is_no_answer_is_a_fault() {
-    let quirks = Quirks::new(StructuredOutput::Auto);
+    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
     for body in ["", "{\"choices\": [{\"mess", "<html>", "{}", "[]"] {
         let answer = HttpAnswer { status: 200, body: body.into(), ..HttpAnswer::default() };
         let fault = reply(&openai(), &quirks, &answer).expect_err(body);

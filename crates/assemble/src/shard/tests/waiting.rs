@@ -1,7 +1,7 @@
 //! Tests of `quiet_period: auto`.
 
 use super::*;
-use crate::patience::{PEERS_MAX, SERVICES_MAX};
+use crate::completion_policy::{PEERS_MAX, SERVICES_MAX};
 
 /// Returns a span as one process sends it.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 
+use super::super::match_bounds;
 use super::super::needs::{place_of, spelled};
-use super::super::reach;
 use crate::limits::{BEGIN_BYTES_MAX, REST_BYTES_MAX};
 
 /// Surroundings of a literal, to the ends of a match or to [`REST_BYTES_MAX`] bytes of it.
@@ -142,7 +142,7 @@ pub(super) fn rest(hir: &Hir, literals: &[&str]) -> Option<Rest> {
             Some(Rest::any(rests?))
         }
         HirKind::Concat(parts) => {
-            let chosen = reach::chosen(parts, literals)?;
+            let chosen = match_bounds::chosen(parts, literals)?;
             let mut first = match &chosen.texts {
                 Some(texts) => of_texts(texts, literals)?,
                 None => rest(&parts[chosen.parts.start], literals)?,

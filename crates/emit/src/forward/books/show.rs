@@ -7,14 +7,14 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 
 use super::{Accounts, ForwardBooks, ForwardLoss, ForwardTally, TallyPart};
-use spanscore_base::model::Share;
+use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 
 /// All that there are.
 type Books = Arc<RwLock<Vec<Arc<ForwardBooks>>>>;
 
 /// Shows the books of all forwards whenever metrics are read; `share` is that of all of them.
-pub(super) fn show(meter: &Meter, share: &Arc<Share>, all: &Books) {
+pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &Books) {
     let sums: [CounterLine; 3] = [
         ("accepted", "given to a forward", |it| &it.accepted),
         ("enqueued", "that entered the queue of a forward", |it| &it.enqueued),
@@ -81,7 +81,7 @@ fn counter(
     }
 }
 
-fn show_gauges(meter: &Meter, share: &Arc<Share>, all: &Books) {
+fn show_gauges(meter: &Meter, share: &Arc<MemoryQuota>, all: &Books) {
     let gauges: [GaugeLine; 4] = [
         (
             "queued_requests",

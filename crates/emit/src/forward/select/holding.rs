@@ -325,7 +325,7 @@ mod tests {
     use crate::forward::books::ForwardBooks;
     use crate::forward::queue::{ForwardMemory, HeldBody};
     use bytes::Bytes;
-    use spanscore_base::model::Share;
+    use spanscore_base::model::MemoryQuota;
 
     const LIMITS: HoldLimits = HoldLimits { hold_ms: 1000, remember_ms: 100, decisions_max: 3 };
 
@@ -335,7 +335,7 @@ mod tests {
 
     fn add(holding: &mut Holding, traces: &[(u8, u64)], without: u64, now_ms: u64) {
         let books = Arc::new(ForwardBooks::new("a"));
-        let share = Share::new("forward", 1 << 20);
+        let share = MemoryQuota::new("forward", 1 << 20);
         let memory = Arc::new(ForwardMemory::new(books, share));
         let _room = memory.room(1).unwrap();
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };

@@ -7,7 +7,7 @@ use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_map};
 use super::spans::{self, UipathCall};
 use crate::evaluator::{CodeEvaluator, Evaluator};
-use crate::shared::step_limit::Effort;
+use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::python::PyValue;
@@ -101,7 +101,7 @@ impl UipathArgs {
         &self,
         calls: &[UipathCall<'_>],
         args: &[PyValue<'_>],
-        effort: &Effort,
+        effort: &WorkBudget,
         want: Want,
     ) -> Option<(usize, Explained)> {
         let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();

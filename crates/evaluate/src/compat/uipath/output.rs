@@ -6,7 +6,7 @@ use super::answer::{self, Explained, list_of, mark, write_model};
 use super::definition::{Definition, ExpectedEntry, Flag, expected_list, missing, required_text};
 use super::spans::{self, UipathCall};
 use crate::evaluator::{CodeEvaluator, Evaluator};
-use crate::shared::step_limit::Effort;
+use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::Value;
@@ -85,7 +85,7 @@ impl UipathOutput {
         &self,
         calls: &[UipathCall<'_>],
         outputs: &[PyStr<'_>],
-        effort: &Effort,
+        effort: &WorkBudget,
         want: Want,
     ) -> Option<(f64, usize, Value<'static>)> {
         let keys: Vec<_> = calls.iter().map(UipathCall::key).collect();

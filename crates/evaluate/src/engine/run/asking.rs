@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::{Chosen, Evaluators, JudgedEvidence, PassReason, Passes, cost, remember};
-use crate::asked::{AskedInquiry, AskedTarget, ExternalRequest, concluded};
+use super::{Evaluators, JudgedEvidence, SelectedEvaluator, SkipReason, Skips, cost, remember};
 use crate::engine::identity::{self, JudgedTarget};
-use crate::engine::run::chosen::Choices;
+use crate::engine::run::selection::Selections;
 use crate::engine::select::{Scope, Selected};
 use crate::evaluator::Evaluator;
 use crate::external::ExternalInquiry;
 use crate::inquiry::{Conclusion, Inquired, Inquiry, JudgePlan};
+use crate::requests::{AskedTarget, ExternalRequest, JudgeRequest, concluded};
 use spanscore_base::model::{
     Evaluation, EvaluationId, EvaluatorInfo, Level, Outcome, Reported, SessionKey, ToolCall,
     Trajectory,
@@ -49,10 +49,10 @@ impl Evaluators {
         &self,
         trajectory: &mut Trajectory<'_>,
         session: Option<&SessionKey>,
-        choices: &Choices,
+        choices: &Selections,
         subject: &JudgedEvidence,
         mut asking: Asking<'_>,
-    ) -> Passes {
+    ) -> Skips {
         let mut passes = Vec::new();
         for (index, configured) in self.evaluators.iter().enumerate().filter(|(_, e)| e.asks) {
             let is_session = configured.info.level == Level::Session;
@@ -67,7 +67,7 @@ impl Evaluators {
                 scope.end(&trajectory.effort);
                 if selected != Selected::Yes {
                     let is_choice = selected == Selected::No;
-                    let why = if is_choice { PassReason::RunIf } else { PassReason::Error };
+                    let why = if is_choice { SkipReason::RunIf } else { SkipReason::Error };
                     passes.push((index, why));
                     continue;
                 }
@@ -100,7 +100,7 @@ impl Evaluators {
     /// Asks about each call alone: the trajectory holds that one call while it is asked about.
     fn ask_calls(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         trajectory: &mut Trajectory<'_>,
         subject: &JudgedEvidence,
         asking: &mut Asking<'_>,
@@ -126,7 +126,7 @@ impl Evaluators {
 
     fn ask_one(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         seen: &Trajectory<'_>,
         judged: JudgedTarget<'_>,
         subject: &JudgedEvidence,
@@ -156,7 +156,7 @@ impl Evaluators {
             }
             Addressee::Judge(inquiry, plan) => {
                 let plan = plan.clone();
-                let asked = AskedInquiry { inquiry, plan, evaluation, calls, subject };
+                let asked = JudgeRequest { inquiry, plan, evaluation, calls, subject };
                 asking.asked.push(AskedTarget::Judge(asked));
             }
             Addressee::External(inquiry) => {
@@ -189,7 +189,7 @@ impl Evaluators {
     /// Returns an open evaluation for each call.
     fn open_calls(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         seen: &Trajectory<'_>,
         JudgedEvidence { evidence, target }: &JudgedEvidence,
     ) -> Vec<Evaluation> {

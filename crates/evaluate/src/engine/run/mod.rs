@@ -2,24 +2,24 @@
 //! each answer with an identity ([`identity`]) and the evaluation that it revises.
 
 mod asking;
-mod chosen;
 mod cost;
 mod details;
-mod passes;
+mod selection;
+mod skips;
 mod targets;
 
 use std::sync::Arc;
 
 use self::asking::Asking;
-use self::chosen::{Choice, Choices, Chosen};
-pub use self::passes::{PassReason, Passes, when_errors};
+use self::selection::{SelectedEvaluator, Selection, Selections};
+pub use self::skips::{SkipReason, Skips, when_errors};
 use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
 use super::select::{Randomness, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
-use crate::asked::AskedTarget;
 use crate::evaluator::{Early, Evaluator};
 use crate::external::{ExternalPlan, is_external};
+use crate::requests::AskedTarget;
 use spanscore_base::model::Want;
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Facts, Level, Outcome, Reported, Score,
@@ -217,7 +217,7 @@ impl Evaluators {
         evidence: Evidence,
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
-    ) -> Passes {
+    ) -> Skips {
         let mut asked = Vec::new();
         let passes = self.evaluate_or_ask(trajectory, evidence, reported, out, &mut asked);
         asking::unasked(asked, out);
@@ -232,7 +232,7 @@ impl Evaluators {
         reported: &mut Vec<Reported>,
         out: &mut Vec<Evaluation>,
         asked: &mut Vec<AskedTarget>,
-    ) -> Passes {
+    ) -> Skips {
         if self.evaluators.is_empty() {
             return Vec::new();
         }
@@ -316,7 +316,7 @@ impl Evaluators {
         evidence: Evidence,
         out: &mut Vec<Evaluation>,
         asked: &mut Vec<AskedTarget>,
-    ) -> Passes {
+    ) -> Skips {
         let from = out.len();
         let belongs = |configured: &Configured| configured.info.level == Level::Session;
         let randomness = Randomness::of_session(key);
@@ -343,46 +343,46 @@ impl Evaluators {
         trajectory: &Trajectory<'_>,
         randomness: Randomness,
         belongs: impl Fn(usize, &Configured) -> bool,
-    ) -> (Choices, Passes) {
+    ) -> (Selections, Skips) {
         let mut passes = Vec::new();
         if !self.chooses {
-            return (Choices(Vec::new()), passes);
+            return (Selections(Vec::new()), passes);
         }
         let effort = &trajectory.effort;
         let mut scope = Scope::new(trajectory, self.tool_names);
         let mut choose = |(index, configured): (usize, &Configured)| {
             if !belongs(index, configured) {
-                return Choice::Passed;
+                return Selection::Passed;
             }
             if !randomness.is_sampled(configured.sample) {
-                passes.push((index, PassReason::SampledOut));
-                return Choice::Passed;
+                passes.push((index, SkipReason::SampledOut));
+                return Selection::Passed;
             }
             effort.begin(0);
             scope.begin(effort);
             let selected = configured.when.as_ref().map_or(Selected::Yes, |it| it.selects(&scope));
             let choice = match selected {
                 Selected::Yes => match &configured.against {
-                    Against::Settings(_) => Choice::Settings,
+                    Against::Settings(_) => Selection::Settings,
                     Against::Expectations(expectations) => {
-                        Choice::Expectation(expectations.find(trajectory, &scope, self.want))
+                        Selection::Expectation(expectations.find(trajectory, &scope, self.want))
                     }
                 },
-                Selected::TooExpensive => Choice::Expectation(Err(cost::of_when(self.want))),
+                Selected::TooExpensive => Selection::Expectation(Err(cost::of_when(self.want))),
                 Selected::No => {
-                    passes.push((index, PassReason::When));
-                    Choice::Passed
+                    passes.push((index, SkipReason::When));
+                    Selection::Passed
                 }
                 Selected::Error => {
-                    passes.push((index, PassReason::Error));
-                    Choice::Passed
+                    passes.push((index, SkipReason::Error));
+                    Selection::Passed
                 }
             };
             scope.end(effort);
             choice
         };
         let choices = self.evaluators.iter().enumerate().map(&mut choose).collect();
-        (Choices(choices), passes)
+        (Selections(choices), passes)
     }
 
     fn subject(&self, trajectory: &Trajectory<'_>, evidence: Evidence) -> JudgedEvidence {
@@ -409,7 +409,7 @@ impl Evaluators {
     #[inline]
     fn evaluation(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         judged: JudgedTarget<'_>,
         JudgedEvidence { evidence, target }: &JudgedEvidence,
         outcome: Outcome,

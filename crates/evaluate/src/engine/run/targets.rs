@@ -1,6 +1,6 @@
 //! Runs one evaluator on one target, within the steps that the trace has left.
 
-use super::{Chosen, Evaluators, JudgedEvidence, cost, details, refuse_out_of_range};
+use super::{Evaluators, JudgedEvidence, SelectedEvaluator, cost, details, refuse_out_of_range};
 use crate::engine::identity::{self, JudgedTarget};
 use crate::evaluator::CodeEvaluator;
 use spanscore_base::model::{Evaluation, Level, Outcome, ToolCall, Trajectory};
@@ -10,7 +10,7 @@ impl Evaluators {
     /// steps of the trace are spent, one answer stands for all remaining calls.
     pub(super) fn evaluate_calls(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         trajectory: &mut Trajectory<'_>,
         subject: &JudgedEvidence,
         out: &mut Vec<Evaluation>,
@@ -43,7 +43,7 @@ impl Evaluators {
     /// shared parts once; `false` if the evaluator has none.
     fn judged_with_shared(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         trajectory: &Trajectory<'_>,
         (calls, ordinals): (&[ToolCall<'_>], &[u32]),
         subject: &JudgedEvidence,
@@ -73,7 +73,7 @@ impl Evaluators {
     /// Judges one target as a whole.
     pub(super) fn evaluate_one(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         trajectory: &Trajectory<'_>,
         judged: JudgedTarget<'_>,
         subject: &JudgedEvidence,
@@ -83,7 +83,12 @@ impl Evaluators {
         self.push(chosen, trajectory, judged, subject, outcome, out);
     }
 
-    fn outcome(&self, chosen: Chosen<'_>, trajectory: &Trajectory<'_>, level: Level) -> Outcome {
+    fn outcome(
+        &self,
+        chosen: SelectedEvaluator<'_>,
+        trajectory: &Trajectory<'_>,
+        level: Level,
+    ) -> Outcome {
         match chosen.code() {
             Ok(evaluator) if trajectory.effort.begin(cost::of(evaluator, trajectory, level)) => {
                 self.unless_void(evaluator, trajectory, evaluator.evaluate(trajectory, self.want))
@@ -112,7 +117,7 @@ impl Evaluators {
     /// Adds an answer, charged for its details: if that spends the steps of the trace, it is void.
     fn push(
         &self,
-        chosen: Chosen<'_>,
+        chosen: SelectedEvaluator<'_>,
         trajectory: &Trajectory<'_>,
         judged: JudgedTarget<'_>,
         subject: &JudgedEvidence,

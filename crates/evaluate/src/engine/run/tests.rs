@@ -66,7 +66,7 @@ fn configured(name: &str, level: Level, when: Option<&str>) -> Configured {
     }
 }
 
-fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, Passes) {
+fn judge(evaluators: Vec<Configured>, call_count: u8) -> (Vec<Evaluation>, Skips) {
     let call = |n| ToolCall { span_id: SpanId([n; 8]), ..ToolCall::default() };
     let mut trajectory = Trajectory {
         trace_id: TraceId([1; 16]),
@@ -137,7 +137,7 @@ fn when_decides_who_judges_and_its_errors_are_reported() {
     ];
     let (out, errors) = judge(evaluators, 2);
     assert_eq!(out.iter().map(|e| &*e.evaluator.name).collect::<Vec<_>>(), ["b"]);
-    assert_eq!(errors, [(0, PassReason::When), (2, PassReason::Error)]);
+    assert_eq!(errors, [(0, SkipReason::When), (2, SkipReason::Error)]);
     assert_eq!(when_errors(&errors).collect::<Vec<_>>(), [2]);
 }
 

@@ -19,7 +19,7 @@ use crate::shared::difference::ANOTHER_ARGUMENT;
 use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
-    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+    Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::value::{Map, Value};
 
@@ -152,11 +152,11 @@ struct GroundingSources<'t> {
     searched_bytes: Cell<usize>,
     /// True if the result of an earlier call is not recorded.
     incomplete: bool,
-    effort: &'t Effort,
+    effort: &'t WorkBudget,
 }
 
 impl<'t> GroundingSources<'t> {
-    fn new(effort: &'t Effort) -> Self {
+    fn new(effort: &'t WorkBudget) -> Self {
         Self {
             text: String::new(),
             words: HashSet::new(),
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn sources_hold_phrases_and_scattered_words() {
-        let effort = &Effort::default();
+        let effort = &WorkBudget::default();
         let mut sources = GroundingSources::new(effort);
         assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
         assert!(sources.hold("new york", 3));

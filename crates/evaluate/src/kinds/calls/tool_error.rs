@@ -221,11 +221,11 @@ impl CodeEvaluator for ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_base::model::{CallStatus, Content, Effort};
+    use spanscore_base::model::{CallStatus, Content, WorkBudget};
 
     fn find(settings: Settings, call: ToolCall<'_>) -> String {
         let error = ToolError::new(settings).unwrap();
-        match error.rules.outcome(&call, &Effort::default()) {
+        match error.rules.outcome(&call, &WorkBudget::default()) {
             CallOutcome::Failed(cause) => cause.as_str().to_owned(),
             other => format!("{other:?}"),
         }

@@ -18,7 +18,7 @@ use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, CallMatcher, arguments_of};
 use crate::shared::order::grouped::{self, InOrder};
 use crate::shared::report;
-use crate::shared::step_limit::{self, Effort};
+use crate::shared::step_limit::{self, WorkBudget};
 use crate::shared::within_group::WithinGroup;
 use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
@@ -105,11 +105,11 @@ struct Steps<'c, 'a> {
     /// Numbers of the calls of each step, ascending: equal numbers for equal calls. Empty where the
     /// matcher is not symmetric, so that numbers cannot tell.
     numbers: Vec<Vec<u32>>,
-    effort: &'c Effort,
+    effort: &'c WorkBudget,
 }
 
 impl<'c, 'a> Steps<'c, 'a> {
-    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher, effort: &'c Effort) -> Self {
+    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher, effort: &'c WorkBudget) -> Self {
         let mut steps = Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort };
         if !grouped::is_any(calls) {
             return steps;

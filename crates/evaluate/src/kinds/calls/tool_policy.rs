@@ -14,7 +14,7 @@ use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
 use crate::shared::report;
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
-    Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+    Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
@@ -151,7 +151,7 @@ impl Policy {
 
     fn judge(
         &self,
-        (calls, effort): (&[ToolCall<'_>], &Effort),
+        (calls, effort): (&[ToolCall<'_>], &WorkBudget),
         tools: Option<&Tools<'_>>,
         want: Want,
     ) -> Outcome {
@@ -171,7 +171,7 @@ impl Policy {
 
     fn check<'v>(
         &'v self,
-        (calls, effort): (&'v [ToolCall<'_>], &Effort),
+        (calls, effort): (&'v [ToolCall<'_>], &WorkBudget),
         tools: Option<&Tools<'_>>,
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
@@ -309,7 +309,7 @@ impl<'v> Violations<'v> {
 struct Done<'c, 'e> {
     rules: &'c FailureRules,
     ends: HashMap<&'c str, u64>,
-    effort: &'e Effort,
+    effort: &'e WorkBudget,
 }
 
 impl<'c> Done<'c, '_> {

@@ -19,7 +19,7 @@ use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::report;
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
-    Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+    Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
@@ -103,11 +103,11 @@ struct Run<'c, 'a> {
     groups: Vec<Range<usize>>,
     /// Index of the last successful call of each tool.
     last_success: HashMap<&'c str, usize>,
-    effort: &'c Effort,
+    effort: &'c WorkBudget,
 }
 
 impl<'c, 'a> Run<'c, 'a> {
-    fn new(calls: &'c [ToolCall<'a>], failed: Vec<bool>, effort: &'c Effort) -> Self {
+    fn new(calls: &'c [ToolCall<'a>], failed: Vec<bool>, effort: &'c WorkBudget) -> Self {
         let mut ranges = Vec::with_capacity(calls.len());
         for group in groups(calls) {
             let range = ranges.len()..ranges.len() + group.len();

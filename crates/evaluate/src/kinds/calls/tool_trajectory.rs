@@ -18,7 +18,7 @@ use crate::shared::expected_calls::{self, CallMatcher, Comparison, Criteria, Exp
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::within_group::WithinGroup;
 use crate::shared::{report, turns};
-use spanscore_base::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
+use spanscore_base::model::{Explanation, Facts, Outcome, ToolCall, Trajectory, Want, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
@@ -316,7 +316,7 @@ impl ToolTrajectory {
         &self,
         expected: &[ExpectedCall],
         calls: &[ToolCall<'_>],
-        effort: &Effort,
+        effort: &WorkBudget,
         want: Want,
     ) -> Outcome {
         let actual = expected_calls::counted(calls, self.exclude_failed.as_ref(), effort);

@@ -27,7 +27,7 @@ fn check(wanted: &[(&str, &str)], made: &[(&str, &str)], counted: CountedDiffere
         .collect();
     let calls: Vec<&ToolCall<'_>> = calls.iter().collect();
     let matcher = CallMatcher::default();
-    let difference = Difference::new(&matcher, &wanted, &calls, counted, &Effort::default());
+    let difference = Difference::new(&matcher, &wanted, &calls, counted, &WorkBudget::default());
     assert_eq!(&*difference.words(), words);
     assert!(!difference.words().without_content().contains("secret"));
 }

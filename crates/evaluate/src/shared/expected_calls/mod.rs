@@ -20,7 +20,7 @@ use super::order;
 use super::order::grouped::{self, InOrder};
 use super::pairing::{self, MatchingTooLarge};
 use super::report;
-use super::step_limit::{Effort, STEPS_MAX};
+use super::step_limit::{STEPS_MAX, WorkBudget};
 use numbers::CallNumbers;
 pub use numbers::number;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
@@ -179,7 +179,7 @@ pub fn arguments_of<'c, 'a>(call: &'c ToolCall<'a>) -> &'c Value<'a> {
 pub(crate) fn counted<'c, 'a>(
     calls: &'c [ToolCall<'a>],
     exclude_failed: Option<&FailureRules>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Vec<&'c ToolCall<'a>> {
     let failed = |call: &ToolCall<'_>| exclude_failed.and_then(|rules| rules.failed(call, effort));
     let counts = |call: &&ToolCall<'_>| failed(call) != Some(true);
@@ -251,7 +251,7 @@ pub struct Comparison<'c, 'a> {
     /// Ranges of the groups among the actual calls, if any were made together and that matters.
     groups: Option<Vec<Range<usize>>>,
     by: ComparedBy,
-    effort: &'c Effort,
+    effort: &'c WorkBudget,
 }
 
 /// Facts found once for the comparison of many pairs.
@@ -270,7 +270,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         matcher: &'c CallMatcher,
         expected: &'c [ExpectedCall],
         actual: &'c [&'c ToolCall<'a>],
-        effort: &'c Effort,
+        effort: &'c WorkBudget,
     ) -> Self {
         let is_grouped = !matcher.is_listed && grouped::is_any(actual.iter().copied());
         let groups = is_grouped.then(|| grouped::ranges(actual));
@@ -322,7 +322,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     /// Returns the work budget of the comparisons.
-    pub(crate) fn effort(&self) -> &'c Effort {
+    pub(crate) fn effort(&self) -> &'c WorkBudget {
         self.effort
     }
 

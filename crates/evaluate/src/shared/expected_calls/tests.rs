@@ -39,7 +39,7 @@ proptest! {
         let e = expected(&e);
         let a = actual(&a);
         let a: Vec<_> = a.iter().collect();
-        let effort = Effort::default();
+        let effort = WorkBudget::default();
         let plain = Comparison::new(&matcher, &e, &a, &effort);
         let mut numbered = Comparison::new(&matcher, &e, &a, &effort);
         let numbers = CallNumbers::of_calls(numbered.matcher, numbered.expected, numbered.actual);
@@ -60,7 +60,7 @@ proptest! {
         let mut a = actual(&a);
         let pairs = |a: &[ToolCall<'_>]| {
             let a: Vec<_> = a.iter().collect();
-            Comparison::new(&matcher, &e, &a, &Effort::default()).pairs()
+            Comparison::new(&matcher, &e, &a, &WorkBudget::default()).pairs()
         };
         let before = pairs(&a);
         a.reverse();
@@ -77,7 +77,7 @@ fn ten_thousand_calls_are_compared_with_a_thousand() {
     let a = actual(&a);
     let a: Vec<_> = a.iter().collect();
     let matcher = CallMatcher::default();
-    let effort = Effort::default();
+    let effort = WorkBudget::default();
     let comparison = Comparison::new(&matcher, &e, &a, &effort);
     assert_eq!(comparison.pairs(), Ok(1000));
     assert_eq!(comparison.in_order(), Ok(1000));

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::text;
 pub use judge::FailureJudge;
-use spanscore_base::model::{CallStatus, Content, Effort, ToolCall};
+use spanscore_base::model::{CallStatus, Content, ToolCall, WorkBudget};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::fields;
 use spanscore_base::value::{Map, Value};
@@ -140,7 +140,7 @@ impl FailureRules {
     }
 
     /// Returns true if a call failed; `None` where that is not recorded.
-    pub(crate) fn failed(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<bool> {
+    pub(crate) fn failed(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> Option<bool> {
         match self.outcome(call, effort) {
             CallOutcome::Succeeded | CallOutcome::Stopped(_) => Some(false),
             CallOutcome::Failed(_) => Some(true),
@@ -149,13 +149,13 @@ impl FailureRules {
     }
 
     /// Returns true if the framework says of a call that its tool does not exist.
-    pub(crate) fn tool_is_unknown(&self, call: &ToolCall<'_>, effort: &Effort) -> bool {
+    pub(crate) fn tool_is_unknown(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
         let said = self.error_or_result(call, effort);
         said.is_some_and(|finding| finding.category == UNKNOWN_TOOL)
     }
 
     /// Returns the outcome of a call by these rules; void where the steps ran out meanwhile.
-    pub(crate) fn outcome(&self, call: &ToolCall<'_>, effort: &Effort) -> CallOutcome<'_> {
+    pub(crate) fn outcome(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> CallOutcome<'_> {
         if !self.result_alone && (call.status == CallStatus::Error || call.error.is_some()) {
             return match self.stopped(call, effort) {
                 Some(finding) => CallOutcome::Stopped(finding),
@@ -184,18 +184,22 @@ impl FailureRules {
     }
 
     /// Returns true if what the telemetry calls an error is a person's doing.
-    fn stopped(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+    fn stopped(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
         self.error_or_result(call, effort).filter(|finding| finding.says != Says::Failed)
     }
 
     /// Returns the finding of the table in the error of a call, else in its result.
-    fn error_or_result(&self, call: &ToolCall<'_>, effort: &Effort) -> Option<FailureFinding<'_>> {
+    fn error_or_result(
+        &self,
+        call: &ToolCall<'_>,
+        effort: &WorkBudget,
+    ) -> Option<FailureFinding<'_>> {
         let detectors = self.detectors.as_ref()?;
         let error = call.error.as_deref().and_then(|error| detectors.judge_text(error, effort));
         error.or_else(|| call.result.value().and_then(|result| detectors.judge(result, effort)))
     }
 
-    fn result_failed(&self, result: &Value<'_>, effort: &Effort) -> Option<FailureCause<'_>> {
+    fn result_failed(&self, result: &Value<'_>, effort: &WorkBudget) -> Option<FailureCause<'_>> {
         if let Value::String(text) = result
             && text::is_blank(text)
         {

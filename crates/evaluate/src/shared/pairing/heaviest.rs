@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::shared::report::total;
-use crate::shared::step_limit::Effort;
+use crate::shared::step_limit::WorkBudget;
 
 /// Pairs that are worth less than this more than others are worth the same: sums of fractions.
 const TINY: f64 = 1e-12;
@@ -42,7 +42,7 @@ impl Heaviest {
 
     /// Adds an expected call, given what each call is worth to it; calls change places where that
     /// is worth more. Of a heaviest matching that becomes a heaviest one along one path.
-    pub(crate) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &Effort) {
+    pub(crate) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &WorkBudget) {
         let added = self.call_of.len();
         self.worths.extend(worths.into_iter().take(self.count));
         self.worths.resize((added + 1) * self.count, 0.0);
@@ -110,7 +110,7 @@ impl Heaviest {
 pub(crate) fn in_order(
     expected: usize,
     groups: &[Range<usize>],
-    effort: &Effort,
+    effort: &WorkBudget,
     mut worth: impl FnMut(usize, usize) -> f64,
 ) -> f64 {
     let mut row = vec![0.0_f64; expected + 1];
@@ -167,7 +167,7 @@ mod tests {
         fn as_heavy_as_the_best_order_inside_the_groups((sizes, worths) in cases()) {
             let groups = groups_of(&sizes);
             let expected = worths[0].len();
-            let found = in_order(expected, &groups, &Effort::default(), |i, j| worths[j][i]);
+            let found = in_order(expected, &groups, &WorkBudget::default(), |i, j| worths[j][i]);
             let weight = |calls: &Vec<usize>| {
                 order::weight(expected, calls.len(), |i, j| worths[calls[j]][i])
             };
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_call_moves_on_where_that_is_worth_more() {
-        let effort = Effort::default();
+        let effort = WorkBudget::default();
         let mut pairs = Heaviest::new(2);
         pairs.add([1.0, 0.9], &effort);
         pairs.add([1.0, 0.0], &effort);

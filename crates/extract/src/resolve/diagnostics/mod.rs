@@ -18,7 +18,7 @@ use crate::dialect::{From, Mark, Role};
 use crate::record::layout::FactsReader;
 use crate::table::ConditionId;
 use spanscore_base::model::{
-    CallStatus, Content, Effort, SpanFlags, SpanId, SpanRecord, ToolCall, TraceId, TraceSpans,
+    CallStatus, Content, SpanFlags, SpanId, SpanRecord, ToolCall, TraceId, TraceSpans, WorkBudget,
 };
 use spanscore_base::visible;
 
@@ -147,7 +147,8 @@ impl Resolver {
     /// Explains the resolution of a trace.
     pub fn explain(&self, trace: &TraceSpans) -> TraceExplanation {
         let mut diagnostics = Diagnostics::default();
-        let trajectory = self.resolve_with(trace, Effort::new(u64::MAX), Some(&mut diagnostics));
+        let trajectory =
+            self.resolve_with(trace, WorkBudget::new(u64::MAX), Some(&mut diagnostics));
         // Reversed, so that of several calls on a span the first, its own, stays in the map.
         let named = trajectory.tool_calls.iter().rev().map(|call| (call.span_id, call));
         let calls: HashMap<SpanId, &ToolCall<'_>> = named.collect();

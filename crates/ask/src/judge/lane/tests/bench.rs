@@ -13,7 +13,7 @@ use spanscore_base::model::{
     SpanId, Target, TraceId, WaitingRoom,
 };
 use spanscore_base::value::Value;
-use spanscore_evaluate::AskedInquiry;
+use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::{
     AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
     PromptRoom, RedactionGaps, UnreadableReply,
@@ -120,7 +120,7 @@ pub(super) fn plan(more: Json) -> JudgePlan {
     }
 }
 
-pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
+pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     let mut id = [0; 16];
     id[..8].copy_from_slice(&n.to_be_bytes());
     id[8] = revision as u8;
@@ -151,7 +151,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> AskedInquiry {
     subject[8] = 0;
     let text = format!("inquiry {n} {revision}");
     let inquiry = Arc::new(OneStatement { text, windows: 1, is_injected: true });
-    AskedInquiry { inquiry, plan, evaluation, calls: Vec::new(), subject }
+    JudgeRequest { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 
 /// Lane with its clock and its collected actions.
@@ -182,7 +182,7 @@ impl Bench {
         Self { core, load, now_ms, emitted, counts, cost_nano, waited_ms, asked_at }
     }
 
-    pub(super) fn arrive(&mut self, asked: AskedInquiry) {
+    pub(super) fn arrive(&mut self, asked: JudgeRequest) {
         let place = self.load.enter(asked.bytes()).expect("room");
         self.core.arrive(self.now_ms, asked, None, place);
     }

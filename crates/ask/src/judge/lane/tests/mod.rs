@@ -16,7 +16,7 @@ use self::bench::{Bench, OneStatement, asked, plan, reply, score, small, with};
 use super::core::{LaneAction, LaneCount};
 use crate::judge::wire::{Fault, Finish, Reply};
 use spanscore_base::model::Outcome;
-use spanscore_evaluate::AskedInquiry;
+use spanscore_evaluate::JudgeRequest;
 
 #[test]
 fn an_inquiry_settles_then_is_asked_and_its_answer_told_once() {
@@ -170,7 +170,7 @@ fn check_suspicion(is_injected: bool, replies: &[&str], expected: &str) {
     let mut bench = Bench::new(small());
     let text = "one".to_owned();
     let inquiry = Arc::new(OneStatement { text, windows: 1, is_injected });
-    bench.arrive(AskedInquiry { inquiry, ..asked(1, 0, plan(json!({"rechecks": true}))) });
+    bench.arrive(JudgeRequest { inquiry, ..asked(1, 0, plan(json!({"rechecks": true}))) });
     bench.run(5, |_, _, count| reply(replies[count]));
     let told = (bench.reasons(), bench.asked_at.len());
     assert_eq!(told, (BTreeMap::from([(expected, 1)]), replies.len()), "{replies:?}");

@@ -16,7 +16,7 @@ use crate::shared::difference::argument_words;
 use crate::shared::expected_calls::arguments_of;
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
 use crate::shared::report;
-use crate::shared::step_limit::{self, Effort};
+use crate::shared::step_limit::{self, WorkBudget};
 use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
 };
@@ -146,7 +146,7 @@ impl CodeEvaluator for ToolCallArgs {
 
 impl ToolCallArgs {
     /// Matches calls so that the most expected ones are served; `None` if the work budget is spent.
-    fn serve(&self, calls: &[ToolCall<'_>], effort: &Effort) -> Option<Served> {
+    fn serve(&self, calls: &[ToolCall<'_>], effort: &WorkBudget) -> Option<Served> {
         let fits = |at: usize, call: u32| {
             self.fit(&self.expected[at].args.0, &calls[call as usize]) == Fit::Yes
         };

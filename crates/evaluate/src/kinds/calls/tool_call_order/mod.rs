@@ -17,7 +17,7 @@ use crate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
 use crate::shared::pairing::{self, counted};
 use crate::shared::within_group::WithinGroup;
 use crate::shared::{expected_calls, report};
-use spanscore_base::model::{Effort, Explanation, Facts, Outcome, ToolCall, Trajectory, Want};
+use spanscore_base::model::{Explanation, Facts, Outcome, ToolCall, Trajectory, Want, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
@@ -154,7 +154,7 @@ impl ToolCallOrder {
     fn kept_by_groups(
         &self,
         calls: &[ToolCall<'_>],
-        effort: &Effort,
+        effort: &WorkBudget,
         want: Want,
     ) -> Result<(usize, Vec<usize>), TableTooLarge> {
         let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());

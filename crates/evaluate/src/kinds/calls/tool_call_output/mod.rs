@@ -16,7 +16,7 @@ use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted, read_text};
 use crate::shared::report;
-use crate::shared::step_limit::{self, Effort};
+use crate::shared::step_limit::{self, WorkBudget};
 use spanscore_base::model::{
     CallStatus, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
 };
@@ -177,7 +177,7 @@ fn failed(call: &ToolCall<'_>) -> bool {
 impl ToolCallOutput {
     /// Matches calls so that the most expected results are served; `None` if the work budget is
     /// spent.
-    fn serve(&self, results: &CallResults<'_, '_>, effort: &Effort) -> Option<Served> {
+    fn serve(&self, results: &CallResults<'_, '_>, effort: &WorkBudget) -> Option<Served> {
         let calls = results.calls;
         let fits =
             |at: usize, call: u32| results.fit(&self.expected[at], call as usize) == Fit::Yes;

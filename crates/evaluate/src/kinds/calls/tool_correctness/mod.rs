@@ -25,7 +25,7 @@ use crate::shared::order::grouped::{CallGroup, InOrder};
 use crate::shared::within_group::WithinGroup;
 use crate::shared::{report, turns};
 use spanscore_base::model::{
-    Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+    Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
@@ -339,7 +339,7 @@ impl ToolCorrectness {
         &self,
         expected: &[ExpectedCall],
         calls: &[ToolCall<'_>],
-        effort: &Effort,
+        effort: &WorkBudget,
         want: Want,
     ) -> Outcome {
         if expected.is_empty() && self.mode == CorrectnessMatchMode::ParameterMatch {

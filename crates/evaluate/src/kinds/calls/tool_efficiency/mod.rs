@@ -18,7 +18,7 @@ use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::order::grouped;
 use crate::shared::report;
 use spanscore_base::model::{
-    Content, Effort, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
+    Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
@@ -80,7 +80,7 @@ struct Listed<'c, 'a> {
     calls: &'c [ToolCall<'a>],
     /// Index of each call in that order; empty where they are judged as they stand.
     places: Vec<usize>,
-    effort: &'c Effort,
+    effort: &'c WorkBudget,
 }
 
 impl<'a> std::ops::Index<usize> for Listed<'_, 'a> {

@@ -8,7 +8,7 @@ use jsonschema::{PatternOptions, Validator};
 use super::Problem;
 use super::compiled::{CompileWork, Compiled, CompiledSchemas};
 use super::cost::{self, Cost};
-use crate::shared::step_limit::{self, Effort, STEPS_MAX};
+use crate::shared::step_limit::{self, STEPS_MAX, WorkBudget};
 use spanscore_base::model::Explanation;
 use spanscore_base::value::{Map, Number, Value};
 
@@ -55,7 +55,7 @@ impl Validators {
         &self,
         schema: &Value<'_>,
         arguments: &Value<'_>,
-        (found, effort): (&mut SchemasByAddress, &Effort),
+        (found, effort): (&mut SchemasByAddress, &WorkBudget),
         error: &mut dyn FnMut(&dyn Problem),
     ) -> Result<(), SchemaError> {
         let address = std::ptr::from_ref(schema) as usize;
@@ -81,7 +81,7 @@ impl Validators {
         Ok(())
     }
 
-    fn schema(&self, schema: &Value<'_>, effort: &Effort) -> Result<Arc<Schema>, SchemaError> {
+    fn schema(&self, schema: &Value<'_>, effort: &WorkBudget) -> Result<Arc<Schema>, SchemaError> {
         let text = schema.to_string();
         if text.len() > SCHEMA_BYTES_MAX {
             return Err(SchemaError::TooLarge(text.len()));
@@ -103,7 +103,7 @@ impl Validators {
 }
 
 /// Charges the steps of a compilation; a schema with too many patterns is refused without one.
-fn take(work: CompileWork, effort: &Effort) -> Result<(), SchemaError> {
+fn take(work: CompileWork, effort: &WorkBudget) -> Result<(), SchemaError> {
     let is_left = work.patterns > PATTERNS_MAX || effort.spend(work.steps());
     if is_left { Ok(()) } else { Err(SchemaError::TooMuch) }
 }
@@ -190,7 +190,7 @@ mod tests {
         let arguments = json::parse(arguments).unwrap();
         let mut errors = Vec::new();
         let mut schemas = SchemasByAddress::default();
-        let effort = Effort::default();
+        let effort = WorkBudget::default();
         let result = Validators::default().check(
             &schema,
             &arguments,

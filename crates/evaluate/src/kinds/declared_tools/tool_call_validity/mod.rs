@@ -18,7 +18,7 @@ use crate::compat::DokimosCompat;
 use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, InvalidDefinition, Tools};
 use crate::shared::report;
-use crate::shared::step_limit::{self, Effort};
+use crate::shared::step_limit::{self, WorkBudget};
 use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
 };
@@ -127,7 +127,7 @@ enum DefinitionError {
 /// Working state of one trajectory: compiled schemas and the work budget.
 struct ValidityWork<'t> {
     schemas: full::SchemasByAddress,
-    effort: &'t Effort,
+    effort: &'t WorkBudget,
 }
 
 /// Fault of a call.
@@ -150,7 +150,7 @@ struct DescribedCall {
 }
 
 impl<'t> ValidityWork<'t> {
-    fn new(effort: &'t Effort) -> Self {
+    fn new(effort: &'t WorkBudget) -> Self {
         Self { schemas: full::SchemasByAddress::new(), effort }
     }
 }

@@ -1,7 +1,7 @@
 //! Comparison of texts line by line.
 
 use super::{Compared, Comparer, ComparisonFailure, Method};
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::value::python::PyValue;
 use spanscore_base::value::{Map, Value};
 
@@ -11,7 +11,7 @@ impl Comparer {
         &self,
         output: &Value<'_>,
         delimiter: &str,
-        effort: &Effort,
+        effort: &WorkBudget,
     ) -> Result<Compared, ComparisonFailure> {
         let (expected, actual) = self.both(output)?;
         if delimiter.is_empty() {
@@ -55,7 +55,7 @@ impl Comparer {
         actual: &str,
         wanted: &str,
         expected: &PyValue<'_>,
-        effort: &Effort,
+        effort: &WorkBudget,
     ) -> Result<Result<Compared, String>, ComparisonFailure> {
         if let Err(error) = self.key.takes_lines() {
             return Ok(Err(error));

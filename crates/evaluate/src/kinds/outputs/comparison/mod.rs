@@ -6,7 +6,7 @@
 //! (`UiPath/uipath-python`, package `uipath` 2.11 to 2.14): numbers are printed as doubles, objects
 //! are seen as Python prints them, and a text may be judged line by line. But for `compat: uipath`
 //! an integer that no double holds stays what it is ([`NumberReading`]). Comparing texts costs the
-//! steps of its trace ([`Effort`]).
+//! steps of its trace ([`WorkBudget`]).
 
 mod calls;
 mod key;
@@ -26,7 +26,7 @@ use crate::compat::uipath::{Definition, Flag};
 use crate::evaluator::CodeEvaluator;
 use crate::shared::pairing::read_text;
 use spanscore_base::model::{
-    Effort, Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, shown_percent,
+    Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, WorkBudget, shown_percent,
 };
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::python::{PyValue, json};
@@ -171,7 +171,7 @@ impl Comparer {
         &self,
         expected: &PyValue<'_>,
         actual: &PyValue<'_>,
-        effort: &Effort,
+        effort: &WorkBudget,
     ) -> Result<Compared, ComparisonFailure> {
         let (shown_expected, shown_actual, score) = match self.method {
             Method::Similar => {
@@ -223,7 +223,11 @@ impl Comparer {
     }
 
     /// Judges one content; a missing value at the path is as wrong as can be.
-    fn judge(&self, content: &Value<'_>, effort: &Effort) -> Result<Compared, ComparisonFailure> {
+    fn judge(
+        &self,
+        content: &Value<'_>,
+        effort: &WorkBudget,
+    ) -> Result<Compared, ComparisonFailure> {
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
             return Ok(self.nothing());

@@ -1,6 +1,6 @@
 //! Similarity of two JSON values, leaf by leaf of the expected one.
 
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Number;
 use spanscore_base::value::python::PyValue;
 
@@ -27,7 +27,7 @@ impl Leaves {
 pub(super) fn compare(
     expected: &PyValue<'_>,
     actual: &PyValue<'_>,
-    effort: &Effort,
+    effort: &WorkBudget,
 ) -> Option<Leaves> {
     use PyValue as V;
     let leaf = |matched| Some(Leaves { matched, total: 1.0 });
@@ -69,7 +69,7 @@ pub(super) fn compare(
     }
 }
 
-fn take(effort: &Effort, count: usize) -> Option<()> {
+fn take(effort: &WorkBudget, count: usize) -> Option<()> {
     effort.spend(count).then_some(())
 }
 
@@ -138,7 +138,7 @@ fn clamp(value: f64) -> f64 {
 }
 
 /// Returns the edit similarity: 1 minus the edit distance divided by the longer text's code points.
-fn strings(expected: &[u32], actual: &[u32], effort: &Effort) -> Option<f64> {
+fn strings(expected: &[u32], actual: &[u32], effort: &WorkBudget) -> Option<f64> {
     let longest = expected.len().max(actual.len());
     if longest == 0 {
         return Some(1.0);
@@ -147,7 +147,7 @@ fn strings(expected: &[u32], actual: &[u32], effort: &Effort) -> Option<f64> {
     Some(clamp(1.0 - edits as f64 / longest as f64))
 }
 
-fn levenshtein(a: &[u32], b: &[u32], effort: &Effort) -> Option<usize> {
+fn levenshtein(a: &[u32], b: &[u32], effort: &WorkBudget) -> Option<usize> {
     let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
     let a = &a[head..];
     let b = &b[head..];
@@ -176,7 +176,7 @@ mod tests {
     fn edits_are_counted_in_code_points() {
         let check = |a: &str, b: &str, edits: usize| {
             let [a, b] = [a, b].map(|text| text.chars().map(u32::from).collect::<Vec<_>>());
-            assert_eq!(levenshtein(&a, &b, &Effort::default()), Some(edits));
+            assert_eq!(levenshtein(&a, &b, &WorkBudget::default()), Some(edits));
         };
         check("kitten", "sitting", 3);
         check("", "ab", 2);
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn texts_past_the_limit_are_not_compared() {
         let [a, b] = ["aaaa", "bbbb"].map(PyValue::text);
-        let effort = &Effort::new(31);
+        let effort = &WorkBudget::new(31);
         assert!(compare(&a, &a, effort).is_some(), "what is equal takes no steps");
         assert_eq!(compare(&a, &b, effort).map(Leaves::share), Some(0.0));
         assert!(compare(&a, &b, effort).is_none(), "the second pair would take the 32nd step");

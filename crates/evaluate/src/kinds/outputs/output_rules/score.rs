@@ -13,7 +13,7 @@ use super::rule::{OutputRule, RuleSubject, Verdict};
 use super::settings::Bundle;
 use super::{OutputRules, texts};
 use crate::shared::step_limit;
-use spanscore_base::model::Effort;
+use spanscore_base::model::WorkBudget;
 use spanscore_base::model::{
     Explanation, Label, Outcome, Reason, Score, ToolCall, Trajectory, Want,
 };
@@ -165,7 +165,7 @@ impl OutputRules {
         input.map(Reading::new)
     }
 
-    fn scans(&self, text: &str, effort: &Effort) -> Vec<Arc<Scan>> {
+    fn scans(&self, text: &str, effort: &WorkBudget) -> Vec<Arc<Scan>> {
         let scan = |pack: &Arc<Pack>| {
             let scan = pack.scan_cached(text, effort.left());
             effort.spend(scan.steps());

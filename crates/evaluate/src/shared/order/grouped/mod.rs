@@ -13,14 +13,14 @@
 //!
 //! For the positions so far a group keeps the set of the latest ones that it can stand for: the
 //! rank of the positions from i on is how many of that set lie there. Linear in the positions for
-//! each call of a group, but for the search of calls that can change places ([`Effort`]).
+//! each call of a group, but for the search of calls that can change places ([`WorkBudget`]).
 //!
 //! [`ToolCall::group`]: spanscore_base::model::ToolCall::group
 
 use std::ops::Range;
 
 use super::TableTooLarge;
-use crate::shared::step_limit::Effort;
+use crate::shared::step_limit::WorkBudget;
 use spanscore_base::model::ToolCall;
 
 /// No call, no position.
@@ -210,7 +210,7 @@ pub(crate) struct InOrder<'e, F> {
     /// Questions that may be asked, beside those at both ends.
     pub(crate) questions_max: usize,
     /// Work budget of the search.
-    pub(crate) effort: &'e Effort,
+    pub(crate) effort: &'e WorkBudget,
     /// True if a call fits a position.
     pub(crate) fits: F,
 }
@@ -246,7 +246,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
     }
 
     /// From the ends back: a position that adds nothing is left out, else a group that adds none.
-    fn walk_back(&mut self, rows: &Rows, effort: &Effort) -> Result<Vec<usize>, TableTooLarge> {
+    fn walk_back(&mut self, rows: &Rows, effort: &WorkBudget) -> Result<Vec<usize>, TableTooLarge> {
         let mut at = self.groups.len();
         let mut upto = self.expected;
         let mut found = Vec::new();
@@ -302,7 +302,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         (head, tail)
     }
 
-    fn effort(&self, positions: usize) -> Result<&'e Effort, TableTooLarge> {
+    fn effort(&self, positions: usize) -> Result<&'e WorkBudget, TableTooLarge> {
         let calls: usize = self.groups.iter().map(ExactSizeIterator::len).sum();
         match calls.checked_mul(positions) {
             Some(questions) if questions <= self.questions_max => Ok(self.effort),
@@ -310,7 +310,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         }
     }
 
-    fn spend(&self, effort: &Effort, steps: usize) -> Result<(), TableTooLarge> {
+    fn spend(&self, effort: &WorkBudget, steps: usize) -> Result<(), TableTooLarge> {
         if effort.spend(steps) {
             Ok(())
         } else {
@@ -325,7 +325,7 @@ impl<'e, F: FnMut(usize, usize) -> bool> InOrder<'e, F> {
         at: usize,
         head: usize,
         row: &mut [u32],
-        effort: &Effort,
+        effort: &WorkBudget,
     ) -> Result<(), TableTooLarge> {
         let group = self.groups[at].clone();
         if group.len() == 1 {

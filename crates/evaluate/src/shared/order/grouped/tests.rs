@@ -116,7 +116,7 @@ fn large_groups_are_judged_or_refused_in_time() {
         let fits = |call: usize, at: usize| call == at || call == at + 1;
         let order =
             |effort| InOrder { groups: groups.clone(), expected, questions_max, effort, fits };
-        (order(&Effort::default()).length(), order(&Effort::default()).whole())
+        (order(&WorkBudget::default()).length(), order(&WorkBudget::default()).whole())
     };
     assert_eq!(together(300, 300, 100_000), (Ok(300), Ok(true)));
     let refused = TableTooLarge { cells_max: 80_000 };

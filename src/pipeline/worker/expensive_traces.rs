@@ -12,9 +12,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// Time of the last line, and the number of traces since then without one.
 #[derive(Default)]
-pub(in crate::pipeline) struct Costly(Cell<(Option<Instant>, u64)>);
+pub(in crate::pipeline) struct ExpensiveTraceLog(Cell<(Option<Instant>, u64)>);
 
-impl Costly {
+impl ExpensiveTraceLog {
     /// Logs a trace, unless the last line is too recent.
     pub(super) fn tell(&self, trace_id: TraceId, records: usize, bytes: usize) {
         let (last, untold) = self.0.get();

@@ -3,7 +3,7 @@
 use spanscore_base::panics::caught;
 
 /// State machine that survives panics of its steps by starting anew.
-pub(super) trait Guarded {
+pub(super) trait PanicRecovery {
     /// Complete unit that waits for evaluation.
     type Due;
 

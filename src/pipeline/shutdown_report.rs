@@ -8,7 +8,7 @@ use spanscore_emit::forward::Unforwarded;
 
 /// Losses of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct ShutdownReport {
     /// Undelivered evaluations by exporter, without exporters that lost none.
     pub unsent: Vec<Unsent>,
     /// Accepted items that were not forwarded, by forward, without those that lost none.
@@ -16,12 +16,12 @@ pub struct Lost {
     /// Acknowledged data that was never judged.
     pub unjudged: Unjudged,
     /// Work that the next process continues; not lost.
-    pub kept: KeptWork,
+    pub kept: CarriedOver,
 }
 
 /// Work in the log for the next process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptWork {
+pub struct CarriedOver {
     /// Undelivered evaluations by exporter.
     pub unsent: Vec<Unsent>,
     /// Items that were not forwarded, by forward.
@@ -30,7 +30,7 @@ pub struct KeptWork {
     pub unjudged: Unjudged,
 }
 
-impl Lost {
+impl ShutdownReport {
     /// Returns true if all acknowledged data was judged, delivered and forwarded.
     pub fn is_nothing(&self) -> bool {
         let Self { unsent, unforwarded, unjudged, kept: _ } = self;
@@ -43,9 +43,9 @@ impl Lost {
     }
 }
 
-impl Lost {
+impl ShutdownReport {
     /// Adds the remaining work: as kept if it is in the log, else as lost.
-    pub(super) fn with(mut self, left: KeptWork, is_kept: bool) -> Self {
+    pub(super) fn with(mut self, left: CarriedOver, is_kept: bool) -> Self {
         if is_kept {
             return Self { kept: left, ..self };
         }
@@ -67,14 +67,14 @@ impl Lost {
 
     /// Formats the kept work for people; `None` if there is none.
     pub fn kept(&self) -> Option<String> {
-        let KeptWork { unsent, unforwarded, unjudged } = self.kept.clone();
-        let kept = Self { unsent, unforwarded, unjudged, kept: KeptWork::default() };
+        let CarriedOver { unsent, unforwarded, unjudged } = self.kept.clone();
+        let kept = Self { unsent, unforwarded, unjudged, kept: CarriedOver::default() };
         (!kept.is_nothing()).then(|| kept.to_string())
     }
 }
 
 /// Formats like `3 evaluations not delivered (file 1, otlp 2), 1 trace not judged`.
-impl fmt::Display for Lost {
+impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unjudged { records, traces, sessions } = self.unjudged;
         let mut divider = "";
@@ -112,9 +112,9 @@ mod tests {
     fn what_is_left_is_kept_or_lost_and_never_neither() {
         let unsent = vec![Unsent { exporter: "file".into(), evaluations: 3 }];
         let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 7 }];
-        let lost = Lost { unsent: unsent.clone(), ..Lost::default() };
+        let lost = ShutdownReport { unsent: unsent.clone(), ..ShutdownReport::default() };
         let unjudged = Unjudged { records: 0, traces: 2, sessions: 0 };
-        let left = KeptWork { unsent, unforwarded, unjudged };
+        let left = CarriedOver { unsent, unforwarded, unjudged };
         let kept = lost.clone().with(left.clone(), true);
         assert_eq!((kept.unsent.clone(), kept.kept), (lost.unsent.clone(), left.clone()));
         assert_eq!(
@@ -128,11 +128,11 @@ mod tests {
     fn the_line_names_what_was_lost_and_nothing_else() {
         let unsent =
             |exporter: &str, evaluations| Unsent { exporter: exporter.into(), evaluations };
-        let all = Lost {
+        let all = ShutdownReport {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
             unforwarded: vec![Unforwarded { forward: "otlp/b".into(), items: 7 }],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
-            kept: KeptWork::default(),
+            kept: CarriedOver::default(),
         };
         assert_eq!(
             all.to_string(),
@@ -140,15 +140,16 @@ mod tests {
              1 trace not judged, 4 spans or log events not assembled, 7 items not passed on \
              (otlp/b)"
         );
-        let one = Lost { unsent: vec![unsent("file", 1)], ..Lost::default() };
+        let one = ShutdownReport { unsent: vec![unsent("file", 1)], ..ShutdownReport::default() };
         assert_eq!(one.to_string(), "1 evaluation not delivered (file 1)");
-        assert!(!one.is_nothing() && Lost::default().is_nothing());
+        assert!(!one.is_nothing() && ShutdownReport::default().is_nothing());
         let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 1 }];
-        let passed = Lost { unforwarded: unforwarded.clone(), ..Lost::default() };
+        let passed =
+            ShutdownReport { unforwarded: unforwarded.clone(), ..ShutdownReport::default() };
         assert!(!passed.is_nothing() && passed.kept().is_none());
         assert_eq!(passed.to_string(), "1 item not passed on (otlp/b)");
-        let kept = KeptWork { unforwarded, ..KeptWork::default() };
-        let kept = Lost { kept, ..Lost::default() };
+        let kept = CarriedOver { unforwarded, ..CarriedOver::default() };
+        let kept = ShutdownReport { kept, ..ShutdownReport::default() };
         assert!(kept.is_nothing());
         assert_eq!(kept.kept().as_deref(), Some("1 item not passed on (otlp/b)"));
     }

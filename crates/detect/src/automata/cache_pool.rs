@@ -15,13 +15,14 @@ use regex_automata::hybrid::dfa;
 use regex_automata::meta;
 
 use crate::limits::RULES_BYTES_MAX;
-use spanscore_base::model::Share;
+use spanscore_base::model::MemoryQuota;
 
-static SHARE: LazyLock<Arc<Share>> = LazyLock::new(|| Share::new("rules", RULES_BYTES_MAX));
-static NOTES: LazyLock<Arc<KeptNotes>> = LazyLock::new(|| KeptNotes::new(share()));
+static SHARE: LazyLock<Arc<MemoryQuota>> =
+    LazyLock::new(|| MemoryQuota::new("rules", RULES_BYTES_MAX));
+static NOTES: LazyLock<Arc<DfaCachePool>> = LazyLock::new(|| DfaCachePool::new(share()));
 
 /// Returns the memory share of compiled expressions and of their caches, of the whole process.
-pub(crate) fn share() -> Arc<Share> {
+pub(crate) fn share() -> Arc<MemoryQuota> {
     Arc::clone(&SHARE)
 }
 
@@ -42,18 +43,18 @@ impl Drop for CompiledBytes {
 }
 
 /// Lazy-DFA cache of one automaton.
-pub(crate) trait AutomatonNotes {
+pub(crate) trait CountedCache {
     /// Returns its size in bytes.
     fn bytes(&self) -> usize;
 }
 
-impl AutomatonNotes for dfa::Cache {
+impl CountedCache for dfa::Cache {
     fn bytes(&self) -> usize {
         self.memory_usage()
     }
 }
 
-impl AutomatonNotes for meta::Cache {
+impl CountedCache for meta::Cache {
     fn bytes(&self) -> usize {
         self.memory_usage()
     }
@@ -61,14 +62,14 @@ impl AutomatonNotes for meta::Cache {
 
 /// Pool of the caches of one automaton that nobody reads with now: several once several threads
 /// have read with it at the same time.
-pub(crate) struct NotesPlace<N: AutomatonNotes + Send + 'static>(Arc<AutomatonPlace<N>>);
+pub(crate) struct DfaCacheSlot<N: CountedCache + Send + 'static>(Arc<AutomatonPlace<N>>);
 
 struct AutomatonPlace<N> {
-    lying: Mutex<Vec<LyingNotes<N>>>,
-    all: Arc<KeptNotes>,
+    lying: Mutex<Vec<PooledCache<N>>>,
+    all: Arc<DfaCachePool>,
 }
 
-struct LyingNotes<N> {
+struct PooledCache<N> {
     notes: Box<N>,
     bytes: usize,
     /// True if nobody has read with it since eviction last passed.
@@ -76,38 +77,38 @@ struct LyingNotes<N> {
 }
 
 /// Cache that a reader has taken out, and the bytes of it that are counted.
-pub(crate) struct TakenNotes<N> {
+pub(crate) struct BorrowedCache<N> {
     pub(crate) notes: Box<N>,
     counted: usize,
 }
 
-impl<N: AutomatonNotes + Send> NotesPlace<N> {
+impl<N: CountedCache + Send> DfaCacheSlot<N> {
     /// Adds an empty pool for one more automaton.
     pub(crate) fn new() -> Self {
         Self::within(&NOTES)
     }
 
-    fn within(all: &Arc<KeptNotes>) -> Self {
+    fn within(all: &Arc<DfaCachePool>) -> Self {
         let place = Arc::new(AutomatonPlace { lying: Mutex::default(), all: Arc::clone(all) });
         all.enter(Arc::downgrade(&place) as Weak<dyn Forgetful + Send + Sync>);
         Self(place)
     }
 
     /// Takes a cache out of the pool, or makes one.
-    pub(crate) fn take(&self, new: impl FnOnce() -> N) -> TakenNotes<N> {
+    pub(crate) fn take(&self, new: impl FnOnce() -> N) -> BorrowedCache<N> {
         match self.0.lying().pop() {
-            Some(LyingNotes { notes, bytes, .. }) => TakenNotes { notes, counted: bytes },
-            None => TakenNotes { notes: Box::new(new()), counted: 0 },
+            Some(PooledCache { notes, bytes, .. }) => BorrowedCache { notes, counted: bytes },
+            None => BorrowedCache { notes: Box::new(new()), counted: 0 },
         }
     }
 
     /// Puts a cache back if the share has room for what it grew by; else drops it.
-    pub(crate) fn keep(&self, TakenNotes { notes, counted }: TakenNotes<N>) {
+    pub(crate) fn keep(&self, BorrowedCache { notes, counted }: BorrowedCache<N>) {
         let bytes = notes.bytes();
         let all = &self.0.all;
         if all.makes_room(bytes.saturating_sub(counted)) {
             all.share.give_back(counted.saturating_sub(bytes));
-            self.0.lying().push(LyingNotes { notes, bytes, is_idle: false });
+            self.0.lying().push(PooledCache { notes, bytes, is_idle: false });
         } else {
             all.share.give_back(counted);
             all.share.count_forgotten(1);
@@ -117,7 +118,7 @@ impl<N: AutomatonNotes + Send> NotesPlace<N> {
 
 impl<N> AutomatonPlace<N> {
     /// Locks the caches; a panic of another holder leaves them whole.
-    fn lying(&self) -> MutexGuard<'_, Vec<LyingNotes<N>>> {
+    fn lying(&self) -> MutexGuard<'_, Vec<PooledCache<N>>> {
         self.lying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +140,7 @@ impl<N> Forgetful for AutomatonPlace<N> {
     fn forget(&self, all: bool) -> (usize, usize) {
         let mut lying = self.lying();
         let is_idle =
-            |notes: &mut LyingNotes<N>| std::mem::replace(&mut notes.is_idle, true) || all;
+            |notes: &mut PooledCache<N>| std::mem::replace(&mut notes.is_idle, true) || all;
         let forgotten: Vec<_> = lying.extract_if(.., is_idle).collect();
         drop(lying);
         (forgotten.len(), forgotten.iter().map(|notes| notes.bytes).sum())
@@ -147,8 +148,8 @@ impl<N> Forgetful for AutomatonPlace<N> {
 }
 
 /// Pools of all automata within one share.
-struct KeptNotes {
-    share: Arc<Share>,
+struct DfaCachePool {
+    share: Arc<MemoryQuota>,
     places: Mutex<AutomatonPlaces>,
 }
 
@@ -162,8 +163,8 @@ struct AutomatonPlaces {
     many: usize,
 }
 
-impl KeptNotes {
-    fn new(share: Arc<Share>) -> Arc<Self> {
+impl DfaCachePool {
+    fn new(share: Arc<MemoryQuota>) -> Arc<Self> {
         Arc::new(Self { share, places: Mutex::default() })
     }
 
@@ -222,22 +223,22 @@ mod tests {
 
     struct Noted(usize);
 
-    impl AutomatonNotes for Noted {
+    impl CountedCache for Noted {
         fn bytes(&self) -> usize {
             self.0
         }
     }
 
     /// Makes pools within a share of so many bytes.
-    fn places(count: usize, bytes: usize) -> (Arc<Share>, Vec<NotesPlace<Noted>>) {
-        let share = Share::new("x", bytes);
-        let all = KeptNotes::new(Arc::clone(&share));
-        (share, (0..count).map(|_| NotesPlace::within(&all)).collect())
+    fn places(count: usize, bytes: usize) -> (Arc<MemoryQuota>, Vec<DfaCacheSlot<Noted>>) {
+        let share = MemoryQuota::new("x", bytes);
+        let all = DfaCachePool::new(Arc::clone(&share));
+        (share, (0..count).map(|_| DfaCacheSlot::within(&all)).collect())
     }
 
     /// Reads with a cache of a pool and lets it grow to at least so many bytes; returns its bytes
     /// before.
-    fn read(place: &NotesPlace<Noted>, bytes: usize) -> usize {
+    fn read(place: &DfaCacheSlot<Noted>, bytes: usize) -> usize {
         let mut taken = place.take(|| Noted(0));
         let before = taken.notes.0;
         taken.notes.0 = before.max(bytes);
@@ -298,9 +299,9 @@ mod tests {
 
     #[test]
     fn places_of_automata_that_are_gone_are_taken_out() {
-        let all = KeptNotes::new(Share::new("x", 100));
+        let all = DfaCachePool::new(MemoryQuota::new("x", 100));
         for _ in 0..1_000 {
-            NotesPlace::<Noted>::within(&all);
+            DfaCacheSlot::<Noted>::within(&all);
         }
         assert!(all.places().all.len() <= 64);
     }

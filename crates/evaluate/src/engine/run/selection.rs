@@ -10,7 +10,7 @@ use crate::shared::within_group::by_message;
 use spanscore_base::model::{EvaluatorInfo, Outcome, Trajectory};
 
 /// Selection of one evaluator for a trajectory.
-pub(super) enum Choice {
+pub(super) enum Selection {
     /// Selected: judges against its settings and criteria.
     Settings,
     /// Selected: judges against this trajectory's expectation; the outcome where it has none.
@@ -20,33 +20,33 @@ pub(super) enum Choice {
 }
 
 /// Selection of each evaluator by its index; empty where all judge against their settings.
-pub(super) struct Choices(pub(super) Vec<Choice>);
+pub(super) struct Selections(pub(super) Vec<Selection>);
 
-impl Choices {
+impl Selections {
     /// Returns the evaluator with that index, if it was selected.
     pub(super) fn get<'c>(
         &'c self,
         index: usize,
         configured: &'c Configured,
-    ) -> Option<Chosen<'c>> {
+    ) -> Option<SelectedEvaluator<'c>> {
         let expectation = match self.0.get(index) {
-            None | Some(Choice::Settings) => None,
-            Some(Choice::Expectation(found)) => Some(found),
-            Some(Choice::Passed) => return None,
+            None | Some(Selection::Settings) => None,
+            Some(Selection::Expectation(found)) => Some(found),
+            Some(Selection::Passed) => return None,
         };
-        Some(Chosen { configured, expectation })
+        Some(SelectedEvaluator { configured, expectation })
     }
 }
 
 /// Selected evaluator of a trajectory.
 #[derive(Clone, Copy)]
-pub(super) struct Chosen<'c> {
+pub(super) struct SelectedEvaluator<'c> {
     pub(super) configured: &'c Configured,
     /// Expectation of the trajectory, where those differ from one trajectory to the next.
     expectation: Option<&'c Result<Arc<Expectation>, Outcome>>,
 }
 
-impl Chosen<'_> {
+impl SelectedEvaluator<'_> {
     pub(super) fn info(&self) -> &Arc<EvaluatorInfo> {
         match self.expectation {
             Some(Ok(expectation)) => &expectation.info,

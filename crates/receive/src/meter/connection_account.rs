@@ -14,7 +14,7 @@ const WAITING_MAX: usize = 8;
 
 /// Account of one connection.
 #[derive(Debug, Default)]
-pub struct Sender {
+pub struct ConnectionAccount {
     /// Bodies that are on their way.
     pub(crate) bodies: AtomicUsize,
     /// Bytes of bodies, and of data that has not become one.
@@ -35,7 +35,7 @@ pub struct Sender {
     names: Vec<String>,
 }
 
-impl Sender {
+impl ConnectionAccount {
     /// Opens the account of a connection whose certificate has these names.
     pub(crate) fn named(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }
@@ -82,7 +82,7 @@ impl Sender {
 }
 
 /// A request that waits for room, until dropped.
-pub struct WaitingRequest(Arc<Sender>);
+pub struct WaitingRequest(Arc<ConnectionAccount>);
 
 impl Drop for WaitingRequest {
     fn drop(&mut self) {
@@ -91,10 +91,10 @@ impl Drop for WaitingRequest {
 }
 
 /// A body that is being read or drained, until dropped.
-pub(crate) struct BodyTaking(Arc<Sender>);
+pub(crate) struct BodyTaking(Arc<ConnectionAccount>);
 
 impl BodyTaking {
-    pub(crate) fn start(sender: &Arc<Sender>) -> Self {
+    pub(crate) fn start(sender: &Arc<ConnectionAccount>) -> Self {
         sender.taking.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(sender))
     }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn few_requests_of_a_connection_wait_at_once() {
-        let sender = Arc::<Sender>::default();
+        let sender = Arc::<ConnectionAccount>::default();
         let mut waiting: Vec<_> = (0..2 * WAITING_MAX).map_while(|_| sender.wait()).collect();
         assert_eq!(waiting.len(), WAITING_MAX);
         waiting.pop();

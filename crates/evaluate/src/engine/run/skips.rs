@@ -2,7 +2,7 @@
 
 /// Reason why an evaluator was skipped for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PassReason {
+pub enum SkipReason {
     /// `sample` leaves the target out.
     SampledOut,
     /// `when` is false.
@@ -13,7 +13,7 @@ pub enum PassReason {
     Error,
 }
 
-impl PassReason {
+impl SkipReason {
     /// Reasons that are a choice of the config; an error is none.
     pub const CHOSEN: [Self; 3] = [Self::SampledOut, Self::When, Self::RunIf];
 
@@ -29,10 +29,10 @@ impl PassReason {
 }
 
 /// Skipped evaluators of a target: the index of each in the config, with the reason.
-pub type Passes = Vec<(usize, PassReason)>;
+pub type Skips = Vec<(usize, SkipReason)>;
 
 /// Returns the indexes of those whose expression could not be evaluated.
-pub fn when_errors(passes: &Passes) -> impl Iterator<Item = usize> {
-    let failed = passes.iter().filter(|(_, reason)| *reason == PassReason::Error);
+pub fn when_errors(passes: &Skips) -> impl Iterator<Item = usize> {
+    let failed = passes.iter().filter(|(_, reason)| *reason == SkipReason::Error);
     failed.map(|(index, _)| *index)
 }

@@ -63,7 +63,7 @@ enum Phase {
 
 /// State of one inquiry between its questions.
 #[derive(Debug)]
-pub(super) struct Dialog {
+pub(super) struct SamplingSession {
     plan: JudgePlan,
     /// Judges asked before, which failed.
     given_up: Vec<usize>,
@@ -90,7 +90,7 @@ pub(super) struct Dialog {
     pub(super) cost_nano: u64,
 }
 
-impl Dialog {
+impl SamplingSession {
     /// Starts a dialog. `bytes_per_token` is the current estimate for the judge.
     pub(super) fn new(
         plan: JudgePlan,

@@ -33,14 +33,14 @@ const MARGIN_MS: u64 = 500;
 
 /// Record of arrivals and vain waits, which decides if another wait pays.
 #[derive(Clone, Copy, Default, Debug)]
-struct Habit {
+struct Lateness {
     /// True if it came at least once.
     is_known: bool,
     /// Vain waits in a row.
     misses: u8,
 }
 
-impl Habit {
+impl Lateness {
     fn is_worth(self) -> bool {
         self.misses < if self.is_known { KNOWN_MISSES_MAX } else { MISSES_MAX }
     }
@@ -63,14 +63,14 @@ struct ServiceHabits {
     /// Greatest lateness of spans of other services, likewise.
     others_late_ms: u64,
     /// Habit of parents of its spans that come later than the spans.
-    parents: Habit,
+    parents: Lateness,
     /// Habit of spans of other services after the root.
-    others: Habit,
+    others: Lateness,
 }
 
 /// Missing parts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Lack {
+pub(super) struct Missing {
     /// Services, by number, whose spans lack their parents.
     parents: Vec<u32>,
     /// True if a span has not ended.
@@ -83,7 +83,7 @@ pub(super) struct Lack {
     pub(super) is_certain: bool,
 }
 
-impl Lack {
+impl Missing {
     /// Returns true if nothing is missing.
     pub(super) fn is_nothing(&self) -> bool {
         self.parents.is_empty() && !self.pending && self.peers.is_empty() && !self.others
@@ -91,12 +91,12 @@ impl Lack {
 }
 
 /// Completion policy of a shard, with all it has learnt of senders.
-pub(super) struct Patience {
+pub(super) struct CompletionPolicy {
     services: Recent<u32, ServiceHabits>,
-    peers: Recent<(u32, u32), Habit>,
+    peers: Recent<(u32, u32), Lateness>,
 }
 
-impl Default for Patience {
+impl Default for CompletionPolicy {
     fn default() -> Self {
         Self { services: Recent::new(SERVICES_MAX), peers: Recent::new(PEERS_MAX) }
     }
@@ -168,10 +168,10 @@ impl RootPlace {
     }
 }
 
-impl Patience {
+impl CompletionPolicy {
     /// Returns the missing parts of a trace whose root has ended that are worth a wait.
-    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Lack {
-        let mut lack = Lack::default();
+    pub(super) fn lack(&mut self, spans: &TraceSpans) -> Missing {
+        let mut lack = Missing::default();
         let Some(root) = root_of(spans) else { return lack };
         let root_service = service_of(spans, root);
         let is_span = |flags: SpanFlags| !flags.has(SpanFlags::LOG);
@@ -212,7 +212,7 @@ impl Patience {
 
     /// Returns the wait for the missing parts, after the last arrival, milliseconds, at most
     /// `most_ms`.
-    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Lack, most_ms: u64) -> u64 {
+    pub(super) fn wait_ms(&mut self, spans: &TraceSpans, lack: &Missing, most_ms: u64) -> u64 {
         let habits = self.habits(root_of(spans).map_or(0, |root| service_of(spans, root)));
         let is_elsewhere = lack.others || !lack.peers.is_empty();
         match if is_elsewhere { habits.others_late_ms } else { habits.own_late_ms } {
@@ -239,12 +239,12 @@ impl Patience {
 
     /// Learns from a trace that is judged: `lack` holds the parts waited for in vain, if there was
     /// a wait.
-    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Lack>) {
+    pub(super) fn learn(&mut self, spans: &TraceSpans, lack: Option<&Missing>) {
         if let Some(lack) = lack {
             for service in &lack.parents {
                 self.change_habits(*service, |habits| habits.parents.missed());
             }
-            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Habit::missed));
+            lack.peers.iter().for_each(|peer| self.change_peer(*peer, Lateness::missed));
             if let (true, Some(root)) = (lack.others, root_of(spans)) {
                 self.change_habits(service_of(spans, root), |habits| habits.others.missed());
             }
@@ -257,7 +257,7 @@ impl Patience {
         let parents: HashSet<_> = remote.map(|span| span.parent_id).collect();
         for (at, span) in spans.spans.iter().enumerate().filter(|(_, span)| span.peer != 0) {
             if parents.contains(&span.span_id) {
-                self.change_peer((service_of(spans, at), span.peer), Habit::came);
+                self.change_peer((service_of(spans, at), span.peer), Lateness::came);
             }
         }
     }
@@ -283,7 +283,7 @@ impl Patience {
         self.services.keep(service, habits, 1);
     }
 
-    fn change_peer(&mut self, peer: (u32, u32), change: impl FnOnce(&mut Habit)) {
+    fn change_peer(&mut self, peer: (u32, u32), change: impl FnOnce(&mut Lateness)) {
         let mut habit = self.peers.get(&peer).copied().unwrap_or_default();
         change(&mut habit);
         self.peers.keep(peer, habit, 1);

@@ -18,14 +18,14 @@ use spanscore_base::value::Value;
 #[derive(Debug)]
 pub enum AskedTarget {
     /// To a judge.
-    Judge(AskedInquiry),
+    Judge(JudgeRequest),
     /// To an evaluator outside of this process.
     External(ExternalRequest),
 }
 
 impl AskedTarget {
     /// Splits requests into those to judges and those to evaluators outside of this process.
-    pub fn by_lane(asked: Vec<Self>) -> (Vec<AskedInquiry>, Vec<ExternalRequest>) {
+    pub fn by_lane(asked: Vec<Self>) -> (Vec<JudgeRequest>, Vec<ExternalRequest>) {
         let mut judged = Vec::new();
         let mut external = Vec::new();
         for asked in asked {
@@ -72,7 +72,7 @@ impl AskedTarget {
 }
 
 /// Request to a judge.
-pub struct AskedInquiry {
+pub struct JudgeRequest {
     /// Source of prompts, and reader of replies.
     pub inquiry: Arc<dyn Inquiry>,
     /// Judge, samples and limits.
@@ -85,7 +85,7 @@ pub struct AskedInquiry {
     pub subject: [u8; 16],
 }
 
-impl AskedInquiry {
+impl JudgeRequest {
     /// Returns the bytes held while the request waits.
     pub fn bytes(&self) -> usize {
         let skeletons = (1 + self.calls.len()) * size_of::<Evaluation>();
@@ -117,10 +117,10 @@ impl AskedInquiry {
     }
 }
 
-impl fmt::Debug for AskedInquiry {
+impl fmt::Debug for JudgeRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let evaluation = &self.evaluation.id;
-        f.debug_struct("AskedInquiry").field("evaluation", evaluation).finish_non_exhaustive()
+        f.debug_struct("JudgeRequest").field("evaluation", evaluation).finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ use super::status::RefusedRequest;
 
 /// Phase of the shutdown, shared by ports, connections and requests; and the requests under way.
 #[derive(Clone, Default)]
-pub(super) struct Closing {
+pub(super) struct ShutdownPhases {
     /// New requests are answered as shutting down.
     pub(super) refuse: CancellationToken,
     /// Requests whose sender has not sent all of them yet are answered so too.
@@ -27,7 +27,7 @@ pub(super) struct Closing {
 /// A request that was let in, until dropped.
 pub(super) type UnderWay = TaskTrackerToken;
 
-impl Closing {
+impl ShutdownPhases {
     /// Lets a request in, unless the process ends.
     pub(super) fn enter(&self) -> Result<UnderWay, RefusedRequest> {
         // Before the check: a request that is let in is waited for.

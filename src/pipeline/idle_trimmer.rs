@@ -14,9 +14,9 @@ use super::PipelineIntake;
 const REST: Duration = Duration::from_secs(5);
 
 /// Guard of the task, which ends when this is dropped.
-pub(super) struct Keeper(CancellationToken);
+pub(super) struct IdleTrimmer(CancellationToken);
 
-impl Keeper {
+impl IdleTrimmer {
     pub(super) fn start(intake: Arc<PipelineIntake>) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -31,7 +31,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for IdleTrimmer {
     fn drop(&mut self) {
         self.0.cancel();
     }

@@ -13,13 +13,13 @@ use super::needs::{SPELLED_MAX, joined, place_of, required, shortened, spelled, 
 
 /// Bytes of a match before the start of a literal, and from there to the end of the match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct MatchBounds {
     pub(crate) before: usize,
     pub(crate) after: usize,
 }
 
 /// Match bounds by the index of the literal.
-type Reaches = BTreeMap<usize, Reach>;
+type Reaches = BTreeMap<usize, MatchBounds>;
 
 /// Computes the match bounds of an expression around these literals, in lower case; `None` if a
 /// match may do without any of them.
@@ -79,7 +79,7 @@ fn in_texts(texts: Option<&[String]>, literals: &[&str]) -> Option<Reaches> {
         let mut any = false;
         for (index, literal) in literals.iter().enumerate() {
             if let Some(at) = place_of(literal, text) {
-                let reach = Reach { before: at, after: text.len() - at };
+                let reach = MatchBounds { before: at, after: text.len() - at };
                 join(&mut all, index, reach);
                 any = true;
             }
@@ -91,7 +91,7 @@ fn in_texts(texts: Option<&[String]>, literals: &[&str]) -> Option<Reaches> {
     Some(all)
 }
 
-fn join(all: &mut Reaches, index: usize, reach: Reach) {
+fn join(all: &mut Reaches, index: usize, reach: MatchBounds) {
     let entry = all.entry(index).or_default();
     entry.before = entry.before.max(reach.before);
     entry.after = entry.after.max(reach.after);
@@ -103,8 +103,8 @@ fn in_parts(hir: &Hir, literals: &[&str]) -> Option<Reaches> {
         HirKind::Repetition(repetition) if repetition.min > 0 => {
             let longest = hir.properties().maximum_len()?;
             let once = reaches(&repetition.sub, literals)?;
-            let whole = |(index, reach): (usize, Reach)| {
-                (index, Reach { after: reach.after.max(longest), ..reach })
+            let whole = |(index, reach): (usize, MatchBounds)| {
+                (index, MatchBounds { after: reach.after.max(longest), ..reach })
             };
             Some(once.into_iter().map(whole).collect())
         }
@@ -159,8 +159,8 @@ pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
     let widened = |found: Reaches, range: &Range<usize>| -> Reaches {
         let before: usize = lengths[..range.start].iter().sum();
         let after: usize = lengths[range.end..].iter().sum();
-        let wide = |(index, reach): (usize, Reach)| {
-            (index, Reach { before: reach.before + before, after: reach.after + after })
+        let wide = |(index, reach): (usize, MatchBounds)| {
+            (index, MatchBounds { before: reach.before + before, after: reach.after + after })
         };
         found.into_iter().map(wide).collect()
     };

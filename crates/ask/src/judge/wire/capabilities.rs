@@ -43,7 +43,7 @@ pub(super) const SHAPE_WORDS: [&str; 9] = [
 
 /// Refused parameters and structured-output mode of one judge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::judge) struct Quirks {
+pub(in crate::judge) struct ProviderCapabilities {
     refused: Vec<&'static str>,
     shape: Shape,
     /// True if the config names the mode: it does not step down.
@@ -52,7 +52,7 @@ pub(in crate::judge) struct Quirks {
     is_proven: bool,
 }
 
-impl Quirks {
+impl ProviderCapabilities {
     /// Starts without refusals, in the mode that the config asks for.
     pub(in crate::judge) fn new(wish: StructuredOutput) -> Self {
         let shape = match wish {
