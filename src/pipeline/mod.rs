@@ -26,6 +26,7 @@ mod reload;
 mod room;
 mod sessions;
 mod shutdown_report;
+mod store;
 mod threads;
 mod worker;
 
@@ -43,6 +44,7 @@ use spanscore_base::model::{Evaluation, Memory, Receipt};
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::Resolver;
+use spanscore_store::Store;
 
 use backlog::Backlog;
 pub use backlog::Unjudged;
@@ -112,6 +114,7 @@ impl Pipeline {
             metrics: Arc::new(PipelineMetrics::new(meter, &evaluators)),
             journal: None,
             lanes: Lanes::default(),
+            store: None,
         };
         Self::start_linked(settings, (resolver, evaluators), outlet, meter, links)
     }
@@ -122,7 +125,7 @@ impl Pipeline {
         (resolver, evaluators): (Arc<Resolver>, Arc<Evaluators>),
         outlet: &Outlet,
         meter: &Meter,
-        PipelineLinks { metrics, journal, lanes }: PipelineLinks,
+        PipelineLinks { metrics, journal, lanes, store }: PipelineLinks,
     ) -> std::io::Result<Self> {
         let shard_count = settings.shard_count.max(1);
         let memory = &settings.memory;
@@ -143,6 +146,7 @@ impl Pipeline {
             heartbeats: &heartbeats,
             journal: journal.as_ref(),
             lanes: &lanes,
+            store: &store,
         };
         let mut threads = Threads::default();
         // Runs even if no evaluator judges sessions: a reload may bring one.
@@ -235,6 +239,7 @@ struct WorkerParts<'a> {
     heartbeats: &'a Arc<Heartbeats>,
     journal: Option<&'a Arc<Journal>>,
     lanes: &'a Lanes,
+    store: &'a Option<Arc<Store>>,
 }
 
 /// Parts of the pipeline other than its stages.
@@ -244,6 +249,8 @@ struct PipelineLinks {
     journal: Option<Arc<Journal>>,
     /// Lanes to judges and external evaluators.
     lanes: Lanes,
+    /// Store of runs.
+    store: Option<Arc<Store>>,
 }
 
 impl WorkerParts<'_> {
@@ -279,6 +286,7 @@ impl WorkerParts<'_> {
             forwards: Arc::clone(&self.settings.forwards),
             journal: self.journal.cloned(),
             lanes: self.lanes.clone(),
+            store: self.store.clone(),
             clock: ShardClock::new(),
             translator: Translator::default(),
         }

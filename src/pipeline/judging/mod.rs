@@ -174,7 +174,7 @@ pub(super) fn link(
     let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
     let lanes = RunningLanes { judge, external: Some(external), pending, kept, leaves };
     let journal = places.journal.cloned();
-    let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
+    let links = PipelineLinks { metrics, journal, lanes: lanes.handles(), store: None };
     Ok((links, lanes))
 }
 

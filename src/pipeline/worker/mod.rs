@@ -42,6 +42,7 @@ use spanscore_base::panics::caught;
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
 use spanscore_extract::{Resolver, Table};
+use spanscore_store::Store;
 
 /// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -109,6 +110,8 @@ pub(super) struct Worker {
     pub(super) forwards: Arc<Forwards>,
     /// Lanes to judges and external evaluators.
     pub(super) lanes: Lanes,
+    /// Store of judged runs.
+    pub(super) store: Option<Arc<Store>>,
 }
 
 impl Worker {
@@ -390,6 +393,7 @@ impl Worker {
                 let reported = &mut reported;
                 self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
             };
+            self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
             (passes, session, trajectory.effort)
         });
@@ -467,6 +471,7 @@ mod expensive_traces;
 mod inbox;
 mod pace;
 mod reform;
+mod storing;
 mod verdict_notices;
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
         pool: Arc::default(),
         backlog: Arc::new(Backlog::new(1)),
         lanes: Default::default(),
+        store: None,
         heartbeats: Arc::new(Heartbeats::new(1)),
         sessions: None,
         forwards: Arc::default(),

@@ -7,6 +7,7 @@ mod content;
 mod names;
 mod retention;
 mod rows;
+mod statements;
 mod sums;
 mod traces;
 
