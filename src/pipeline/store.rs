@@ -12,16 +12,18 @@ use spanscore_emit::{ContentFilter, ShownContent};
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_store::{RedactValue, Store, StoreCount, StoreCounters, StoreSettings};
 
+/// Redactor of all stores of the process. Its expressions are built on a writer's thread, at the
+/// first text.
+static FILTER: OnceLock<ContentFilter> = OnceLock::new();
+
 /// Starts the store; `None` if the system gives no thread or no folder: the collector runs on.
 pub(super) fn start(
     settings: StoreSettings,
     data_dir: Option<&Path>,
     meter: &Meter,
 ) -> Option<Arc<Store>> {
-    // Its expressions are built on the writer's thread, at the first text.
-    let filter = OnceLock::new();
-    let redact: RedactValue = Arc::new(move |trace, value: &Value<'_>| {
-        let filter = filter.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
+    let redact: RedactValue = Arc::new(|trace, value: &Value<'_>| {
+        let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
         filter.value(trace, value)
     });
     match Store::start(settings, data_dir, redact) {

@@ -41,6 +41,7 @@ mod schema;
 mod scored;
 mod security;
 mod seeds_uipath;
+mod stored;
 mod suggest;
 mod sums;
 mod support;

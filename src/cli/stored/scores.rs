@@ -128,9 +128,7 @@ fn object(row: &StoredEvaluation) -> Result<Map<String, Value>, CommandError> {
 
 fn print_objects(objects: &[Map<String, Value>], format: RowFormat) -> Result<(), CommandError> {
     if format == RowFormat::Jsonl {
-        return objects
-            .iter()
-            .try_for_each(|it| output::record(Value::Object(it.clone())));
+        return objects.iter().try_for_each(|it| output::record(Value::Object(it.clone())));
     }
     let Some(first) = objects.first() else { return Ok(()) };
     output::line(csv::line(first.keys().cloned()))?;
@@ -199,13 +197,7 @@ fn print_groups(
     let mut table = output::table(names.chain(figures).collect::<Vec<_>>());
     for group in groups {
         let keys = group.keys.iter().map(|key| visible::line(key).to_string());
-        let counts = [
-            group.count(),
-            group.passed,
-            group.failed,
-            group.not_evaluable,
-            group.broken,
-        ];
+        let counts = [group.count(), group.passed, group.failed, group.not_evaluable, group.broken];
         let rate = group.pass_rate().map_or_else(String::new, shown_percent);
         let mean = group.mean.map_or_else(String::new, |mean| shown_share(mean, 3));
         let counts = counts.map(|count| count.to_string());

@@ -86,7 +86,11 @@ fn head(run: &StoredTrajectory, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  {:<12} ${cost:.4}", "cost")?;
     }
     if let Some(left_out) = run.left_out {
-        writeln!(out, "  {:<12} {left_out}: not stored, or the store's queue was filled", "left out")?;
+        writeln!(
+            out,
+            "  {:<12} {left_out}: not stored, or the store's queue was filled",
+            "left out"
+        )?;
     }
     field("input", run.input.as_ref(), out)?;
     field("output", run.output.as_ref(), out)
@@ -128,7 +132,8 @@ fn beginning(text: &str) -> &str {
 fn evaluations(evaluations: &[StoredEvaluation], out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n{} evaluations", evaluations.len())?;
     for it in evaluations {
-        let score = it.score.map_or_else(String::new, |score| format!(" {}", shown_share(score, 3)));
+        let score =
+            it.score.map_or_else(String::new, |score| format!(" {}", shown_share(score, 3)));
         let revision = if it.current { "" } else { " (replaced later)" };
         let early = if it.early { " (before the end)" } else { "" };
         let tool = it.tool.as_ref().map_or_else(String::new, |tool| format!(" on {tool}"));

@@ -12,8 +12,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
 use self::setup::{HeldSettings, Reform, Setup};
-use super::{Collector, store};
 use super::collector::{CollectorSettings, hold_times};
+use super::{Collector, store};
 use crate::config::ResolvedConfig;
 use spanscore_ask::judge::JudgeStartError;
 use spanscore_base::model::Facts;

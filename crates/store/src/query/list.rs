@@ -164,9 +164,11 @@ pub(super) fn evaluations(
         }
         // With min() the other columns are those of the row that has the minimum.
         StoreOrder::Worst => format!(
-            "SELECT {COLUMNS}, min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
+            "SELECT {COLUMNS} FROM (SELECT e.seq AS row,
+             min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
              FROM {ROWS} WHERE {condition} AND e.outcome < 2 AND e.score IS NOT NULL
-             GROUP BY e.trajectory ORDER BY rank, e.seq DESC LIMIT ?"
+             GROUP BY e.trajectory ORDER BY rank, row DESC LIMIT ?) w
+             JOIN {ROWS} WHERE e.seq = w.row ORDER BY w.rank, e.seq DESC"
         ),
     };
     values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));

@@ -3,6 +3,17 @@ use std::time::Instant;
 use super::*;
 use crate::StoreCount;
 
+/// Returns the processor time of the thread named `store`, seconds.
+fn writer_seconds() -> f64 {
+    let is_writer = |task: &Path| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "store")
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let task = tasks.into_iter().find(|task| is_writer(task)).unwrap();
+    let times = std::fs::read_to_string(task.join("schedstat")).unwrap();
+    times.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
 /// Measures a million evaluations: `cargo test --release -p spanscore-store -- --ignored
 /// --nocapture a_million`.
 #[test]
@@ -15,7 +26,7 @@ fn a_million_evaluations() {
     let started = Instant::now();
     for number in 0..RUNS {
         while store.counters().get(StoreCount::Trajectories) + 2_000 < number {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
         store.trajectory(run(number, 0, false));
         let target = target(number);
@@ -26,6 +37,7 @@ fn a_million_evaluations() {
         });
         store.evaluations(evaluations.collect());
     }
+    let busy = writer_seconds();
     store.close();
     let seconds = started.elapsed().as_secs_f64();
     let count = |count| store.counters().get(count);
@@ -38,6 +50,7 @@ fn a_million_evaluations() {
         count(StoreCount::ShedContent),
         count(StoreCount::ShedEvaluations),
     );
+    println!("processor time of the writer, but for the last rows: {busy:.1} s");
     let reader = reader(folder.path());
     let id = trace_id(RUNS / 2).to_string();
     let timed = |what: &str, ask: &dyn Fn()| {
