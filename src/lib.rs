@@ -28,3 +28,4 @@ pub mod telemetry;
 
 pub mod cli;
 pub mod pipeline;
+mod store;

@@ -21,13 +21,14 @@ use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{self, LanePlaces, RunningLanes};
 use super::reload::ReloadCounter;
 use super::shutdown_report::CarriedOver;
-use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport, store};
+use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
+use crate::store;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use spanscore_base::model::{Evaluation, Memory, MemoryLimits};
+use spanscore_base::model::{Evaluation, Facts, Memory, MemoryLimits};
 use spanscore_emit::forward::{
     ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack, Unforwarded,
 };
@@ -226,20 +227,18 @@ impl Collector {
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
         let times = hold_times(&settings);
-        let folder = settings.log.as_ref().map(|log| log.data_dir.clone());
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
-        let store = settings.store.and_then(|own| store::start(own, folder.as_deref(), &meter));
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let store = settings.store.and_then(|own| store::start(own, data_dir, &meter));
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
-        let table = Table::compile(settings.dialects, &store::facts(&evaluators, &store))?;
-        let resolver = Arc::new(Resolver::new(Arc::new(table)));
+        let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
         let exporters = Arc::new(exporters);
         let outlet = outlet_of(&exporters, &store);
         let judges = (&settings.judges, &settings.judging);
-        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
         let (mut links, lanes) =
             judging::link(judges, places, (&evaluators, &forwards), &outlet, &meter)?;
@@ -260,9 +259,7 @@ impl Collector {
         )
         .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
-        if let Some(journal) = &journal {
-            telemetry.readiness().need(journal.works());
-        }
+        journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
         let handle = lanes.handles().judge;
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
@@ -402,6 +399,11 @@ fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unfor
     let lost = pairs
         .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
     lost.filter(|unforwarded| unforwarded.items > 0).collect()
+}
+
+/// Builds the resolver of these dialects and facts.
+fn resolver(dialects: Vec<Dialect>, facts: &Facts) -> Result<Arc<Resolver>, TableError> {
+    Ok(Arc::new(Resolver::new(Arc::new(Table::compile(dialects, facts)?))))
 }
 
 /// Builds the outlet that offers evaluations to the store and to exporters.

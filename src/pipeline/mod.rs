@@ -26,7 +26,6 @@ mod reload;
 mod room;
 mod sessions;
 mod shutdown_report;
-mod store;
 mod threads;
 mod worker;
 

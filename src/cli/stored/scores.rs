@@ -10,7 +10,7 @@ use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
-    StoreField, StoreFilter, StoreOrder, StoreReader, StoredEvaluation, StoredGroup, point_in_time,
+    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, point_in_time,
 };
 
 /// Lists stored scores, the worst runs, or figures by evaluator, version and more
@@ -119,7 +119,7 @@ fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result
 }
 
 /// Converts a row to an object; details only where they are stored.
-fn object(row: &StoredEvaluation) -> Result<Map<String, Value>, CommandError> {
+fn object(row: &EvaluationRow) -> Result<Map<String, Value>, CommandError> {
     match serde_json::to_value(row).map_err(anyhow::Error::new)? {
         Value::Object(map) => Ok(map),
         _ => Ok(Map::new()),
@@ -144,7 +144,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn table(rows: &[StoredEvaluation]) -> String {
+fn table(rows: &[EvaluationRow]) -> String {
     let mut table =
         output::table(["time", "trace", "case", "evaluator", "verdict", "score", "version", "why"]);
     for row in rows {
@@ -171,7 +171,7 @@ fn beginning(text: &str) -> &str {
 }
 
 /// Returns the verdict in words.
-pub(super) fn verdict(row: &StoredEvaluation) -> &'static str {
+pub(super) fn verdict(row: &EvaluationRow) -> &'static str {
     match row.outcome {
         "scored" => row.label.unwrap_or_default(),
         "not_evaluable" => "not evaluable",

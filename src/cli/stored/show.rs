@@ -11,7 +11,7 @@ use crate::cli::score::Format;
 use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::shown_share;
 use spanscore_base::visible;
-use spanscore_store::query::{StoredCall, StoredEvaluation, StoredTrajectory};
+use spanscore_store::query::{EvaluationRow, StoredCall, StoredTrajectory};
 
 /// Longest value of a call that is shown to people; `--format jsonl` has the whole.
 const VALUE_BYTES_MAX: usize = 400;
@@ -129,7 +129,7 @@ fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]
 }
 
-fn evaluations(evaluations: &[StoredEvaluation], out: &mut String) -> std::fmt::Result {
+fn evaluations(evaluations: &[EvaluationRow], out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n{} evaluations", evaluations.len())?;
     for it in evaluations {
         let score =

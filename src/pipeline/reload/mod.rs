@@ -12,9 +12,10 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
 use self::setup::{HeldSettings, Reform, Setup};
+use super::Collector;
 use super::collector::{CollectorSettings, hold_times};
-use super::{Collector, store};
 use crate::config::ResolvedConfig;
+use crate::store;
 use spanscore_ask::judge::JudgeStartError;
 use spanscore_base::model::Facts;
 use spanscore_emit::ExporterStartError;

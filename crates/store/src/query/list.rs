@@ -14,7 +14,7 @@ pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.tr
     JOIN evaluators v ON v.id = e.evaluator JOIN sources s ON s.id = e.source
     LEFT JOIN sessions n ON n.seq = t.session LEFT JOIN tools l ON l.id = e.tool";
 
-/// Columns of [`StoredEvaluation`], in the order in which it reads them.
+/// Columns of [`EvaluationRow`], in the order in which it reads them.
 const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch'),
     lower(hex(t.trace_id)), lower(hex(e.span_id)), n.session_id,
     (SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), v.name, v.kind, v.level,
@@ -36,7 +36,7 @@ pub enum StoreOrder {
 
 /// Evaluation as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StoredEvaluation {
+pub struct EvaluationRow {
     /// End of the judged target, RFC 3339.
     pub time: String,
     /// Trace, 32 digits.
@@ -99,7 +99,7 @@ pub struct StoredEvaluation {
     pub details: Option<serde_json::Value>,
 }
 
-impl StoredEvaluation {
+impl EvaluationRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let mut at = 0..;
         let at = &mut at;
@@ -156,7 +156,7 @@ pub(super) fn evaluations(
     filter: &StoreFilter,
     order: StoreOrder,
     limit: usize,
-) -> rusqlite::Result<Vec<StoredEvaluation>> {
+) -> rusqlite::Result<Vec<EvaluationRow>> {
     let (condition, mut values) = filter.of_rows();
     let query = match order {
         StoreOrder::Newest => {
@@ -173,16 +173,16 @@ pub(super) fn evaluations(
     };
     values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));
     let mut query = connection.prepare(&query)?;
-    query.query_map(params_from_iter(values), StoredEvaluation::read)?.collect()
+    query.query_map(params_from_iter(values), EvaluationRow::read)?.collect()
 }
 
 /// Lists the evaluations of one trajectory, all revisions, in the order of storing.
 pub(super) fn of_trajectory(
     connection: &Connection,
     trajectory: i64,
-) -> rusqlite::Result<Vec<StoredEvaluation>> {
+) -> rusqlite::Result<Vec<EvaluationRow>> {
     let query = format!("SELECT {COLUMNS} FROM {ROWS} WHERE e.trajectory = ?1 ORDER BY e.seq");
-    connection.prepare(&query)?.query_map([trajectory], StoredEvaluation::read)?.collect()
+    connection.prepare(&query)?.query_map([trajectory], EvaluationRow::read)?.collect()
 }
 
 /// Figures of evaluations that have some values in common.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use filter::{StoreField, StoreFilter};
-pub use list::{ROWS_MAX, StoreOrder, StoredEvaluation, StoredGroup};
+pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
 pub use time::point_in_time;
 pub use trajectory::{StoredCall, StoredTrajectory};
 
@@ -138,7 +138,7 @@ impl StoreReader {
         filter: &StoreFilter,
         order: StoreOrder,
         limit: usize,
-    ) -> Result<Vec<StoredEvaluation>, StoreQueryError> {
+    ) -> Result<Vec<EvaluationRow>, StoreQueryError> {
         Ok(list::evaluations(self.begin(), filter, order, limit)?)
     }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::StoreQueryError;
-use super::list::{StoredEvaluation, of_trajectory};
+use super::list::{EvaluationRow, of_trajectory};
 
 /// Most candidates that are named for a short id.
 const CANDIDATES_MAX: usize = 5;
@@ -59,7 +59,7 @@ pub struct StoredTrajectory {
     /// Calls in order.
     pub calls: Vec<StoredCall>,
     /// Evaluations of all revisions.
-    pub evaluations: Vec<StoredEvaluation>,
+    pub evaluations: Vec<EvaluationRow>,
 }
 
 /// Stored tool call.

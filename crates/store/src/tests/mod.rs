@@ -11,7 +11,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::value::{Value, json};
 
-use crate::query::{StoreFilter, StoreOrder, StoreReader, StoredEvaluation};
+use crate::query::{EvaluationRow, StoreFilter, StoreOrder, StoreReader};
 use crate::queue::StoreQueueLimits;
 use crate::writer::RedactValue;
 use crate::{Judgement, Store, StoreSettings, TrajectoryRecord};
@@ -37,7 +37,7 @@ fn reader(folder: &Path) -> StoreReader {
     StoreReader::open(&folder.join("scores.db")).unwrap()
 }
 
-fn all(folder: &Path) -> Vec<StoredEvaluation> {
+fn all(folder: &Path) -> Vec<EvaluationRow> {
     let mut filter = StoreFilter::default();
     filter.with_superseded = true;
     reader(folder).evaluations(&filter, StoreOrder::Newest, 10_000).unwrap()

@@ -82,7 +82,8 @@ proptest! {
         }
         let (passed, failed, not_evaluable, sum) = plain(&steps);
         let sums = total(folder.path());
-        prop_assert_eq!((sums.passed, sums.failed, sums.not_evaluable), (passed, failed, not_evaluable));
+        let found = (sums.passed, sums.failed, sums.not_evaluable);
+        prop_assert_eq!(found, (passed, failed, not_evaluable));
         let mean = sums.mean.unwrap_or(0.0) * (passed + failed) as f64;
         prop_assert!((mean - sum).abs() < 1e-6, "{} and {}", mean, sum);
         let rows = all(folder.path());

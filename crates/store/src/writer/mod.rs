@@ -115,7 +115,7 @@ impl WriterParts {
         let rows = RowWriter::new(now_ms());
         let last = last_stored(&store);
         let mut writer =
-            Writer { parts: self, store, rows, limits, persisted: [0; 6], rested: true };
+            StoreWriter { parts: self, store, rows, limits, persisted: [0; 6], rested: true };
         writer.rows.not_before(last);
         writer.run();
     }
@@ -161,7 +161,7 @@ impl WriterParts {
     }
 }
 
-struct Writer {
+struct StoreWriter {
     parts: WriterParts,
     store: OpenStore,
     rows: RowWriter,
@@ -182,7 +182,7 @@ const PERSISTED: [(&str, StoreCount); 6] = [
     ("shed_evaluations", StoreCount::ShedEvaluations),
 ];
 
-impl Writer {
+impl StoreWriter {
     fn run(mut self) {
         let mut looked = Instant::now();
         let mut is_behind = false;

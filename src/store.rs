@@ -17,7 +17,7 @@ use spanscore_store::{RedactValue, Store, StoreCount, StoreCounters, StoreSettin
 static FILTER: OnceLock<ContentFilter> = OnceLock::new();
 
 /// Starts the store; `None` if the system gives no thread or no folder: the collector runs on.
-pub(super) fn start(
+pub(crate) fn start(
     settings: StoreSettings,
     data_dir: Option<&Path>,
     meter: &Meter,
@@ -41,7 +41,7 @@ pub(super) fn start(
 }
 
 /// Builds evaluators that yield what exporters and the store show.
-pub(super) fn evaluators(
+pub(crate) fn evaluators(
     configured: Vec<Configured>,
     want: Want,
     store: &Option<Arc<Store>>,
@@ -50,13 +50,13 @@ pub(super) fn evaluators(
 }
 
 /// Returns the facts that evaluators and the store read.
-pub(super) fn facts(evaluators: &Evaluators, store: &Option<Arc<Store>>) -> Facts {
+pub(crate) fn facts(evaluators: &Evaluators, store: &Option<Arc<Store>>) -> Facts {
     let stored = store.as_ref().map(|store| store.facts()).unwrap_or_default();
     evaluators.facts().union(&stored)
 }
 
 /// Writes what waits, and closes the file; gives up after `time`.
-pub(super) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = ()>) {
+pub(crate) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = ()>) {
     let Some(store) = store else { return };
     let closing = tokio::task::spawn_blocking(move || store.close());
     tokio::select! {
