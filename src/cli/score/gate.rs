@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::baseline::{ComparedEvaluator, RunScores, compare};
 use super::rows;
 use super::silence::Silence;
-use super::statistics::ScoreEvidence;
+use spanscore_base::statistics::ScoreEvidence;
 use super::tally::{Tallies, percent};
 use crate::cli::CommandError;
 
