@@ -194,6 +194,37 @@ fn student(freedom: f64) -> f64 {
     }
 }
 
+impl ShareDifference {
+    /// Returns the probability of such a difference, or a larger one, between equal shares: below
+    /// 0.05 where the interval leaves out 0.
+    pub fn p_value(&self) -> f64 {
+        let nearer = if self.value < 0.0 { self.interval.1 } else { self.interval.0 };
+        let half = (self.value - nearer).abs();
+        if self.value == 0.0 { 1.0 } else { two_tails(NORMAL * self.value.abs() / half) }
+    }
+}
+
+/// Returns the probability of a standard normal value at least this far from 0, exact to 2e-7
+/// (Abramowitz and Stegun 7.1.26).
+fn two_tails(z: f64) -> f64 {
+    let x = z / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let series = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
+    let sum = series.iter().fold(0.0, |sum, factor| (sum + factor) * t);
+    sum * (-x * x).exp()
+}
+
+/// Tells which of several differences are evidence, so that on average at most this share of them
+/// is none (Benjamini and Hochberg).
+pub fn discoveries(p_values: &[f64], share: f64) -> Vec<bool> {
+    let mut sorted = p_values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let step = share / sorted.len().max(1) as f64;
+    let ranked = sorted.iter().zip(1..);
+    let limit = ranked.filter(|(p, rank)| **p <= step * f64::from(*rank)).map(|(p, _)| *p).last();
+    p_values.iter().map(|p| limit.is_some_and(|limit| *p <= limit)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +280,31 @@ mod tests {
         check((6, 7), (2, 7), 0.0582, 0.8062);
         check((5, 56), (0, 29), -0.0381, 0.1926);
         assert_eq!(Share::new(1, 2).difference(&Share::new(0, 0)), None);
+    }
+
+    #[test]
+    fn p_values_fall_below_a_twentieth_where_the_interval_leaves_out_zero() {
+        for (z, p) in [(0.0, 1.0), (1.0, 0.317_311), (1.959_964, 0.05), (3.290_527, 0.001)] {
+            assert!((two_tails(z) - p).abs() < 1e-6, "{z}");
+        }
+        for new in 0..=40 {
+            let found = Share::new(20, 40).difference(&Share::new(new, 40)).expect("trials");
+            let leaves_out = found.interval.0 > 0.0 || found.interval.1 < 0.0;
+            assert_eq!(found.p_value() < 0.05, leaves_out, "{new}");
+        }
+    }
+
+    /// Published by Benjamini and Hochberg (1995): 4 of 15 stand at 5 %.
+    #[test]
+    fn of_many_differences_few_that_are_none_are_called_evidence() {
+        let p_values = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
+            0.5719, 0.6528, 0.7590, 1.0,
+        ];
+        let found = discoveries(&p_values, 0.05);
+        assert_eq!(found.iter().filter(|it| **it).count(), 4);
+        assert!(found[3] && !found[4] && discoveries(&[], 0.05).is_empty());
+        assert_eq!(discoveries(&[0.04], 0.05), [true]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde::Serialize;
 
 pub use field::StoreField;
 pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
@@ -94,7 +95,7 @@ impl From<rusqlite::Error> for StoreQueryError {
 }
 
 /// Numbers that say how far lists and sums can be relied on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreLosses {
     /// Evaluations that only sums hold.
     pub shed_evaluations: i64,
