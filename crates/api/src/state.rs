@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spanscore_store::{Store, StoredContent};
+use spanscore_store::{StoreView, StoredContent};
 
 use crate::counters::ApiCounters;
 use crate::guard::Guard;
@@ -18,7 +18,7 @@ pub type Progress = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 /// Parts of an API.
 pub struct ApiParts {
     /// The store.
-    pub store: Arc<Store>,
+    pub store: StoreView,
     /// Content of traces that it stores.
     pub content: StoredContent,
     /// Settings of the listener.
@@ -27,13 +27,15 @@ pub struct ApiParts {
     pub port: u16,
     /// Counts of the steps before the store.
     pub progress: Progress,
+    /// Counters, which may be shown before there is an API.
+    pub counters: Arc<ApiCounters>,
     /// Version of the program.
     pub version: &'static str,
 }
 
 /// State of the API.
 pub struct Api {
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: StoreView,
     pub(crate) content: StoredContent,
     pub(crate) readers: Arc<Readers>,
     pub(crate) guard: Guard,
@@ -57,7 +59,7 @@ impl Api {
             store: parts.store,
             content: parts.content,
             guard: Guard::new(&parts.settings, parts.port)?,
-            counters: Arc::default(),
+            counters: parts.counters,
             progress: parts.progress,
             version: parts.version,
             base_path: parts.settings.base_path(),
@@ -65,11 +67,6 @@ impl Api {
             streams: Arc::default(),
             head: Mutex::default(),
         }))
-    }
-
-    /// Returns the counters.
-    pub fn counters(&self) -> &Arc<ApiCounters> {
-        &self.counters
     }
 }
 

@@ -87,18 +87,19 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
         tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
     }
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
-    let Addresses { grpc, http, metrics, .. } = collector.addresses();
+    let Addresses { grpc, http, metrics, dashboard, .. } = collector.addresses();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         commit = env!("SPANSCORE_BUILD_COMMIT"),
         grpc = grpc.map(tracing::field::display),
         http = http.map(tracing::field::display),
         metrics = metrics.map(tracing::field::display),
+        dashboard = dashboard.map(tracing::field::display),
         "started"
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
-        for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
+        for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
             output::note(line);
         }
     }
@@ -155,6 +156,7 @@ pub(crate) struct Secure {
     grpc: bool,
     http: bool,
     metrics: bool,
+    dashboard: bool,
 }
 
 impl Secure {
@@ -166,6 +168,7 @@ impl Secure {
             grpc: grpc.is_some_and(|it| it.tls.is_some()),
             http: http.is_some_and(|it| it.tls.is_some()),
             metrics: config.telemetry.metrics.tls.is_some(),
+            dashboard: config.dashboard.0.as_ref().is_some_and(|it| it.tls.is_some()),
         }
     }
 }
@@ -184,6 +187,8 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Query interface of the store.
+    pub(crate) dashboard: Option<SocketAddr>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
@@ -208,6 +213,8 @@ impl Ready {
         let mut shown: Vec<String> = exporters.cloned().collect();
         let metrics = self.metrics.map(|at| url(at, self.secure.metrics));
         shown.extend(metrics.map(|url| format!("{url}/metrics")));
+        let dashboard = self.dashboard.map(|at| url(at, self.secure.dashboard));
+        shown.extend(dashboard.map(|url| format!("{url}/api/v1")));
         let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
         let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
@@ -234,12 +241,13 @@ mod tests {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
+            dashboard: at(8890),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)
-        scores: console, http://127.0.0.1:8888/metrics
+        scores: console, http://127.0.0.1:8888/metrics, http://127.0.0.1:8890/api/v1
         try it: spanscore send --sample
         ");
         let elsewhere = Ready { http: at(5000), ..Ready::default() };

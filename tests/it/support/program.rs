@@ -20,6 +20,8 @@ pub(crate) struct Program {
     grpc: String,
     /// Where its metrics page is.
     metrics: String,
+    /// Where its query interface is.
+    pub(crate) interface: Option<String>,
 }
 
 impl Drop for Program {
@@ -62,14 +64,15 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         }
         // The other two lines of its greeting; what is brought back may say something between.
         let page = |line: String| {
-            let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
-            part.map(str::to_owned)
+            let part = |end| line.split([',', ' ']).find(|part| part.ends_with(end));
+            Some((part("/metrics")?.to_owned(), part("/api/v1").map(str::to_owned)))
         };
-        let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
+        let pages = std::iter::repeat_with(&mut line).find_map(page);
+        let (metrics, interface) = pages.expect("a metrics page");
         line();
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
-        Self { child, early, said, grpc, metrics }
+        Self { child, early, said, grpc, metrics, interface }
     }
 
     /// Its metrics page.

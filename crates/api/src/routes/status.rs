@@ -55,7 +55,11 @@ pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, Problem> {
     // The metrics are gathered for it, which may take a while.
     let steps = tokio::task::spawn_blocking(move || progress()).await.unwrap_or_default();
     let count = |it| api.store.counters().get(it);
-    let own = [("calls", count(StoreCount::Calls)), ("stored", count(StoreCount::Trajectories))];
+    let own = [
+        ("evaluations", count(StoreCount::Evaluations) + count(StoreCount::ShedEvaluations)),
+        ("calls", count(StoreCount::Calls)),
+        ("stored", count(StoreCount::Trajectories)),
+    ];
     let steps = steps.into_iter().chain(own).map(|(step, count)| Step { step, count });
     answer(&StatusAnswer {
         name: "spanscore",

@@ -188,6 +188,7 @@ async fn the_status_tells_also_of_a_store_that_cannot_be_read() {
     assert_eq!(status["store"]["state"], "closed");
     let steps = json!([
         { "step": "spans", "count": 7 },
+        { "step": "evaluations", "count": 160 },
         { "step": "calls", "count": 160 },
         { "step": "stored", "count": 80 },
     ]);

@@ -49,7 +49,7 @@ async fn only_names_of_this_host_are_answered() {
             check(host, path, false).await;
         }
     }
-    assert_eq!(harness.api.counters().get(Refusal::Host), 16);
+    assert_eq!(harness.api.counters.get(Refusal::Host), 16);
     let two = Request::builder().uri("/").header("host", "localhost").header("host", "evil");
     let answer = harness.send(two.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.problem(), (421, "foreign_host".to_owned()));

@@ -23,7 +23,7 @@ use crate::{Api, ApiParts, DashboardSettings, router};
 struct Harness {
     router: Router,
     api: Arc<Api>,
-    store: Arc<Store>,
+    store: Store,
     _folder: tempfile::TempDir,
 }
 
@@ -57,13 +57,13 @@ impl Harness {
         let redact =
             Arc::new(|_, value: &spanscore_base::value::Value<'_>| value.clone().into_owned());
         let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
-        let store = Arc::new(store);
         let api = Api::new(ApiParts {
-            store: Arc::clone(&store),
+            store: store.view(),
             content: StoredContent::Redacted,
             settings,
             port: 8890,
             progress: Arc::new(|| vec![("spans", 7)]),
+            counters: Arc::default(),
             version: "0.0.0",
         });
         let api = api.unwrap();

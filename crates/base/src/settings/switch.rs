@@ -55,7 +55,7 @@ impl<T: JsonSchema> JsonSchema for Switch<T> {
         let settings = generator.subschema_for::<T>();
         json_schema!({
             "description": "Settings of the section; `false` turns it off.",
-            "anyOf": [{ "type": "boolean" }, settings],
+            "anyOf": [settings, { "type": "boolean" }],
         })
     }
 }
