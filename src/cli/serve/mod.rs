@@ -80,6 +80,8 @@ fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
 async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
+    let settings = plan.config.dashboard.0.as_ref();
+    let runs = settings.map_or_else(String::new, |it| format!("{}/api/v1/traces", it.base_path()));
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
@@ -99,6 +101,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
+        let dashboard = dashboard.map(|at| format!("{}{runs}", url(at, secure.dashboard)));
         for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
             output::note(line);
         }
@@ -187,8 +190,8 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Query interface of the store.
-    pub(crate) dashboard: Option<SocketAddr>,
+    /// Stored runs.
+    pub(crate) dashboard: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
@@ -213,8 +216,7 @@ impl Ready {
         let mut shown: Vec<String> = exporters.cloned().collect();
         let metrics = self.metrics.map(|at| url(at, self.secure.metrics));
         shown.extend(metrics.map(|url| format!("{url}/metrics")));
-        let dashboard = self.dashboard.map(|at| url(at, self.secure.dashboard));
-        shown.extend(dashboard.map(|url| format!("{url}/api/v1")));
+        shown.extend(self.dashboard.clone());
         let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
         let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
@@ -241,13 +243,13 @@ mod tests {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
-            dashboard: at(8890),
+            dashboard: Some("http://127.0.0.1:8890/api/v1/traces".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)
-        scores: console, http://127.0.0.1:8888/metrics, http://127.0.0.1:8890/api/v1
+        scores: console, http://127.0.0.1:8888/metrics, http://127.0.0.1:8890/api/v1/traces
         try it: spanscore send --sample
         ");
         let elsewhere = Ready { http: at(5000), ..Ready::default() };

@@ -65,7 +65,8 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         // The other two lines of its greeting; what is brought back may say something between.
         let page = |line: String| {
             let part = |end| line.split([',', ' ']).find(|part| part.ends_with(end));
-            Some((part("/metrics")?.to_owned(), part("/api/v1").map(str::to_owned)))
+            let runs = part("/api/v1/traces").and_then(|it| it.strip_suffix("/traces"));
+            Some((part("/metrics")?.to_owned(), runs.map(str::to_owned)))
         };
         let pages = std::iter::repeat_with(&mut line).find_map(page);
         let (metrics, interface) = pages.expect("a metrics page");
