@@ -11,6 +11,7 @@ use spanscore_base::model::{Claims, Evaluation, Receipt};
 use crate::support::evaluations::scored;
 use crate::support::exporters::{Fixture, KINDS, backend, otlp};
 use crate::support::fake_backend::{Behavior, FakeBackend};
+use crate::support::patience::{eventually, once};
 
 fn evaluations(ids: impl Iterator<Item = u8>) -> Vec<Evaluation> {
     ids.map(|n| scored(n, 1.0)).collect()
@@ -68,9 +69,11 @@ async fn backend_that_refuses_everything_is_not_asked_about_every_record() {
     let more = r#","forms": ["span"]"#;
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
     fixture.offer(evaluations(0..=255));
-    while fixture.sum("send_failed_evaluations_total") < 256 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(|| {
+        let failed = fixture.sum("send_failed_evaluations_total");
+        once(failed >= 256, || format!("{failed} are refused"))
+    })
+    .await;
     let asked = backend.requests();
     assert!((20..=70).contains(&asked), "{asked}");
     // Having refused one in all its parts, it is asked once about the next.
@@ -115,7 +118,7 @@ impl Arrivals {
 #[tokio::test]
 async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
     for kind in KINDS {
-        let (backend, folder) = (FakeBackend::dead().await, tempfile::tempdir().expect("a folder"));
+        let (backend, folder) = (FakeBackend::dead(), tempfile::tempdir().expect("a folder"));
         let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, kind, ""));
         let arrivals = Arrivals::default();
         for n in 1..=3 {
@@ -133,7 +136,7 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
 
 #[tokio::test]
 async fn exporters_that_need_not_deliver_keep_no_receipt() {
-    let (backend, folder) = (FakeBackend::dead().await, tempfile::tempdir().expect("a folder"));
+    let (backend, folder) = (FakeBackend::dead(), tempfile::tempdir().expect("a folder"));
     let more = r#","must_deliver": false"#;
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
     let arrivals = Arrivals::default();
@@ -202,9 +205,11 @@ async fn what_went_to_disk_is_sent_by_the_next_process() {
     backend.always(Behavior::Take);
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_http", more));
     backend.until(|backend| backend.spans().len() as u64 >= on_disk).await;
-    while fixture.sum("overflow_evaluations") > 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(|| {
+        let kept = fixture.sum("overflow_evaluations");
+        once(kept == 0, || format!("{kept} are on the disk"))
+    })
+    .await;
     fixture.shutdown().await;
     fixture.adds_up().await;
     // What was being written when the first process gave up may stand there, too.

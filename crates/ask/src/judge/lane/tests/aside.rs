@@ -23,7 +23,7 @@ struct Slow(Mutex<Receiver<()>>);
 
 impl Inquiry for Slow {
     fn prompt(&self, _: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let told = self.0.lock().expect("one thread").recv_timeout(Duration::from_secs(10));
+        let told = self.0.lock().expect("one thread").recv_timeout(Duration::from_secs(120));
         let error_type = if told.is_ok() { "in_time" } else { "held_up" };
         Err(Outcome::Failed { error_type, error: String::new() })
     }
