@@ -1,28 +1,30 @@
-//! Pairing of expected and actual calls: finding the calls that an expected one may
-//! mean, giving each call to one expected call at most, and the form of the answer.
+//! Pairing of expected tool calls with actual ones: candidates by name or id, a matching that gives
+//! each call to one expected call at most, and the form of the answer.
 
-mod few;
 pub(crate) mod heaviest;
 mod matching;
 
 use hashbrown::DefaultHashBuilder;
+use smallvec::{SmallVec, smallvec};
 
 pub(crate) use matching::{Fit, MatchingTooLarge, QUESTIONS_MAX, Served, pairs};
 
 use super::arguments::ArgumentMatcher;
 use super::names::NameMap;
 use super::report;
-use few::Few;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
 use spanscore_base::value::{Value, json, python};
 
-/// The names and ids that the criteria mention, each with the number of its group.
+/// Positions of the calls of each group, in order.
+type SortedCalls = SmallVec<[SmallVec<[u32; 8]>; 8]>;
+
+/// Names and ids that the criteria mention, each with the number of its group.
 #[derive(Default)]
 pub(crate) struct CriteriaGroups {
     names: NameMap<usize>,
     ids: NameMap<usize>,
     count: usize,
-    /// The group of each expected call.
+    /// Group of each expected call.
     group_of: Vec<usize>,
 }
 
@@ -54,15 +56,15 @@ impl CriteriaGroups {
         }
     }
 
-    /// For each group the positions of its calls, in order.
-    fn sort(&self, calls: &[ToolCall<'_>]) -> Vec<Vec<u32>> {
-        let mut sorted = vec![Vec::new(); self.count];
+    /// Returns the positions of the calls of each group, in order.
+    fn sort(&self, calls: &[ToolCall<'_>]) -> SortedCalls {
+        let mut sorted: SortedCalls = smallvec![SmallVec::new(); self.count];
         self.walk(calls, |at, group| sorted[group].push(at));
         sorted
     }
 
-    /// The call to show beside each expected one: the one that serves it, else the first of its
-    /// group that serves none and is not shown yet.
+    /// Returns the call to show beside each expected one: the one that serves it, else the first of
+    /// its group that serves none and is not shown yet.
     pub(crate) fn shown(
         &self,
         calls: &[ToolCall<'_>],
@@ -87,8 +89,8 @@ impl CriteriaGroups {
 
 /// Serves as many of the expected calls as can be.
 ///
-/// `fits` tells at once whether an actual call serves an expected one, and is asked for few pairs
-/// only. Where that does not serve them all, `prepare` gives what tells it for many.
+/// `fits` tells at once if an actual call serves an expected one, and is asked about few pairs
+/// only. Where that does not serve them all, `prepare` returns what tells it about many.
 #[inline]
 pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     groups: &CriteriaGroups,
@@ -96,17 +98,46 @@ pub(crate) fn serve<F: FnMut(usize, u32) -> Fit>(
     fits: impl FnMut(usize, u32) -> bool,
     prepare: impl FnOnce() -> F,
 ) -> Served {
-    let few = Few::sort(groups, calls);
-    if let Some(served) = few.as_ref().and_then(|few| few.in_turn(fits)) {
-        return served;
-    }
-    let mut fit = prepare();
-    if let Some(served) = few.and_then(|few| few.first_fitting(&mut fit)) {
-        return served;
-    }
     let sorted = groups.sort(calls);
-    let candidates = |index: usize| sorted[groups.group_of[index]].iter().copied();
-    matching::serve(groups.group_of.len(), calls.len(), candidates, fit)
+    let candidates = |index: usize| &*sorted[groups.group_of[index]];
+    let expected = groups.group_of.len();
+    if let Some(served) = in_turn(expected, calls.len(), candidates, fits) {
+        return served;
+    }
+    let candidates = |index: usize| candidates(index).iter().copied();
+    matching::serve(expected, calls.len(), candidates, prepare())
+}
+
+/// Up to this many pairs of an expected and an actual call, simply trying comes first.
+const TRIED_MAX: usize = 4_096;
+
+/// Serves each expected call by the next free one that `fits`, which is what most traces want;
+/// `None` where that leaves one without a call, or would take long.
+fn in_turn<'s>(
+    expected: usize,
+    call_count: usize,
+    candidates: impl Fn(usize) -> &'s [u32],
+    mut fits: impl FnMut(usize, u32) -> bool,
+) -> Option<Served> {
+    let is_small = call_count <= matching::FEW_CALLS && expected * call_count <= TRIED_MAX;
+    if expected > call_count || !is_small {
+        return None;
+    }
+    let mut partners = SmallVec::new();
+    let mut is_free = [true; matching::FEW_CALLS];
+    let mut from = 0;
+    for index in 0..expected {
+        // Calls behind the last one taken come first: a run that did what was expected did it in
+        // order, so the first try nearly always fits.
+        let calls = candidates(index);
+        let (before, later) = calls.split_at(calls.partition_point(|at| *at < from));
+        let takes = |at: &&u32| is_free[**at as usize] && fits(index, **at);
+        let at = *later.iter().chain(before).find(takes)?;
+        is_free[at as usize] = false;
+        partners.push(Some(at));
+        from = at + 1;
+    }
+    Some(Served { certain: expected, possible: expected, partners })
 }
 
 /// Up to this many pairs of values are compared without hashes.
@@ -156,7 +187,7 @@ pub(crate) fn may_be_read(text: &str) -> bool {
     }
 }
 
-/// The value that a text is the text of: JSON, or an object or list as Python prints it.
+/// Parses a text as a value: JSON, or an object or list as Python prints it.
 pub(crate) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
     let text = value.as_str().filter(|text| may_be_read(text))?;
     json::parse(text).ok().or_else(|| {
@@ -165,8 +196,8 @@ pub(crate) fn read_text<'v>(value: &'v Value<'_>) -> Option<Value<'v>> {
     })
 }
 
-/// The score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing is
-/// expected.
+/// Returns the score of `served` out of `expected`: all or nothing if `strict`, and 1 where nothing
+/// is expected.
 pub(crate) fn share(served: usize, expected: usize, strict: bool) -> f64 {
     if served == expected {
         1.0
@@ -177,14 +208,14 @@ pub(crate) fn share(served: usize, expected: usize, strict: bool) -> f64 {
     }
 }
 
-/// The score that holds whatever the unknown contents are; `None` if it depends on them.
+/// Returns the score that holds whatever the unknown contents are; `None` if it depends on them.
 pub(crate) fn settled(served: &Served, expected: usize, strict: bool) -> Option<f64> {
     let least = share(served.certain, expected, strict);
     let most = share(served.possible, expected, strict);
     (least.total_cmp(&most)).is_eq().then_some(least)
 }
 
-/// No score, because contents of calls of some group on which it depends are not in the telemetry.
+/// Returns no score, because contents on which it depends are not in the telemetry.
 pub(crate) fn not_recorded(
     (reason, what): (Reason, &str),
     want: Want,
@@ -209,7 +240,7 @@ pub(crate) fn not_recorded(
 /// Names that a sentence spells out.
 const NAMES_MAX: usize = 3;
 
-/// `: a, b` for the first few of some names; empty for none.
+/// Returns `: a, b` for the first few of some names; empty for none.
 pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut names = names.peekable();
     if names.peek().is_none() {
@@ -228,14 +259,48 @@ pub(crate) fn naming<'n>(names: impl Iterator<Item = &'n str>) -> String {
     out
 }
 
-/// `1 expected call`, `3 expected calls`.
+/// Returns `1 expected call`, `3 expected calls`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn calls_taken_in_turn_are_as_many_as_a_matching_finds(
+            fits in (0_usize..6).prop_flat_map(|calls| {
+                prop::collection::vec(prop::collection::vec(any::<bool>(), calls), 0..6)
+            }),
+        ) {
+            let calls: Vec<u32> = (0..fits.first().map_or(0, Vec::len) as u32).collect();
+            let fits = |index: usize, call: u32| {
+                fits.get(index).is_some_and(|row| row[call as usize])
+            };
+            let expected = calls.len();
+            let fit = |index, call| if fits(index, call) { Fit::Yes } else { Fit::No };
+            let matched = matching::serve(expected, expected, |_| calls.iter().copied(), fit);
+            if let Some(served) = in_turn(expected, expected, |_| &calls, fits) {
+                prop_assert_eq!((served.certain, matched.certain), (expected, expected));
+                let taken: Vec<u32> = served.partners.iter().copied().flatten().collect();
+                prop_assert!((0..).zip(&taken).all(|(index, call)| fits(index, *call)));
+                let taken: hashbrown::HashSet<u32> = taken.into_iter().collect();
+                prop_assert_eq!(taken.len(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_of_128_calls_is_found() {
+        let calls: Vec<u32> = (0..128).collect();
+        let served = in_turn(2, 128, |_| &calls, |index, call| call == [127, 3][index]);
+        assert_eq!(served.map(|served| served.partners.to_vec()), Some(vec![Some(127), Some(3)]));
+        assert_eq!(in_turn(2, 128, |_| &calls, |_, call| call == 127), None);
+    }
 
     #[test]
     fn texts_of_values_are_read_and_prose_is_not() {
