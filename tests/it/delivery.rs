@@ -41,7 +41,7 @@ async fn backend_that_refuses_one_in_ten_gets_the_others_and_the_rest_can_be_sen
         let labels = format!(r#"exporter="{kind}",reason="dead_lettered""#);
         assert_eq!(fixture.counter("send_failed", &labels), 10);
         assert_eq!(fixture.counter("sent", &format!(r#"exporter="{kind}""#)), 90);
-        assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.evaluations).sum::<u64>(), 0);
+        assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.count).sum::<u64>(), 0);
         fixture.adds_up().await;
         let letters = format!(r#"exporter="{kind}",outcome="written""#);
         assert_eq!(fixture.metric("dead_letters_total", &letters), 20);
@@ -95,7 +95,7 @@ async fn without_a_folder_what_is_refused_for_good_is_lost() {
     assert_eq!(fixture.shutdown().await, []);
     assert_eq!(fixture.counter("sent", r#"exporter="otlp_http""#), 8);
     assert_eq!(fixture.counter("send_failed", r#"exporter="otlp_http",reason="refused""#), 1);
-    assert_eq!(fixture.exporters.lost()[0].evaluations, 1);
+    assert_eq!(fixture.exporters.lost()[0].count, 1);
 }
 
 /// Counts receipts that were let go because their evaluations have arrived.
@@ -126,9 +126,9 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
         }
         fixture.exporters.offer(evaluations(9..=9), None);
         let unsent = fixture.exporters.shutdown(tokio::time::sleep(Duration::from_millis(500)));
-        assert_eq!(unsent.await[0].evaluations, 1, "{kind}");
+        assert_eq!(unsent.await[0].count, 1, "{kind}");
         let left = fixture.exporters.left();
-        assert_eq!((left[0].exporter.as_str(), left[0].evaluations), (kind, 3));
+        assert_eq!((left[0].name.as_str(), left[0].count), (kind, 3));
         assert_eq!((arrivals.count(), fixture.lost()), (0, 1));
         fixture.adds_up().await;
     }
@@ -198,7 +198,7 @@ async fn what_went_to_disk_is_sent_by_the_next_process() {
     offer_many(&fixture, 1000, &arrivals).await;
     assert_eq!(fixture.exporters.shutdown(tokio::time::sleep(Duration::ZERO)).await, []);
     let on_disk = fixture.sum("overflow_evaluations");
-    assert_eq!(fixture.exporters.left()[0].evaluations, 1000);
+    assert_eq!(fixture.exporters.left()[0].count, 1000);
     assert_eq!(fixture.sum("left_evaluations_total") + on_disk, 1000);
     assert!(arrivals.count() <= on_disk, "{} of {on_disk}", arrivals.count());
     drop(fixture);

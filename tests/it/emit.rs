@@ -11,7 +11,7 @@ use spanscore_base::model::Memory;
 use spanscore_base::model::{Evaluation, Want};
 use spanscore_base::settings::Node;
 use spanscore_base::value::json;
-use spanscore_emit::{Exporters, Unsent, settings};
+use spanscore_emit::{Exporters, Undelivered, settings};
 
 use crate::support::evaluations::scored;
 use crate::support::exporters::{Fixture, KINDS, backend, otlp};
@@ -162,7 +162,7 @@ async fn a_dead_backend_never_slows_offers_and_its_queue_stays_bounded() {
         let within = tokio::time::sleep(Duration::from_millis(300));
         let unsent = fixture.exporters.shutdown(within).await;
         assert!(started.elapsed() < PATIENCE);
-        let left = Unsent { exporter: kind.to_owned(), evaluations: 10_000 - dropped };
+        let left = Undelivered { name: kind.to_owned(), count: 10_000 - dropped };
         assert_eq!(unsent, [left]);
     }
 }

@@ -68,10 +68,7 @@ async fn a_dead_backend_slows_nobody_and_what_it_has_no_room_for_is_counted() {
     let lost = running.lost(&CancellationToken::new()).await;
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     let [unforwarded] = &lost.unforwarded[..] else { panic!("{lost:?}") };
-    assert_eq!(
-        (&*unforwarded.forward, unforwarded.items),
-        ("otlp_grpc/dead", books["queued_items"])
-    );
+    assert_eq!((&*unforwarded.name, unforwarded.count), ("otlp_grpc/dead", books["queued_items"]));
 }
 
 #[tokio::test]

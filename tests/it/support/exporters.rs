@@ -9,7 +9,7 @@ use prometheus::{Registry, TextEncoder};
 use spanscore_base::model::{Evaluation, Memory};
 use spanscore_base::settings::Node;
 use spanscore_base::value::json;
-use spanscore_emit::{Exporters, Persistence, Unsent, settings};
+use spanscore_emit::{Exporters, Persistence, Undelivered, settings};
 use spanscore_log::Durability;
 
 use super::fake_backend::FakeBackend;
@@ -57,7 +57,7 @@ impl Fixture {
         self.exporters.offer(evaluations, None);
     }
 
-    pub(crate) async fn shutdown(&self) -> Vec<Unsent> {
+    pub(crate) async fn shutdown(&self) -> Vec<Undelivered> {
         self.exporters.shutdown(tokio::time::sleep(PATIENCE)).await
     }
 
