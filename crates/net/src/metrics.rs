@@ -12,7 +12,8 @@
 //!
 //! `new` makes the instruments and shows nothing; `of` puts them under the labels of their owner,
 //! with all series at zero: a counter that appears only with its first event hides that event from
-//! `rate()`. Numbers that are kept elsewhere are read at each scrape: [`Reading`].
+//! `rate()`. Numbers that are kept elsewhere are read at each scrape, and declared by
+//! [`readings!`](crate::readings).
 
 use std::iter::once;
 use std::sync::Arc;
@@ -49,6 +50,18 @@ macro_rules! metrics {
                 Self { $($field: self.$field.of(labels),)* }
             }
         }
+    };
+}
+
+/// Declares what is read of a source at each scrape, one number a line.
+#[macro_export]
+macro_rules! readings {
+    ($(#[$doc:meta])* const $TABLE:ident: $Source:ty {
+        $($kind:ident($name:literal, $unit:literal, $help:literal, $read:expr);)*
+    }) => {
+        $(#[$doc])*
+        const $TABLE: &[$crate::metrics::Reading<$Source>] =
+            &[$($crate::metrics::Reading::$kind([$name, $unit, $help], $read),)*];
     };
 }
 
@@ -225,7 +238,7 @@ impl CounterBy {
 /// Labels of one series; they seldom need an allocation.
 type LabelRow = smallvec::SmallVec<[KeyValue; 3]>;
 
-/// Number of a source that is read at each scrape, and declared in a line of a table.
+/// Number of a source that is read at each scrape.
 pub struct Reading<S> {
     declared: Declared,
     is_sum: bool,
@@ -234,32 +247,22 @@ pub struct Reading<S> {
 
 impl<S: 'static> Reading<S> {
     /// Declares a number that goes up and down.
-    pub const fn gauge(
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-        read: fn(&S) -> u64,
-    ) -> Self {
-        Self { declared: [name, unit, help], is_sum: false, read }
+    pub const fn gauge(declared: Declared, read: fn(&S) -> u64) -> Self {
+        Self { declared, is_sum: false, read }
     }
 
     /// Declares a number that only grows.
-    pub const fn sum(
-        name: &'static str,
-        unit: &'static str,
-        help: &'static str,
-        read: fn(&S) -> u64,
-    ) -> Self {
-        Self { declared: [name, unit, help], is_sum: true, read }
+    pub const fn sum(declared: Declared, read: fn(&S) -> u64) -> Self {
+        Self { declared, is_sum: true, read }
     }
 
     /// Shows the numbers of all sources; `each` visits these with their labels.
     pub fn show_all(
-        readings: impl IntoIterator<Item = Self>,
+        readings: &[Self],
         meter: &Meter,
         each: impl Fn(&mut dyn FnMut(&S, &[KeyValue])) + Clone + Send + Sync + 'static,
     ) {
-        for Self { declared: [name, unit, help], is_sum, read } in readings {
+        for &Self { declared: [name, unit, help], is_sum, read } in readings {
             let each = each.clone();
             let look = move |shown: &dyn AsyncInstrument<u64>| {
                 each(&mut |source, labels| shown.observe(read(source), labels));
