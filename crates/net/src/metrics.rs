@@ -65,6 +65,11 @@ macro_rules! readings {
     };
 }
 
+/// Returns a meter whose instruments nobody reads, for commands.
+pub fn unread_meter() -> Meter {
+    opentelemetry::global::meter("spanscore")
+}
+
 /// Returns a label whose value is cheap to copy.
 pub fn label(key: &'static str, value: &str) -> KeyValue {
     KeyValue::new(key, Arc::<str>::from(value))
