@@ -122,6 +122,12 @@ impl Counter {
     pub fn add(&self, count: u64) {
         self.instrument.add(count, &self.labels);
     }
+
+    /// Adds to its series under these labels.
+    #[inline]
+    pub fn add_under(&self, labels: &[KeyValue], count: u64) {
+        self.instrument.add(count, labels);
+    }
 }
 
 impl FloatCounter {
@@ -234,9 +240,15 @@ impl CounterBy {
     /// Adds to the series of a value.
     #[inline]
     pub fn add(&self, value: &'static str, count: u64) {
-        let Counter { instrument, labels } = &self.counter;
+        self.add_under(&self.counter.labels, value, count);
+    }
+
+    /// Adds to the series of a value under these labels.
+    #[inline]
+    pub fn add_under(&self, labels: &[KeyValue], value: &'static str, count: u64) {
         let own = once(KeyValue::new(self.key, value));
-        instrument.add(count, &labels.iter().cloned().chain(own).collect::<LabelRow>());
+        let labels = labels.iter().cloned().chain(own).collect::<LabelRow>();
+        self.counter.instrument.add(count, &labels);
     }
 }
 

@@ -203,7 +203,7 @@ impl SessionWorker {
                 caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
             let Ok(SessionAnswer { mut evaluations, passes, asked, is_spent, cut_texts }) = judged
             else {
-                self.metrics.panicked();
+                self.metrics.stages.panics.add(1);
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
@@ -213,7 +213,7 @@ impl SessionWorker {
             self.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.metrics.cut_texts(cut_texts);
+            self.metrics.stages.cut_texts.add(cut_texts);
             self.metrics.session_judged(passes, limited, &self.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.journal.as_ref().map(|journal| {
@@ -234,7 +234,7 @@ impl PanicRecovery for SessionWorker {
     type Due = DueSession;
 
     fn panicked(&self, again: bool) {
-        self.metrics.panicked();
+        self.metrics.stages.panics.add(1);
         if again {
             tracing::error!("assembling sessions panicked again; the open ones are lost");
         } else {
