@@ -152,18 +152,18 @@ impl PipelineIntake {
         deadline: Instant,
     ) -> Result<QueueRoom, Refused> {
         let bytes = bytes.max(self.queue.share().limit() / QUEUED_REQUESTS_MAX);
-        let waits = || self.metrics.waited("queue");
+        let waits = || self.metrics.stages.waits.add("queue", 1);
         let room = self.queue.take(sender, bytes, deadline, waits).await;
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
     fn overloaded(&self, reason: &'static str) -> Refused {
-        self.metrics.refused(reason);
+        self.metrics.stages.refused.add(reason, 1);
         Refused::Overloaded { retry_after: RETRY_AFTER }
     }
 
     fn not_kept(&self, reason: &'static str, why: &'static str) -> Refused {
-        self.metrics.refused(reason);
+        self.metrics.stages.refused.add(reason, 1);
         Refused::NotKept { retry_after: RETRY_AFTER, why }
     }
 
@@ -196,7 +196,7 @@ impl PipelineIntake {
                 self.extraction.pool().give_back(batch);
                 continue;
             }
-            let waits = || self.metrics.waited("shard");
+            let waits = || self.metrics.stages.waits.add("shard", 1);
             let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
             // Places are taken at all shards before anything is sent, which makes it all or none. A
@@ -321,7 +321,7 @@ impl PipelineIntake {
                 Ok(extracted) => {
                     if is_old {
                         if kept.signal == Signal::Traces {
-                            self.metrics.recovered(extracted.records);
+                            self.metrics.stages.recovered.add(extracted.records);
                         }
                         let Received { signal, request, raw } = kept;
                         self.pass_on(*signal, request, raw, &extracted, Some(&claim));
@@ -380,7 +380,7 @@ impl PipelineIntake {
         request: &Bytes,
         deadline: Instant,
     ) -> Result<(TableBatches, Extracted), Refused> {
-        let waits = || self.metrics.waited("reading");
+        let waits = || self.metrics.stages.waits.add("reading", 1);
         let read = self.extraction.read(signal, request, deadline, waits).await;
         read.map_err(|unread| match unread {
             UnreadRequest::Broken(error) => Refused::Malformed(error.to_string()),

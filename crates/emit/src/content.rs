@@ -14,7 +14,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::counters::Tally;
 use super::queue::{EvaluationBatch, size_of_evaluations};
 use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, TraceId};
 use spanscore_base::panics::Panicked;
@@ -22,6 +21,7 @@ use spanscore_base::settings::nearest;
 use spanscore_base::value::{Map, Value};
 use spanscore_detect::redact::{Redaction, RedactionBudget, UNREAD};
 use spanscore_net::lane::BlockingPool;
+use spanscore_net::metrics::CounterBy;
 
 /// Most names that are stored, over all traces.
 const NAMES_MAX: usize = 65_536;
@@ -114,7 +114,7 @@ pub struct ContentFilter {
     /// Redactor, shared by all exporters; `None` if nothing is redacted.
     redactor: Option<Arc<ContentRedactor>>,
     /// Counter of withheld texts, by reason.
-    withheld: Option<Tally>,
+    withheld: Option<CounterBy>,
     aside: BlockingPool,
 }
 
@@ -126,7 +126,7 @@ impl ContentFilter {
 
     /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
     /// share.
-    pub(super) fn of_exporter(self, withheld: Tally, aside: &BlockingPool) -> Self {
+    pub(super) fn of_exporter(self, withheld: CounterBy, aside: &BlockingPool) -> Self {
         Self { withheld: Some(withheld), aside: aside.clone(), ..self }
     }
 

@@ -191,7 +191,7 @@ impl SessionWorker {
             });
             let Ok(SessionAnswer { mut evaluations, passes, asked, is_spent, cut_texts }) = judged
             else {
-                self.context.metrics.panicked();
+                self.context.metrics.stages.panics.add(1);
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
@@ -201,7 +201,7 @@ impl SessionWorker {
             self.context.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.context.metrics.cut_texts(cut_texts);
+            self.context.metrics.stages.cut_texts.add(cut_texts);
             self.context.metrics.session_judged(passes, limited, &self.context.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.context.journal.as_ref().map(|journal| {
@@ -222,7 +222,7 @@ impl PanicRecovery for SessionWorker {
     type Due = DueSession;
 
     fn panicked(&self, again: bool) {
-        self.context.metrics.panicked();
+        self.context.metrics.stages.panics.add(1);
         if again {
             tracing::error!("assembling sessions panicked again; the open ones are lost");
         } else {

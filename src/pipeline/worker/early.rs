@@ -67,7 +67,7 @@ impl Worker {
         });
         if judged.is_err() {
             out.truncate(before);
-            self.context.metrics.panicked();
+            self.context.metrics.stages.panics.add(1);
             tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
         }
         let reported = (out.len() > before).then_some(reported);

@@ -320,7 +320,7 @@ impl Worker {
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
         let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
         if !sessions.hand_over(key, trace, digest, self.context.resolver.table()) {
-            self.context.metrics.session_trace_lost();
+            self.context.metrics.stages.session_losses.add("queue_full", 1);
         }
     }
 
@@ -391,7 +391,7 @@ impl Worker {
             Err(_) => {
                 out.evaluations.truncate(before);
                 out.asked.clear();
-                self.context.metrics.panicked();
+                self.context.metrics.stages.panics.add(1);
                 tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
                 // The steps before the panic are unknown: a quarter of the budget is charged.
                 (None, given / 4)
@@ -404,7 +404,7 @@ impl PanicRecovery for Worker {
     type Due = Due;
 
     fn panicked(&self, again: bool) {
-        self.context.metrics.panicked();
+        self.context.metrics.stages.panics.add(1);
         if again {
             tracing::error!(shard = self.index, "a shard panicked again; its open traces are lost");
             return;

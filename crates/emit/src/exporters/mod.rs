@@ -125,9 +125,9 @@ impl Exporters {
         }
         for (sender, counters) in &self.channels {
             let count = evaluations.len() as u64;
-            counters.offered(count);
+            counters.metrics.offered.add(count);
             match sender.try_send(evaluations.clone()) {
-                Ok(()) => counters.sent(count),
+                Ok(()) => counters.metrics.sent.add(count),
                 Err(mpsc::error::TrySendError::Full(_)) => counters.lost(Loss::QueueFull, count),
                 Err(mpsc::error::TrySendError::Closed(_)) => {
                     counters.lost(Loss::ShuttingDown, count);
