@@ -10,8 +10,8 @@ use opentelemetry::metrics::{Counter, Histogram, Meter};
 use tokio::time::{Duration, Instant};
 
 use self::gauges::{LiveGauges, NameAndUnit};
-use super::content::WITHHELD;
 use super::queue::{Delivery, Held, Overflow};
+use spanscore_detect::redactor::WithheldTexts;
 use spanscore_log::AppendError;
 
 /// Shortest time between two log lines of one exporter about the same kind of trouble.
@@ -212,7 +212,8 @@ impl Instruments {
             "Texts that were withheld as they could not be redacted.",
             exporter,
         );
-        WITHHELD.into_iter().for_each(|reason| tally.add(reason, 0));
+        let reasons = WithheldTexts::default().by_reason();
+        reasons.into_iter().for_each(|(reason, none)| tally.add(reason, none));
         tally
     }
 
