@@ -43,32 +43,38 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
         }
     }
     options(text, &mut found);
+    found.sort_by_key(|value| (value.start, value.end));
+    found.dedup_by(|value, before| {
+        let overlaps = value.start < before.end;
+        if overlaps {
+            before.end = before.end.max(value.end);
+        }
+        overlaps
+    });
     found
 }
 
 /// Adds values of options: `--password hunter2`.
 fn options(text: &str, found: &mut Vec<Range<usize>>) {
-    let mut added = false;
     for at in memchr::memmem::find_iter(text.as_bytes(), b"--") {
-        let rest = &text[at + 2..];
-        let length = rest.bytes().take(KEY_BYTES_MAX).take_while(|&b| is_key_byte(b)).count();
+        let rest = &text.as_bytes()[at + 2..];
+        let length = rest.iter().take(KEY_BYTES_MAX).take_while(|&&b| is_key_byte(b)).count();
         let start = at + 2 + length;
-        if length == 0 || text.as_bytes().get(start) != Some(&b' ') {
+        if text.as_bytes().get(start) != Some(&b' ') {
             continue;
         }
         let class = UnderKey::of(text.get(at + 2..start).unwrap_or_default());
+        if class == UnderKey::Plain {
+            continue;
+        }
         let value = match opening_quote(text, start + 1) {
             Some(quote) => closed(text, start + 1 + quote.len(), quote),
             None => bare(text, start + 1),
         };
-        let holds = class.holds(&text[value.clone()]) && !text[value.clone()].starts_with('-');
-        if holds && !found.iter().any(|it| it.start < value.end && value.start < it.end) {
+        let shown = &text[value.clone()];
+        if class.holds(shown) && !shown.starts_with('-') {
             found.push(value);
-            added = true;
         }
-    }
-    if added {
-        found.sort_by_key(|range| range.start);
     }
 }
 
@@ -229,4 +235,37 @@ fn bare(text: &str, start: usize) -> Range<usize> {
     let rest = &text.as_bytes()[start..];
     let length = rest.iter().take(VALUE_BYTES_MAX).take_while(|b| !ends(b)).count();
     start..text.floor_char_boundary(start + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, values: &[&str]) {
+        let found: Vec<_> = secrets(text).into_iter().map(|value| &text[value]).collect();
+        assert_eq!(found, values, "{text}");
+    }
+
+    #[test]
+    fn values_end_where_their_forms_end() {
+        check(r#"{"password": "a b\"c", "n": 1"#, &[r#"a b\"c"#]);
+        check(r#"{\"password\": \"a b\", \"n\""#, &["a b"]);
+        check("PASSWORD=abc def", &["abc"]);
+        check("?api_key=abc&n=1", &["abc"]);
+        check("<apiKey>a b</apiKey>", &["a b"]);
+        check(r#""passwords": ["one", "two"], "n": ["x"]"#, &["one", "two"]);
+        check("--token abc123 --password=one -p x", &["abc123", "one"]);
+        check("headers['x-api-key'] = 'abc'", &["abc"]);
+        check(r#"{"api_key": "cut of"#, &["cut of"]);
+        check("Authorization: Basic YWJjOmRlZg==; n", &["Basic YWJjOmRlZg=="]);
+    }
+
+    #[test]
+    fn prose_and_code_have_no_values() {
+        check("password: please ask", &[]);
+        check("login(password=password, token=token)", &[]);
+        check("key: A4, max_tokens=1024, password_policy=\"long\"", &[]);
+        check("if password == other:", &[]);
+    }
 }

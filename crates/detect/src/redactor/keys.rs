@@ -4,9 +4,13 @@
 //! The last word decides, as in a language: a `password_policy` is a policy. Words that only say
 //! which (`new`, `base64`, `prod`) are passed over at the end. Lists of words are data below.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 use super::words::{
     COMPOUND_KEYS, ENDINGS, HARMLESS_HEADS, HARMLESS_KEYS, HARMLESS_TOKENS, NO_SECRETS, PASSES,
-    PLURAL_TOKENS, PREDICATES, SECRET_WORDS, TAILS,
+    PLURAL_TOKENS, PREDICATES, SECRET_STEMS, SECRET_WORDS, TAILS,
 };
 use crate::validate::Validator;
 
@@ -16,8 +20,25 @@ const KEY_BYTES_MAX: usize = 96;
 const TEXT_BYTES_MIN: usize = 3;
 /// Bytes of a text below which a doubtful key makes it no secret.
 const DOUBTFUL_BYTES_MIN: usize = 6;
+/// Bytes of a text above which a doubtful key makes it no secret.
+const DOUBTFUL_BYTES_MAX: usize = 512;
 /// Schemes of an `Authorization` header.
 const SCHEMES: [&str; 6] = ["bearer ", "basic ", "token ", "apikey ", "digest ", "negotiate "];
+
+/// Search for the stems, which most keys have none of: it is cheaper than their words.
+static STEMS: LazyLock<Stems> = LazyLock::new(|| {
+    let mut builder = AhoCorasick::builder();
+    Stems(builder.ascii_case_insensitive(true).build(SECRET_STEMS).ok())
+});
+
+/// A search for stems; without one, every key may have them.
+struct Stems(Option<AhoCorasick>);
+
+impl Stems {
+    fn is_match(&self, key: &str) -> bool {
+        self.0.as_ref().is_none_or(|search| search.is_match(key))
+    }
+}
 
 /// Class of a key by what its values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +64,9 @@ impl UnderKey {
     /// Classifies a key.
     pub fn of(key: &str) -> Self {
         if key.len() > KEY_BYTES_MAX || key.len() < TEXT_BYTES_MIN {
+            return Self::Plain;
+        }
+        if !STEMS.is_match(key) {
             return Self::Plain;
         }
         let words = words(key);
@@ -104,13 +128,13 @@ impl UnderKey {
     /// Returns true if a text under the key is a secret.
     pub(super) fn holds(self, text: &str) -> bool {
         let text = text.trim();
-        let is_long = text.len() >= DOUBTFUL_BYTES_MIN;
+        let is_doubtful = (DOUBTFUL_BYTES_MIN..=DOUBTFUL_BYTES_MAX).contains(&text.len());
         let could_be = match self {
             Self::Plain => false,
-            Self::Drawn => is_long && (is_drawn(text) || scheme(text).is_some()),
-            Self::Likely => is_long && looks_secret(text),
+            Self::Drawn => is_doubtful && (is_drawn(text) || scheme(text).is_some()),
+            Self::Likely => is_doubtful && looks_secret(text),
             Self::Word => {
-                is_long && (!text.contains(char::is_whitespace) || scheme(text).is_some())
+                is_doubtful && (!text.contains(char::is_whitespace) || scheme(text).is_some())
             }
             Self::Text | Self::Secret => text.len() >= TEXT_BYTES_MIN,
         };
@@ -223,6 +247,14 @@ mod tests {
     fn check(class: UnderKey, keys: &[&str]) {
         for key in keys {
             assert_eq!(UnderKey::of(key), class, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_word_has_a_stem() {
+        let heads = ["token", "tokens", "pass", "str", "key", "auth", "sid", "session", "sig"];
+        for word in SECRET_WORDS.iter().chain(&ENDINGS).chain(&heads) {
+            assert!(STEMS.is_match(word) || *word == "str", "{word}");
         }
     }
 
