@@ -120,8 +120,8 @@ fn keep_trajectory(
     store.add_trace(trace_id, name, trajectory.tool_calls.len(), &shown.to_string())
 }
 
-/// Removes or redacts the content of a trajectory, as the setting says. Secrets are learnt of all of
-/// it first: a result may repeat an argument.
+/// Removes or redacts the content of a trajectory, as the setting says. Secrets are learnt of all
+/// of it first: a result may repeat an argument.
 fn shown_row(row: Value<'_>, shown: ShownContent, mut content: TraceContent<'_>) -> Value<'static> {
     content.learn(&row);
     let mut show = |key: &str, value: &Value<'_>, fields: &[&str]| match shown {

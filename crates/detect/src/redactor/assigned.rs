@@ -146,9 +146,10 @@ fn values_behind(text: &str, sign: usize, key: &AssignedKey<'_>, found: &mut Vec
     let is_number = shown.bytes().all(|b| b.is_ascii_digit());
     let is_named =
         bytes[sign] == b'>' || (bytes[sign] == b'=' && gap == 0 && is_ended(text, key, value.end));
-    let is_secret = match is_number {
-        true if !key.quote.is_empty() => key.class.holds_number(shown),
-        _ => key.class.holds(shown) && (is_named || looks_password(shown)),
+    let is_secret = if is_number && !key.quote.is_empty() {
+        key.class.holds_number(shown)
+    } else {
+        key.class.holds(shown) && (is_named || looks_password(shown))
     };
     if is_secret {
         found.push(value);

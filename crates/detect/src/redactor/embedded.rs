@@ -11,8 +11,8 @@ const VAIN_FACTOR: usize = 4;
 /// Bytes read in vain, at least, before a text nests too deep.
 const DEEP_BYTES: usize = 1000;
 
-/// Returns the objects and lists of JSON in a text, and the text itself if it is a JSON string, each
-/// with its place.
+/// Returns the objects and lists of JSON in a text, or the text itself if it is a JSON string, with
+/// their places.
 pub(super) fn json_parts(text: &str) -> Vec<(Range<usize>, Value<'_>)> {
     let mut parts = Vec::new();
     if text.len() > TEXT_BYTES_MAX {
