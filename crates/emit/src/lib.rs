@@ -38,7 +38,7 @@ pub mod settings;
 pub use counters::Loss;
 pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
 
-pub use content::{ContentFilter, ShownContent};
+pub use content::{ContentFilter, ShownContent, TraceContent};
 use spanscore_log::LogOpenError;
 
 /// Error of an exporter that could not start.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Duration, Instant};
 
 use self::gauges::LiveGauges;
-use super::content::WITHHELD;
 use super::queue::Delivery;
+use spanscore_detect::redactor::WithheldTexts;
 use spanscore_log::AppendError;
 use spanscore_net::metrics;
 use spanscore_net::metrics::{Meter, label};
@@ -106,7 +106,8 @@ metrics! {
     /// Content that an exporter withheld.
     pub(crate) struct WithheldMetrics {
         texts: CounterBy("spanscore.exporter.withheld_texts", "{text}",
-            "Texts that were withheld as they could not be redacted.", "reason", WITHHELD);
+            "Texts that were withheld as they could not be redacted.", "reason",
+            WithheldTexts::REASONS);
     }
 }
 
