@@ -41,7 +41,9 @@ macro_rules! metrics {
             /// Makes the instruments; nothing is shown of them yet.
             $vis fn new(meter: &$crate::metrics::Meter) -> Self {
                 Self {
-                    $($field: $crate::metrics::$Kind::new(meter, [$name, $unit, $help] $(, $more)*),)*
+                    $($field: $crate::metrics::$Kind::new(
+                        meter, [$name, $unit, $help] $(, $more)*
+                    ),)*
                 }
             }
 
@@ -60,8 +62,8 @@ macro_rules! readings {
         $($kind:ident($name:literal, $unit:literal, $help:literal, $read:expr);)*
     }) => {
         $(#[$doc])*
-        const $TABLE: &[$crate::metrics::Reading<$Source>] =
-            &[$($crate::metrics::Reading::$kind([$name, $unit, $help], $read),)*];
+        const $TABLE: &[$crate::metrics::Scraped<$Source>] =
+            &[$($crate::metrics::Scraped::$kind([$name, $unit, $help], $read),)*];
     };
 }
 
@@ -256,13 +258,13 @@ impl CounterBy {
 type LabelRow = smallvec::SmallVec<[KeyValue; 3]>;
 
 /// Number of a source that is read at each scrape.
-pub struct Reading<S> {
+pub struct Scraped<S> {
     declared: Declared,
     is_sum: bool,
     read: fn(&S) -> u64,
 }
 
-impl<S: 'static> Reading<S> {
+impl<S: 'static> Scraped<S> {
     /// Declares a number that goes up and down.
     pub const fn gauge(declared: Declared, read: fn(&S) -> u64) -> Self {
         Self { declared, is_sum: false, read }

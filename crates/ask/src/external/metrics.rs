@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::lane::core::ExternalCount;
 use spanscore_base::model::WaitingRoom;
 use spanscore_evaluate::external::RedactionGaps;
-use spanscore_net::metrics::{Meter, Reading, label};
+use spanscore_net::metrics::{Meter, Scraped, label};
 use spanscore_net::{metrics, readings};
 
 /// Upper bounds of the histograms, seconds.
@@ -62,7 +62,7 @@ pub(super) struct ExternalMetrics {
 impl ExternalMetrics {
     pub(super) fn new(meter: &Meter, room: &Arc<WaitingRoom>) -> Self {
         let room = Arc::clone(room);
-        Reading::show_all(WAITING, meter, move |see| see(&room, &[]));
+        Scraped::show_all(WAITING, meter, move |see| see(&room, &[]));
         Self { evaluators: EvaluatorMetrics::new(meter), all: TaskMetrics::new(meter) }
     }
 

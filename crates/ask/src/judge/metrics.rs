@@ -7,7 +7,7 @@ use super::lane::core::LaneCount;
 use super::wire::TokenUsage;
 use spanscore_base::model::{Evaluation, Outcome, Reason, WaitingRoom};
 use spanscore_evaluate::inquiry::RedactionGaps;
-use spanscore_net::metrics::{KeyValue, Meter, Reading, label};
+use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::{metrics, readings};
 
 /// Values of the label `type`: new input, input from the provider's prompt cache, output.
@@ -82,7 +82,7 @@ impl LaneMetrics {
         load: &Arc<WaitingRoom>,
     ) -> Self {
         let load = Arc::clone(load);
-        Reading::show_all(WAITING, meter, move |see| see(&load, &[]));
+        Scraped::show_all(WAITING, meter, move |see| see(&load, &[]));
         let asked = AskedMetrics::new(meter);
         let own = Self { asked, all: AllJudgesMetrics::new(meter), names: RwLock::new(names) };
         own.begin(asking);

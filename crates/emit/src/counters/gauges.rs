@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::otlp::Circuit;
 use crate::queue::{Held, Overflow};
-use spanscore_net::metrics::{KeyValue, Meter, Reading, label};
+use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::readings;
 
 /// Present exporters, each with what is read of it.
@@ -16,10 +16,10 @@ pub(crate) struct LiveSources<S>(Arc<Mutex<Vec<(KeyValue, S)>>>);
 
 impl<S: Send + 'static> LiveSources<S> {
     /// Returns none yet, and shows the readings of all that come.
-    fn shown(meter: &Meter, readings: &[Reading<S>]) -> Self {
+    fn shown(meter: &Meter, readings: &[Scraped<S>]) -> Self {
         let own = Self(Arc::default());
         let all = Arc::clone(&own.0);
-        Reading::show_all(readings, meter, move |see| {
+        Scraped::show_all(readings, meter, move |see| {
             let all = all.lock().unwrap_or_else(PoisonError::into_inner);
             all.iter().for_each(|(exporter, source)| see(source, std::slice::from_ref(exporter)));
         });

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::{Accounts, ForwardBooks, ForwardLoss, ForwardTally};
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
-use spanscore_net::metrics::{KeyValue, Meter, Reading, label};
+use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::readings;
 
 /// All that there are.
@@ -18,16 +18,16 @@ type See<'s, S> = &'s mut dyn FnMut(&S, &[KeyValue]);
 /// Counters are shown for as long as they are known, gauges while the forward runs.
 pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &Books) {
     let books = Arc::clone(all);
-    Reading::show_all(COUNTERS, meter, move |see| each_signal(&books, false, see));
+    Scraped::show_all(COUNTERS, meter, move |see| each_signal(&books, false, see));
     let books = Arc::clone(all);
-    Reading::show_all(GAUGES, meter, move |see| each_signal(&books, true, see));
+    Scraped::show_all(GAUGES, meter, move |see| each_signal(&books, true, see));
     let books = Arc::clone(all);
-    Reading::show_all(DROPPED, meter, move |see| each_loss(&books, true, see));
+    Scraped::show_all(DROPPED, meter, move |see| each_loss(&books, true, see));
     let books = Arc::clone(all);
-    Reading::show_all(FAILED, meter, move |see| each_loss(&books, false, see));
+    Scraped::show_all(FAILED, meter, move |see| each_loss(&books, false, see));
     let books = Arc::clone(all);
     let share = Arc::clone(share);
-    Reading::show_all(QUEUES, meter, move |see| {
+    Scraped::show_all(QUEUES, meter, move |see| {
         each(&books, true, |books| {
             let most = books.bytes_max.load(Ordering::Relaxed).min(share.largest());
             see(&(books.bytes.load(Ordering::Relaxed), most), &[label("forward", &books.name)]);
