@@ -8,6 +8,7 @@
 //! structure  classes of entries by what stands around them: headers as pairs, schemas
 //! embedded   JSON within texts, which is read as a structure
 //! assigned   names and values in flat texts: password=..., JSON that is cut off
+//! bare_words ends of values without quotes
 //! keyed      search for values of keys wherever else they stand
 //! marked     a text with the places of its placeholders
 //! ```
@@ -20,6 +21,7 @@
 //! times its size: one that would is withheld, and counted.
 
 mod assigned;
+mod bare_words;
 mod embedded;
 mod gaps;
 mod keyed;

@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
-use super::keys::{UnderKey, looks_password, scheme};
+use super::bare_words::{BareWords, VALUE_BYTES_MAX};
+use super::keys::{UnderKey, looks_password};
 
 /// Longest key, bytes.
 const KEY_BYTES_MAX: usize = 64;
-/// Longest value, bytes.
-const VALUE_BYTES_MAX: usize = 8 << 10;
 /// Most spaces around a sign.
 const SPACES_MAX: usize = 16;
 /// Most backslashes before a quote: JSON within JSON doubles them.
@@ -27,6 +26,7 @@ struct AssignedKey<'t> {
 /// Returns the ranges of secrets, in order and without overlaps.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
+    let mut words = BareWords::of(text);
     let mut from = 0;
     for sign in memchr::memchr3_iter(b':', b'=', b'>', text.as_bytes()) {
         if sign < from {
@@ -37,12 +37,12 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let before = found.len();
-        values_behind(text, sign, &key, &mut found);
+        values_behind(text, sign, (&key, &mut words), &mut found);
         if found.len() > before {
             from = found.last().map_or(from, |last| last.end);
         }
     }
-    options(text, &mut found);
+    options(text, &mut BareWords::of(text), &mut found);
     found.sort_by_key(|value| (value.start, value.end));
     found.dedup_by(|value, before| {
         let overlaps = value.start < before.end;
@@ -55,7 +55,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Adds values of options: `--password hunter2`.
-fn options(text: &str, found: &mut Vec<Range<usize>>) {
+fn options(text: &str, words: &mut BareWords<'_>, found: &mut Vec<Range<usize>>) {
     for at in memchr::memmem::find_iter(text.as_bytes(), b"--") {
         let rest = &text.as_bytes()[at + 2..];
         let length = rest.iter().take(KEY_BYTES_MAX).take_while(|&&b| is_key_byte(b)).count();
@@ -69,7 +69,7 @@ fn options(text: &str, found: &mut Vec<Range<usize>>) {
         }
         let value = match opening_quote(text, start + 1) {
             Some(quote) => closed(text, start + 1 + quote.len(), quote),
-            None => bare(text, start + 1),
+            None => words.at(start + 1),
         };
         let shown = &text[value.clone()];
         if class.holds(shown) && !shown.starts_with('-') {
@@ -114,7 +114,12 @@ fn is_key_byte(byte: u8) -> bool {
 }
 
 /// Adds the value behind a sign, or all values of a list.
-fn values_behind(text: &str, sign: usize, key: &AssignedKey<'_>, found: &mut Vec<Range<usize>>) {
+fn values_behind(
+    text: &str,
+    sign: usize,
+    (key, words): (&AssignedKey<'_>, &mut BareWords<'_>),
+    found: &mut Vec<Range<usize>>,
+) {
     let bytes = text.as_bytes();
     let mut at = sign + 1;
     at += bytes[at..].iter().take(2).take_while(|&&b| matches!(b, b'=' | b'>')).count();
@@ -138,21 +143,31 @@ fn values_behind(text: &str, sign: usize, key: &AssignedKey<'_>, found: &mut Vec
         }
         return;
     }
-    let value = if bytes[sign] == b'>' { element(text, at) } else { unquoted(text, at) };
+    if bytes[sign] == b'>' {
+        let value = element(text, at);
+        if key.class.holds(&text[value.clone()]) {
+            found.push(value);
+        }
+        return;
+    }
+    let value = words.with_scheme(at);
     let shown = &text[value.clone()];
     if shown.is_empty() {
         return;
     }
     let is_number = shown.bytes().all(|b| b.is_ascii_digit());
-    let is_named =
-        bytes[sign] == b'>' || (bytes[sign] == b'=' && gap == 0 && is_ended(text, key, value.end));
-    let is_secret = if is_number && !key.quote.is_empty() {
+    let is_named = bytes[sign] == b'=' && gap == 0 && is_ended(text, key, value.end);
+    let is_secret = if words.are_crowded() {
+        true
+    } else if is_number && !key.quote.is_empty() {
         key.class.holds_number(shown)
     } else {
         key.class.holds(shown) && (is_named || looks_password(shown))
     };
     if is_secret {
         found.push(value);
+    } else {
+        words.count_vain_key();
     }
 }
 
@@ -217,29 +232,9 @@ fn element(text: &str, start: usize) -> Range<usize> {
     }
 }
 
-/// Returns the value without quotes, with the scheme before it.
-fn unquoted(text: &str, start: usize) -> Range<usize> {
-    match text.get(start..).and_then(scheme) {
-        Some(scheme) => start..bare(text, start + scheme).end,
-        None => bare(text, start),
-    }
-}
-
-/// Returns the text up to white space or a sign that ends a value.
-fn bare(text: &str, start: usize) -> Range<usize> {
-    let start = start.min(text.len());
-    let ends = |b: &u8| {
-        b.is_ascii_whitespace()
-            || matches!(b, b',' | b';' | b'&' | b'"' | b'\'' | b'`' | b'<' | b'>')
-            || matches!(b, b')' | b'}' | b']' | b'|' | b'\\')
-    };
-    let rest = &text.as_bytes()[start..];
-    let length = rest.iter().take(VALUE_BYTES_MAX).take_while(|b| !ends(b)).count();
-    start..text.floor_char_boundary(start + length)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::bare_words::VAIN_KEYS_MAX;
     use super::*;
 
     #[track_caller]
@@ -260,6 +255,13 @@ mod tests {
         check("headers['x-api-key'] = 'abc'", &["abc"]);
         check(r#"{"api_key": "cut of"#, &["cut of"]);
         check("Authorization: Basic YWJjOmRlZg==; n", &["Basic YWJjOmRlZg=="]);
+    }
+
+    #[test]
+    fn word_of_many_keys_hides_its_end() {
+        let crowd = "pin:".repeat(VAIN_KEYS_MAX);
+        check(&format!("{crowd}pin:x, pin:x"), &["x"]);
+        check(&"<key>Name</key> key: A4 ".repeat(VAIN_KEYS_MAX * 2), &[]);
     }
 
     #[test]
