@@ -53,7 +53,7 @@ metrics! {
             "reason", ["habits", "session_verdicts"]);
         judged_sessions: Counter("spanscore.assemble.judged_sessions", "{session}",
             "Sessions judged.");
-        session_losses: CounterBy("spanscore.assemble.session_losses", "{losse}",
+        session_losses: CounterBy("spanscore.assemble.session_losses", "{trace}",
             "Traces missing from their session.", "reason", ["queue_full", "session_over_limit"]);
         limited: CounterBy("spanscore.evaluate.limited_targets", "{target}",
             "Traces and sessions not judged in part, as a limit of work was met.",
