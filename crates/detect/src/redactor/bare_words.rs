@@ -12,8 +12,8 @@ pub(super) const VAIN_KEYS_MAX: usize = 16;
 /// Words of a text without quotes: up to white space or a sign that ends a value.
 ///
 /// A word holds signs, and each may have a key before it: so its end is looked for once, and what
-/// is behind keys is judged [`VAIN_KEYS_MAX`] times. Without the first, `key=key=...` takes 70 times
-/// as long as other texts; without the second, `pin:pin:...` takes 500 times as long.
+/// is behind keys is judged [`VAIN_KEYS_MAX`] times. Without the first, `key=key=...` takes 70
+/// times as long as other texts; without the second, `pin:pin:...` takes 500 times as long.
 pub(super) struct BareWords<'t> {
     text: &'t str,
     /// Last word that was looked for.
