@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
@@ -232,6 +232,8 @@ impl TraceContent<'_> {
 
 /// Redactor of personal data and secrets, with stable names per trace.
 pub(crate) struct ContentRedactor {
+    /// Logs once that there are no detectors.
+    told: Once,
     names: Mutex<Recent<TraceId, TraceNames>>,
     hasher: hashbrown::DefaultHashBuilder,
 }
@@ -258,6 +260,7 @@ impl Placeholders for TraceNaming<'_> {
 impl ContentRedactor {
     pub(super) fn new() -> Self {
         Self {
+            told: Once::new(),
             names: Mutex::new(Recent::new(NAMES_MAX)),
             hasher: hashbrown::DefaultHashBuilder::default(),
         }
@@ -267,7 +270,9 @@ impl ContentRedactor {
     fn start(&self, trace: TraceId, bytes_max: usize) -> Option<Redactor<TraceNaming<'_>>> {
         let redactor = Redactor::for_display(TraceNaming { redactor: self, trace }, bytes_max);
         if let Err(error) = &redactor {
-            tracing::error!(%error, "nothing can be redacted, so no content is shown");
+            self.told.call_once(|| {
+                tracing::error!(%error, "nothing can be redacted, so no content is shown");
+            });
         }
         redactor.ok()
     }
@@ -288,10 +293,12 @@ impl ContentRedactor {
                 })
             }
             Outcome::NotEvaluable { reason, explanation } => {
+                content.learn(&Value::from(&**explanation));
                 let explanation = content.text(explanation);
                 Outcome::NotEvaluable { reason: *reason, explanation }
             }
             Outcome::Failed { error_type, error } => {
+                content.learn(&Value::from(&**error));
                 Outcome::Failed { error_type, error: content.text(error) }
             }
         };
@@ -391,6 +398,12 @@ mod tests {
         assert_eq!(&*score.explanation, "got [SECRET_1], wanted nothing");
         let hidden = r#"{"password":"[SECRET_1]","body":"{\"api_key\":\"[SECRET_2]\"}","n":3}"#;
         assert_eq!(score.details.to_string(), hidden);
+        let error = "swordfish was refused, password=swordfish".into();
+        evaluation.outcome = Outcome::Failed { error_type: "login", error };
+        let Outcome::Failed { error, .. } = filter.apply(&evaluation).into_owned().outcome else {
+            panic!("an error")
+        };
+        assert_eq!(&*error, "[SECRET_1] was refused, password=[SECRET_1]");
     }
 
     #[test]
