@@ -30,7 +30,7 @@ pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
-    Resource, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch,
+    Resource, SenderId, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch,
     fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};

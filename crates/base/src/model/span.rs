@@ -87,6 +87,15 @@ pub struct SpanRecord {
 
 const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
+/// Sender of a request, by what tells it from others when room is short: hashes of names, not names.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub struct SenderId {
+    /// Its client, or its address where clients are not known.
+    pub peer: u32,
+    /// Its connection.
+    pub connection: u16,
+}
+
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {
@@ -100,6 +109,8 @@ pub struct SpanBatch {
     pub resources: Vec<Arc<Resource>>,
     /// Claims on the log positions of the records.
     pub claims: Claims,
+    /// Sender of the request.
+    pub sender: SenderId,
 }
 
 /// Run of records of one trace in a batch.
@@ -142,6 +153,7 @@ impl SpanBatch {
         self.runs.clear();
         self.resources.clear();
         self.claims = Claims::default();
+        self.sender = SenderId::default();
     }
 
     /// Returns true if its records are spans, not log events: a request brings either.
