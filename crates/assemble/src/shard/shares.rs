@@ -1,11 +1,11 @@
 //! Fair shares of the limits on traces: room is made from whoever holds most.
 //!
 //! ```text
-//! all ── client, else address ── connection ── service ── its traces, by class
+//! all ── client, else address ── service ── connection ── its traces, by class
 //! ```
 //!
 //! Down this tree of holders, the one that holds most gives a trace: connections of one address
-//! count together, and the services of one connection apart. A trace without a span of an agent
+//! count together, so that many of them hold no more than one, and its services apart. A trace without a span of an agent
 //! weighs as much as [`PLAIN_WEIGHT`] with one. Of one holder, traces without one go first,
 //! then those of agents that have ended, oldest first; last go running agents, newest first: the one
 //! that has run longest has most to lose, and what a flood adds takes the place of the flood.
@@ -21,8 +21,8 @@ use spanscore_base::model::{SenderId, fingerprint};
 
 /// Weight of a trace without a span of an agent.
 pub(super) const PLAIN_WEIGHT: usize = 16;
-/// Services of one connection that hold apart; further ones hold together.
-const SERVICES_MAX: usize = 16;
+/// Services of one address that hold apart; further ones hold together.
+const SERVICES_MAX: usize = 256;
 /// Levels of the tree below its root.
 const LEVELS: usize = 3;
 /// No holder, or no trace.
@@ -76,7 +76,7 @@ struct Ends {
     newest: u32,
 }
 
-/// A client, an address, a connection or a service of one.
+/// A client or an address, a service or a connection of it.
 struct Holder {
     above: u32,
     key: u32,
@@ -122,8 +122,8 @@ impl Shares {
     /// Adds an open trace without a span yet.
     pub(super) fn join(&mut self, trace: u32, sender: SenderId, service: &str) {
         let peer = self.below(ROOT, sender.peer);
-        let connection = self.below(peer, sender.connection.into());
-        let holder = self.below(connection, self.service_key(connection, service));
+        let service = self.below(peer, self.service_key(peer, service));
+        let holder = self.below(service, sender.connection.into());
         self.holders[holder as usize].parts += 1;
         let class = TraceClass::Going;
         let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
@@ -204,11 +204,11 @@ impl Shares {
         }
     }
 
-    /// Returns the key of a service; that of all further ones once a connection has many.
-    fn service_key(&self, connection: u32, service: &str) -> u32 {
+    /// Returns the key of a service; that of all further ones once an address has many.
+    fn service_key(&self, peer: u32, service: &str) -> u32 {
         let key = fingerprint(service.as_bytes());
-        let parts = self.holders[connection as usize].parts as usize;
-        let is_new = !self.by_key.contains_key(&(connection, key));
+        let parts = self.holders[peer as usize].parts as usize;
+        let is_new = !self.by_key.contains_key(&(peer, key));
         if is_new && parts + 1 >= SERVICES_MAX { 0 } else { key }
     }
 

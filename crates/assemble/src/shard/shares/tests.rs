@@ -173,9 +173,12 @@ fn many_connections_of_one_address_count_together() {
 }
 
 #[test]
-fn services_of_one_connection_hold_apart_as_long_as_they_are_few() {
+fn services_of_one_address_hold_apart_as_long_as_they_are_few() {
     let one = SenderId::default();
     assert_eq!(loser(&[(one, "victim", 50), (one, "flood", 60)]), Some(1));
+    let mut many = vec![(one, "victim", 50)];
+    many.extend((1..20).map(|connection| (SenderId { connection, ..one }, "flood", 10)));
+    assert!(loser(&many).is_some_and(|at| at > 0), "many connections hold no more than one");
     let names: Vec<String> = (0..1000).map(|number| format!("flood {number}")).collect();
     let mut held = vec![(one, "victim", 50)];
     held.extend(names.iter().map(|name| (one, name.as_str(), 1)));
