@@ -30,7 +30,7 @@ use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::ShardMessage;
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
 use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, shard_of};
-use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::{Extracted, Table};
 use spanscore_log::AppendError;
@@ -178,7 +178,11 @@ impl PipelineIntake {
         origin: RequestOrigin<'_>,
     ) -> Result<Option<Claim>, Refused> {
         let filled = batches.iter().filter(|batch| !batch.spans.is_empty());
-        room.grow(filled.map(SpanBatch::bytes).sum());
+        let copied = match &origin {
+            RequestOrigin::Sender(received) if self.journal.is_some() => received.copied_bytes(),
+            _ => 0,
+        };
+        room.grow(filled.map(SpanBatch::bytes).sum::<usize>() + copied);
         let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {
@@ -220,17 +224,13 @@ impl PipelineIntake {
     }
 
     /// Offers a request to the forwards.
-    fn pass_on(
-        &self,
-        signal: Signal,
-        request: &Bytes,
-        raw: &RawBody,
-        extracted: &Extracted,
-        claim: Option<&Claim>,
-    ) {
+    fn pass_on(&self, received: &Received, extracted: &Extracted, claim: Option<&Claim>) {
+        let Received { signal, request, raw, sender } = received;
+        let signal = *signal;
         if self.forwards.wants(signal) {
             let items = extracted.accepted + extracted.rejected_total();
-            self.forwards.offer(&Passing { signal, request, raw, items }, claim);
+            self.forwards
+                .offer(&Passing { signal, request, raw, items, group: sender.group }, claim);
         }
     }
 
@@ -305,8 +305,7 @@ impl PipelineIntake {
                         if kept.signal == Signal::Traces {
                             self.metrics.recovered(extracted.records);
                         }
-                        let Received { signal, request, raw, .. } = kept;
-                        self.pass_on(*signal, request, raw, &extracted, Some(&claim));
+                        self.pass_on(kept, &extracted, Some(&claim));
                     }
                     return Ok(());
                 }
@@ -402,8 +401,7 @@ impl Intake for PipelineIntake {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
         };
         self.metrics.extracted(&extracted);
-        let Received { signal, request, raw, .. } = &received;
-        self.pass_on(*signal, request, raw, &extracted, claim.as_ref());
+        self.pass_on(&received, &extracted, claim.as_ref());
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),

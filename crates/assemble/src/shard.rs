@@ -5,6 +5,7 @@
 //! over or room is needed.
 
 mod counts;
+mod grouped;
 mod held;
 mod judging;
 mod kept;
@@ -24,6 +25,7 @@ pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use grouped::GroupedIds;
 use held::HeldResources;
 use restore::Restoring;
 use severed::SeveredTraces;
@@ -95,6 +97,8 @@ pub struct Shard {
     resources: HeldResources,
     /// Who holds how much of the limits, and whose traces go first.
     shares: Shares,
+    /// Sent ids of traces of groups.
+    grouped: GroupedIds,
     /// Traces that went before their time, so that their later parts revise them.
     severed: SeveredTraces,
     /// The part of `bytes` that is held for judged traces.
@@ -177,6 +181,7 @@ impl Shard {
             bytes: 0,
             resources: HeldResources::default(),
             shares: Shares::default(),
+            grouped: GroupedIds::default(),
             remembered_bytes: 0,
             open_count: 0,
             open_spans: 0,
@@ -217,12 +222,14 @@ impl Shard {
         batch: &SpanBatch,
         now_ms: u64,
     ) -> Handle {
-        if let Some(&index) = self.by_id.get(&trace_id) {
+        let key = batch.sender.group.key(trace_id);
+        if let Some(&index) = self.by_id.get(&key) {
             return Handle { index, generation: self.places[index as usize].generation };
         }
-        let spans = TraceSpans { trace_id, ..TraceSpans::default() };
+        let spans = TraceSpans::of(batch.sender.group, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
-        if let Some(judged) = self.severed.take(trace_id) {
+        trace.digest = self.grouped.join(&trace.spans, self.by_id.contains_key(&trace_id));
+        if let Some(judged) = self.severed.take(key) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;
         }
@@ -238,7 +245,7 @@ impl Shard {
             }
         };
         let handle = Handle { index, generation: self.places[index as usize].generation };
-        self.by_id.insert(trace_id, index);
+        self.by_id.insert(key, index);
         self.opened.push_back(handle);
         let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));
         let service = resource.map_or("", |resource| &resource.service_name);
@@ -436,7 +443,11 @@ impl Shard {
 
     /// Returns the bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.resources.bytes() + self.shares.bytes() + self.severed.bytes()
+        self.bytes
+            + self.resources.bytes()
+            + self.shares.bytes()
+            + self.severed.bytes()
+            + self.grouped.bytes()
     }
 
     /// Returns the counts since the last call.

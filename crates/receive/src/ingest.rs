@@ -116,7 +116,7 @@ impl<I: Intake> Ingest<I> {
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
         let account = ticket.sender();
-        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.name()));
+        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
         self.metrics.received(transport, raw.bytes.len());
         let deadline = self.admission.deadline();
         ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;

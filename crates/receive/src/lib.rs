@@ -87,6 +87,11 @@ pub struct Received {
 }
 
 impl Received {
+    /// Returns the bytes that the log copies to write its group before it.
+    pub fn copied_bytes(&self) -> usize {
+        if self.sender.group.is_everybody() { 0 } else { self.raw.bytes.len() }
+    }
+
     /// Makes a request that came as protobuf, not compressed.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };

@@ -108,7 +108,8 @@ impl Journal {
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
         let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
-        self.log.append(head, received.raw.bytes.clone()).await
+        let payload = notes::request_payload(&received.raw, received.sender);
+        self.log.append(head, payload).await
     }
 
     /// Notes that traces were judged, before their evaluations leave.

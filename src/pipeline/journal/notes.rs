@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! tags                              payload
-//! 1, form, connection 2             request: the body; form as in `FormBits`
+//! 1, form, connection 2             request: the group 8 where the form says so, then the body;
+//!                                   form as in `FormBits`
 //! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
 //!                                           revision 4; repeated
@@ -15,7 +16,7 @@
 use bytes::Bytes;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::{SenderId, TraceId};
+use spanscore_base::model::{Group, SenderId, TraceId};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -58,6 +59,8 @@ impl FormBits {
     const JSON: u8 = 0b0000_0100;
     /// Compression, by its place; two bits.
     const COMPRESSION_SHIFT: u32 = 3;
+    /// The group of the sender stands before the body.
+    const GROUPED: u8 = 0b0010_0000;
     /// The connection stands in the other tags.
     const WITH_SENDER: u8 = 0b1000_0000;
 }
@@ -76,7 +79,12 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [
         Some(ContentCoding::Zstd) => 2,
     };
     let json = if raw.is_json { FormBits::JSON } else { 0 };
-    let form = FormBits::WITH_SENDER | signal | json | compression << FormBits::COMPRESSION_SHIFT;
+    let grouped = if sender.group.is_everybody() { 0 } else { FormBits::GROUPED };
+    let form = FormBits::WITH_SENDER
+        | grouped
+        | signal
+        | json
+        | compression << FormBits::COMPRESSION_SHIFT;
     let [high, low] = sender.connection.to_be_bytes();
     [REQUEST_TAG, form, high, low]
 }
@@ -84,6 +92,14 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [
 /// Returns true for a note of a kind that this version knows.
 pub(super) fn is_note(tags: [u8; 4]) -> bool {
     matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
+}
+
+/// Returns the payload of a request's record.
+pub(super) fn request_payload(raw: &RawBody, sender: SenderId) -> Bytes {
+    if sender.group.is_everybody() {
+        return raw.bytes.clone();
+    }
+    [&sender.group.to_bytes()[..], &raw.bytes].concat().into()
 }
 
 /// Decodes a request; `None` if the tags are none that this version knows.
@@ -95,7 +111,7 @@ pub(in crate::pipeline) fn request(
     let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
         (form, high, low, 0)
     } else {
-        let bits = form & !FormBits::WITH_SENDER;
+        let bits = form & !(FormBits::WITH_SENDER | FormBits::GROUPED);
         let json = u8::from(bits & FormBits::JSON > 0);
         let compression = bits >> FormBits::COMPRESSION_SHIFT;
         (bits & FormBits::SIGNAL, json, compression, u16::from_be_bytes([high, low]))
@@ -112,8 +128,15 @@ pub(in crate::pipeline) fn request(
         2 => Some(ContentCoding::Zstd),
         _ => return None,
     };
-    let sender = SenderId { connection, ..SenderId::default() };
-    Some((signal, RawBody { bytes: payload, compression, is_json }, sender))
+    let is_grouped = form & FormBits::WITH_SENDER > 0 && form & FormBits::GROUPED > 0;
+    let (group, bytes) = if is_grouped {
+        let group = Group::from_bytes(*payload.first_chunk()?);
+        (group, payload.slice(size_of_val(&group)..))
+    } else {
+        (Group::default(), payload)
+    };
+    let sender = SenderId { group, connection, ..SenderId::default() };
+    Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
 
 /// Encodes a note of judged traces.
@@ -214,9 +237,12 @@ mod tests {
             for is_json in [false, true] {
                 for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
-                    let sender = SenderId { peer: 0, connection: 0xfedc };
-                    let tags = request_tags(signal, &raw, sender);
-                    assert_eq!(request(tags, raw.bytes.clone()), Some((signal, raw, sender)));
+                    for group in [Group::default(), Group::named("a")] {
+                        let sender = SenderId { group, peer: 0, connection: 0xfedc };
+                        let tags = request_tags(signal, &raw, sender);
+                        let payload = request_payload(&raw, sender);
+                        assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));
+                    }
                 }
             }
         }

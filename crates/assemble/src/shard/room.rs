@@ -25,7 +25,7 @@ impl Shard {
         let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
         traces.filter_map(|trace| {
             let LeftOut { limit, count } = trace.left_out?;
-            let trace_id = trace.spans.trace_id;
+            let trace_id = trace.spans.sent_id();
             let kept = trace.spans.spans.len();
             Some(CutTrace { trace_id, kept, left_out: count, limit })
         })
@@ -87,6 +87,7 @@ impl Shard {
         place.generation = place.generation.wrapping_add(1);
         self.free.push(handle.index);
         self.by_id.remove(&trace.spans.trace_id);
+        self.grouped.leave(&trace.spans);
         self.uncount(&trace);
         self.shares.leave(handle.index);
         self.bytes -= TRACE_BYTES;

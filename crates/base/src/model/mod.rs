@@ -6,6 +6,7 @@ pub mod effort;
 pub mod evaluation;
 pub mod explanation;
 pub mod facts;
+mod group;
 pub mod id;
 pub mod ledger;
 pub mod memory;
@@ -24,6 +25,7 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
+pub use group::Group;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, Claims, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, MemoryQuota};

@@ -26,6 +26,7 @@ use self::settings::AuthSettings;
 use self::tokens::TokenHash;
 use super::ConnectionAccount;
 use super::status::{RefusalReason, RefusedRequest};
+use spanscore_base::model::Group;
 use spanscore_base::otlp::Signal;
 use spanscore_net::tls::{Changed, Reread};
 
@@ -51,6 +52,7 @@ pub(crate) struct KnownClient {
     expires: Option<Timestamp>,
     certificate: Option<String>,
     is_tagged: bool,
+    group: Group,
     rate: Arc<Mutex<SenderRate>>,
     counters: Arc<ClientCounters>,
 }
@@ -160,6 +162,7 @@ impl KnownClients {
                 expires: client.expires,
                 certificate: client.certificate.clone(),
                 is_tagged: settings.tag_resources,
+                group: Group::named(client.group.as_deref().unwrap_or(name)),
                 rate,
                 counters: Arc::clone(counters),
             }));
@@ -213,6 +216,11 @@ impl KnownClient {
     /// Returns its name in the config.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns its group.
+    pub(crate) fn group(&self) -> Group {
+        self.group
     }
 
     /// Returns true if its resources are tagged with its name.

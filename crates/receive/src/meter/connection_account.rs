@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metrics::Closed;
-use spanscore_base::model::{SenderId, fingerprint};
+use spanscore_base::model::{Group, SenderId, fingerprint};
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
 /// for shortages of a moment: a sender with so many waiting sends more than can be done.
@@ -55,7 +55,7 @@ impl ConnectionAccount {
             Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
         };
         let connection = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id: SenderId { peer, connection }, ..self }
+        Self { id: SenderId { peer, connection, ..self.id }, ..self }
     }
 
     /// Returns it as a sender.
@@ -63,9 +63,9 @@ impl ConnectionAccount {
         self.id
     }
 
-    /// Returns it as the connection of a client.
-    pub(crate) fn id_of(&self, client: &str) -> SenderId {
-        SenderId { peer: fingerprint(client.as_bytes()), ..self.id }
+    /// Returns it as a connection of a group, which is one peer.
+    pub(crate) fn id_of(&self, group: Group) -> SenderId {
+        SenderId { group, peer: fingerprint(&group.to_bytes()), ..self.id }
     }
 
     /// Returns the names in the certificate of the peer; none without one.
