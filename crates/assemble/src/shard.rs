@@ -95,7 +95,7 @@ pub struct Shard {
     bytes: usize,
     /// Resources of all traces; their bytes are beside `bytes`.
     resources: HeldResources,
-    /// Who holds how much of the limits, and whose traces go first.
+    /// Holders of the limits, by whom room is made.
     shares: Shares,
     /// Sent ids of traces of groups.
     grouped: GroupedIds,
@@ -321,16 +321,15 @@ impl Shard {
     fn grown(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.places[handle.index as usize].trace.as_mut() else { return };
         trace.last_ms = now_ms;
-        let class = class_of(trace);
         if let State::Judged(_) = trace.state {
             trace.state = State::Open;
             self.remembered_bytes -= std::mem::take(&mut trace.remembered_bytes);
             trace.is_open = true;
+            self.shares.put(handle.index, class_of(trace));
             self.counts.reopened += 1;
             self.open_count += 1;
             self.opened.push_back(handle);
         }
-        self.shares.put(handle.index, class);
         if self.touched.last() != Some(&handle) {
             self.touched.push(handle);
         }

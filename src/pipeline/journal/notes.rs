@@ -16,7 +16,7 @@
 use bytes::Bytes;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::{Group, SenderId, TraceId};
+use spanscore_base::model::{ClientGroup, SenderId, TraceId};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -130,10 +130,10 @@ pub(in crate::pipeline) fn request(
     };
     let is_grouped = form & FormBits::WITH_SENDER > 0 && form & FormBits::GROUPED > 0;
     let (group, bytes) = if is_grouped {
-        let group = Group::from_bytes(*payload.first_chunk()?);
+        let group = ClientGroup::from_bytes(*payload.first_chunk()?);
         (group, payload.slice(size_of_val(&group)..))
     } else {
-        (Group::default(), payload)
+        (ClientGroup::default(), payload)
     };
     let sender = SenderId { group, connection, ..SenderId::default() };
     Some((signal, RawBody { bytes, compression, is_json }, sender))
@@ -237,7 +237,7 @@ mod tests {
             for is_json in [false, true] {
                 for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
-                    for group in [Group::default(), Group::named("a")] {
+                    for group in [ClientGroup::default(), ClientGroup::named("a")] {
                         let sender = SenderId { group, peer: 0, connection: 0xfedc };
                         let tags = request_tags(signal, &raw, sender);
                         let payload = request_payload(&raw, sender);

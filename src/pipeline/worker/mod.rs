@@ -414,7 +414,8 @@ impl Worker {
                 out.evaluations.truncate(before);
                 out.asked.clear();
                 self.metrics.panicked();
-                tracing::error!(trace_id = %trace.sent_id(), "judging a trace panicked; it is lost");
+                let trace_id = trace.sent_id();
+                tracing::error!(%trace_id, "judging a trace panicked; it is lost");
                 // The steps before the panic are unknown: a quarter of the budget is charged.
                 (None, given / 4)
             }

@@ -29,7 +29,8 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it on free ports and waits until it listens. `config` is added to that; one that begins with `receivers` has its own.
+    /// Starts it on free ports and waits until it listens. `config` is added to that; one that
+    /// begins with `receivers` has its own.
     pub(crate) fn start(folder: &Path, config: &str) -> Self {
         Self::start_by(&[], folder, config)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Handle, Shard, TRACE_BYTES};
+use super::{Handle, Shard, TRACE_BYTES, class_of};
 use crate::trace::{CountedTrace, OpenTrace};
 use spanscore_base::model::Resource;
 
@@ -74,7 +74,9 @@ impl Shard {
         let held = self.shares.bytes_of(handle.index).max(TRACE_BYTES);
         let held = held + new_bytes + counted.bytes - trace.counted.bytes;
         trace.counted = counted;
-        self.shares.set_bytes(handle.index, held);
+        let class =
+            if trace.is_open { class_of(trace) } else { self.shares.class_of(handle.index) };
+        self.shares.set(handle.index, class, held);
     }
 
     /// Takes a trace out of the count.

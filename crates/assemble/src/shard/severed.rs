@@ -1,4 +1,4 @@
-//! Traces that went to make room, though their time was not over: later parts of them are revisions.
+//! Traces that went to make room before their time was over: later parts of them are revisions.
 
 use std::collections::VecDeque;
 

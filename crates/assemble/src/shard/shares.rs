@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Down this tree of holders, the one that holds most gives a trace: connections of one address
-//! count together, so that many of them hold no more than one, and its services apart. A trace without a span of an agent
-//! weighs as much as [`PLAIN_WEIGHT`] with one. Of one holder, traces without one go first,
-//! then those of agents that have ended, oldest first; last go running agents, newest first: the one
-//! that has run longest has most to lose, and what a flood adds takes the place of the flood.
+//! count together, so that many of them hold no more than one, and its services apart. A trace
+//! without a span of an agent weighs as much as [`PLAIN_WEIGHT`] with one. Of one holder, traces
+//! without one go first, then those of agents that have ended, oldest first. Running agents go
+//! last, the newest first: the one that has run longest has most to lose, and what a flood adds
+//! takes the place of the flood.
 //!
 //! Holdings are ordered by rank, which is exact up to 15 and within an eighth above: an order of
 //! sums that change with each record would cost more than the records.
@@ -57,7 +58,7 @@ pub(super) enum Measure {
 }
 
 /// A holding by all measures.
-type Holding = [usize; 3];
+type HeldShare = [usize; 3];
 
 /// A trace's entry: its holder, and its neighbours of the same class there.
 #[derive(Clone, Copy)]
@@ -71,7 +72,7 @@ struct Entry {
 
 /// Oldest and newest trace of one class.
 #[derive(Clone, Copy)]
-struct Ends {
+struct ClassEnds {
     oldest: u32,
     newest: u32,
 }
@@ -82,14 +83,14 @@ struct Holder {
     key: u32,
     /// Holders below it, or its traces.
     parts: u32,
-    holding: Holding,
+    holding: HeldShare,
     below: [BTreeSet<(u16, u32)>; 3],
-    traces: [Ends; 4],
+    traces: [ClassEnds; 4],
 }
 
 impl Holder {
     fn new(above: u32, key: u32) -> Self {
-        let empty = Ends { oldest: NONE, newest: NONE };
+        let empty = ClassEnds { oldest: NONE, newest: NONE };
         let below = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
         Self { above, key, parts: 0, holding: [0; 3], below, traces: [empty; 4] }
     }
@@ -119,7 +120,7 @@ impl Shares {
         self.by_key.len() * HOLDER_BYTES
     }
 
-    /// Adds an open trace without a span yet.
+    /// Adds a trace, which holds nothing yet.
     pub(super) fn join(&mut self, trace: u32, sender: SenderId, service: &str) {
         let peer = self.below(ROOT, sender.peer);
         let service = self.below(peer, self.service_key(peer, service));
@@ -132,7 +133,6 @@ impl Shares {
             self.entries.resize(at + 1, entry);
         }
         self.entries[at] = entry;
-        self.put(trace, TraceClass::Plain);
     }
 
     /// Removes a trace, and holders that hold nothing any more.
@@ -157,23 +157,24 @@ impl Shares {
 
     /// Moves a trace to another class.
     pub(super) fn put(&mut self, trace: u32, class: TraceClass) {
+        self.set(trace, class, self.bytes_of(trace));
+    }
+
+    /// Changes the class of a trace and the bytes that it holds.
+    pub(super) fn set(&mut self, trace: u32, class: TraceClass, bytes: usize) {
         let before = self.entries[trace as usize];
-        if before.class == class {
-            return;
+        if before.class != class {
+            self.unlink(trace);
+            self.entries[trace as usize].class = class;
+            self.link(trace);
         }
-        self.unlink(trace);
-        self.entries[trace as usize].class = class;
-        self.link(trace);
+        self.entries[trace as usize].bytes = bytes;
         self.weigh(before.holder, held(before), held(self.entries[trace as usize]));
     }
 
-    /// Changes the bytes that a trace holds.
-    pub(super) fn set_bytes(&mut self, trace: u32, bytes: usize) {
-        let entry = &mut self.entries[trace as usize];
-        let before = *entry;
-        entry.bytes = bytes;
-        let now = *entry;
-        self.weigh(before.holder, held(before), held(now));
+    /// Returns the class of a trace.
+    pub(super) fn class_of(&self, trace: u32) -> TraceClass {
+        self.entries[trace as usize].class
     }
 
     /// Returns the bytes that a trace holds.
@@ -238,19 +239,18 @@ impl Shares {
     }
 
     /// Changes the holdings of a holder and of those above it.
-    fn weigh(&mut self, mut holder: u32, before: Holding, now: Holding) {
+    fn weigh(&mut self, mut holder: u32, before: HeldShare, now: HeldShare) {
         while holder != ROOT {
-            let own = &mut self.holders[holder as usize];
-            let above = own.above;
-            let old = own.holding;
-            (0..3).for_each(|at| own.holding[at] = old[at] + now[at] - before[at]);
-            let new = own.holding;
-            for at in 0..3 {
-                let ranks = (rank(old[at]), rank(new[at]));
-                if ranks.0 != ranks.1 {
+            let above = self.holders[holder as usize].above;
+            for at in (0..3).filter(|at| before[*at] != now[*at]) {
+                let sum = &mut self.holders[holder as usize].holding[at];
+                let old_rank = rank(*sum);
+                *sum = *sum + now[at] - before[at];
+                let new_rank = rank(*sum);
+                if old_rank != new_rank {
                     let below = &mut self.holders[above as usize].below[at];
-                    below.remove(&(ranks.0, holder));
-                    below.insert((ranks.1, holder));
+                    below.remove(&(old_rank, holder));
+                    below.insert((new_rank, holder));
                 }
             }
             holder = above;
@@ -290,7 +290,7 @@ impl Shares {
 }
 
 /// Returns the part of one trace of a holding.
-fn held(entry: Entry) -> Holding {
+fn held(entry: Entry) -> HeldShare {
     match entry.class {
         TraceClass::Remembered => [0, 0, entry.bytes.max(1)],
         TraceClass::Plain => [PLAIN_WEIGHT, entry.bytes.saturating_mul(PLAIN_WEIGHT), 0],

@@ -7,9 +7,9 @@ use super::TraceId;
 /// A group of clients by its name, of which only a hash is held; the default is that of everybody,
 /// where clients are not known.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
-pub struct Group(u64);
+pub struct ClientGroup(u64);
 
-impl Group {
+impl ClientGroup {
     /// Returns the group of that name.
     pub fn named(name: &str) -> Self {
         Self(first_half(&Sha256::digest(name)).max(1))
@@ -53,14 +53,14 @@ mod tests {
     #[test]
     fn groups_hold_one_trace_id_apart_and_everybody_as_it_came() {
         let sent = TraceId(*b"0123456789abcdef");
-        let groups = [Group::default(), Group::named("a"), Group::named("b")];
+        let groups = [ClientGroup::default(), ClientGroup::named("a"), ClientGroup::named("b")];
         let keys = groups.map(|group| group.key(sent));
         assert_eq!(keys[0], sent);
         assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
         for (group, key) in groups.iter().zip(keys) {
             assert_eq!(key.0[8..], sent.0[8..]);
             assert_eq!(group.key(sent), key);
-            assert_eq!(Group::from_bytes(group.to_bytes()), *group);
+            assert_eq!(ClientGroup::from_bytes(group.to_bytes()), *group);
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Claims, Group, SpanId, TraceId};
+use super::{Claims, ClientGroup, SpanId, TraceId};
 
 /// Resource of spans, as it came.
 #[derive(Debug, Default, PartialEq)]
@@ -87,11 +87,11 @@ pub struct SpanRecord {
 
 const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
-/// Sender of a request, by what tells it from others when room is short: hashes of names, not names.
+/// Sender of a request, by hashes of what tells it from others when room is short.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct SenderId {
     /// Its group: traces of another are not its own.
-    pub group: Group,
+    pub group: ClientGroup,
     /// Its client, or its address where clients are not known.
     pub peer: u32,
     /// Its connection.
@@ -175,10 +175,10 @@ impl SpanRecord {
 /// All records of one trace.
 #[derive(Default, Debug, Clone)]
 pub struct TraceSpans {
-    /// The id under which it is held; see [`Group::key`].
+    /// The id under which it is held; see [`ClientGroup::key`].
     pub trace_id: TraceId,
     /// Group of its senders, and the id that they sent; `None` where that is everybody's.
-    pub grouped: Option<Box<(Group, TraceId)>>,
+    pub grouped: Option<Box<(ClientGroup, TraceId)>>,
     /// Facts of all records, end to end.
     pub arena: Vec<u8>,
     /// The records in arrival order; their `facts` point into `arena`.
@@ -191,14 +191,14 @@ pub struct TraceSpans {
 
 impl TraceSpans {
     /// Returns a trace of a group without a record.
-    pub fn of(group: Group, sent_id: TraceId) -> Self {
+    pub fn of(group: ClientGroup, sent_id: TraceId) -> Self {
         let grouped = (!group.is_everybody()).then(|| Box::new((group, sent_id)));
         Self { trace_id: group.key(sent_id), grouped, ..Self::default() }
     }
 
     /// Returns the group of its senders.
-    pub fn group(&self) -> Group {
-        self.grouped.as_ref().map_or_else(Group::default, |grouped| grouped.0)
+    pub fn group(&self) -> ClientGroup {
+        self.grouped.as_ref().map_or_else(ClientGroup::default, |grouped| grouped.0)
     }
 
     /// Returns the id that its senders gave it.

@@ -41,7 +41,7 @@ use books::ForwardMetrics;
 use change::RetiredForward;
 use lane::ForwardLane;
 use passed::PassedFile;
-use spanscore_base::model::{Claim, Group, Memory, MemoryQuota};
+use spanscore_base::model::{Claim, ClientGroup, Memory, MemoryQuota};
 use spanscore_base::otlp::{RawBody, Signal};
 
 /// Failure of a forward to start.
@@ -84,7 +84,7 @@ pub struct Passing<'a> {
     /// Its spans, log records or data points.
     pub items: u64,
     /// Group of its sender.
-    pub group: Group,
+    pub group: ClientGroup,
 }
 
 impl Passing<'_> {

@@ -134,7 +134,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use spanscore_base::model::{Group, TraceId};
+    use spanscore_base::model::{ClientGroup, TraceId};
     use spanscore_base::value::json;
 
     fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
@@ -171,7 +171,7 @@ mod tests {
         let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
         let target = Target {
             trace_id: TraceId([2; 16]),
-            group: Group::default(),
+            group: ClientGroup::default(),
             session_id: None,
             resource: Arc::default(),
             agent_name: None,
@@ -207,7 +207,7 @@ mod tests {
         let key = |service_name| SessionKey {
             service_name,
             session_id: "s-1".into(),
-            group: Group::default(),
+            group: ClientGroup::default(),
         };
         let shop = key(Some("shop".into()));
         let any = key(None);

@@ -26,7 +26,7 @@ use self::settings::AuthSettings;
 use self::tokens::TokenHash;
 use super::ConnectionAccount;
 use super::status::{RefusalReason, RefusedRequest};
-use spanscore_base::model::Group;
+use spanscore_base::model::ClientGroup;
 use spanscore_base::otlp::Signal;
 use spanscore_net::tls::{Changed, Reread};
 
@@ -52,7 +52,7 @@ pub(crate) struct KnownClient {
     expires: Option<Timestamp>,
     certificate: Option<String>,
     is_tagged: bool,
-    group: Group,
+    group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
     counters: Arc<ClientCounters>,
 }
@@ -162,7 +162,7 @@ impl KnownClients {
                 expires: client.expires,
                 certificate: client.certificate.clone(),
                 is_tagged: settings.tag_resources,
-                group: Group::named(client.group.as_deref().unwrap_or(name)),
+                group: ClientGroup::named(client.group.as_deref().unwrap_or(name)),
                 rate,
                 counters: Arc::clone(counters),
             }));
@@ -219,7 +219,7 @@ impl KnownClient {
     }
 
     /// Returns its group.
-    pub(crate) fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> ClientGroup {
         self.group
     }
 

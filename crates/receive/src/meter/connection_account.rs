@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metrics::Closed;
-use spanscore_base::model::{Group, SenderId, fingerprint};
+use spanscore_base::model::{ClientGroup, SenderId, fingerprint};
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
 /// for shortages of a moment: a sender with so many waiting sends more than can be done.
@@ -64,7 +64,7 @@ impl ConnectionAccount {
     }
 
     /// Returns it as a connection of a group, which is one peer.
-    pub(crate) fn id_of(&self, group: Group) -> SenderId {
+    pub(crate) fn id_of(&self, group: ClientGroup) -> SenderId {
         SenderId { group, peer: fingerprint(&group.to_bytes()), ..self.id }
     }
 

@@ -5,7 +5,11 @@ use super::*;
 
 /// Returns the sender at a place of the tree: two connections for each peer.
 fn sender(number: u8) -> SenderId {
-    SenderId { peer: u32::from(number / 2), connection: u16::from(number % 2) }
+    SenderId {
+        peer: u32::from(number / 2),
+        connection: u16::from(number % 2),
+        ..SenderId::default()
+    }
 }
 
 /// One step of holders.
@@ -52,7 +56,7 @@ impl Model {
                     self.opened - 1
                 });
                 shares.join(trace, sender(number), "a");
-                shares.set_bytes(trace, bytes);
+                shares.set(trace, TraceClass::Plain, bytes);
                 self.traces.push((trace, number, TraceClass::Plain, bytes));
             }
             Step::Agent(nth) | Step::End(nth) | Step::Remember(nth) => {
@@ -140,7 +144,9 @@ proptest! {
     }
 
     #[test]
-    fn ranks_are_in_order_and_within_an_eighth(small in 0..1_usize << 40, more in 0..1_usize << 40) {
+    fn ranks_are_in_order_and_within_an_eighth(
+        small in 0..1_usize << 40, more in 0..1_usize << 40,
+    ) {
         let large = small + more;
         prop_assert!(rank(small) <= rank(large));
         if rank(small) == rank(large) {
@@ -165,9 +171,10 @@ fn loser(held: &[(SenderId, &str, usize)]) -> Option<usize> {
 
 #[test]
 fn many_connections_of_one_address_count_together() {
-    let victim = (SenderId { peer: 9, connection: 1 }, "v", 50);
-    let mut flood: Vec<_> =
-        (0..20).map(|connection| (SenderId { peer: 1, connection }, "f", 10)).collect();
+    let victim = (SenderId { peer: 9, ..SenderId::default() }, "v", 50);
+    let mut flood: Vec<_> = (0..20)
+        .map(|connection| (SenderId { peer: 1, connection, ..SenderId::default() }, "f", 10))
+        .collect();
     flood.push(victim);
     assert!(loser(&flood).is_some_and(|at| at < 20));
 }

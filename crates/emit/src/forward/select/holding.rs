@@ -8,7 +8,7 @@ use super::WantedTraces;
 use super::split::ItemsByTrace;
 use crate::forward::passed::LogPlace;
 use crate::forward::queue::Load;
-use spanscore_base::model::{Group, TraceId};
+use spanscore_base::model::{ClientGroup, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Times that a request may leave in part before all of it is decided.
@@ -60,7 +60,7 @@ enum HeldState {
 
 struct HeldRequest {
     signal: Signal,
-    group: Group,
+    group: ClientGroup,
     load: Load,
     place: Option<LogPlace>,
     /// Each with its items, by id.
@@ -117,7 +117,7 @@ impl Holding {
     /// Takes a request of a group whose items count as held.
     pub(super) fn add(
         &mut self,
-        (signal, group): (Signal, Group),
+        (signal, group): (Signal, ClientGroup),
         items: ItemsByTrace,
         load: Load,
         place: Option<LogPlace>,
@@ -343,7 +343,13 @@ mod tests {
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
         let items = ItemsByTrace { traces, without };
-        holding.add((Signal::Traces, Group::default()), items, Load::Held(body), None, now_ms);
+        holding.add(
+            (Signal::Traces, ClientGroup::default()),
+            items,
+            Load::Held(body),
+            None,
+            now_ms,
+        );
     }
 
     /// Takes what leaves: items, and the traces if it is a part.

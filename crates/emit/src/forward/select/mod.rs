@@ -14,7 +14,7 @@ mod task;
 
 use std::sync::Arc;
 
-use spanscore_base::model::{Group, TraceId};
+use spanscore_base::model::{ClientGroup, TraceId};
 
 pub(super) use split::only;
 pub(super) use task::Chooser;
@@ -23,13 +23,13 @@ pub use task::JudgedTrace;
 /// The traces that are sent of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WantedTraces {
-    group: Group,
+    group: ClientGroup,
     keys: Arc<[TraceId]>,
 }
 
 impl WantedTraces {
     /// Returns these traces, by their keys in a group.
-    fn new(group: Group, mut keys: Vec<TraceId>) -> Self {
+    fn new(group: ClientGroup, mut keys: Vec<TraceId>) -> Self {
         keys.sort_unstable();
         Self { group, keys: keys.into() }
     }

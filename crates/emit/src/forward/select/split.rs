@@ -118,7 +118,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use spanscore_base::model::Group;
+    use spanscore_base::model::ClientGroup;
 
     fn id(trace: u8) -> TraceId {
         TraceId([trace; 16])
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn wanted_of(traces: Vec<TraceId>) -> WantedTraces {
-        WantedTraces::new(Group::default(), traces)
+        WantedTraces::new(ClientGroup::default(), traces)
     }
 
     proptest! {

@@ -16,7 +16,7 @@ use crate::forward::passed::{LogPlace, ReadBack};
 use crate::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
 use crate::forward::send::protobuf;
 use crate::forward::{HoldTimes, Passing};
-use spanscore_base::model::{Group, TraceId};
+use spanscore_base::model::{ClientGroup, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Interval at which chosen requests leave.
@@ -55,7 +55,7 @@ enum ChooserTold {
 /// A request that came.
 struct Came {
     signal: Signal,
-    group: Group,
+    group: ClientGroup,
     /// Protobuf, not compressed; none where it is in the log alone.
     request: Option<Bytes>,
     items: u64,
