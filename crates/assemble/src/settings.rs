@@ -135,7 +135,8 @@ pub struct LimitsSettings {
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,
     /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it those
-    /// of whoever holds most are forgotten before their time. Half of `traces_mib` where it is left out.
+    /// of whoever holds most are forgotten before their time. Half of `traces_mib` where it is left
+    /// out.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: Option<u32>,
