@@ -156,15 +156,15 @@ pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> 
     let (notes, _) = payload.as_chunks::<JUDGED_BYTES>();
     notes.iter().map(|note| {
         let mut at = NoteBytes(note);
+        let trace_id = TraceId(at.take());
+        let digest = at.take();
+        let revised = at.take();
+        let [has_revised] = at.take();
         JudgedNote {
-            trace_id: TraceId(at.take()),
-            digest: at.take(),
-            // Byte 48, behind three fields of 16 bytes, is the flag for this one.
-            revised: Some(at.take()).filter(|_| note[48] == 1),
-            revision: u32::from_be_bytes({
-                let [_] = at.take::<1>();
-                at.take()
-            }),
+            trace_id,
+            digest,
+            revised: (has_revised == 1).then_some(revised),
+            revision: u32::from_be_bytes(at.take()),
         }
     })
 }

@@ -251,14 +251,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::pipeline::backlog::Backlog;
-    use crate::pipeline::metrics::PipelineMetrics;
+    use crate::pipeline::worker::WorkerContext;
     use crate::telemetry::Telemetry;
-    use spanscore_base::model::{MemoryQuota, Want};
+    use spanscore_base::model::MemoryQuota;
     use spanscore_base::otlp::Signal;
-    use spanscore_evaluate::engine::run::Evaluators;
-    use spanscore_extract::Table;
-    use spanscore_extract::dialect::Dialect;
     use spanscore_log::{Durability, LogSettings};
     use spanscore_receive::{Intake, Refused};
 
@@ -271,17 +267,11 @@ mod tests {
         let meter = telemetry.meter();
         let opened = Journal::open(folder.path(), limits.limits(Durability::Os), &meter);
         let (journal, past) = opened.unwrap();
-        let evaluators = Evaluators::new(Vec::new(), Want::ALL);
-        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let (context, _) = WorkerContext::of(&telemetry, Vec::new());
+        let context = WorkerContext { journal: Some(Arc::clone(&journal)), ..context };
         let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
-        let table = Arc::new(table);
         let queue = MemoryQuota::new("queue", 1 << 20);
-        let backlog = Arc::new(Backlog::new(1));
-        let shards = vec![shard];
-        let intake =
-            PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
-                .with_journal(Arc::clone(&journal));
+        let intake = PipelineIntake::new(&context, vec![shard], &queue, &meter);
         let intake = Arc::new(intake);
         let kept = |intake: Arc<PipelineIntake>| async move {
             let request = Received::protobuf(Signal::Traces, bytes::Bytes::new());

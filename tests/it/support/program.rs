@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::Channel;
 
+use super::patience::PATIENCE;
 use super::sums::Page;
 use super::web_client;
 
@@ -91,7 +92,7 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             if is_so(&page) {
                 return page;
             }
-            let (late, why) = (started.elapsed() > Duration::from_secs(20), page.difference());
+            let (late, why) = (started.elapsed() > PATIENCE, page.difference());
             assert!(!late, "{why:?} {:?} {:?}", page.spans(), page.evaluations());
         }
     }
