@@ -354,7 +354,7 @@ mod tests {
 
     /// Takes what leaves: items, and the traces if it is a part.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
-        let traces = |wanted: WantedTraces| wanted.0.iter().map(|trace| trace.0[0]).collect();
+        let traces = |wanted: WantedTraces| wanted.keys.iter().map(|trace| trace.0[0]).collect();
         let all = std::mem::take(&mut holding.leaving).into_iter();
         all.map(|part| (part.items, part.wanted.map(traces))).collect()
     }
