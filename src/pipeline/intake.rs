@@ -29,8 +29,8 @@ use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
-use spanscore_base::model::{Claim, Claims, MemoryQuota, SpanBatch, shard_of};
-use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, shard_of};
+use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
 use spanscore_log::AppendError;
@@ -79,7 +79,7 @@ enum RequestOrigin<'a> {
     /// Account that waits for an answer.
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
-    Log { claim: Claim, at_ms: u64 },
+    Log { claim: Claim, at_ms: u64, sender: SenderId },
 }
 
 impl PipelineIntake {
@@ -188,7 +188,11 @@ impl PipelineIntake {
         origin: RequestOrigin<'_>,
     ) -> Result<Option<Claim>, Refused> {
         let filled = batches.iter().filter(|batch| !batch.spans.is_empty());
-        room.grow(filled.map(SpanBatch::bytes).sum());
+        let copied = match &origin {
+            RequestOrigin::Sender(received) if self.journal.is_some() => received.copied_bytes(),
+            _ => 0,
+        };
+        room.grow(filled.map(SpanBatch::bytes).sum::<usize>() + copied);
         let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {
@@ -207,19 +211,20 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
-        let (claim, at_ms) = match origin {
+        let (claim, at_ms, sender) = match origin {
             RequestOrigin::Sender(received)
                 if !places.is_empty() || self.forwards.wants(received.signal) =>
             {
-                (self.keep(received).await?, None)
+                (self.keep(received).await?, None, received.sender)
             }
-            RequestOrigin::Sender(_) => (None, None),
-            RequestOrigin::Log { claim, at_ms } => (Some(claim), Some(at_ms)),
+            RequestOrigin::Sender(received) => (None, None, received.sender),
+            RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
+            batch.sender = sender;
             let room = Arc::new((own, Arc::clone(&room)));
             let batch = Arc::new(batch);
             let table = Arc::clone(&table);
@@ -229,17 +234,13 @@ impl PipelineIntake {
     }
 
     /// Offers a request to the forwards.
-    fn pass_on(
-        &self,
-        signal: Signal,
-        request: &Bytes,
-        raw: &RawBody,
-        extracted: &Extracted,
-        claim: Option<&Claim>,
-    ) {
+    fn pass_on(&self, received: &Received, extracted: &Extracted, claim: Option<&Claim>) {
+        let Received { signal, request, raw, sender } = received;
+        let signal = *signal;
         if self.forwards.wants(signal) {
             let items = extracted.accepted + extracted.rejected_total();
-            self.forwards.offer(&Passing { signal, request, raw, items }, claim);
+            self.forwards
+                .offer(&Passing { signal, request, raw, items, group: sender.group }, claim);
         }
     }
 
@@ -316,15 +317,14 @@ impl PipelineIntake {
         is_old: bool,
     ) -> Result<(), String> {
         loop {
-            let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
+            let origin = RequestOrigin::Log { claim: claim.clone(), at_ms, sender: kept.sender };
             match self.restore_in_time(kept, Instant::now() + RESTORE_WAIT, origin).await {
                 Ok(extracted) => {
                     if is_old {
                         if kept.signal == Signal::Traces {
                             self.metrics.stages.recovered.add(extracted.records);
                         }
-                        let Received { signal, request, raw } = kept;
-                        self.pass_on(*signal, request, raw, &extracted, Some(&claim));
+                        self.pass_on(kept, &extracted, Some(&claim));
                     }
                     return Ok(());
                 }
@@ -417,8 +417,7 @@ impl Intake for PipelineIntake {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
         };
         self.metrics.extracted(&extracted);
-        let Received { signal, request, raw } = &received;
-        self.pass_on(*signal, request, raw, &extracted, claim.as_ref());
+        self.pass_on(&received, &extracted, claim.as_ref());
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),

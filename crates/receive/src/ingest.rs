@@ -115,6 +115,8 @@ impl<I: Intake> Ingest<I> {
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
+        let account = ticket.sender();
+        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
         let metrics = self.metrics.of(transport);
         metrics.received.add(raw.bytes.len() as u64);
         let waits = || metrics.waits.add(1);
@@ -133,7 +135,7 @@ impl<I: Intake> Ingest<I> {
             // The log and the forwards get the tagged request too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
-        let received = Received { signal, request: request.clone(), raw };
+        let received = Received { signal, request: request.clone(), raw, sender };
         let outcome = self.intake.accept_by(received, ticket.sender(), deadline).await;
         drop(ticket);
         self.count(transport, signal, &request, outcome)

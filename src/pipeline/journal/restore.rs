@@ -145,7 +145,7 @@ impl Restore {
             return;
         }
         let bytes = record.payload.len() as u64;
-        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else {
+        let Some((signal, raw, sender)) = notes::request(record.head.tags, record.payload) else {
             self.journal.metrics.unknown(bytes);
             tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
                 that this version knows; it is passed over");
@@ -158,7 +158,7 @@ impl Restore {
                 let is_old = record.position < self.journal.log().found_end();
                 self.requests += u64::from(is_old);
                 self.journal.metrics.restored(u64::from(is_old));
-                let kept = Received { signal, request, raw };
+                let kept = Received { signal, request, raw, sender };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
                     self.journal.metrics.damaged(len);
                     tracing::error!(error, "a request in the log is no request");

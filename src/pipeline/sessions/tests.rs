@@ -29,7 +29,8 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
     let mut due = Vec::new();
     let mut evaluate_trace = |n: u8| {
         let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
-        let key = SessionKey { service_name: None, session_id: "s-1".into() };
+        let key =
+            SessionKey { service_name: None, session_id: "s-1".into(), group: Default::default() };
         worker.sessions.add(key, Arc::new(trace), [n; 16], 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
         std::mem::take(&mut *out.lock().unwrap())

@@ -68,7 +68,7 @@ impl Worker {
         if judged.is_err() {
             out.truncate(before);
             self.context.metrics.stages.panics.add(1);
-            tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
+            tracing::error!(trace_id = %trace.sent_id(), "judging an open trace panicked");
         }
         let reported = (out.len() > before).then_some(reported);
         (reported, judged.unwrap_or(steps_max))

@@ -213,7 +213,9 @@ impl Worker {
     ) -> u64 {
         self.shard.add(&batch, now_ms, due);
         if is_old {
-            batch.runs.iter().for_each(|run| self.shard.lacks_facts(run.trace_id));
+            let group = batch.sender.group;
+            let keys = batch.runs.iter().map(|run| group.key(run.trace_id));
+            keys.for_each(|key| self.shard.lacks_facts(key));
         }
         if let Ok(batch) = Arc::try_unwrap(batch) {
             self.context.pool.give_back(batch);
@@ -384,7 +386,7 @@ impl Worker {
                 }
                 if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;
-                    self.costly.tell(trace.trace_id, trace.spans.len(), trace.arena.len());
+                    self.costly.tell(trace.sent_id(), trace.spans.len(), trace.arena.len());
                 }
                 (Some(reported), effort.taken())
             }
@@ -392,7 +394,8 @@ impl Worker {
                 out.evaluations.truncate(before);
                 out.asked.clear();
                 self.context.metrics.stages.panics.add(1);
-                tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
+                let trace_id = trace.sent_id();
+                tracing::error!(%trace_id, "judging a trace panicked; it is lost");
                 // The steps before the panic are unknown: a quarter of the budget is charged.
                 (None, given / 4)
             }

@@ -63,7 +63,13 @@ impl Logged {
     fn offer(&self, position: u64) {
         let bytes = self.log.records.lock().unwrap()[&position].clone();
         let raw = RawBody { bytes: bytes.clone(), compression: None, is_json: false };
-        let passing = Passing { signal: Signal::Traces, request: &bytes, raw: &raw, items: 2 };
+        let passing = Passing {
+            signal: Signal::Traces,
+            request: &bytes,
+            raw: &raw,
+            items: 2,
+            group: Default::default(),
+        };
         self.forwards.offer(&passing, Some(&self.log.source.claim(position)));
     }
 

@@ -42,7 +42,7 @@ use books::ForwardMetrics;
 use change::RetiredForward;
 use lane::ForwardLane;
 use passed::PassedFile;
-use spanscore_base::model::{Claim, Memory, MemoryQuota};
+use spanscore_base::model::{Claim, ClientGroup, Memory, MemoryQuota};
 use spanscore_base::otlp::{RawBody, Signal};
 
 /// Failure of a forward to start.
@@ -75,6 +75,8 @@ pub struct Passing<'a> {
     pub raw: &'a RawBody,
     /// Its spans, log records or data points.
     pub items: u64,
+    /// Group of its sender.
+    pub group: ClientGroup,
 }
 
 impl Passing<'_> {

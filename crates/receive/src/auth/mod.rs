@@ -25,6 +25,7 @@ use self::settings::AuthSettings;
 use self::tokens::TokenHash;
 use super::ConnectionAccount;
 use super::status::{RefusalReason, RefusedRequest};
+use spanscore_base::model::ClientGroup;
 use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::{Meter, label};
 use spanscore_net::tls::{Changed, Reread};
@@ -51,6 +52,7 @@ pub(crate) struct KnownClient {
     expires: Option<Timestamp>,
     certificate: Option<String>,
     is_tagged: bool,
+    group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
     metrics: ClientMetrics,
 }
@@ -157,6 +159,7 @@ impl KnownClients {
                 expires: client.expires,
                 certificate: client.certificate.clone(),
                 is_tagged: settings.tag_resources,
+                group: ClientGroup::named(client.group.as_deref().unwrap_or(name)),
                 rate,
                 metrics: metrics.of(&[label("client", name)]),
             }));
@@ -210,6 +213,11 @@ impl KnownClient {
     /// Returns its name in the config.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns its group.
+    pub(crate) fn group(&self) -> ClientGroup {
+        self.group
     }
 
     /// Returns true if its resources are tagged with its name.

@@ -181,6 +181,7 @@ impl<S: Serve> Connected<S> {
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
         let Self { transport, service, limits, tls, shared } = self;
         let metrics = Arc::clone(&shared.metrics);
+        let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let stream = match tls {
             None => Transported::Plain(stream),
             Some(tls) => {
@@ -198,7 +199,7 @@ impl<S: Serve> Connected<S> {
                 }
             }
         };
-        let sender = Arc::new(ConnectionAccount::named(stream.names()));
+        let sender = Arc::new(ConnectionAccount::named(stream.names()).from(address));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());
