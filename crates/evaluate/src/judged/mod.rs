@@ -8,7 +8,7 @@
 //! ```text
 //! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
 //!            grounding                                       what needs no judge
-//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
+//! reply -> form (replied, reply, dokimos) -> asked (cites) -> conclude   what comes back
 //! ```
 
 pub(crate) mod kind;
@@ -27,10 +27,13 @@ mod asked;
 pub(crate) mod conclude;
 mod dokimos;
 mod form;
+mod lenient;
+mod replied;
 mod reply;
 
 mod cut;
 mod escape;
+mod incidental;
 mod tokens;
 
 pub mod labelled;

@@ -246,6 +246,7 @@ impl SamplingSession {
             Some(mut before) => {
                 before.items.extend(answers.items);
                 before.injection_suspected |= answers.injection_suspected;
+                before.is_unsure |= answers.is_unsure;
                 before
             }
         };
