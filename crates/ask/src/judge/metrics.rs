@@ -59,6 +59,11 @@ impl JudgeMetrics {
                 "Questions answered from the cache.",
                 "{answer}",
             ),
+            surplus: counter(
+                "spanscore.judge.surplus_usage",
+                "Replies with more tokens than their request can take.",
+                "{reply}",
+            ),
             inquiries: counter(
                 "spanscore.judge.inquiries",
                 "Inquiries that left otherwise than with an evaluation.",
@@ -136,6 +141,7 @@ pub(super) struct LaneMetrics {
     tokens: Counter<u64>,
     cost: Counter<f64>,
     cache_hits: Counter<u64>,
+    surplus: Counter<u64>,
     inquiries: Counter<u64>,
     unanswered: Counter<u64>,
     unfollowed: Counter<u64>,
@@ -160,6 +166,7 @@ impl LaneMetrics {
             }
             self.cost.add(0.0, &of);
             self.cache_hits.add(0, &of);
+            self.surplus.add(0, &of);
             self.gaps(&of, RedactionGaps::default());
             for reason in Reason::UNANSWERED {
                 self.unanswered.add(0, &with(&of, "reason", reason.as_str()));
@@ -245,6 +252,9 @@ impl LaneMetrics {
         let outcome = match count {
             LaneCount::CacheHit(judge, evaluator) => {
                 return self.cache_hits.add(1, &self.labels(*judge, evaluator));
+            }
+            LaneCount::Surplus(judge, evaluator) => {
+                return self.surplus.add(1, &self.labels(*judge, evaluator));
             }
             LaneCount::Waited(judge, evaluator, ms) => {
                 return self.wait.record(*ms as f64 / 1e3, &self.labels(*judge, evaluator));
