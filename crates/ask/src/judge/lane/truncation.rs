@@ -63,7 +63,7 @@ mod tests {
     fn only_a_count_at_a_limit_and_far_below_the_text_is_a_cut() {
         // 45 bytes each.
         let english = "The parcel of order 17 left the warehouse at ";
-        for limit in [2_048, 2_007, 2_088, 4_096, 8_192] {
+        for limit in [2_048, 2_008, 2_088, 4_096, 8_192] {
             check(english, 4_000, limit, true);
         }
         check(english, 4_000, 3_000, false);

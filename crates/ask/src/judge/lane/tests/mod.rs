@@ -241,7 +241,7 @@ fn what_a_dead_judge_leaves_open_ends_by_its_deadline() {
 fn a_budget_is_kept_and_spread_over_the_hour_and_every_skip_has_its_reason() {
     let budget = json!({"budget": {"usd_per_hour": 1.0},
         "limits": {"concurrency": 8, "requests_per_minute": 6_000, "tokens_per_minute": 9_000_000},
-        "price": {"input": 500.0, "output": 0.0}, "max_tokens": 1});
+        "price": {"input": 500.0, "output": 0.0}, "max_tokens": 100});
     let mut bench = Bench::new(with(budget));
     // Each costs half a cent: ten dollars an hour are 2,000 of them.
     let start = bench.now_ms;
