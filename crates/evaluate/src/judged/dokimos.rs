@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::form::scored;
-use super::lenient::strict;
 use super::question::QuestionItem;
+use super::reply::lenient::strict;
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers};
 use spanscore_base::value::{Value, json};
 

@@ -8,7 +8,7 @@
 //! ```text
 //! trajectory -> record -> redact -> render (cut, windows) -> prompt   what leaves
 //!            grounding                                       what needs no judge
-//! reply -> form (replied, reply, dokimos) -> asked (cites) -> conclude   what comes back
+//! reply -> form (reply, dokimos) -> asked (cites) -> conclude   what comes back
 //! ```
 
 pub(crate) mod kind;
@@ -27,13 +27,10 @@ mod asked;
 pub(crate) mod conclude;
 mod dokimos;
 mod form;
-mod lenient;
-mod replied;
 mod reply;
 
 mod cut;
 mod escape;
-mod incidental;
 mod tokens;
 
 pub mod labelled;

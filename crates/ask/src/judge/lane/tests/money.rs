@@ -10,7 +10,8 @@ use crate::judge::wire::{Reply, TokenUsage};
 fn check_budget(cost_parts: u64, least: f64, scored: std::ops::RangeInclusive<usize>) {
     // A request reserves 1,000 tokens of output at a dollar a million, and next to no input.
     let budget = json!({"budget": {"usd_per_hour": 0.01206, "pace": "any"}, "max_tokens": 1_000,
-        "limits": {"concurrency": 16, "requests_per_minute": 6_000, "tokens_per_minute": 9_000_000}});
+        "limits": {"concurrency": 16, "requests_per_minute": 6_000,
+            "tokens_per_minute": 9_000_000}});
     let mut bench = Bench::new(with(budget));
     (0..40).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
     bench.run(900, |_, _, _| {

@@ -1,10 +1,12 @@
 //! Parser of judges' replies, with the schema that is asked for.
 //!
-//! Read through what models wrap an answer in ([`super::replied`]) and what they write otherwise
+//! Read through what models wrap an answer in ([`search`]) and what they write otherwise
 //! without another meaning: a verdict in capitals, an id in quotes, no cites. No verdict is ever
 //! guessed, and a reply that cannot be read is an error, never a low score.
 
-use super::replied;
+pub(super) mod lenient;
+mod search;
+
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
 use spanscore_base::value::Value;
 
@@ -26,7 +28,7 @@ const CITES_MAX: usize = 64;
 
 /// Parses a reply to that many statements; cites are not checked yet.
 pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, UnreadableReply> {
-    let value = replied::answer(reply, |value| items(value).is_some())?;
+    let value = search::answer(reply, |value| items(value).is_some())?;
     let items = items(&value).ok_or_else(|| unreadable("`items` is not a list"))?;
     let suspected = suspicion(&value)?;
     let mut answers: Vec<Option<AnsweredItem>> = vec![None; statements];
@@ -116,7 +118,7 @@ fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> 
 
 /// Finds the object of a reply that has a key.
 pub(super) fn object(reply: &str, key: &str) -> Result<Value<'static>, UnreadableReply> {
-    replied::answer(reply, |value| value.get(key).is_some())
+    search::answer(reply, |value| value.get(key).is_some())
 }
 
 pub(super) fn unreadable(message: impl Into<String>) -> UnreadableReply {
@@ -181,7 +183,7 @@ mod tests {
     /// Replies with the answer that each holds, or the error.
     #[test]
     fn recorded_replies_are_read_or_refused() {
-        let file = include_str!("../../../../tests/fixtures/judges/replies.json");
+        let file = include_str!("../../../../../tests/fixtures/judges/replies.json");
         let Ok(Value::Map(cases)) = json::parse(file) else { panic!("replies.json is no object") };
         for (name, case) in cases.iter() {
             let text = |key: &str| case.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -2,7 +2,7 @@
 //! bracket, rewritten as strict JSON.
 
 /// Rewrites the first value of a lenient text as strict JSON; faults beyond leniency stay.
-pub(super) fn strict(text: &str) -> Option<String> {
+pub(in crate::judged) fn strict(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     // Brackets that are open; the last two characters outside of strings and white space.
     let mut open: Vec<char> = Vec::new();

@@ -7,9 +7,11 @@
 //! is none either: a value that was used before it was known stays unknown.
 //! Nothing, `null` and the default that the schema names claim nothing.
 
+mod incidental;
+
 use hashbrown::{HashMap, HashSet};
 
-use super::incidental::telling_numbers;
+use self::incidental::telling_numbers;
 use super::record::{LineContent, LineKind, RecordLine, RunRecord};
 use super::tokens::{self, CHARS_MIN, NumberKey, fold};
 use crate::inquiry::JudgeAnswer;

@@ -1,10 +1,10 @@
 //! JSON values of a reply that may be its answer, whatever models write around them.
 //!
-//! What stands in a block of thoughts is no answer, nor is what stands in a fence before the last
-//! one. Where braces open no JSON value they are prose, and the search goes on behind them.
+//! Blocks of thoughts and fences before the last one hold no answer. Where braces open no JSON
+//! value they are prose, and the search goes on behind them.
 
 use super::lenient::strict;
-use super::reply::unreadable;
+use super::unreadable;
 use crate::inquiry::UnreadableReply;
 use spanscore_base::value::{Value, json, python};
 

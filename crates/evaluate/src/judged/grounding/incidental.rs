@@ -6,7 +6,7 @@
 
 use hashbrown::HashSet;
 
-use super::tokens::{self, NumberKey, fold};
+use crate::judged::tokens::{self, NumberKey, fold};
 
 /// Parts of a word that make the number behind it incidental.
 const BEFORE: [&str; 9] =
