@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::Clock;
+use super::compact::{Around, COPY_BYTES_PER_SECOND, Pass, Reserve};
 use super::disk::Disk;
 use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
 use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
 use super::segments::{SegmentFile, Segments};
 use super::settings::{Durability, LogLimits, WhenFull};
-use spanscore_base::model::Source;
+use spanscore_base::model::{NoteClaim, Source};
 
 /// Longest sleep of the writer, and interval at which segments are checked for removal.
 const TICK: Duration = Duration::from_millis(100);
@@ -22,6 +23,10 @@ const TICK: Duration = Duration::from_millis(100);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Most bytes of a probe.
 const PROBE_BYTES_MAX: u64 = 4 << 20;
+/// Inverse of the part of a log's size from which on it is compacted.
+const COMPACT_PARTS: u64 = 2;
+/// Inverse of the part of a log's size that must be dead for a pass.
+const DEAD_PARTS: u64 = 16;
 /// Bytes that a probe writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 /// Most bytes of notes that stay in memory until a failed log can be written again.
@@ -52,12 +57,18 @@ pub(super) struct LogWriter {
     /// True if the last sync failed.
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
+    /// Compaction under way.
+    pass: Option<Pass>,
+    /// Time of the last compaction that failed.
+    compaction_failed: Option<Instant>,
+    reserve: Reserve,
+    reserved: Option<Instant>,
 }
 
 /// Notes that could not be written.
 #[derive(Default)]
 struct UnwrittenNotes {
-    notes: Vec<(RecordHead, Bytes)>,
+    notes: Vec<(RecordHead, Bytes, Option<NoteClaim>)>,
     bytes: usize,
 }
 
@@ -87,6 +98,10 @@ impl LogWriter {
             refused_bytes: 0,
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
+            pass: None,
+            compaction_failed: None,
+            reserve: Reserve::default(),
+            reserved: None,
         }
     }
 
@@ -115,7 +130,7 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file };
+        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())
@@ -252,7 +267,7 @@ impl LogWriter {
             match record.written {
                 // A sender that has gone need not be told.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.is_note && written.is_err() => self.keep_unwritten(record),
+                None if record.note.is_some() && written.is_err() => self.keep_unwritten(record),
                 None => {}
             }
         }
@@ -273,8 +288,9 @@ impl LogWriter {
         }
         self.refused_bytes = 0;
         self.queue.is_failing.store(false, Ordering::Relaxed);
-        for (head, note) in std::mem::take(&mut self.unwritten).notes {
-            if self.queue.push_note(head, note).is_err() {
+        for (head, note, claim) in std::mem::take(&mut self.unwritten).notes {
+            let claim = claim.unwrap_or_default();
+            if self.queue.push_note(head, note, claim, &self.source).is_err() {
                 self.queue.count(|counts| counts.unwritten_notes += 1);
             }
         }
@@ -334,6 +350,80 @@ impl LogWriter {
     /// Removes segments without claims or too old, and replaces an active one that has stood long
     /// enough.
     fn look_after(&mut self) {
+        self.remove_unclaimed();
+        self.compact();
+        self.queue.set_used(self.segments.bytes());
+        self.probe();
+    }
+
+    /// Compacts a log that is half full, or on a disk that is.
+    fn compact(&mut self) {
+        if self.queue.keeps_all.load(Ordering::Acquire) {
+            self.pass = None;
+            return;
+        }
+        let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
+        if !is_failing && self.reserved.is_none_or(|last| last.elapsed() >= PROBE_INTERVAL) {
+            self.reserved = Some(Instant::now());
+            self.reserve.hold(&*self.disk, self.limits.reserve);
+        }
+        if self.compaction_failed.is_some_and(|last| last.elapsed() < PROBE_INTERVAL) {
+            return;
+        }
+        if self.pass.is_none() && self.is_worth_a_pass(is_failing) {
+            let end = self.active.as_ref().map_or(u64::MAX, |active| active.base);
+            self.pass = Some(Pass::new(self.source.claimed_records(), end));
+        }
+        let Some(mut pass) = self.pass.take() else { return };
+        let copy_max = if is_failing { self.limits.reserve } else { self.limits.segment };
+        let around = Around {
+            disk: &*self.disk,
+            segments: &self.segments,
+            limits: &self.limits,
+            copy_max: copy_max.min(self.limits.segment),
+        };
+        let ticks_per_second = 1000 / u64::try_from(TICK.as_millis()).unwrap_or(1).max(1);
+        match pass.step(&around, COPY_BYTES_PER_SECOND / ticks_per_second) {
+            Ok(freed) => {
+                self.queue.count(|counts| {
+                    counts.copied_bytes += freed.copied;
+                    counts.freed_segments += freed.segments;
+                    counts.freed_bytes += freed.bytes;
+                });
+                self.pass = Some(pass).filter(|_| !freed.is_over);
+            }
+            Err(error) => {
+                self.queue.count(|counts| counts.compaction_errors += 1);
+                let is_full = error.kind() == io::ErrorKind::StorageFull;
+                if is_full && self.reserve.is_held() {
+                    // The next attempt has the room.
+                    self.reserve.give_up(&*self.disk);
+                    return;
+                }
+                self.compaction_failed = Some(Instant::now());
+                tracing::warn!(%error, "failed to compact the log; it is tried again");
+            }
+        }
+    }
+
+    /// Returns true if enough bytes are dead in closed segments, and their room is wanted.
+    fn is_worth_a_pass(&self, is_failing: bool) -> bool {
+        let size = self.segments.bytes();
+        let used = size.saturating_add(self.queue.lent());
+        if used < self.limits.size_max / COMPACT_PARTS && !is_failing {
+            return false;
+        }
+        let onwards = self.source.lowest_onwards();
+        let active = self.active.as_ref().map_or(0, SegmentFile::bytes);
+        let closed = match onwards {
+            Some(onwards) => self.segments.bytes_before(onwards),
+            None => size.saturating_sub(active),
+        };
+        let dead = closed.saturating_sub(self.source.claimed_bytes());
+        dead > self.limits.size_max / DEAD_PARTS || (is_failing && dead > IDLE_BYTES)
+    }
+
+    fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
         }
@@ -359,8 +449,6 @@ impl LogWriter {
                 }
             }
         }
-        self.queue.set_used(self.segments.bytes());
-        self.probe();
     }
 
     /// Probes a failed log with as many bytes as could not be written.
@@ -409,13 +497,17 @@ impl LogWriter {
     }
 
     /// Removes a segment; false if that failed.
-    fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
+    fn remove(&mut self, segment: &SegmentFile, is_needed: bool) -> bool {
         if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
             self.queue.count(|counts| counts.remove_errors += 1);
             tracing::warn!(%error, "failed to remove a segment of the log");
             return false;
         }
         self.segments.remove_oldest();
+        if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
+            // The copy would bring back what went together with what stands behind it.
+            self.pass = None;
+        }
         if is_needed {
             let bytes = segment.bytes();
             self.queue.count(|counts| {
@@ -428,7 +520,7 @@ impl LogWriter {
     }
 
     /// Drops the oldest segments until there is room, if the log may.
-    fn make_room(&self, bytes: u64) {
+    fn make_room(&mut self, bytes: u64) {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
         }
@@ -451,7 +543,7 @@ impl UnwrittenNotes {
         let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
         if has_room {
             self.bytes += bytes;
-            self.notes.push((note.head, note.payload));
+            self.notes.push((note.head, note.payload, note.note));
         }
         has_room
     }
@@ -481,7 +573,7 @@ impl WaitingRecord {
 }
 
 /// Writes all parts, in as many calls as that takes.
-fn write_all(
+pub(super) fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     mut parts: &mut [IoSlice<'_>],
 ) -> io::Result<()> {

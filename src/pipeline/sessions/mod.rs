@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Outlet;
 use super::backlog::Backlog;
-use super::journal::Journal;
+use super::journal::{Holder, Journal};
 use super::judging::Lanes;
 use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
@@ -24,6 +24,7 @@ use crate::telemetry::Heartbeats;
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
+use spanscore_base::visible;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::{Resolver, Table};
@@ -152,6 +153,7 @@ impl SessionWorker {
                         own.sessions.tick(now_ms, due);
                         own.judge_due(due);
                     });
+                    self.name_holder();
                     self.metrics.sessions(&mut self.sessions);
                     self.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
                 }
@@ -162,6 +164,16 @@ impl SessionWorker {
         });
         self.metrics.sessions(&mut self.sessions);
         self.heartbeats.end(self.place);
+    }
+
+    /// Names the session that holds most of a log that fills.
+    fn name_holder(&self) {
+        if let Some(journal) = &self.journal {
+            journal.look_for_holder((Holder::Session, 0), || {
+                let largest = self.sessions.held().max_by_key(|(_, bytes)| *bytes);
+                largest.map(|(key, bytes)| (visible_name(key), bytes))
+            });
+        }
     }
 
     /// Applies a config update, to the traces of open sessions too.
@@ -228,6 +240,14 @@ impl SessionWorker {
             }
         }
     }
+}
+
+/// Most characters of a session's id in a log line.
+const NAME_CHARS_MAX: usize = 64;
+
+fn visible_name(key: &SessionKey) -> String {
+    let id: String = key.session_id.chars().take(NAME_CHARS_MAX).collect();
+    visible::line(id).to_string()
 }
 
 impl PanicRecovery for SessionWorker {

@@ -64,7 +64,7 @@ impl Logged {
         let bytes = self.log.records.lock().unwrap()[&position].clone();
         let raw = RawBody { bytes: bytes.clone(), compression: None, is_json: false };
         let passing = Passing { signal: Signal::Traces, request: &bytes, raw: &raw, items: 2 };
-        self.forwards.offer(&passing, Some(&self.log.source.claim(position)));
+        self.forwards.offer(&passing, Some(&self.log.source.claim(position, 1)));
     }
 
     /// Adds a record of two spans and offers it.

@@ -229,6 +229,13 @@ impl Instruments {
     /// Adds the gauges of a queue: its bytes, its evaluations, its capacity.
     pub(crate) fn watch(&self, exporter: &str, held: Arc<Held>, capacity: usize) {
         let evaluations = Arc::clone(&held);
+        let claimed = Arc::clone(&held);
+        self.gauge(
+            ("spanscore.exporter.log_held", "By"),
+            "Bytes of the log that an exporter's evaluations need, a request for each of its parts.",
+            exporter,
+            move || claimed.claimed(),
+        );
         self.gauge(
             ("spanscore.exporter.queue_size", "By"),
             "Bytes held for an exporter, waiting and on their way.",
