@@ -196,7 +196,8 @@ impl Shard {
             }
             // A repeated record adds nothing that a restart would have to read.
             let is_news = self.evidence(handle) != evidence;
-            if let Some(trace) = self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
+            if let Some(trace) =
+                self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
             {
                 trace.spans.claims.join(&batch.claims);
             }

@@ -92,6 +92,14 @@ impl Pass {
         Self { claimed, at: 0, end, copy: None }
     }
 
+    /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
+    /// dead as well, and copying it would be in vain. `None` if there is no such segment.
+    pub(super) fn worthwhile(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Option<Self> {
+        let is_dead = |it: &&SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
+        let end = closed.iter().rev().find(is_dead)?.end;
+        Some(Self::new(claimed, end))
+    }
+
     /// Returns true if it copies from the segment that begins at a position.
     pub(super) fn copies(&self, base: u64) -> bool {
         self.copy.as_ref().is_some_and(|copy| (copy.head.base..copy.head.end).contains(&base))
@@ -187,10 +195,9 @@ impl Pass {
         around.disk.sync_folder()?;
         let runs = Some(copy.runs.into());
         let file = Arc::from(copy.file);
-        around.segments.replace(
-            (base, end),
-            Some(SegmentFile { base, end, created_ns, file, runs }),
-        );
+        around
+            .segments
+            .replace((base, end), Some(SegmentFile { base, end, created_ns, file, runs }));
         for old in copy.segments.iter().filter(|old| old.base != base) {
             // One that cannot be removed is found at the next start.
             let _ = around.disk.remove(&SegmentFile::name(old.base));

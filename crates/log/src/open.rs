@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::disk::{Disk, DiskFile};
 use super::compact::is_copy;
+use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead, SEGMENT_HEAD_BYTES, SegmentHead};
 use super::reader::{runs_of, valid_end};
 use super::segments::{Run, SegmentFile, Segments};

@@ -270,7 +270,8 @@ impl WriteQueue {
     /// positions.
     pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
         let mut waits = self.lock();
-        let is_answered = |record: &WaitingRecord| record.written.is_none() && record.note.is_none();
+        let is_answered =
+            |record: &WaitingRecord| record.written.is_none() && record.note.is_none();
         if waits.records.iter().any(is_answered) {
             return Vec::new();
         }

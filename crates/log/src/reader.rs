@@ -50,9 +50,8 @@ pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<Run>, u
     let mut head = [0; RECORD_HEAD_BYTES];
     while at < size {
         let is_read = read_exact(file, at, &mut head)?;
-        let frame = Frame::decode_any(&head).filter(|frame| {
-            is_read && frame.end() - frame.position <= size - at
-        });
+        let frame = Frame::decode_any(&head)
+            .filter(|frame| is_read && frame.end() - frame.position <= size - at);
         let Some(frame) = frame else {
             break;
         };

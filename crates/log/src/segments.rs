@@ -137,6 +137,12 @@ impl Segments {
         closed.iter().find(|segment| segment.base >= base).cloned()
     }
 
+    /// Returns all segments but the last one.
+    pub(super) fn closed(&self) -> Vec<SegmentFile> {
+        let segments = self.lock();
+        segments.split_last().map(|(_, closed)| closed.to_vec()).unwrap_or_default()
+    }
+
     /// Puts a segment in the place of those that begin within a range of positions, or none.
     pub(super) fn replace(&self, (from, to): (u64, u64), with: Option<SegmentFile>) {
         let mut segments = self.lock();

@@ -428,8 +428,9 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                 for one in kept.iter().filter(|_| survives) {
                     assert!(seen.contains(one), "{one:?} of {seen:?}");
                 }
-                claimed
-                    .extend(seen.iter().map(|(position, it)| (log.source().claim(*position, 0), *it)));
+                claimed.extend(
+                    seen.iter().map(|(position, it)| (log.source().claim(*position, 0), *it)),
+                );
             }
         }
     }

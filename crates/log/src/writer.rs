@@ -130,7 +130,8 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file, runs: None };
+        let segment =
+            SegmentFile { base, end: base, created_ns: head.created_ns, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())
@@ -371,8 +372,13 @@ impl LogWriter {
             return;
         }
         if self.pass.is_none() && self.is_worth_a_pass(is_failing) {
-            let end = self.active.as_ref().map_or(u64::MAX, |active| active.base);
-            self.pass = Some(Pass::new(self.source.claimed_records(), end));
+            let claimed = self.source.claimed_records();
+            let is_urgent = is_failing || self.used() > self.limits.size_max / 8 * 7;
+            self.pass = if is_urgent {
+                Some(Pass::new(claimed, u64::MAX))
+            } else {
+                Pass::worthwhile(claimed, &self.segments.closed())
+            };
         }
         let Some(mut pass) = self.pass.take() else { return };
         let copy_max = if is_failing { self.limits.reserve } else { self.limits.segment };
@@ -406,11 +412,15 @@ impl LogWriter {
         }
     }
 
+    /// Returns the bytes of the log, with those that are lent.
+    fn used(&self) -> u64 {
+        self.segments.bytes().saturating_add(self.queue.lent())
+    }
+
     /// Returns true if enough bytes are dead in closed segments, and their room is wanted.
     fn is_worth_a_pass(&self, is_failing: bool) -> bool {
         let size = self.segments.bytes();
-        let used = size.saturating_add(self.queue.lent());
-        if used < self.limits.size_max / COMPACT_PARTS && !is_failing {
+        if self.used() < self.limits.size_max / COMPACT_PARTS && !is_failing {
             return false;
         }
         let onwards = self.source.lowest_onwards();

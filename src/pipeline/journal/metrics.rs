@@ -123,7 +123,8 @@ fn show_usage(meter: &Meter, log: &Log) {
     });
     counter("spanscore.log.syncs", "{sync}", "Syncs to the disk.", |usage| usage.counts.syncs);
     counter("spanscore.log.errors", "{error}", "Writes and syncs that failed.", |usage| {
-        usage.counts.write_errors + usage.counts.sync_errors
+        usage.counts.write_errors
+            + usage.counts.sync_errors
             + usage.counts.remove_errors
             + usage.counts.compaction_errors
     });

@@ -197,10 +197,12 @@ impl Journal {
     /// Returns a probe that is true while the log takes records. It does not keep the log open.
     pub(super) fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let log = self.log.downgrade();
-        move || log.upgrade().is_some_and(|log| {
-            let usage = log.usage();
-            !usage.is_failing && !usage.is_full
-        })
+        move || {
+            log.upgrade().is_some_and(|log| {
+                let usage = log.usage();
+                !usage.is_failing && !usage.is_full
+            })
+        }
     }
 
     /// Returns the log.

@@ -35,8 +35,8 @@ use pace::SLICE_STEPS;
 use crate::telemetry::Heartbeats;
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
-    Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch, TraceSpans,
-    WorkBudget,
+    Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch,
+    TraceSpans, WorkBudget,
 };
 use spanscore_base::panics::caught;
 use spanscore_emit::forward::Forwards;

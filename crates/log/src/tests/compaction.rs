@@ -10,10 +10,11 @@ type Written = Vec<(u64, u8, usize)>;
 
 /// Writes records into segments of about six, all of them closed.
 fn written(disk: &FakeDisk, lens: &[usize]) -> Written {
-    let (log, ..) = open(disk, limits(Durability::Disk));
-    let written = lens.iter().zip(0..).map(|(len, number)| {
-        (append(&log, number, *len).unwrap().position(), number, *len)
-    });
+    let (log, _, _all) = open(disk, limits(Durability::Disk));
+    let written = lens
+        .iter()
+        .zip(0..)
+        .map(|(len, number)| (append(&log, number, *len).unwrap().position(), number, *len));
     let written = written.collect();
     log.keep_all();
     written
@@ -44,8 +45,14 @@ fn pass(disk: &FakeDisk, claimed: &ClaimedRecords, step: u64) -> bool {
 }
 
 /// Opens a disk after a pass that may have failed: no claimed record is missing, none is invented,
-/// and those without a claim are gone in their order. Returns the records that are left.
-fn check_left(disk: &FakeDisk, written: &Written, claimed: &ClaimedRecords) -> Vec<u64> {
+/// and of those that were there before, the ones without a claim are gone in their order. Returns
+/// the records that are left.
+fn check_left(
+    disk: &FakeDisk,
+    written: &Written,
+    before: &[u64],
+    claimed: &ClaimedRecords,
+) -> Vec<u64> {
     let (log, recovered, _all) = open(disk, limits(Durability::Disk));
     assert_eq!((recovered.cut_bytes, recovered.set_aside.len()), (0, 0));
     let mut left = Vec::new();
@@ -65,8 +72,8 @@ fn check_left(disk: &FakeDisk, written: &Written, claimed: &ClaimedRecords) -> V
     }
     let is_claimed = |position: &u64| claimed.records.iter().any(|it| it.0 == *position);
     let dead = left.iter().find(|position| !is_claimed(position));
-    let gone = written.iter().rev().find(|it| !left.contains(&it.0));
-    if let (Some(dead), Some((gone, ..))) = (dead, gone) {
+    let gone = before.iter().rev().find(|position| !left.contains(position));
+    if let (Some(dead), Some(gone)) = (dead, gone) {
         assert!(gone < dead, "{gone} is gone before {dead}");
     }
     let next = append(&log, 1, 1).unwrap().position();
@@ -81,6 +88,7 @@ fn check_passes(lens: &[usize], (first, second): (u64, u64), step: u64, fails: u
     let disk = FakeDisk::default();
     let written = written(&disk, lens);
     let bit = |bits: u64, at: usize| bits >> (at % 64) & 1 == 1;
+    let mut before: Vec<u64> = written.iter().map(|it| it.0).collect();
     for bits in [first, first & second] {
         let claimed = claims_of(&written, |at| bit(bits, at));
         let mut calls = 0;
@@ -93,12 +101,13 @@ fn check_passes(lens: &[usize], (first, second): (u64, u64), step: u64, fails: u
         if !kept {
             disk.lose_power(0);
         }
-        let left = check_left(&disk, &written, &claimed);
+        let left = check_left(&disk, &written, &before, &claimed);
         if is_whole && bits == first {
             let dead = left.len() - claimed.records.len();
             // The last segment stays as it is, and one with little that is dead may.
             assert!(dead <= written.len() / 2 + 8, "{dead} of {}", written.len());
         }
+        before = left;
     }
 }
 
