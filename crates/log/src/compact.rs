@@ -1,7 +1,7 @@
 //! Compaction: frees the dead records of closed segments, wherever these stand.
 //!
 //! ```text
-//! closed segments, oldest first ──► claimed records, copied to `<base>.log.new`, at their positions
+//! closed segments, oldest first ──► claimed records, copied to `<base>.log.new`
 //!                                   synced, renamed over the first, the others removed
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead};
 use super::reader::raw_at;
-use super::segments::{Run, SegmentFile, Segments};
+use super::segments::{RecordRun, SegmentFile, Segments};
 use super::settings::LogLimits;
 use super::writer::write_all;
 use spanscore_base::model::ClaimedRecords;
@@ -54,7 +54,7 @@ pub(super) struct Freed {
 }
 
 /// Surroundings of a pass: the log that it goes through.
-pub(super) struct Around<'a> {
+pub(super) struct CompactedLog<'a> {
     pub(super) disk: &'a dyn Disk,
     pub(super) segments: &'a Segments,
     pub(super) limits: &'a LogLimits,
@@ -63,7 +63,7 @@ pub(super) struct Around<'a> {
 }
 
 /// One pass through the closed segments.
-pub(super) struct Pass {
+pub(super) struct Compaction {
     claimed: ClaimedRecords,
     /// Position of the first segment that has not been gone through.
     at: u64,
@@ -78,7 +78,7 @@ struct Copy {
     file: Box<dyn DiskFile>,
     head: CompactedHead,
     len: u64,
-    runs: Vec<Run>,
+    runs: Vec<RecordRun>,
     /// Segments that it stands for, their bytes, and the index of the one that is copied.
     segments: Vec<SegmentFile>,
     bytes: u64,
@@ -87,7 +87,7 @@ struct Copy {
     at: u64,
 }
 
-impl Pass {
+impl Compaction {
     pub(super) fn new(claimed: ClaimedRecords, end: u64) -> Self {
         Self { claimed, at: 0, end, copy: None }
     }
@@ -109,7 +109,7 @@ impl Pass {
     ///
     /// # Errors
     /// Those of the disk: the pass is over, and what it has copied is void.
-    pub(super) fn step(&mut self, around: &Around<'_>, most: u64) -> io::Result<Freed> {
+    pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
         let mut freed = Freed::default();
         while freed.copied < most {
             if let Some(copy) = &mut self.copy {
@@ -138,14 +138,14 @@ impl Pass {
     }
 
     /// Returns the next closed segment from a position on that some dead record may be in.
-    fn next(&self, around: &Around<'_>, at: u64) -> Option<SegmentFile> {
+    fn next(&self, around: &CompactedLog<'_>, at: u64) -> Option<SegmentFile> {
         let next = around.segments.closed_from(at)?;
         let is_all_claimed = self.claimed.onwards.is_some_and(|onwards| onwards < next.end);
         (next.end <= self.end && !is_all_claimed).then_some(next)
     }
 
     /// Returns true for a segment with nothing dead in it that is large enough to stand alone.
-    fn is_kept(&self, segment: &SegmentFile, around: &Around<'_>) -> bool {
+    fn is_kept(&self, segment: &SegmentFile, around: &CompactedLog<'_>) -> bool {
         let bytes = bytes_in(&self.claimed, segment);
         let is_large = bytes >= around.limits.segment / 2;
         is_large && bytes + COMPACTED_HEAD_BYTES as u64 >= segment.bytes()
@@ -153,7 +153,7 @@ impl Pass {
 
     /// Begins a copy of a segment, and of those behind it as long as their records have room and
     /// are not too far apart in time.
-    fn begin(&mut self, first: SegmentFile, around: &Around<'_>) -> io::Result<Copy> {
+    fn begin(&mut self, first: SegmentFile, around: &CompactedLog<'_>) -> io::Result<Copy> {
         let mut bytes = bytes_in(&self.claimed, &first);
         let created_ns = first.created_ns;
         let base = first.base;
@@ -187,7 +187,7 @@ impl Pass {
     }
 
     /// Puts the copy in the place of the segments that it stands for.
-    fn finish(&mut self, around: &Around<'_>, freed: &mut Freed) -> io::Result<()> {
+    fn finish(&mut self, around: &CompactedLog<'_>, freed: &mut Freed) -> io::Result<()> {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let CompactedHead { base, end, created_ns } = copy.head;
         copy.file.sync()?;
@@ -228,7 +228,7 @@ impl Copy {
             let bytes = record.len() as u64;
             match self.runs.last_mut() {
                 Some(run) if run.end() == *position => run.bytes += bytes,
-                _ => self.runs.push(Run { position: *position, bytes, offset: self.len }),
+                _ => self.runs.push(RecordRun { position: *position, bytes, offset: self.len }),
             }
             self.len += bytes;
             copied += bytes;

@@ -7,7 +7,7 @@ use super::compact::is_copy;
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead, SEGMENT_HEAD_BYTES, SegmentHead};
 use super::reader::{runs_of, valid_end};
-use super::segments::{Run, SegmentFile, Segments};
+use super::segments::{RecordRun, SegmentFile, Segments};
 
 /// Error of a log that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +159,7 @@ fn compacted(
     file: &dyn DiskFile,
     base: u64,
     size: u64,
-) -> io::Result<Option<(CompactedHead, Vec<Run>, u64)>> {
+) -> io::Result<Option<(CompactedHead, Vec<RecordRun>, u64)>> {
     let mut head = [0; COMPACTED_HEAD_BYTES];
     if size < COMPACTED_HEAD_BYTES as u64 {
         return Ok(None);

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::Record;
 use super::disk::DiskFile;
 use super::frame::{COMPACTED_HEAD_BYTES, Frame, RECORD_HEAD_BYTES, next_mark};
-use super::segments::{Run, SegmentFile, Segments};
+use super::segments::{RecordRun, SegmentFile, Segments};
 
 /// Bytes read at once in a search for heads.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) fn read(segments: &Segments, position: u64) -> io::Result<Record> {
     Ok(Record { position, head: frame.head, payload })
 }
 
-/// Reads the bytes of the record at a position, with its head; `None` if it is not there or damaged.
+/// Reads the bytes of the record at a position, with its head; `None` if it is not whole.
 pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(frame) = frame_at(segment, position)? else { return Ok(None) };
     let mut bytes = vec![0; usize::try_from(frame.end() - position).unwrap_or(usize::MAX)];
@@ -44,8 +44,8 @@ pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<
 
 /// Finds the runs of a compacted file of this size; returns them with the bytes from the first
 /// damaged head on. What only looks like a head there may be within a payload.
-pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<Run>, u64)> {
-    let mut runs = Vec::<Run>::new();
+pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordRun>, u64)> {
+    let mut runs = Vec::<RecordRun>::new();
     let mut at = COMPACTED_HEAD_BYTES as u64;
     let mut head = [0; RECORD_HEAD_BYTES];
     while at < size {
@@ -60,7 +60,7 @@ pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<Run>, u
             Some(run) if run.end() == frame.position && run.offset + run.bytes == at => {
                 run.bytes += bytes;
             }
-            _ => runs.push(Run { position: frame.position, bytes, offset: at }),
+            _ => runs.push(RecordRun { position: frame.position, bytes, offset: at }),
         }
         at += bytes;
     }

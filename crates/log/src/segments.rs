@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::disk::DiskFile;
 use super::frame::{COMPACTED_HEAD_BYTES, SEGMENT_HEAD_BYTES};
 
-/// Run of records that stand one after another in a file, by position and by place.
+/// RecordRun of records that stand one after another in a file, by position and by place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub(super) struct RecordRun {
     pub(super) position: u64,
     pub(super) bytes: u64,
     /// Offset in the file.
     pub(super) offset: u64,
 }
 
-impl Run {
+impl RecordRun {
     pub(super) fn end(&self) -> u64 {
         self.position.saturating_add(self.bytes)
     }
@@ -31,7 +31,7 @@ pub(super) struct SegmentFile {
     pub(super) created_ns: u64,
     pub(super) file: Arc<dyn DiskFile>,
     /// Runs of a compacted segment, in order; `None` where all its positions stand in one.
-    pub(super) runs: Option<Arc<[Run]>>,
+    pub(super) runs: Option<Arc<[RecordRun]>>,
 }
 
 impl SegmentFile {
@@ -51,10 +51,10 @@ impl SegmentFile {
     }
 
     /// Returns the first run that ends behind a position.
-    pub(super) fn run_at_or_after(&self, position: u64) -> Option<Run> {
+    pub(super) fn run_at_or_after(&self, position: u64) -> Option<RecordRun> {
         let Some(runs) = &self.runs else {
             let Self { base, end, .. } = *self;
-            let whole = Run { position: base, bytes: end - base, offset: self.offset(base) };
+            let whole = RecordRun { position: base, bytes: end - base, offset: self.offset(base) };
             return Some(whole).filter(|run| run.end() > position);
         };
         runs.get(runs.partition_point(|run| run.end() <= position)).copied()

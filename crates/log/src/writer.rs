@@ -1,21 +1,23 @@
 //! Writer thread of a log: group commit, one write for all waiting records and one sync if
 //! required.
 
+mod compacting;
+mod unwritten;
+
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::Clock;
-use super::compact::{Around, COPY_BYTES_PER_SECOND, Pass, Reserve};
+use super::compact::{Compaction, Reserve};
 use super::disk::Disk;
-use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use super::frame::{Frame, RECORD_HEAD_BYTES, SegmentHead};
 use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
 use super::segments::{SegmentFile, Segments};
 use super::settings::{Durability, LogLimits, WhenFull};
-use spanscore_base::model::{NoteClaim, Source};
+use spanscore_base::model::Source;
+use unwritten::UnwrittenNotes;
 
 /// Longest sleep of the writer, and interval at which segments are checked for removal.
 const TICK: Duration = Duration::from_millis(100);
@@ -23,14 +25,8 @@ const TICK: Duration = Duration::from_millis(100);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// Most bytes of a probe.
 const PROBE_BYTES_MAX: u64 = 4 << 20;
-/// Inverse of the part of a log's size from which on it is compacted.
-const COMPACT_PARTS: u64 = 2;
-/// Inverse of the part of a log's size that must be dead for a pass.
-const DEAD_PARTS: u64 = 16;
 /// Bytes that a probe writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
-/// Most bytes of notes that stay in memory until a failed log can be written again.
-const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 /// Size beyond which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
 /// Inverse of the part of the longest age after which a segment is replaced.
@@ -58,18 +54,11 @@ pub(super) struct LogWriter {
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
     /// Compaction under way.
-    pass: Option<Pass>,
+    pass: Option<Compaction>,
     /// Time of the last compaction that failed.
     compaction_failed: Option<Instant>,
     reserve: Reserve,
     reserved: Option<Instant>,
-}
-
-/// Notes that could not be written.
-#[derive(Default)]
-struct UnwrittenNotes {
-    notes: Vec<(RecordHead, Bytes, Option<NoteClaim>)>,
-    bytes: usize,
 }
 
 impl LogWriter {
@@ -348,8 +337,7 @@ impl LogWriter {
         }
     }
 
-    /// Removes segments without claims or too old, and replaces an active one that has stood long
-    /// enough.
+    /// Makes room, and looks whether a failed log can be written again.
     fn look_after(&mut self) {
         self.remove_unclaimed();
         self.compact();
@@ -357,82 +345,8 @@ impl LogWriter {
         self.probe();
     }
 
-    /// Compacts a log that is half full, or on a disk that is.
-    fn compact(&mut self) {
-        if self.queue.keeps_all.load(Ordering::Acquire) {
-            self.pass = None;
-            return;
-        }
-        let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
-        if !is_failing && self.reserved.is_none_or(|last| last.elapsed() >= PROBE_INTERVAL) {
-            self.reserved = Some(Instant::now());
-            self.reserve.hold(&*self.disk, self.limits.reserve);
-        }
-        if self.compaction_failed.is_some_and(|last| last.elapsed() < PROBE_INTERVAL) {
-            return;
-        }
-        if self.pass.is_none() && self.is_worth_a_pass(is_failing) {
-            let claimed = self.source.claimed_records();
-            let is_urgent = is_failing || self.used() > self.limits.size_max / 8 * 7;
-            self.pass = if is_urgent {
-                Some(Pass::new(claimed, u64::MAX))
-            } else {
-                Pass::worthwhile(claimed, &self.segments.closed())
-            };
-        }
-        let Some(mut pass) = self.pass.take() else { return };
-        let copy_max = if is_failing { self.limits.reserve } else { self.limits.segment };
-        let around = Around {
-            disk: &*self.disk,
-            segments: &self.segments,
-            limits: &self.limits,
-            copy_max: copy_max.min(self.limits.segment),
-        };
-        let ticks_per_second = 1000 / u64::try_from(TICK.as_millis()).unwrap_or(1).max(1);
-        match pass.step(&around, COPY_BYTES_PER_SECOND / ticks_per_second) {
-            Ok(freed) => {
-                self.queue.count(|counts| {
-                    counts.copied_bytes += freed.copied;
-                    counts.freed_segments += freed.segments;
-                    counts.freed_bytes += freed.bytes;
-                });
-                self.pass = Some(pass).filter(|_| !freed.is_over);
-            }
-            Err(error) => {
-                self.queue.count(|counts| counts.compaction_errors += 1);
-                let is_full = error.kind() == io::ErrorKind::StorageFull;
-                if is_full && self.reserve.is_held() {
-                    // The next attempt has the room.
-                    self.reserve.give_up(&*self.disk);
-                    return;
-                }
-                self.compaction_failed = Some(Instant::now());
-                tracing::warn!(%error, "failed to compact the log; it is tried again");
-            }
-        }
-    }
-
-    /// Returns the bytes of the log, with those that are lent.
-    fn used(&self) -> u64 {
-        self.segments.bytes().saturating_add(self.queue.lent())
-    }
-
-    /// Returns true if enough bytes are dead in closed segments, and their room is wanted.
-    fn is_worth_a_pass(&self, is_failing: bool) -> bool {
-        let size = self.segments.bytes();
-        if self.used() < self.limits.size_max / COMPACT_PARTS && !is_failing {
-            return false;
-        }
-        let onwards = self.source.lowest_onwards();
-        let active = self.active.as_ref().map_or(0, SegmentFile::bytes);
-        let closed = match onwards {
-            Some(onwards) => self.segments.bytes_before(onwards),
-            None => size.saturating_sub(active),
-        };
-        let dead = closed.saturating_sub(self.source.claimed_bytes());
-        dead > self.limits.size_max / DEAD_PARTS || (is_failing && dead > IDLE_BYTES)
-    }
-
+    /// Removes segments without claims or too old, and replaces an active one that has stood long
+    /// enough.
     fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
@@ -543,19 +457,6 @@ impl LogWriter {
                 return;
             }
         }
-    }
-}
-
-impl UnwrittenNotes {
-    /// Keeps a note for later, if there is room.
-    fn keep(&mut self, note: WaitingRecord) -> bool {
-        let bytes = RECORD_HEAD_BYTES + note.payload.len();
-        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
-        if has_room {
-            self.bytes += bytes;
-            self.notes.push((note.head, note.payload, note.note));
-        }
-        has_room
     }
 }
 

@@ -102,6 +102,11 @@ fn show_usage(meter: &Meter, log: &Log) {
     gauge("spanscore.log.failing", "", "1 while the log cannot be written.", |usage| {
         u64::from(usage.is_failing)
     });
+    show_counts(meter, log);
+}
+
+/// Registers instruments for what a log has written, freed and dropped.
+fn show_counts(meter: &Meter, log: &Log) {
     let counter = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
         let log = log.downgrade();
         meter

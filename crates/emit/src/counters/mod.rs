@@ -232,7 +232,7 @@ impl Instruments {
         let claimed = Arc::clone(&held);
         self.gauge(
             ("spanscore.exporter.log_held", "By"),
-            "Bytes of the log that an exporter's evaluations need, a request for each of its parts.",
+            "Bytes of the log that its evaluations need, a request for each of its parts.",
             exporter,
             move || claimed.claimed(),
         );

@@ -1,7 +1,7 @@
 //! Tests of compaction: killed, without power and on a full disk, at each call of it.
 
 use super::*;
-use crate::compact::{Around, Pass};
+use crate::compact::{CompactedLog, Compaction};
 use crate::open::recover;
 use spanscore_base::model::ClaimedRecords;
 
@@ -33,8 +33,8 @@ fn pass(disk: &FakeDisk, claimed: &ClaimedRecords, step: u64) -> bool {
     let Ok((segments, _)) = recover(&shared) else { return false };
     let limits = limits(Durability::Disk);
     let copy_max = limits.segment;
-    let around = Around { disk, segments: &segments, limits: &limits, copy_max };
-    let mut pass = Pass::new(claimed.clone(), u64::MAX);
+    let around = CompactedLog { disk, segments: &segments, limits: &limits, copy_max };
+    let mut pass = Compaction::new(claimed.clone(), u64::MAX);
     loop {
         match pass.step(&around, step) {
             Ok(freed) if freed.is_over => return true,
