@@ -1,10 +1,10 @@
 //! Holders of the log: the trace, the session or the backlog that claims most of one that fills.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
 
