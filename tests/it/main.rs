@@ -6,6 +6,7 @@ mod bounds;
 mod captures;
 mod cli;
 mod collector;
+mod compaction;
 mod config;
 mod delivery;
 mod dialect_docs;
