@@ -42,6 +42,7 @@ mod schema;
 mod scored;
 mod security;
 mod seeds_uipath;
+mod stored;
 mod suggest;
 mod sums;
 mod support;

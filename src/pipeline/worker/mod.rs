@@ -390,6 +390,7 @@ impl Worker {
                     asked,
                 )
             };
+            self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
             (passes, session, trajectory.effort)
         });
@@ -469,6 +470,7 @@ mod expensive_traces;
 mod inbox;
 mod pace;
 mod reform;
+mod storing;
 mod verdict_notices;
 
 #[cfg(test)]
