@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
+use tokio::time::MissedTickBehavior;
 use tonic::transport::Channel;
 
+use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, tool, with};
 
 /// How often the process is killed, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 4;
+/// Most traces that are sent before the oldest of them is judged: a fifth of the log.
+const UNJUDGED_MAX: u64 = 20;
 /// Number of the trace that goes on for the whole test.
 const PIN: u8 = 1;
 
@@ -79,9 +83,18 @@ async fn pin_judged(folder: &Path, calls: usize) -> Evaluated {
         if most == calls {
             return found;
         }
-        assert!(waits.elapsed() < Duration::from_secs(30), "{most} of {calls} calls");
+        assert!(waits.elapsed() < PATIENCE, "{most} of {calls} calls");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Waits until the file has the two calls of that many traces.
+async fn until_judged(folder: &Path, traces: u64) {
+    let lines = || {
+        let text = std::fs::read(folder.join("scores.jsonl")).unwrap_or_default();
+        text.iter().filter(|byte| **byte == b'\n').count() as u64
+    };
+    eventually(|| once(lines() >= 2 * traces, || format!("{} of {traces} pairs", lines()))).await;
 }
 
 #[tokio::test]
@@ -92,10 +105,12 @@ async fn trickling_trace_holds_nobody_up_and_is_judged_with_all_its_calls_after_
     let program = Program::start(folder.path(), &config);
     let mut client = program.client().await;
     let mut paces = tokio::time::interval(Duration::from_millis(12));
+    paces.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut calls = 0;
     let requests = (10 << 23) / REQUEST_BYTES as u64;
     for number in 0..requests {
         paces.tick().await;
+        until_judged(folder.path(), number.saturating_sub(UNJUDGED_MAX)).await;
         if number % 40 == 0 {
             calls += 1;
             client.export(request(vec![tool(PIN, calls + 1, "slow")])).await.unwrap();
