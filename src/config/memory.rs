@@ -12,6 +12,7 @@ use spanscore_detect::limits::RULES_BYTES_MAX;
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
 use spanscore_receive::settings::OtlpReceiverSettings;
+use spanscore_store::StoredContent;
 
 const MIB: usize = 1 << 20;
 
@@ -26,9 +27,14 @@ const RULES_PART: usize = 8;
 /// Least for rules that detect failed calls: compiled they take nine mebibytes, and the caches of
 /// their automata for many different texts twenty.
 const RULES_MIN: usize = 8 * MIB;
+/// Most for these alone.
+const FAILURE_RULES_MAX: usize = 32 * MIB;
 /// Least for rules that scan texts: compiled they are half of it, and their caches for one kind of
 /// texts the rest.
 const SCANNING_RULES_MIN: usize = 64 * MIB;
+/// Least limit with which the store redacts the content of traces unless the config says what it
+/// stores.
+const REDACTING_MIN: usize = 256 * MIB;
 /// Rounds of the fixed-point iteration for a sufficient limit: each adds an eighth of the last
 /// change.
 const ROUNDS: usize = 12;
@@ -55,7 +61,7 @@ fn remembered_by_evaluators(node: &Node) -> usize {
 
 /// Returns the bytes for rules: some for those that detect failed calls, more for those that scan
 /// texts. Texts are scanned for evaluators of rules, before a judge or another evaluator is asked,
-/// and for exporters that redact secrets.
+/// and for exporters and the store where they redact secrets.
 fn rules(node: &Node, total: usize) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
@@ -71,10 +77,26 @@ fn rules(node: &Node, total: usize) -> usize {
         has("evaluators", &scans) || has("judges", &|_, _| true) || has("exporters", &redacts);
     let (least, most) = if any {
         (SCANNING_RULES_MIN, RULES_BYTES_MAX)
+    } else if stored_content(node, total) == Some(StoredContent::Redacted) {
+        (SCANNING_RULES_MIN, SCANNING_RULES_MIN)
     } else {
-        (RULES_MIN, MemoryLimits::default().rules)
+        (RULES_MIN, FAILURE_RULES_MAX)
     };
     (total / RULES_PART).clamp(least, most)
+}
+
+/// Returns the content of traces that is stored; `None` without a store. Unless the config says
+/// which, a process of less than [`REDACTING_MIN`] stores none: detectors would take it all.
+pub(super) fn stored_content(node: &Node, total: usize) -> Option<StoredContent> {
+    let section = node.get("store").map(Node::to_value).unwrap_or_default();
+    let written = section.get("content").map(|word| word.as_str().unwrap_or_default().to_owned());
+    match written.as_deref() {
+        _ if section.as_bool() == Some(false) => None,
+        Some("none") => Some(StoredContent::None),
+        Some("full") => Some(StoredContent::Full),
+        None if total < REDACTING_MIN => Some(StoredContent::None),
+        _ => Some(StoredContent::Redacted),
+    }
 }
 
 /// Returns the bytes of targets in the queue for judges, and of their cached answers, if there is a
@@ -328,22 +350,28 @@ mod tests {
 
     #[test]
     fn what_scans_texts_has_more_for_rules() {
+        let unstored = Node::from_value(&json::parse(r#"{"store": false}"#).unwrap());
         for (total, expected) in [(2048, 32), (1024, 32), (128, 16), (32, 8)] {
-            assert_eq!(rules(&Node::default(), total * MIB), expected * MIB);
+            assert_eq!(rules(&unstored, total * MIB), expected * MIB);
+        }
+        for (total, expected) in [(2048, 64), (256, 64), (255, 31), (32, 8)] {
+            assert_eq!(rules(&Node::default(), total * MIB) / MIB, expected, "{total}");
         }
         let scanning = r#"{"judges": {"j": {}}}"#;
         let scanning = Node::from_value(&json::parse(scanning).unwrap());
         for (total, expected) in [(2048, 128), (1024, 128), (768, 96), (256, 64)] {
             assert_eq!(rules(&scanning, total * MIB), expected * MIB);
         }
-        for (text, is_more) in [
-            (r#"{"evaluators": {"tool_error": null}, "exporters": {"console": {}}}"#, false),
-            (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, true),
-            (r#"{"evaluators": {"http": {"endpoint": "http://h:1"}}}"#, true),
-            (r#"{"exporters": {"console": {"content": "redacted"}}}"#, true),
+        for (text, expected) in [
+            (r#"{"evaluators": {"tool_error": null}, "store": false}"#, 32),
+            (r#"{"evaluators": {"tool_error": null}, "store": {"content": "none"}}"#, 32),
+            (r#"{"evaluators": {"tool_error": null}, "store": {"content": "redacted"}}"#, 64),
+            (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, 128),
+            (r#"{"evaluators": {"http": {"endpoint": "http://h:1"}}}"#, 128),
+            (r#"{"store": false, "exporters": {"console": {"content": "redacted"}}}"#, 128),
         ] {
             let node = Node::from_value(&json::parse(text).unwrap());
-            let expected = if is_more { RULES_BYTES_MAX } else { MemoryLimits::default().rules };
+            let expected = expected * MIB;
             assert_eq!(rules(&node, 1024 * MIB), expected, "{text}");
             let limits = divided(text).unwrap();
             assert_eq!(limits.rules, expected, "{text}");
@@ -367,8 +395,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 703 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 703 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 743 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 743 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

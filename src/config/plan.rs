@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::evaluators::EvaluatorsConfig;
 use super::exporters::{ExportersConfig, ForwardConfig};
 use super::listeners;
-use super::memory::{ShareSettings, divide};
+use super::memory::{ShareSettings, divide, stored_content};
 use crate::telemetry::TelemetrySettings;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
@@ -165,7 +165,12 @@ impl ResolvedConfig {
             _ => None,
         };
         match (config, exporters, forward, memory) {
-            (Some(config), Some(exporters), Some(forward), Some(memory)) if errors.is_empty() => {
+            (Some(mut config), Some(exporters), Some(forward), Some(memory))
+                if errors.is_empty() =>
+            {
+                if let Some(store) = &mut config.store.0 {
+                    store.content = stored_content(&loaded.node, memory.total).unwrap_or_default();
+                }
                 Ok(Self { config, evaluators, exporters, forward, memory })
             }
             _ => Err(report(errors, &loaded.sources)),
