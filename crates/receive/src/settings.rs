@@ -55,7 +55,8 @@ pub struct OtlpReceiverSettings {
     /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
     /// soon after that.
     pub wait_for_room: HumanDuration,
-    /// Open connections, over both protocols. Default 4096; further ones are closed at once.
+    /// Open connections, over both protocols. Default 4096; further ones are closed at once. The
+    /// process takes fewer where its limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_connections: usize,

@@ -148,6 +148,7 @@ impl<I: Intake> Follower<I> {
     async fn look(&mut self) {
         let include = self.settings.include.clone();
         let exclude = self.settings.exclude.clone();
+        let files_max = self.settings.max_concurrent_files;
         let known: Vec<_> = self.files.iter().map(|file| *file.identity()).collect();
         let looking = tokio::task::spawn_blocking(move || {
             let mut old = Vec::new();
@@ -157,7 +158,7 @@ impl<I: Intake> Follower<I> {
                 let Ok(place) = FileIdentity::place(&path) else { continue };
                 if known.iter().any(|it| it.is_at(&place)) {
                     old.push((place, path));
-                } else if known.len() + new.len() < FILES_MAX {
+                } else if known.len() + new.len() < files_max {
                     new.extend(FollowedFile::open(&path));
                 }
             }
@@ -176,7 +177,7 @@ impl<I: Intake> Follower<I> {
         }
         for file in new {
             let is_twice = self.files.iter().any(|it| it.identity().is_at(file.identity()));
-            if self.files.len() < FILES_MAX && !is_twice {
+            if self.files.len() < files_max && !is_twice {
                 self.begin(file);
             }
         }
