@@ -29,3 +29,4 @@ pub mod telemetry;
 
 pub mod cli;
 pub mod pipeline;
+mod store;

@@ -6,13 +6,12 @@
 mod calibrate;
 pub mod call_rows;
 mod check;
-mod completions;
 mod evaluators;
 mod exit_code;
+mod generated;
 mod inputs;
 mod inspect;
 mod learn;
-mod manual;
 mod mcp;
 mod output;
 mod recorded;
@@ -22,6 +21,7 @@ mod score;
 mod send;
 mod serve;
 mod source;
+mod stored;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
@@ -81,6 +81,8 @@ enum Command {
     Record(run::record::RecordArgs),
     Score(score::ScoreArgs),
     Inspect(inspect::InspectArgs),
+    Scores(stored::scores::ScoresArgs),
+    Show(stored::show::ShowArgs),
     Calibrate(calibrate::CalibrateArgs),
     Rejudge(rejudge::RejudgeArgs),
     Mcp(mcp::McpArgs),
@@ -90,9 +92,9 @@ enum Command {
     Evaluators(evaluators::EvaluatorsArgs),
     /// Prints the JSON Schema of the config, for editors and checks
     Schema,
-    Completions(completions::CompletionsArgs),
+    Completions(generated::completions::CompletionsArgs),
     #[command(name = "man")]
-    Manual(manual::ManualArgs),
+    Manual(generated::manual::ManualArgs),
 }
 
 /// Reason for the early end of a command.
@@ -131,6 +133,8 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Record(args) => run::record::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Scores(args) => stored::scores::run(&args),
+        Command::Show(args) => stored::show::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Rejudge(args) => rejudge::run(&args),
         Command::Mcp(args) => mcp::run(&args),
@@ -139,8 +143,8 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Send(args) => send::run(&args),
         Command::Evaluators(args) => evaluators::run(&args),
         Command::Schema => schema(),
-        Command::Completions(args) => completions::run(&args),
-        Command::Manual(args) => manual::run(&args),
+        Command::Completions(args) => generated::completions::run(&args),
+        Command::Manual(args) => generated::manual::run(&args),
     }
 }
 

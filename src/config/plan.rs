@@ -26,6 +26,7 @@ use spanscore_extract::Table;
 use spanscore_extract::dialect::{Dialect, Role};
 use spanscore_log::{Durability, LogSettings};
 use spanscore_receive::settings::ReceiversSettings;
+use spanscore_store::StoreSection;
 
 /// The config of spanscore.
 ///
@@ -60,6 +61,9 @@ pub struct Config {
     /// Backends that get received requests, as they came: a map keyed `kind` or `kind/name`, such
     /// as `otlp_grpc/tempo`.
     pub forward: ForwardConfig,
+    /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
+    /// read; `false` turns it off.
+    pub store: StoreSection,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
     /// Folder of all that must survive the process: received requests that are still needed.
@@ -88,6 +92,7 @@ impl Default for Config {
             evaluators: EvaluatorsConfig,
             exporters: ExportersConfig,
             forward: ForwardConfig,
+            store: StoreSection::default(),
             telemetry: TelemetrySettings::default(),
             data_dir: None,
             durability: Durability::default(),

@@ -26,23 +26,25 @@ use super::shutdown_report::CarriedOver;
 use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
+use crate::store;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use spanscore_base::model::{Memory, MemoryLimits};
+use spanscore_base::model::{Evaluation, Facts, Memory, MemoryLimits};
 use spanscore_emit::forward::{
     ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack,
 };
 use spanscore_emit::settings::ExporterSettings;
 use spanscore_emit::{self, Exporters, Persistence, Undelivered};
-use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_evaluate::engine::run::Configured;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
 use spanscore_log::LogLimits;
 use spanscore_net::tls::{Reread, Rereader};
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
+use spanscore_store::{Store, StoreSettings};
 
 /// Time for connections to close once nothing is left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
@@ -71,6 +73,8 @@ pub struct CollectorSettings {
     pub exporters: Vec<ExporterSettings>,
     /// Forwards of requests to other backends.
     pub forward: Vec<ForwardSettings>,
+    /// Store of runs and evaluations; `None` if it is off.
+    pub store: Option<StoreSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
     /// Write-ahead log of requests; `None` without `data_dir`.
@@ -99,6 +103,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             evaluators: plan.evaluators,
             exporters: plan.exporters,
             forward: plan.forward,
+            store: config.store.0,
             telemetry: config.telemetry,
             log: config.data_dir.map(|data_dir| LogFolder {
                 data_dir,
@@ -211,6 +216,7 @@ pub struct Collector {
     pub(super) shutdown_timeout: Mutex<Duration>,
     pub(super) rereader: Rereader,
     pub(super) reloads: ReloadCounter,
+    pub(super) store: Option<Arc<Store>>,
     _rereading: DropGuard,
     _keeper: IdleTrimmer,
 }
@@ -227,15 +233,15 @@ impl Collector {
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let store = settings.store.and_then(|own| store::start(own, data_dir, &meter));
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
-        let evaluators = Arc::new(Evaluators::new(settings.evaluators, exporters.want()));
-        let table = Table::compile(settings.dialects, &evaluators.facts())?;
-        let resolver = Arc::new(Resolver::new(Arc::new(table)));
+        let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
+        let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
         let exporters = Arc::new(exporters);
-        let outlet = outlet_of(&exporters);
+        let outlet = outlet_of(&exporters, &store);
         let judges = (&settings.judges, &settings.judging);
-        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let links = (&outlet, &metrics, &forwards);
@@ -250,13 +256,16 @@ impl Collector {
         };
         let setup = Setup { resolver, evaluators };
         let context = WorkerContext::new(&of_pipeline, setup, outlet, metrics);
-        let context = WorkerContext { journal: journal.clone(), lanes: lanes.handles(), ..context };
+        let context = WorkerContext {
+            store: store.clone(),
+            journal: journal.clone(),
+            lanes: lanes.handles(),
+            ..context
+        };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
             .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
-        if let Some(journal) = &journal {
-            telemetry.readiness().need(journal.works());
-        }
+        journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
         let handle = lanes.handles().judge;
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
@@ -282,6 +291,7 @@ impl Collector {
             shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
             reloads: ReloadCounter::new(&meter),
+            store,
             _rereading: rereading,
             _keeper,
         })
@@ -349,6 +359,7 @@ impl Collector {
         tokio::join!(
             self.exporters.shutdown(no_more_time(time_left)),
             self.forwards.shutdown(no_more_time(time_left)),
+            store::close(self.store.clone(), no_more_time(time_left)),
         );
         let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
         self.receivers.drain(close_time).await;
@@ -394,10 +405,22 @@ fn since(before: &[Undelivered], now: Vec<Undelivered>) -> Vec<Undelivered> {
     lost.filter(|lost| lost.count > 0).collect()
 }
 
-/// Builds the outlet that offers evaluations to exporters.
-fn outlet_of(exporters: &Arc<Exporters>) -> Outlet {
+/// Builds the resolver of these dialects and facts.
+fn resolver(dialects: Vec<Dialect>, facts: &Facts) -> Result<Arc<Resolver>, TableError> {
+    Ok(Arc::new(Resolver::new(Arc::new(Table::compile(dialects, facts)?))))
+}
+
+/// Builds the outlet that offers evaluations to the store and to exporters.
+fn outlet_of(exporters: &Arc<Exporters>, store: &Option<Arc<Store>>) -> Outlet {
     let exporters = Arc::clone(exporters);
-    Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt))
+    let Some(store) = store.clone() else {
+        return Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt));
+    };
+    Arc::new(move |evaluations, receipt| {
+        let evaluations: Arc<[Evaluation]> = evaluations.into();
+        store.evaluations(Arc::clone(&evaluations));
+        exporters.offer(evaluations, receipt);
+    })
 }
 
 /// Starts the task that re-reads certificates and tokens, until the guard is dropped.

@@ -46,6 +46,8 @@ fn help_and_version_are_successes() {
         "record",
         "score",
         "inspect",
+        "scores",
+        "show",
         "learn",
         "calibrate",
         "mcp",

@@ -25,6 +25,6 @@ pub use settings::{
     LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,
 };
 pub use shard::{
-    CutTrace, Due, Handle, PriorVerdict, RunningTrace, Shard, ShardCounts, SpanCounts,
+    CutTrace, Due, Handle, PriorTrace, PriorVerdict, RunningTrace, Shard, ShardCounts, SpanCounts,
 };
 pub use trace::{TakenSteps, TraceLimit};

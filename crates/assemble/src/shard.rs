@@ -20,7 +20,7 @@ mod waiting;
 use std::collections::VecDeque;
 
 pub use counts::{ShardCounts, SpanCounts};
-pub use restore::PriorVerdict;
+pub use restore::{PriorTrace, PriorVerdict};
 pub use room::CutTrace;
 
 use hashbrown::HashMap;
@@ -198,20 +198,33 @@ impl Shard {
     /// Adds the batch of one request; pushes traces that a limit makes due.
     pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
         for (trace_id, run) in batch.by_trace() {
+            if self.is_forgotten(trace_id, batch) {
+                continue;
+            }
             let handle = self.handle_of(trace_id, run, batch, now_ms);
             self.reserve(handle, run);
+            let evidence = self.evidence(handle);
             if !self.add_run(handle, run, batch, now_ms) {
                 for record in run {
                     self.add_record(handle, record, batch, now_ms);
                 }
             }
-            if let Some(trace) = self.get_mut(handle) {
+            // A repeated record adds nothing that a restart would have to read.
+            let is_news = self.evidence(handle) != evidence;
+            if let Some(trace) =
+                self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
+            {
                 trace.spans.claims.join(&batch.claims);
             }
             self.recount(handle);
         }
         self.apply_rules(now_ms, due);
         self.make_room(now_ms, due);
+    }
+
+    /// Returns the digest of a trace's records, and true if a limit keeps some out.
+    fn evidence(&self, handle: Handle) -> Option<(u128, bool)> {
+        self.get(handle).map(|trace| (trace.digest, trace.left_out.is_some()))
     }
 
     /// Returns the handle of a trace, which is opened by these records if it is new.

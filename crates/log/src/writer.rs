@@ -1,20 +1,23 @@
 //! Writer thread of a log: group commit, one write for all waiting records and one sync if
 //! required.
 
+mod compacting;
+mod unwritten;
+
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::Clock;
+use super::compact::{Compaction, Reserve};
 use super::disk::Disk;
-use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use super::frame::{Frame, RECORD_HEAD_BYTES, SegmentHead};
 use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
 use super::segments::{SegmentFile, Segments};
 use super::settings::{Durability, LogLimits, WhenFull};
 use spanscore_base::model::Source;
+use unwritten::UnwrittenNotes;
 
 /// Longest sleep of the writer, and interval at which segments are checked for removal.
 const TICK: Duration = Duration::from_millis(100);
@@ -24,8 +27,6 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_BYTES_MAX: u64 = 4 << 20;
 /// Bytes that a probe writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
-/// Most bytes of notes that stay in memory until a failed log can be written again.
-const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 /// Size beyond which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
 /// Inverse of the part of the longest age after which a segment is replaced.
@@ -52,13 +53,12 @@ pub(super) struct LogWriter {
     /// True if the last sync failed.
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
-}
-
-/// Notes that could not be written.
-#[derive(Default)]
-struct UnwrittenNotes {
-    notes: Vec<(RecordHead, Bytes)>,
-    bytes: usize,
+    /// Compaction under way.
+    pass: Option<Compaction>,
+    /// Time of the last compaction that failed.
+    compaction_failed: Option<Instant>,
+    reserve: Reserve,
+    reserved: Option<Instant>,
 }
 
 impl LogWriter {
@@ -87,6 +87,10 @@ impl LogWriter {
             refused_bytes: 0,
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
+            pass: None,
+            compaction_failed: None,
+            reserve: Reserve::default(),
+            reserved: None,
         }
     }
 
@@ -115,7 +119,8 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file };
+        let segment =
+            SegmentFile { base, end: base, created_ns: head.created_ns, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())
@@ -252,7 +257,7 @@ impl LogWriter {
             match record.written {
                 // A sender that has gone need not be told.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.is_note && written.is_err() => self.keep_unwritten(record),
+                None if record.note.is_some() && written.is_err() => self.keep_unwritten(record),
                 None => {}
             }
         }
@@ -273,8 +278,9 @@ impl LogWriter {
         }
         self.refused_bytes = 0;
         self.queue.is_failing.store(false, Ordering::Relaxed);
-        for (head, note) in std::mem::take(&mut self.unwritten).notes {
-            if self.queue.push_note(head, note).is_err() {
+        for (head, note, claim) in std::mem::take(&mut self.unwritten).notes {
+            let claim = claim.unwrap_or_default();
+            if self.queue.push_note(head, note, claim, &self.source).is_err() {
                 self.queue.count(|counts| counts.unwritten_notes += 1);
             }
         }
@@ -331,9 +337,17 @@ impl LogWriter {
         }
     }
 
+    /// Makes room, and looks whether a failed log can be written again.
+    fn look_after(&mut self) {
+        self.remove_unclaimed();
+        self.compact();
+        self.queue.set_used(self.segments.bytes());
+        self.probe();
+    }
+
     /// Removes segments without claims or too old, and replaces an active one that has stood long
     /// enough.
-    fn look_after(&mut self) {
+    fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
         }
@@ -359,8 +373,6 @@ impl LogWriter {
                 }
             }
         }
-        self.queue.set_used(self.segments.bytes());
-        self.probe();
     }
 
     /// Probes a failed log with as many bytes as could not be written.
@@ -409,13 +421,17 @@ impl LogWriter {
     }
 
     /// Removes a segment; false if that failed.
-    fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
+    fn remove(&mut self, segment: &SegmentFile, is_needed: bool) -> bool {
         if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
             self.queue.count(|counts| counts.remove_errors += 1);
             tracing::warn!(%error, "failed to remove a segment of the log");
             return false;
         }
         self.segments.remove_oldest();
+        if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
+            // The copy would bring back what went together with what stands behind it.
+            self.pass = None;
+        }
         if is_needed {
             let bytes = segment.bytes();
             self.queue.count(|counts| {
@@ -428,7 +444,7 @@ impl LogWriter {
     }
 
     /// Drops the oldest segments until there is room, if the log may.
-    fn make_room(&self, bytes: u64) {
+    fn make_room(&mut self, bytes: u64) {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
         }
@@ -441,19 +457,6 @@ impl LogWriter {
                 return;
             }
         }
-    }
-}
-
-impl UnwrittenNotes {
-    /// Keeps a note for later, if there is room.
-    fn keep(&mut self, note: WaitingRecord) -> bool {
-        let bytes = RECORD_HEAD_BYTES + note.payload.len();
-        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
-        if has_room {
-            self.bytes += bytes;
-            self.notes.push((note.head, note.payload));
-        }
-        has_room
     }
 }
 
@@ -481,7 +484,7 @@ impl WaitingRecord {
 }
 
 /// Writes all parts, in as many calls as that takes.
-fn write_all(
+pub(super) fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     mut parts: &mut [IoSlice<'_>],
 ) -> io::Result<()> {

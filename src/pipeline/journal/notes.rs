@@ -6,7 +6,9 @@
 //!                                   form as in `FormBits`
 //! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
-//!                                           revision 4; repeated
+//!                                           revision 4; repeated (of earlier versions)
+//! 2, 1, 0, 0                        judged: the same 53, number of records 4, their positions,
+//!                                           8 each; repeated
 //! 3, 0, 0, 0                        delivered: trace id 16, digest 16; repeated
 //! 4, 0, 0, 0                        answer: digest of the question 16, text
 //! ```
@@ -14,6 +16,7 @@
 //! Lengths are in bytes, numbers big-endian. A cut entry at the end of a note is ignored.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use spanscore_assemble::PriorVerdict;
 use spanscore_base::model::{ClientGroup, SenderId, TraceId};
@@ -32,13 +35,18 @@ pub(super) const ANSWER_TAG: u8 = 4;
 const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
 const DELIVERED_BYTES: usize = 16 + 16;
 
+/// Form of a note of judged traces that names their records.
+pub(super) const WITH_RECORDS: u8 = 1;
+
 /// Note of one judged trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::pipeline) struct JudgedNote {
     pub(in crate::pipeline) trace_id: TraceId,
     pub(in crate::pipeline) revision: u32,
     pub(in crate::pipeline) digest: [u8; 16],
     pub(in crate::pipeline) revised: Option<[u8; 16]>,
+    /// Positions of the records that it was judged on.
+    pub(in crate::pipeline) records: SmallVec<[u64; 1]>,
 }
 
 impl JudgedNote {
@@ -140,38 +148,49 @@ pub(in crate::pipeline) fn request(
 }
 
 /// Encodes a note of judged traces.
-pub(super) fn encode_judged(notes: &[JudgedNote]) -> Bytes {
-    let mut bytes = Vec::with_capacity(notes.len() * JUDGED_BYTES);
+pub(super) fn encode_judged<'a>(notes: impl Iterator<Item = &'a JudgedNote>) -> Bytes {
+    let mut bytes = Vec::new();
     for note in notes {
         bytes.extend_from_slice(&note.trace_id.0);
         bytes.extend_from_slice(&note.digest);
         bytes.extend_from_slice(&note.revised.unwrap_or_default());
         bytes.push(u8::from(note.revised.is_some()));
         bytes.extend_from_slice(&note.revision.to_be_bytes());
+        let count = u32::try_from(note.records.len()).unwrap_or(u32::MAX);
+        bytes.extend_from_slice(&count.to_be_bytes());
+        note.records.iter().for_each(|record| bytes.extend_from_slice(&record.to_be_bytes()));
     }
     bytes.into()
 }
 
-pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
-    let (notes, _) = payload.as_chunks::<JUDGED_BYTES>();
-    notes.iter().map(|note| {
-        let mut at = NoteBytes(note);
+/// Decodes a note of judged traces of some form; a cut entry ends it.
+pub(super) fn decode_judged(form: u8, payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
+    let mut at = NoteBytes(payload);
+    std::iter::from_fn(move || {
+        if at.0.len() < JUDGED_BYTES {
+            return None;
+        }
         let trace_id = TraceId(at.take());
         let digest = at.take();
         let revised = at.take();
         let [has_revised] = at.take();
-        JudgedNote {
-            trace_id,
-            digest,
-            revised: (has_revised == 1).then_some(revised),
-            revision: u32::from_be_bytes(at.take()),
+        let revision = u32::from_be_bytes(at.take());
+        let mut records = SmallVec::new();
+        if form == WITH_RECORDS {
+            let count = u32::from_be_bytes(at.take()) as usize;
+            if at.0.len() / size_of::<u64>() < count {
+                return None;
+            }
+            records.extend((0..count).map(|_| u64::from_be_bytes(at.take())));
         }
+        let revised = Some(revised).filter(|_| has_revised == 1);
+        Some(JudgedNote { trace_id, revision, digest, revised, records })
     })
 }
 
 /// Encodes a note of delivered evaluations.
-pub(super) fn encode_delivered(notes: &[JudgedNote]) -> Bytes {
-    let entries = notes.iter().flat_map(|note| [note.trace_id.0, note.digest]);
+pub(super) fn encode_delivered<'a>(notes: impl Iterator<Item = &'a JudgedNote>) -> Bytes {
+    let entries = notes.flat_map(|note| [note.trace_id.0, note.digest]);
     entries.flatten().collect()
 }
 
@@ -206,6 +225,8 @@ impl NoteBytes<'_> {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     #[test]
@@ -215,12 +236,15 @@ mod tests {
             revision: 7,
             digest: [byte + 1; 16],
             revised,
+            records: smallvec![7, 9],
         };
         let notes = [note(1, None), note(2, Some([9; 16]))];
-        let bytes = encode_judged(&notes);
-        assert_eq!(decode_judged(&bytes).collect::<Vec<_>>(), notes);
-        assert_eq!(decode_judged(&bytes[..bytes.len() - 1]).count(), 1);
-        let delivered: Vec<_> = decode_delivered(&encode_delivered(&notes)).collect();
+        let bytes = encode_judged(notes.iter());
+        assert_eq!(decode_judged(WITH_RECORDS, &bytes).collect::<Vec<_>>(), notes);
+        assert_eq!(decode_judged(WITH_RECORDS, &bytes[..bytes.len() - 1]).count(), 1);
+        let of_earlier = JudgedNote { records: SmallVec::new(), ..notes[0].clone() };
+        assert_eq!(decode_judged(0, &bytes[..JUDGED_BYTES]).next(), Some(of_earlier));
+        let delivered: Vec<_> = decode_delivered(&encode_delivered(notes.iter())).collect();
         assert_eq!(delivered, [(TraceId([1; 16]), [2; 16]), (TraceId([2; 16]), [3; 16])]);
     }
 

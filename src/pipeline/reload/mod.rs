@@ -15,7 +15,9 @@ use self::setup::{HeldSettings, Reform, Setup};
 use super::Collector;
 use super::collector::{CollectorSettings, hold_times};
 use crate::config::ResolvedConfig;
+use crate::store;
 use spanscore_ask::judge::JudgeStartError;
+use spanscore_base::model::Facts;
 use spanscore_emit::ExporterStartError;
 use spanscore_emit::forward::ForwardStartError;
 use spanscore_evaluate::engine::run::Evaluators;
@@ -107,10 +109,11 @@ impl Collector {
         let forwards = self.forwards.prepare(&settings.forward, hold_times(&settings))?;
         let evaluators = std::mem::take(&mut settings.evaluators);
         let dialects = std::mem::take(&mut settings.dialects);
-        let evaluators = Evaluators::new(evaluators, exporters.want());
+        let evaluators = store::evaluators(evaluators, exporters.want(), &self.store);
+        let facts = store::facts(&evaluators, &self.store);
         let judges = (&settings.judges, &settings.judging);
         let judges = self.lanes.prepare(judges, &evaluators)?;
-        let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
+        let building = tokio::task::spawn_blocking(move || setup(evaluators, &facts, dialects));
         let setup = building.await??;
         // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
@@ -132,8 +135,12 @@ impl Collector {
     }
 }
 
-fn setup(evaluators: Evaluators, dialects: Vec<Dialect>) -> Result<Setup, ReloadError> {
-    let table = Table::compile(dialects, &evaluators.facts())?;
+fn setup(
+    evaluators: Evaluators,
+    facts: &Facts,
+    dialects: Vec<Dialect>,
+) -> Result<Setup, ReloadError> {
+    let table = Table::compile(dialects, facts)?;
     let resolver = Arc::new(Resolver::new(Arc::new(table)));
     Ok(Setup { resolver, evaluators: Arc::new(evaluators) })
 }

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::journal::Holder;
 use super::metrics::{EXPENSIVE, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
 use super::reading::reserve;
@@ -19,6 +20,7 @@ use super::worker::{TICK, WorkerContext, elapsed_ms, unix_ns};
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
+use spanscore_base::visible;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
 use spanscore_extract::Table;
 
@@ -132,6 +134,7 @@ impl SessionWorker {
                         own.sessions.tick(now_ms, due);
                         own.judge_due(due);
                     });
+                    self.name_holder();
                     self.context.metrics.sessions(&mut self.sessions);
                     self.context.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
                 }
@@ -142,6 +145,16 @@ impl SessionWorker {
         });
         self.context.metrics.sessions(&mut self.sessions);
         self.context.heartbeats.end(self.place);
+    }
+
+    /// Names the session that holds most of a log that fills.
+    fn name_holder(&self) {
+        if let Some(journal) = &self.context.journal {
+            journal.look_for_holder((Holder::Session, 0), || {
+                let largest = self.sessions.held().max_by_key(|(_, bytes)| *bytes);
+                largest.map(|(key, bytes)| (visible_name(key), bytes))
+            });
+        }
     }
 
     /// Applies a config update, to the traces of open sessions too.
@@ -216,6 +229,14 @@ impl SessionWorker {
             }
         }
     }
+}
+
+/// Most characters of a session's id in a log line.
+const NAME_CHARS_MAX: usize = 64;
+
+fn visible_name(key: &SessionKey) -> String {
+    let id: String = key.session_id.chars().take(NAME_CHARS_MAX).collect();
+    visible::line(id).to_string()
 }
 
 impl PanicRecovery for SessionWorker {

@@ -17,7 +17,7 @@ impl Worker {
     /// Passes on the complete evaluations of a trace, and its inquiries. One receipt is for both:
     /// the trace is finished when the last of its evaluations is delivered.
     pub(super) fn hand_out_asking(
-        &self,
+        &mut self,
         due: &Due,
         evaluations: Vec<Evaluation>,
         asked: Vec<AskedTarget>,

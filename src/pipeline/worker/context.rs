@@ -17,6 +17,7 @@ use spanscore_base::model::MemoryQuota;
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::Resolver;
+use spanscore_store::Store;
 
 /// Parts that all workers share; each has a copy, which a reload changes.
 #[derive(Clone)]
@@ -43,10 +44,12 @@ pub(in crate::pipeline) struct WorkerContext {
     pub(in crate::pipeline) lanes: Lanes,
     /// Forwards of requests, which receive verdict notices.
     pub(in crate::pipeline) forwards: Arc<Forwards>,
+    /// Store of judged runs.
+    pub(in crate::pipeline) store: Option<Arc<Store>>,
 }
 
 impl WorkerContext {
-    /// Builds a context without log and lanes.
+    /// Builds a context without log, lanes and store.
     pub(in crate::pipeline) fn new(
         settings: &PipelineSettings,
         Setup { resolver, evaluators }: Setup,
@@ -69,6 +72,7 @@ impl WorkerContext {
             journal: None,
             lanes: Lanes::default(),
             forwards: Arc::clone(&settings.forwards),
+            store: None,
         }
     }
 

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::QUEUED_REQUESTS_MAX;
-use super::journal::EarlierVerdicts;
 use super::journal::notes::JudgedNote;
+use super::journal::{EarlierVerdicts, Holder, JudgedTraces};
 use super::metrics::JudgedCounts;
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
@@ -31,8 +31,8 @@ use pace::{JudgingPace, SLICE_STEPS};
 
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
-    Claims, Completion, Evaluation, MemoryQuota, Reported, SessionKey, SpanBatch, TraceSpans,
-    WorkBudget,
+    Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch,
+    TraceSpans, WorkBudget,
 };
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::{Evidence, Skips};
@@ -104,6 +104,7 @@ impl Worker {
                     // During a restore the arrival times of records drive the clock.
                     if !self.shard.is_restoring() {
                         self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
+                        self.name_holder();
                         if self.shard.behind() > 0 {
                             ticks.reset_immediately();
                         }
@@ -295,17 +296,32 @@ impl Worker {
         }
     }
 
+    /// Names the trace that holds most of a log that fills.
+    fn name_holder(&self) {
+        let Some(journal) = &self.context.journal else { return };
+        journal.look_for_holder((Holder::Trace, self.index), || {
+            let held = self.shard.traces().map(|it| (it.trace_id, it.claims.record_bytes()));
+            held.max_by_key(|(_, bytes)| *bytes)
+        });
+        if self.index == 0 {
+            journal.look_for_holder((Holder::Forward, 0), || journal.held_by_forwards());
+        }
+    }
+
     /// Returns the log's note of a judged trace, if there is a log.
-    fn note_of(&self, due: &Due) -> Option<JudgedNote> {
+    fn note_of(&mut self, due: &Due) -> Option<(JudgedNote, NoteCell)> {
         self.context.journal.as_ref()?;
-        let trace_id = self.shard.trace(due.handle)?.trace_id;
+        let trace = self.shard.trace(due.handle)?;
+        let trace_id = trace.trace_id;
+        let records = trace.claims.positions().collect();
         let Due { revision, digest, revised, .. } = *due;
-        Some(JudgedNote { trace_id, revision, digest, revised })
+        let note = JudgedNote { trace_id, revision, digest, revised, records };
+        Some((note, self.shard.notes(due.handle)))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
     /// until they are delivered.
-    fn hand_out(&self, evaluations: Vec<Evaluation>, claims: Claims, notes: Vec<JudgedNote>) {
+    fn hand_out(&self, evaluations: Vec<Evaluation>, claims: Claims, notes: JudgedTraces) {
         if evaluations.is_empty() {
             return;
         }
@@ -374,6 +390,7 @@ impl Worker {
                     asked,
                 )
             };
+            self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
             (passes, session, trajectory.effort)
         });
@@ -453,6 +470,7 @@ mod expensive_traces;
 mod inbox;
 mod pace;
 mod reform;
+mod storing;
 mod verdict_notices;
 
 #[cfg(test)]

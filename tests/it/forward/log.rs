@@ -70,7 +70,7 @@ impl Logged {
             items: 2,
             group: Default::default(),
         };
-        self.forwards.offer(&passing, Some(&self.log.source.claim(position)));
+        self.forwards.offer(&passing, Some(&self.log.source.claim(position, 1)));
     }
 
     /// Adds a record of two spans and offers it.

@@ -31,6 +31,8 @@ metrics! {
             "Cost of requests to judges, US dollars.");
         cache_hits: Counter("spanscore.judge.cache_hits", "{answer}",
             "Questions answered from the cache.");
+        surplus: Counter("spanscore.judge.surplus_usage", "{reply}",
+            "Replies with more tokens than their request can take.");
         unanswered: CounterBy("spanscore.judge.unanswered", "{inquiry}",
             "Inquiries that came to no score, by reason.",
             "reason", Reason::UNANSWERED.map(Reason::as_str));
@@ -177,6 +179,9 @@ impl LaneMetrics {
         let outcome = match count {
             LaneCount::CacheHit(judge, evaluator) => {
                 return self.asked.cache_hits.under(&self.labels(*judge, evaluator)).add(1);
+            }
+            LaneCount::Surplus(judge, evaluator) => {
+                return self.asked.surplus.under(&self.labels(*judge, evaluator)).add(1);
             }
             LaneCount::Waited(judge, evaluator, ms) => {
                 let wait = self.asked.wait.under(&self.labels(*judge, evaluator));

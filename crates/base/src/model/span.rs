@@ -347,6 +347,7 @@ impl TraceSpans {
         self.arena.capacity()
             + self.spans.capacity() * size_of::<SpanRecord>()
             + self.resources.capacity() * size_of::<Arc<Resource>>()
+            + self.claims.bytes()
     }
 
     /// Returns the bytes held for this trace, with its resources, which others may share.

@@ -78,6 +78,9 @@ impl LiveGauges {
 
 readings! {
     const QUEUES: QueueSource {
+        gauge("spanscore.exporter.log_held", "By",
+            "Bytes of the log that its evaluations need, a request for each of its parts.",
+            |(held, _)| held.claimed());
         gauge("spanscore.exporter.queue_size", "By",
             "Bytes held for an exporter, waiting and on their way.",
             |(held, _)| held.bytes() as u64);

@@ -188,9 +188,9 @@ fn notes_that_could_not_be_written_are_written_once_the_disk_takes_them() {
     let (log, _, _all) = open(&disk, limits(Durability::Os));
     append(&log, 1, 10).unwrap();
     disk.plan(is_full);
-    assert!(log.note(head(50), payload(50, 10)));
+    assert!(log.note(head(50), payload(50, 10)).is_some());
     assert_eq!(append(&log, 2, 10).err(), Some(AppendError::Failed));
-    assert!(log.note(head(51), payload(51, 10)));
+    assert!(log.note(head(51), payload(51, 10)).is_some());
     assert_eq!(append(&log, 2, 10).err(), Some(AppendError::Failed));
     disk.heal();
     append(&log, 3, 50).unwrap();
@@ -213,7 +213,7 @@ fn notes_have_room_where_records_have_none_and_not_for_ever() {
     let notes = (0..100).take_while(|number| {
         let is_taken = log.note(head(*number), payload(*number, 14));
         runtime().block_on(log.flush());
-        is_taken
+        is_taken.is_some()
     });
     let notes = notes.count();
     assert!((5..=12).contains(&notes), "{notes} of 50 bytes in an eighth of 4000");

@@ -12,6 +12,8 @@ mod spent;
 mod task;
 #[cfg(test)]
 mod tests;
+mod truncation;
+mod usage;
 mod watched;
 
 use std::collections::BTreeMap;

@@ -73,7 +73,8 @@ impl Inquiry for OneStatement {
         };
         let cites = cite.parse().into_iter().collect();
         let item = AnsweredItem { answer, cites, reason: String::new(), overturned: None };
-        Ok(JudgeAnswers { items: vec![item], injection_suspected: injected, score: None })
+        let items = vec![item];
+        Ok(JudgeAnswers { items, injection_suspected: injected, ..JudgeAnswers::default() })
     }
 
     fn conclude(&self, _: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {

@@ -6,17 +6,17 @@ use anyhow::Context;
 use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 
-use super::{Cli, CommandError, Exit, output};
+use crate::cli::{Cli, CommandError, Exit, output};
 
 /// Prints the manual page, or writes those of all commands to a folder
 #[derive(Args, Debug)]
-pub(super) struct ManualArgs {
+pub(in crate::cli) struct ManualArgs {
     /// Writes spanscore.1 and one page for each command to this folder
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &ManualArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &ManualArgs) -> Result<Exit, CommandError> {
     let command = Cli::command();
     match &args.output {
         None => output::text(&page(command)?)?,

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::{Cli, CommandError, Exit, output};
+use crate::cli::{Cli, CommandError, Exit, output};
 
 /// Prints the completion script of a shell
 #[derive(Args, Debug)]
@@ -11,12 +11,12 @@ use super::{Cli, CommandError, Exit, output};
 Examples:
   spanscore completions bash > /etc/bash_completion.d/spanscore
   spanscore completions zsh > \"${fpath[1]}/_spanscore\"")]
-pub(super) struct CompletionsArgs {
+pub(in crate::cli) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-pub(super) fn run(args: &CompletionsArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &CompletionsArgs) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "spanscore", &mut script);
     output::text(&String::from_utf8_lossy(&script))?;

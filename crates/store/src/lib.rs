@@ -1,0 +1,37 @@
+//! Store: judged runs and their evaluations in one SQLite file, and the questions to it.
+//!
+//! ```text
+//! shards -> queue (rows, bytes; sheds) -> writer (one thread, transactions) -> file -> query
+//! ```
+//!
+//! Nobody waits for the store. As its queue fills it leaves out content, then passing runs, and
+//! in the end everything but sums; each is counted. A file that cannot be written is tried again;
+//! a damaged one is set aside; one of a newer program, or of another process, is left alone.
+//! `docs/store.md` is for its readers.
+//!
+//! **Invariant:** sums equal the current evaluations, but for those counted as uncorrected,
+//! repeated unseen or lost.
+
+mod counters;
+mod histogram;
+mod open;
+pub mod query;
+mod queue;
+mod record;
+mod rollup;
+mod schema;
+mod settings;
+mod source;
+mod store;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use counters::{StoreCount, StoreCounters};
+pub use histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bound};
+pub use open::StoreOpenError;
+pub use record::{Judgement, TrajectoryRecord};
+pub use schema::VERSION;
+pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
+pub use store::Store;
+pub use writer::{RedactValue, StoreState};

@@ -1,0 +1,275 @@
+//! Lists of evaluations, newest first or the worst of each run, and figures by group.
+
+use rusqlite::types::{FromSql, Value as SqlValue};
+use rusqlite::{Connection, Row, params_from_iter};
+use serde::Serialize;
+
+use super::filter::{StoreField, StoreFilter};
+
+/// Most rows of one answer.
+pub const ROWS_MAX: usize = 10_000;
+
+/// Rows of evaluations with all that they refer to.
+pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.trajectory
+    JOIN evaluators v ON v.id = e.evaluator JOIN sources s ON s.id = e.source
+    LEFT JOIN sessions n ON n.seq = t.session LEFT JOIN tools l ON l.id = e.tool";
+
+/// Columns of [`EvaluationRow`], in the order in which it reads them.
+const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch'),
+    lower(hex(t.trace_id)), lower(hex(e.span_id)), n.session_id,
+    (SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), v.name, v.kind, v.level,
+    lower(hex(v.version)), s.service, s.agent, s.version, s.environment, l.name, e.outcome,
+    e.score, v.threshold, e.reason, e.completion, e.partial, e.revision, e.current, e.early,
+    e.cost, e.judge, e.explanation, e.error, lower(hex(e.id)),
+    (SELECT d.details FROM evaluation_details d WHERE d.seq = e.seq)";
+
+/// Order of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StoreOrder {
+    /// Last stored first.
+    #[default]
+    Newest,
+    /// Of each run its worst evaluation, the worst run first: fails before passes, low scores
+    /// before high ones. What was not judged is left out.
+    Worst,
+}
+
+/// Evaluation as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EvaluationRow {
+    /// End of the judged target, RFC 3339.
+    pub time: String,
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// Span that it is attached to.
+    pub span_id: String,
+    /// Session of the trace.
+    pub session_id: Option<String>,
+    /// Case of a dataset.
+    pub case: Option<String>,
+    /// Full name of the evaluator.
+    pub evaluator: String,
+    /// Its kind.
+    pub kind: String,
+    /// `call`, `trace` or `session`.
+    pub level: String,
+    /// Version of the evaluator.
+    pub evaluator_version: String,
+    /// `service.name`.
+    pub service: String,
+    /// Agent.
+    pub agent: String,
+    /// `service.version`.
+    pub version: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// Tool of a judged call.
+    pub tool: Option<String>,
+    /// `scored`, `not_evaluable` or `failed`.
+    pub outcome: &'static str,
+    /// `pass` or `fail`.
+    pub label: Option<&'static str>,
+    /// 0 to 1.
+    pub score: Option<f64>,
+    /// Lowest score that passes.
+    pub threshold: f64,
+    /// Reason of what is not evaluable, type of an error.
+    pub reason: Option<String>,
+    /// Cause that completed the trace.
+    pub completion: String,
+    /// True if part of the trace is missing.
+    pub partial: bool,
+    /// 0 for the first verdict on the target.
+    pub revision: i64,
+    /// True unless a later revision replaces it.
+    pub current: bool,
+    /// True for a verdict on a trace that was still open.
+    pub early: bool,
+    /// Cost of judges, US dollars.
+    pub cost_usd: Option<f64>,
+    /// Model whose answer counted.
+    pub judge: Option<String>,
+    /// Sentence for a person.
+    pub explanation: Option<String>,
+    /// Error of an evaluator that broke.
+    pub error: Option<String>,
+    /// Identity.
+    pub evaluation_id: String,
+    /// Evidence, if it is stored.
+    pub details: Option<serde_json::Value>,
+}
+
+impl EvaluationRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let mut at = 0..;
+        let at = &mut at;
+        let outcome_of = |outcome: i64| match outcome {
+            0 => ("scored", Some("pass")),
+            1 => ("scored", Some("fail")),
+            2 => ("not_evaluable", None),
+            _ => ("failed", None),
+        };
+        let (outcome, label) = outcome_of(row.get(14)?);
+        let details: Option<String> = row.get(28)?;
+        Ok(Self {
+            time: next(row, at)?,
+            trace_id: next(row, at)?,
+            span_id: next(row, at)?,
+            session_id: next(row, at)?,
+            case: next(row, at)?,
+            evaluator: next(row, at)?,
+            kind: next(row, at)?,
+            level: next(row, at)?,
+            evaluator_version: next(row, at)?,
+            service: next(row, at)?,
+            agent: next(row, at)?,
+            version: next(row, at)?,
+            environment: next(row, at)?,
+            tool: next(row, at)?,
+            outcome,
+            label,
+            score: row.get(15)?,
+            threshold: row.get(16)?,
+            reason: row.get(17)?,
+            completion: row.get(18)?,
+            partial: row.get(19)?,
+            revision: row.get(20)?,
+            current: row.get(21)?,
+            early: row.get(22)?,
+            cost_usd: row.get(23)?,
+            judge: row.get(24)?,
+            explanation: row.get(25)?,
+            error: row.get(26)?,
+            evaluation_id: row.get(27)?,
+            details: details.and_then(|text| serde_json::from_str(&text).ok()),
+        })
+    }
+}
+
+fn next<T: FromSql>(row: &Row<'_>, at: &mut std::ops::RangeFrom<usize>) -> rusqlite::Result<T> {
+    row.get(at.next().unwrap_or(0))
+}
+
+/// Lists evaluations.
+pub(super) fn evaluations(
+    connection: &Connection,
+    filter: &StoreFilter,
+    order: StoreOrder,
+    limit: usize,
+) -> rusqlite::Result<Vec<EvaluationRow>> {
+    let (condition, mut values) = filter.of_rows();
+    let query = match order {
+        StoreOrder::Newest => {
+            format!("SELECT {COLUMNS} FROM {ROWS} WHERE {condition} ORDER BY e.seq DESC LIMIT ?")
+        }
+        // With min() the other columns are those of the row that has the minimum.
+        StoreOrder::Worst => format!(
+            "SELECT {COLUMNS} FROM (SELECT e.seq AS row,
+             min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END) AS rank
+             FROM {ROWS} WHERE {condition} AND e.outcome < 2 AND e.score IS NOT NULL
+             GROUP BY e.trajectory ORDER BY rank, row DESC LIMIT ?) w
+             JOIN {ROWS} WHERE e.seq = w.row ORDER BY w.rank, e.seq DESC"
+        ),
+    };
+    values.push(SqlValue::Integer(limit.min(ROWS_MAX) as i64));
+    let mut query = connection.prepare(&query)?;
+    query.query_map(params_from_iter(values), EvaluationRow::read)?.collect()
+}
+
+/// Lists the evaluations of one trajectory, all revisions, in the order of storing.
+pub(super) fn of_trajectory(
+    connection: &Connection,
+    trajectory: i64,
+) -> rusqlite::Result<Vec<EvaluationRow>> {
+    let query = format!("SELECT {COLUMNS} FROM {ROWS} WHERE e.trajectory = ?1 ORDER BY e.seq");
+    connection.prepare(&query)?.query_map([trajectory], EvaluationRow::read)?.collect()
+}
+
+/// Figures of evaluations that have some values in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredGroup {
+    /// Values of the fields grouped by, in their order.
+    pub keys: Vec<String>,
+    /// Passes.
+    pub passed: i64,
+    /// Fails.
+    pub failed: i64,
+    /// Not evaluable ones.
+    pub not_evaluable: i64,
+    /// Those whose evaluator broke.
+    pub broken: i64,
+    /// Mean of the scores.
+    pub mean: Option<f64>,
+    /// Cost of judges, US dollars.
+    pub cost_usd: f64,
+}
+
+impl StoredGroup {
+    /// Returns the number of evaluations.
+    pub fn count(&self) -> i64 {
+        self.passed + self.failed + self.not_evaluable + self.broken
+    }
+
+    /// Returns the share of passes among passes and fails.
+    pub fn pass_rate(&self) -> Option<f64> {
+        let judged = self.passed + self.failed;
+        (judged > 0).then(|| self.passed as f64 / judged as f64)
+    }
+}
+
+/// Figures by group; from sums, which lack nothing, where they tell all fields.
+pub(super) fn groups(
+    connection: &Connection,
+    filter: &StoreFilter,
+    by: &[StoreField],
+) -> rusqlite::Result<Vec<StoredGroup>> {
+    let sums: Option<Vec<_>> = by.iter().map(|field| field.sums_column()).collect();
+    match sums.filter(|_| filter.fits_sums()) {
+        Some(columns) => {
+            let (condition, values) = filter.of_sums();
+            let source = "rollups r JOIN evaluators v ON v.id = r.evaluator
+                 JOIN sources s ON s.id = r.source";
+            let figures = "sum(r.passed), sum(r.failed), sum(r.not_evaluable), sum(r.broken),
+                 sum(r.sum) / 1e9 / nullif(sum(r.passed + r.failed), 0), sum(r.cost) / 1e9";
+            grouped(connection, (&columns, figures, source), &condition, values)
+        }
+        None => {
+            let columns: Vec<_> = by.iter().map(|field| field.column()).collect();
+            let (condition, values) = filter.of_rows();
+            let figures = "sum(e.outcome = 0), sum(e.outcome = 1), sum(e.outcome = 2),
+                 sum(e.outcome = 3), avg(CASE WHEN e.outcome < 2 THEN e.score END),
+                 ifnull(sum(e.cost), 0.0)";
+            grouped(connection, (&columns, figures, ROWS), &condition, values)
+        }
+    }
+}
+
+fn grouped(
+    connection: &Connection,
+    (columns, figures, source): (&[&str], &str, &str),
+    condition: &str,
+    values: Vec<SqlValue>,
+) -> rusqlite::Result<Vec<StoredGroup>> {
+    let keys: String = columns.iter().map(|column| format!("{column}, ")).collect();
+    let places: Vec<String> = (1..=columns.len()).map(|place| place.to_string()).collect();
+    let by = if places.is_empty() { "NULL".to_owned() } else { places.join(", ") };
+    let query = format!(
+        "SELECT {keys}{figures} FROM {source} WHERE {condition} GROUP BY {by} ORDER BY {by}
+         LIMIT {ROWS_MAX}"
+    );
+    let width = columns.len();
+    let mut query = connection.prepare(&query)?;
+    let rows = query.query_map(params_from_iter(values), |row| {
+        Ok(StoredGroup {
+            keys: (0..width).map(|at| row.get(at)).collect::<rusqlite::Result<_>>()?,
+            passed: row.get(width)?,
+            failed: row.get(width + 1)?,
+            not_evaluable: row.get(width + 2)?,
+            broken: row.get(width + 3)?,
+            mean: row.get(width + 4)?,
+            cost_usd: row.get(width + 5)?,
+        })
+    })?;
+    let groups = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(groups.into_iter().filter(|group| group.count() > 0).collect())
+}

@@ -1,0 +1,223 @@
+//! One stored run: its calls with content, and its evaluations of all revisions.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+
+use super::StoreQueryError;
+use super::list::{EvaluationRow, of_trajectory};
+
+/// Most candidates that are named for a short id.
+const CANDIDATES_MAX: usize = 5;
+/// Fewest digits of a short id.
+const DIGITS_MIN: usize = 4;
+/// Largest content that is unpacked.
+const CONTENT_BYTES_MAX: usize = 16 << 20;
+
+/// Stored run.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoredTrajectory {
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// Beginning of the input.
+    pub title: Option<String>,
+    /// `service.name`.
+    pub service: String,
+    /// Agent.
+    pub agent: String,
+    /// `service.version`.
+    pub version: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// Session.
+    pub session_id: Option<String>,
+    /// End of the run, RFC 3339.
+    pub time: String,
+    /// Time from first start to last end.
+    pub duration_s: f64,
+    /// Number of judgements before; `None` while evaluations await the run.
+    pub revision: Option<i64>,
+    /// Cause that completed the trace.
+    pub completion: String,
+    /// True if part of the trace is missing.
+    pub partial: bool,
+    /// Number of spans.
+    pub spans: i64,
+    /// Tokens of prompts.
+    pub input_tokens: Option<i64>,
+    /// Tokens of replies.
+    pub output_tokens: Option<i64>,
+    /// Cost, US dollars.
+    pub cost_usd: Option<f64>,
+    /// Cases of datasets.
+    pub cases: Vec<String>,
+    /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+    pub left_out: Option<&'static str>,
+    /// User's input: an object with its `value`, or the reason that it is `absent`.
+    pub input: Option<serde_json::Value>,
+    /// Answer, in the same form.
+    pub output: Option<serde_json::Value>,
+    /// Calls in order.
+    pub calls: Vec<StoredCall>,
+    /// Evaluations of all revisions.
+    pub evaluations: Vec<EvaluationRow>,
+}
+
+/// Stored tool call.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoredCall {
+    /// Tool.
+    pub tool: String,
+    /// Span.
+    pub span_id: String,
+    /// Start, RFC 3339.
+    pub time: String,
+    /// Duration; `None` if the end is unknown.
+    pub duration_s: Option<f64>,
+    /// `ok`, `error` or `unknown`.
+    pub status: String,
+    /// True if the tool was not among those offered.
+    pub undeclared: bool,
+    /// True if only the history of a request records it.
+    pub repeated: bool,
+    /// Arguments, in the form of `input`.
+    pub arguments: Option<serde_json::Value>,
+    /// Result, in the same form.
+    pub result: Option<serde_json::Value>,
+    /// Error's text.
+    pub error: Option<serde_json::Value>,
+}
+
+/// Finds a run by the first digits of its trace id.
+pub(super) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
+    let (low, high) = bounds(id)?;
+    let mut query = connection.prepare(
+        "SELECT seq, lower(hex(trace_id)) FROM trajectories WHERE trace_id BETWEEN ?1 AND ?2
+         ORDER BY trace_id, seq DESC LIMIT ?3",
+    )?;
+    let found = query
+        .query_map(params![low, high, CANDIDATES_MAX], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found: Vec<(i64, String)> = found.collect::<rusqlite::Result<_>>()?;
+    match &found[..] {
+        [] => Err(StoreQueryError::NoTrace { id: id.to_owned() }),
+        // Groups of clients may have sent one id: the newest of them.
+        [(seq, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
+            Ok(read(connection, *seq)?)
+        }
+        _ => {
+            let candidates: Vec<_> = found.iter().map(|(_, id)| &id[..12]).collect();
+            Err(StoreQueryError::Ambiguous { id: id.to_owned(), candidates: candidates.join(", ") })
+        }
+    }
+}
+
+/// Returns the lowest and the highest id with these first digits.
+fn bounds(id: &str) -> Result<([u8; 16], [u8; 16]), StoreQueryError> {
+    let bad = || StoreQueryError::TraceId { id: id.to_owned() };
+    let digits: Option<Vec<u32>> = id.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|it| (DIGITS_MIN..=32).contains(&it.len())).ok_or_else(bad)?;
+    let mut low = [0; 16];
+    let mut high = [0xff; 16];
+    for (at, digit) in digits.iter().enumerate() {
+        let shift = 4 * (1 - at % 2);
+        let mask = !(0xf << shift);
+        let digit = (*digit as u8) << shift;
+        low[at / 2] = low[at / 2] & mask | digit;
+        high[at / 2] = high[at / 2] & mask | digit;
+    }
+    Ok((low, high))
+}
+
+fn read(connection: &Connection, seq: i64) -> rusqlite::Result<StoredTrajectory> {
+    let mut run = connection.query_row(
+        "SELECT lower(hex(t.trace_id)), t.title, s.service, s.agent, s.version, s.environment,
+         n.session_id, strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch'),
+         t.duration_us, t.revision, t.completion, t.partial, t.spans, t.input_tokens,
+         t.output_tokens, t.cost, t.shed
+         FROM trajectories t JOIN sources s ON s.id = t.source
+         LEFT JOIN sessions n ON n.seq = t.session WHERE t.seq = ?1",
+        [seq],
+        head,
+    )?;
+    let mut cases = connection.prepare("SELECT name FROM cases WHERE trajectory = ?1")?;
+    run.cases = cases.query_map([seq], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let mut calls = connection.prepare(
+        "SELECT l.name, lower(hex(c.span_id)),
+         strftime('%Y-%m-%dT%H:%M:%fZ', c.time / 1000.0, 'unixepoch'), c.duration_us, c.status,
+         c.undeclared, c.repeated FROM calls c JOIN tools l ON l.id = c.tool
+         WHERE c.trajectory = ?1 ORDER BY c.position",
+    )?;
+    run.calls = calls.query_map([seq], call)?.collect::<rusqlite::Result<_>>()?;
+    run.evaluations = of_trajectory(connection, seq)?;
+    add_content(connection, seq, &mut run)?;
+    Ok(run)
+}
+
+fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
+    let revision: i64 = row.get(9)?;
+    let shed: i64 = row.get(16)?;
+    Ok(StoredTrajectory {
+        trace_id: row.get(0)?,
+        title: row.get(1)?,
+        service: row.get(2)?,
+        agent: row.get(3)?,
+        version: row.get(4)?,
+        environment: row.get(5)?,
+        session_id: row.get(6)?,
+        time: row.get(7)?,
+        duration_s: row.get::<_, i64>(8)? as f64 / 1e6,
+        revision: (revision >= 0).then_some(revision),
+        completion: row.get(10)?,
+        partial: row.get(11)?,
+        spans: row.get(12)?,
+        input_tokens: row.get(13)?,
+        output_tokens: row.get(14)?,
+        cost_usd: row.get(15)?,
+        cases: Vec::new(),
+        left_out: match shed {
+            0 => None,
+            1 => Some("content"),
+            _ => Some("calls"),
+        },
+        input: None,
+        output: None,
+        calls: Vec::new(),
+        evaluations: Vec::new(),
+    })
+}
+
+fn call(row: &Row<'_>) -> rusqlite::Result<StoredCall> {
+    Ok(StoredCall {
+        tool: row.get(0)?,
+        span_id: row.get(1)?,
+        time: row.get(2)?,
+        duration_s: row.get::<_, Option<i64>>(3)?.map(|micros| micros as f64 / 1e6),
+        status: row.get(4)?,
+        undeclared: row.get(5)?,
+        repeated: row.get(6)?,
+        arguments: None,
+        result: None,
+        error: None,
+    })
+}
+
+fn add_content(
+    connection: &Connection,
+    seq: i64,
+    run: &mut StoredTrajectory,
+) -> rusqlite::Result<()> {
+    let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
+    let packed: Option<Vec<u8>> =
+        connection.query_row(query, [seq], |row| row.get(0)).optional()?;
+    let text = packed.and_then(|it| zstd::bulk::decompress(&it, CONTENT_BYTES_MAX).ok());
+    let content = text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let Some(mut content) = content else { return Ok(()) };
+    run.input = content.get_mut("input").map(serde_json::Value::take);
+    run.output = content.get_mut("output").map(serde_json::Value::take);
+    let fields = content.get_mut("calls").and_then(|calls| calls.as_array_mut());
+    for (call, fields) in run.calls.iter_mut().zip(fields.into_iter().flatten()) {
+        call.arguments = fields.get_mut("arguments").map(serde_json::Value::take);
+        call.result = fields.get_mut("result").map(serde_json::Value::take);
+        call.error = fields.get_mut("error").map(serde_json::Value::take);
+    }
+    Ok(())
+}

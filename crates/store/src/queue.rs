@@ -1,0 +1,248 @@
+//! Bounded queue in front of the writer, with the ladder of what is left out as it fills.
+//!
+//! Half full, passing runs lose their content; from three quarters on, their calls, and passing
+//! evaluations are only counted; full, everything is only counted, in sums that are merged here.
+//! Nobody ever waits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome};
+use spanscore_base::value::{Number, Value};
+
+use crate::counters::{StoreCount, StoreCounters};
+use crate::record::TrajectoryRecord;
+use crate::rollup::{EvaluationFigures, RollupSums};
+use crate::source::RunSource;
+
+/// Limits of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreQueueLimits {
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+    /// Most sums that are merged while the queue is full.
+    pub(crate) sums: usize,
+}
+
+impl Default for StoreQueueLimits {
+    fn default() -> Self {
+        Self { rows: 65_536, bytes: 32 << 20, sums: 10_000 }
+    }
+}
+
+/// Work of the writer.
+pub(crate) enum StoreWork {
+    /// A run; of a shed one only the row is stored.
+    Trajectory { record: Box<TrajectoryRecord>, is_shed: bool },
+    /// Evaluations; of shed ones passes are only counted.
+    Evaluations { all: Arc<[Evaluation]>, is_shed: bool },
+}
+
+/// Key of merged sums: minute, evaluator, source.
+pub(crate) type SumKey = (i64, [u8; 16], RunSource);
+/// Merged sums with their evaluators.
+pub(crate) type MergedSums = HashMap<SumKey, (Arc<EvaluatorInfo>, RollupSums)>;
+
+/// Batch that the writer takes.
+#[derive(Default)]
+pub(crate) struct StoreBatch {
+    pub(crate) work: Vec<StoreWork>,
+    pub(crate) merged: MergedSums,
+    /// True if nothing will come any more.
+    pub(crate) is_last: bool,
+}
+
+#[derive(Default)]
+struct QueueState {
+    work: VecDeque<(StoreWork, usize, usize)>,
+    rows: usize,
+    bytes: usize,
+    merged: MergedSums,
+    is_closed: bool,
+}
+
+impl QueueState {
+    fn is_idle(&self) -> bool {
+        self.work.is_empty() && self.merged.is_empty()
+    }
+}
+
+/// Queue between shards and the writer.
+pub(crate) struct StoreQueue {
+    state: Mutex<QueueState>,
+    came: Condvar,
+    limits: StoreQueueLimits,
+    counters: Arc<StoreCounters>,
+}
+
+/// Rung of the ladder.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rung {
+    All,
+    NoContent,
+    RowsOnly,
+    SumsOnly,
+}
+
+impl StoreQueue {
+    pub(crate) fn new(limits: StoreQueueLimits, counters: Arc<StoreCounters>) -> Self {
+        Self { state: Mutex::default(), came: Condvar::new(), limits, counters }
+    }
+
+    /// Adds a run, or as much of it as there is room for.
+    pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>) {
+        let mut state = self.lock();
+        let rung = self.rung(&state);
+        if rung == Rung::SumsOnly || state.is_closed {
+            self.counters.add(StoreCount::ShedTrajectories, 1);
+            return;
+        }
+        let is_passing = record.judgement.is_passing;
+        let is_shed = is_passing && rung >= Rung::RowsOnly;
+        if is_passing && rung >= Rung::NoContent && record.content.take().is_some() {
+            self.counters.add(StoreCount::ShedContent, 1);
+        }
+        if is_shed {
+            self.counters.add(StoreCount::ShedCalls, 1);
+        }
+        let bytes = record.bytes();
+        let rows = 2 + if is_shed { 0 } else { record.calls.len() };
+        self.put(&mut state, StoreWork::Trajectory { record, is_shed }, rows, bytes);
+    }
+
+    /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
+    pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
+        let mut state = self.lock();
+        let rung = self.rung(&state);
+        if state.is_closed {
+            self.counters.add(StoreCount::Lost, all.len());
+            return;
+        }
+        if rung == Rung::SumsOnly {
+            all.iter().for_each(|evaluation| self.merge(&mut state, evaluation, now_ms));
+            self.counters.add(StoreCount::ShedEvaluations, all.len());
+            return;
+        }
+        let is_shed = rung >= Rung::RowsOnly;
+        let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
+        let rows = all.iter().filter(is_stored).count();
+        let bytes = all.iter().map(size_of_evaluation).sum();
+        self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
+    }
+
+    /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.
+    pub(crate) fn take(&self, rows_max: usize, idle: Duration, gather: Duration) -> StoreBatch {
+        let state = self.wait(self.lock(), idle, |state| state.is_idle());
+        let state = self.wait(state, gather, |state| state.rows < rows_max && !state.is_idle());
+        self.take_from(state, rows_max)
+    }
+
+    /// Waits for a time, or until the queue is closed; returns true if it is.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        self.wait(self.lock(), time, |_| true).is_closed
+    }
+
+    /// Waits for a time, as long as the queue is open and `goes_on`.
+    fn wait<'q>(
+        &self,
+        mut state: MutexGuard<'q, QueueState>,
+        time: Duration,
+        goes_on: impl Fn(&QueueState) -> bool,
+    ) -> MutexGuard<'q, QueueState> {
+        let until = Instant::now() + time;
+        while !state.is_closed && goes_on(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.came.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
+    }
+
+    fn take_from(&self, mut state: MutexGuard<'_, QueueState>, rows_max: usize) -> StoreBatch {
+        let mut batch =
+            StoreBatch { merged: std::mem::take(&mut state.merged), ..Default::default() };
+        let mut taken = 0;
+        while taken < rows_max {
+            let Some((work, rows, bytes)) = state.work.pop_front() else { break };
+            state.rows -= rows;
+            state.bytes -= bytes;
+            taken += rows;
+            batch.work.push(work);
+        }
+        self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
+        batch.is_last = state.is_closed && state.work.is_empty();
+        batch
+    }
+
+    /// Takes nothing in any more; the writer ends once it has written the rest.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.came.notify_all();
+    }
+
+    fn put(&self, state: &mut QueueState, work: StoreWork, rows: usize, bytes: usize) {
+        let was_idle = state.work.is_empty();
+        state.work.push_back((work, rows, bytes));
+        state.rows += rows;
+        state.bytes += bytes;
+        if was_idle || state.rows >= crate::writer::BATCH_ROWS {
+            self.came.notify_one();
+        }
+    }
+
+    fn rung(&self, state: &QueueState) -> Rung {
+        let quarters = |held: usize, most: usize| held.saturating_mul(4) / most.max(1);
+        let StoreQueueLimits { rows, bytes, .. } = self.limits;
+        match quarters(state.rows, rows).max(quarters(state.bytes, bytes)) {
+            0 | 1 => Rung::All,
+            2 => Rung::NoContent,
+            3 => Rung::RowsOnly,
+            _ => Rung::SumsOnly,
+        }
+    }
+
+    fn merge(&self, state: &mut QueueState, evaluation: &Evaluation, now_ms: i64) {
+        let figures = EvaluationFigures::new(evaluation, now_ms);
+        let source = RunSource::of_target(&evaluation.target);
+        let key = (figures.minute(), evaluation.evaluator.digest, source);
+        if !state.merged.contains_key(&key) && state.merged.len() >= self.limits.sums {
+            self.counters.add(StoreCount::Lost, 1);
+            return;
+        }
+        self.counters.add(StoreCount::RepeatedUnseen, 1);
+        self.counters.add(StoreCount::Uncorrected, usize::from(evaluation.revises.is_some()));
+        let fresh = || (Arc::clone(&evaluation.evaluator), RollupSums::default());
+        state.merged.entry(key).or_insert_with(fresh).1.count(&figures, 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the bytes that an evaluation holds, about.
+fn size_of_evaluation(evaluation: &Evaluation) -> usize {
+    let texts = match &evaluation.outcome {
+        Outcome::Scored(score) => score.explanation.bytes() + size_of_value(&score.details),
+        Outcome::NotEvaluable { explanation, .. } => explanation.len(),
+        Outcome::Failed { error, .. } => error.len(),
+    };
+    size_of::<Evaluation>() + texts
+}
+
+fn size_of_value(value: &Value<'_>) -> usize {
+    let inner = match value {
+        Value::String(text) => text.len(),
+        Value::Number(Number::Big(digits)) => digits.len(),
+        Value::List(items) => items.iter().map(size_of_value).sum(),
+        Value::Map(map) => map.iter().map(|(key, item)| key.len() + size_of_value(item)).sum(),
+        _ => 0,
+    };
+    size_of::<Value<'_>>() + inner
+}

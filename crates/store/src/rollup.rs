@@ -1,0 +1,102 @@
+//! Rollups: sums of evaluations by minute, evaluator and source, which can be taken off again.
+
+use spanscore_base::model::{Evaluation, GivenVerdict, Outcome};
+
+use crate::histogram::{SCORE_BINS, score_bin};
+
+/// Parts of one in a sum: whole billionths add up exactly, in any order.
+const BILLIONTHS: f64 = 1e9;
+/// Longest time between the end of a target and its arrival, milliseconds: 400 days.
+const PAST_MAX_MS: i64 = 400 * 24 * 3_600_000;
+/// Longest time by which a sender's clock may be ahead, milliseconds.
+const FUTURE_MAX_MS: i64 = 60_000;
+
+/// Figures of one evaluation that sums hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EvaluationFigures {
+    pub(crate) verdict: GivenVerdict,
+    pub(crate) score: Option<f64>,
+    pub(crate) cost: Option<f64>,
+    /// End of the target, Unix milliseconds, as far as that can be.
+    pub(crate) time_ms: i64,
+}
+
+impl EvaluationFigures {
+    /// Reads the figures of an evaluation that arrived at `now_ms`.
+    pub(crate) fn new(evaluation: &Evaluation, now_ms: i64) -> Self {
+        let score = match &evaluation.outcome {
+            Outcome::Scored(score) => Some(score.value),
+            _ => None,
+        };
+        Self {
+            verdict: evaluation.verdict(),
+            score,
+            cost: evaluation.judge.as_ref().map(|judge| judge.cost_usd),
+            time_ms: clamp(evaluation.target.ended_ns, now_ms),
+        }
+    }
+
+    /// Returns the minute since 1970.
+    pub(crate) fn minute(&self) -> i64 {
+        self.time_ms.div_euclid(60_000)
+    }
+
+    /// Returns true for a pass with the full score.
+    pub(crate) fn is_perfect(&self) -> bool {
+        self.verdict == GivenVerdict::Pass && self.score.is_none_or(|score| score >= 1.0)
+    }
+}
+
+/// Returns a sender's time in milliseconds, as far as it can be by our clock; ours if it has none.
+pub(crate) fn clamp(time_ns: u64, now_ms: i64) -> i64 {
+    match i64::try_from(time_ns / 1_000_000) {
+        Ok(0) | Err(_) => now_ms,
+        Ok(ms) => {
+            ms.clamp(now_ms.saturating_sub(PAST_MAX_MS), now_ms.saturating_add(FUTURE_MAX_MS))
+        }
+    }
+}
+
+/// Sums of evaluations, or a change of such sums.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RollupSums {
+    pub(crate) passed: i64,
+    pub(crate) failed: i64,
+    pub(crate) not_evaluable: i64,
+    pub(crate) broken: i64,
+    pub(crate) sum: i64,
+    pub(crate) squares: i64,
+    pub(crate) cost: i64,
+    pub(crate) bins: [i64; SCORE_BINS],
+}
+
+impl RollupSums {
+    /// Adds an evaluation, or takes it off if `sign` is -1.
+    pub(crate) fn count(&mut self, figures: &EvaluationFigures, sign: i64) {
+        let counter = match figures.verdict {
+            GivenVerdict::Pass => &mut self.passed,
+            GivenVerdict::Fail => &mut self.failed,
+            GivenVerdict::NotEvaluable => &mut self.not_evaluable,
+            GivenVerdict::Failed => &mut self.broken,
+        };
+        *counter += sign;
+        if let Some(score) = figures.score.filter(|score| score.is_finite()) {
+            self.sum += sign * (score * BILLIONTHS).round() as i64;
+            self.squares += sign * (score * score * BILLIONTHS).round() as i64;
+            self.bins[score_bin(score)] += sign;
+        }
+        self.cost += sign * (figures.cost.unwrap_or(0.0) * BILLIONTHS).round() as i64;
+    }
+
+    /// Adds other sums.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.not_evaluable += other.not_evaluable;
+        self.broken += other.broken;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.squares = self.squares.saturating_add(other.squares);
+        self.cost = self.cost.saturating_add(other.cost);
+        self.bins.iter_mut().zip(other.bins).for_each(|(bin, more)| *bin += more);
+    }
+}

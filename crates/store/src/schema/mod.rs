@@ -1,0 +1,38 @@
+//! Schema of the file: tables, views, and the steps from one version to the next.
+//!
+//! `user_version` is the number of steps that a file has seen. Each step is one transaction. A file
+//! of a newer program is refused. Views are made anew after every step.
+
+use rusqlite::Connection;
+
+/// Steps, the first of which makes an empty file one of version 1.
+const STEPS: [&str; 1] = [include_str!("tables.sql")];
+/// Views for readers.
+const VIEWS: &str = include_str!("views.sql");
+/// Names of the views.
+const VIEW_NAMES: [&str; 5] =
+    ["v_trajectories", "v_evaluations", "v_calls", "v_sessions", "v_annotations"];
+
+/// Version of files that this program writes.
+pub const VERSION: u32 = STEPS.len() as u32;
+
+/// Reads the version of a file.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings a file of an older version, or an empty one, to [`VERSION`].
+pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let found = version(connection)?;
+    for (at, step) in STEPS.iter().enumerate().skip(found as usize) {
+        let transaction = connection.transaction()?;
+        for name in VIEW_NAMES {
+            transaction.execute(&format!("DROP VIEW IF EXISTS {name}"), [])?;
+        }
+        transaction.execute_batch(step)?;
+        transaction.execute_batch(VIEWS)?;
+        transaction.pragma_update(None, "user_version", at as u32 + 1)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Settings of the store: place, content, limits.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use spanscore_base::settings::HumanDuration;
+
+/// Part of the content of traces that is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoredContent {
+    /// No argument, result, input or output, and of explanations only words of the evaluators.
+    None,
+    /// All, with secrets and personal data replaced.
+    #[default]
+    Redacted,
+    /// All, as it came.
+    Full,
+}
+
+/// Evaluations whose details are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StoredDetails {
+    /// Every one.
+    All,
+    /// Those that are no pass, or whose score is below 1.
+    #[default]
+    Imperfect,
+}
+
+/// Limits beyond which the oldest is deleted.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionSettings {
+    /// Longest time for which a run is stored.
+    pub age: HumanDuration,
+    /// Most mebibytes of the file. Without `data_dir` at most 256.
+    #[schemars(range(min = 4))]
+    pub size_mib: u32,
+    /// Longest time for which the hourly sums are stored.
+    pub rollups: HumanDuration,
+}
+
+impl Default for RetentionSettings {
+    fn default() -> Self {
+        Self {
+            age: HumanDuration::from_secs(14 * 24 * 3600),
+            size_mib: 2048,
+            rollups: HumanDuration::from_secs(400 * 24 * 3600),
+        }
+    }
+}
+
+/// Store of runs and their evaluations: one SQLite file.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreSettings {
+    /// File, relative to `data_dir`. Without `data_dir` a temporary file that is removed at the
+    /// end.
+    pub path: PathBuf,
+    /// Part of the content of traces that is stored.
+    pub content: StoredContent,
+    /// Evaluations whose details are stored.
+    pub details: StoredDetails,
+    /// Limits beyond which the oldest is deleted.
+    pub retention: RetentionSettings,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from("scores.db"),
+            content: StoredContent::default(),
+            details: StoredDetails::default(),
+            retention: RetentionSettings::default(),
+        }
+    }
+}
+
+/// Section `store` of a config: settings, or `false`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreSection(pub Option<StoreSettings>);
+
+impl Default for StoreSection {
+    fn default() -> Self {
+        Self(Some(StoreSettings::default()))
+    }
+}
+
+impl<'de> Deserialize<'de> for StoreSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SwitchOrSettings;
+        impl<'de> Visitor<'de> for SwitchOrSettings {
+            type Value = StoreSection;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`false`, or a map with the settings of the store")
+            }
+
+            fn visit_bool<E: Error>(self, is_on: bool) -> Result<StoreSection, E> {
+                Ok(if is_on { StoreSection::default() } else { StoreSection(None) })
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<StoreSection, E> {
+                Ok(StoreSection::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StoreSection, A::Error> {
+                let settings = StoreSettings::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(StoreSection(Some(settings)))
+            }
+        }
+        deserializer.deserialize_any(SwitchOrSettings)
+    }
+}
+
+impl JsonSchema for StoreSection {
+    fn schema_name() -> Cow<'static, str> {
+        "StoreSection".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let settings = generator.subschema_for::<StoreSettings>();
+        json_schema!({
+            "description": "The store of runs and their evaluations; `false` turns it off.",
+            "anyOf": [{ "type": "boolean" }, settings],
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Handle of the store: takes runs and evaluations, never waits, ends in order.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use spanscore_base::model::{Evaluation, Facts};
+
+use crate::counters::StoreCounters;
+use crate::queue::{StoreQueue, StoreQueueLimits};
+use crate::record::TrajectoryRecord;
+use crate::settings::{StoreSettings, StoredContent};
+use crate::writer::{ContentPolicy, RedactValue, SharedState, StoreState, WriterParts, now_ms};
+
+/// Most mebibytes of a file that is not kept.
+const TEMPORARY_MIB: u32 = 256;
+
+/// Running store.
+pub struct Store {
+    queue: Arc<StoreQueue>,
+    counters: Arc<StoreCounters>,
+    state: Arc<SharedState>,
+    path: PathBuf,
+    with_content: bool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Folder of a file that is not kept, removed with this.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Store {
+    /// Starts the writer. The file is opened there: whatever becomes of it, the caller runs on.
+    ///
+    /// # Errors
+    /// The system has no thread, or no temporary folder, to give.
+    pub fn start(
+        settings: StoreSettings,
+        data_dir: Option<&Path>,
+        redact: RedactValue,
+    ) -> io::Result<Self> {
+        Self::start_within(settings, data_dir, redact, StoreQueueLimits::default())
+    }
+
+    pub(crate) fn start_within(
+        settings: StoreSettings,
+        data_dir: Option<&Path>,
+        redact: RedactValue,
+        limits: StoreQueueLimits,
+    ) -> io::Result<Self> {
+        let temporary = match data_dir {
+            Some(_) => None,
+            None => Some(tempfile::Builder::new().prefix("spanscore-").tempdir()?),
+        };
+        let folder = temporary.as_ref().map(|folder| folder.path()).or(data_dir);
+        let path = folder.unwrap_or(Path::new("")).join(&settings.path);
+        let counters = Arc::new(StoreCounters::default());
+        let state = Arc::new(SharedState::new(Arc::clone(&counters)));
+        let queue = Arc::new(StoreQueue::new(limits, Arc::clone(&counters)));
+        let with_content = settings.content != StoredContent::None;
+        let parts = WriterParts {
+            path: path.clone(),
+            size_max_mib: if temporary.is_some() { TEMPORARY_MIB } else { u32::MAX },
+            policy: ContentPolicy::new(&settings, redact, Arc::clone(&counters)),
+            settings,
+            queue: Arc::clone(&queue),
+            counters: Arc::clone(&counters),
+            state: Arc::clone(&state),
+        };
+        let writer = std::thread::Builder::new().name("store".into()).spawn(|| parts.run())?;
+        let writer = Mutex::new(Some(writer));
+        Ok(Self { queue, counters, state, path, with_content, writer, _temporary: temporary })
+    }
+
+    /// Stores a judged run; before its evaluations.
+    pub fn trajectory(&self, record: TrajectoryRecord) {
+        self.queue.put_trajectory(Box::new(record));
+    }
+
+    /// Stores evaluations, those of one trace together.
+    pub fn evaluations(&self, evaluations: Arc<[Evaluation]>) {
+        if !evaluations.is_empty() {
+            self.queue.put_evaluations(evaluations, now_ms());
+        }
+    }
+
+    /// Returns true if arguments, results, inputs and outputs are stored.
+    pub fn has_content(&self) -> bool {
+        self.with_content
+    }
+
+    /// Returns the facts of traces that are stored.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            arguments: self.with_content,
+            results: self.with_content,
+            user_input: self.with_content,
+            final_output: self.with_content,
+            usage: true,
+            ..Facts::default()
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &Arc<StoreCounters> {
+        &self.counters
+    }
+
+    /// Returns the state of the file.
+    pub fn state(&self) -> StoreState {
+        self.state.get()
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the rest and ends the writer; waits for that, so not on a thread of the network.
+    pub fn close(&self) {
+        self.queue.close();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if writer.is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the writer of the store panicked");
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,152 @@
+use hashbrown::HashMap;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::StoreCount;
+use crate::query::StoredGroup;
+
+/// One message: trace, evaluation, score (none is not evaluable), revised evaluation.
+type Step = (u64, u8, Option<u8>, Option<u8>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let score = proptest::option::weighted(0.9, 0_u8..=20);
+    vec((0_u64..4, 1_u8..6, score, proptest::option::weighted(0.3, 1_u8..6)), 1..60)
+}
+
+fn outcome_of(score: Option<u8>) -> Outcome {
+    score.map_or_else(not_evaluable, |twentieths| scored(f64::from(twentieths) / 20.0))
+}
+
+/// Computes passed, failed, not evaluable and the sum of scores plainly.
+fn plain(steps: &[Step]) -> (i64, i64, i64, f64) {
+    let mut first = HashMap::new();
+    for (trace, id, score, revises) in steps {
+        let revises = revises.filter(|it| it != id);
+        first.entry((*trace, *id)).or_insert((*score, revises));
+    }
+    let is_current = |trace: u64, id: u8| {
+        !first.iter().any(|((of, _), (_, revises))| *of == trace && *revises == Some(id))
+    };
+    let mut sums = (0, 0, 0, 0.0);
+    for ((trace, id), (score, _)) in &first {
+        if !is_current(*trace, *id) {
+            continue;
+        }
+        match score {
+            None => sums.2 += 1,
+            Some(score) => {
+                let score = f64::from(*score) / 20.0;
+                sums.0 += i64::from(score >= 0.8);
+                sums.1 += i64::from(score < 0.8);
+                sums.3 += score;
+            }
+        }
+    }
+    sums
+}
+
+fn total(folder: &Path) -> StoredGroup {
+    let groups = reader(folder).groups(&StoreFilter::default(), &[]).unwrap();
+    let empty = StoredGroup {
+        keys: Vec::new(),
+        passed: 0,
+        failed: 0,
+        not_evaluable: 0,
+        broken: 0,
+        mean: None,
+        cost_usd: 0.0,
+    };
+    groups.into_iter().next().unwrap_or(empty)
+}
+
+fn feed(store: &Store, steps: &[Step]) {
+    for (trace, id, score, revises) in steps {
+        let revises = revises.filter(|it| it != id);
+        store.evaluations([evaluation(*trace, *id, outcome_of(*score), revises)].into());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Also across a restart: then traces are read back from the file.
+    #[test]
+    fn rows_and_sums_equal_a_plain_computation(steps in steps(), cut in 0_usize..60) {
+        let folder = tempfile::tempdir().unwrap();
+        let (before, after) = steps.split_at(cut.min(steps.len()));
+        for part in [before, after] {
+            let store = start(folder.path());
+            feed(&store, part);
+            store.close();
+        }
+        let (passed, failed, not_evaluable, sum) = plain(&steps);
+        let sums = total(folder.path());
+        let found = (sums.passed, sums.failed, sums.not_evaluable);
+        prop_assert_eq!(found, (passed, failed, not_evaluable));
+        let mean = sums.mean.unwrap_or(0.0) * (passed + failed) as f64;
+        prop_assert!((mean - sum).abs() < 1e-6, "{} and {}", mean, sum);
+        let rows = all(folder.path());
+        let current = rows.iter().filter(|row| row.current).count() as i64;
+        prop_assert_eq!(current, passed + failed + not_evaluable);
+        let by_label = reader(folder.path())
+            .groups(&StoreFilter::default(), &[crate::query::StoreField::Label])
+            .unwrap();
+        prop_assert_eq!(by_label.iter().map(|it| it.passed).sum::<i64>(), passed);
+    }
+}
+
+#[test]
+fn full_queue_leaves_out_rows_and_keeps_the_sums() {
+    let folder = tempfile::tempdir().unwrap();
+    let second = start(folder.path());
+    while second.state() == crate::StoreState::Opening {
+        std::thread::yield_now();
+    }
+    // Waits for the lock, so its queue fills.
+    let store = start_small(folder.path(), 40);
+    for number in 0..100 {
+        store.trajectory(run(number, 0, number % 4 != 0));
+        let score = if number % 4 == 0 { 0.5 } else { 1.0 };
+        store.evaluations([evaluation(number, 1, scored(score), None)].into());
+    }
+    drop(second);
+    while store.state() != crate::StoreState::Working {
+        std::thread::yield_now();
+    }
+    store.close();
+    let sums = total(folder.path());
+    assert_eq!((sums.passed, sums.failed), (75, 25));
+    let count = |count| store.counters().get(count);
+    assert!(count(StoreCount::ShedContent) > 0 && count(StoreCount::ShedTrajectories) > 0);
+    assert_eq!(count(StoreCount::ShedEvaluations) + all(folder.path()).len() as u64, 100);
+    let losses = reader(folder.path()).losses().unwrap();
+    assert_eq!(losses.shed_evaluations as u64, count(StoreCount::ShedEvaluations));
+    assert_eq!(losses.repeated_unseen as u64, count(StoreCount::RepeatedUnseen));
+}
+
+#[test]
+fn repeated_run_whose_passes_were_left_out_is_not_counted_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let holder = start(folder.path());
+    while holder.state() == crate::StoreState::Opening {
+        std::thread::yield_now();
+    }
+    let store = start_small(folder.path(), 8);
+    let record = run(1, 0, true);
+    // Three quarters: two runs of three rows each.
+    (2..4).for_each(|number| store.trajectory(run(number, 0, false)));
+    store.trajectory(record.clone());
+    holder.close();
+    drop(holder);
+    while store.state() != crate::StoreState::Working {
+        std::thread::yield_now();
+    }
+    store.close();
+    assert_eq!(store.counters().get(StoreCount::ShedCalls), 1);
+    let again = start(folder.path());
+    again.trajectory(record);
+    again.evaluations([evaluation(1, 1, scored(1.0), None)].into());
+    again.close();
+    assert_eq!(again.counters().get(StoreCount::Repeated), 1);
+}

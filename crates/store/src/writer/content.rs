@@ -1,0 +1,141 @@
+//! Texts of a trace as they may be stored: withheld, redacted, cut.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use spanscore_base::model::{Evaluation, GivenVerdict, Outcome, TraceId};
+use spanscore_base::value::{Value, json};
+
+use crate::counters::{StoreCount, StoreCounters};
+use crate::rollup::EvaluationFigures;
+use crate::settings::{StoreSettings, StoredContent, StoredDetails};
+
+/// Longest explanation or error, bytes.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Longest details, bytes; longer ones are left out.
+const DETAILS_BYTES_MAX: usize = 64 << 10;
+/// Longest title of a run, bytes.
+const TITLE_BYTES_MAX: usize = 160;
+
+/// Replaces secrets and personal data in a value of a trace.
+pub type RedactValue = Arc<dyn Fn(TraceId, &Value<'_>) -> Value<'static> + Send + Sync>;
+
+/// Texts of one evaluation as they are stored.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct StoredTexts {
+    pub(super) reason: Option<&'static str>,
+    pub(super) explanation: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) details: Option<String>,
+}
+
+/// Content policy of the store.
+pub(crate) struct ContentPolicy {
+    content: StoredContent,
+    details: StoredDetails,
+    redact: RedactValue,
+    counters: Arc<StoreCounters>,
+}
+
+impl ContentPolicy {
+    pub(crate) fn new(
+        settings: &StoreSettings,
+        redact: RedactValue,
+        counters: Arc<StoreCounters>,
+    ) -> Self {
+        Self { content: settings.content, details: settings.details, redact, counters }
+    }
+
+    /// Returns the texts of an evaluation.
+    pub(super) fn texts(&self, it: &Evaluation, figures: &EvaluationFigures) -> StoredTexts {
+        let trace = it.target.trace_id;
+        match &it.outcome {
+            Outcome::Scored(score) => {
+                let words: Cow<'_, str> = if self.content == StoredContent::None {
+                    score.explanation.without_content()
+                } else {
+                    Cow::Borrowed(score.explanation.as_str())
+                };
+                let details = self.is_kept(&score.details, figures).then_some(&score.details);
+                let (explanation, details) = self.shown(trace, &words, details);
+                StoredTexts { explanation, details, ..StoredTexts::default() }
+            }
+            Outcome::NotEvaluable { reason, explanation } => {
+                let (explanation, _) = self.shown(trace, self.unless_none(explanation), None);
+                let reason = Some(reason.as_str());
+                StoredTexts { reason, explanation, ..StoredTexts::default() }
+            }
+            Outcome::Failed { error_type, error } => {
+                let (error, _) = self.shown(trace, self.unless_none(error), None);
+                StoredTexts { reason: Some(error_type), error, ..StoredTexts::default() }
+            }
+        }
+    }
+
+    /// Returns the content of a run, and its title: the beginning of the input.
+    pub(super) fn content(&self, trace: TraceId, content: &str) -> (String, Option<String>) {
+        let Ok(read) = json::parse(content) else {
+            self.counters.add(StoreCount::Withheld, 1);
+            return ("{}".to_owned(), None);
+        };
+        let shown = match self.content {
+            StoredContent::Redacted => Cow::Owned((self.redact)(trace, &read)),
+            _ => Cow::Borrowed(&read),
+        };
+        let input = shown.get("input").and_then(|input| input.get("value"));
+        let title = input.map(|input| match input {
+            Value::String(text) => title(text),
+            other => title(&other.to_string()),
+        });
+        (shown.to_string(), title)
+    }
+
+    fn unless_none<'t>(&self, text: &'t str) -> &'t str {
+        if self.content == StoredContent::None { "" } else { text }
+    }
+
+    fn is_kept(&self, details: &Value<'_>, figures: &EvaluationFigures) -> bool {
+        let is_perfect = figures.verdict == GivenVerdict::Pass && figures.is_perfect();
+        let is_wanted = self.details == StoredDetails::All || !is_perfect;
+        is_wanted && !details.is_null() && self.content != StoredContent::None
+    }
+
+    /// Returns words and details as they are stored. They are redacted together: a secret that is
+    /// known by its key in the details is hidden in the words, too.
+    fn shown(
+        &self,
+        trace: TraceId,
+        words: &str,
+        details: Option<&Value<'_>>,
+    ) -> (Option<String>, Option<String>) {
+        if self.content != StoredContent::Redacted {
+            return (cut(words), details.map(sized));
+        }
+        let both = [Some(Value::from(words)), details.cloned()];
+        let both = Value::List(both.into_iter().flatten().collect());
+        let shown = (self.redact)(trace, &both);
+        let Value::List(shown) = shown else { return (None, None) };
+        let words = shown.first().and_then(Value::as_str).and_then(cut);
+        (words, shown.get(1).map(sized))
+    }
+}
+
+/// Returns a text within its limit; `None` if it is empty.
+fn cut(text: &str) -> Option<String> {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    Some(text[..end].to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Returns details as JSON, or the size of those that are too long.
+fn sized(details: &Value<'_>) -> String {
+    let text = details.to_string();
+    match text.len() {
+        0..=DETAILS_BYTES_MAX => text,
+        bytes => format!(r#"{{"left_out_bytes":{bytes}}}"#),
+    }
+}
+
+fn title(text: &str) -> String {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    line[..line.floor_char_boundary(TITLE_BYTES_MAX)].to_owned()
+}

@@ -1,0 +1,329 @@
+//! Writer: the one thread that changes the file.
+//!
+//! It opens the file, writes batches of rows in transactions, deletes what is too old, and goes on
+//! trying while the file cannot be written: meanwhile the queue fills, and sheds.
+
+mod content;
+mod names;
+mod retention;
+mod rows;
+mod statements;
+mod sums;
+mod traces;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::{ErrorCode, params};
+
+pub(crate) use content::ContentPolicy;
+pub use content::RedactValue;
+use retention::{RetentionLimits, retain};
+use rows::RowWriter;
+
+use crate::counters::{StoreCount, StoreCounters};
+use crate::open::{OpenStore, StoreOpenError, beside, is_damage};
+use crate::queue::{StoreBatch, StoreQueue, StoreWork};
+use crate::settings::StoreSettings;
+
+/// Rows that are committed together.
+pub(crate) const BATCH_ROWS: usize = 1_000;
+/// Longest time for which rows wait for others.
+const GATHER: Duration = Duration::from_millis(100);
+/// Longest time without a look at limits.
+const IDLE: Duration = Duration::from_secs(1);
+/// Time between two attempts with a file that cannot be used.
+const RETRY: Duration = Duration::from_secs(2);
+/// Time between two looks at age and size.
+const HOUSEKEEPING: Duration = Duration::from_secs(10);
+/// Attempts with a batch that fails for a reason of its own.
+const ATTEMPTS_MAX: usize = 3;
+
+/// State of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreState {
+    /// The file is being opened.
+    Opening,
+    /// Rows are written.
+    Working,
+    /// The file cannot be written now; the writer goes on trying.
+    Failing(String),
+    /// The file will not be used by this process.
+    Refused(String),
+    /// The writer has ended.
+    Closed,
+}
+
+/// Shared state, logged at each change.
+pub(crate) struct SharedState {
+    state: Mutex<StoreState>,
+    counters: Arc<StoreCounters>,
+}
+
+impl SharedState {
+    pub(crate) fn new(counters: Arc<StoreCounters>) -> Self {
+        Self { state: Mutex::new(StoreState::Opening), counters }
+    }
+
+    pub(crate) fn get(&self) -> StoreState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, next: StoreState) {
+        self.counters.set(StoreCount::IsWorking, u64::from(next == StoreState::Working));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == next {
+            return;
+        }
+        match &next {
+            StoreState::Failing(error) => {
+                tracing::error!(error, "the store cannot be written; the collector runs on");
+            }
+            StoreState::Refused(error) => {
+                tracing::error!(error, "nothing is stored; the collector runs on");
+            }
+            StoreState::Working if matches!(*state, StoreState::Failing(_)) => {
+                tracing::info!("the store is written again");
+            }
+            _ => {}
+        }
+        *state = next;
+    }
+}
+
+/// Parts of a writer.
+pub(crate) struct WriterParts {
+    pub(crate) path: PathBuf,
+    pub(crate) settings: StoreSettings,
+    pub(crate) size_max_mib: u32,
+    pub(crate) policy: ContentPolicy,
+    pub(crate) queue: Arc<StoreQueue>,
+    pub(crate) counters: Arc<StoreCounters>,
+    pub(crate) state: Arc<SharedState>,
+}
+
+impl WriterParts {
+    /// Runs until the queue is closed and empty, or the file is refused.
+    pub(crate) fn run(self) {
+        let Some(store) = self.open() else {
+            self.queue.close();
+            self.discard_all();
+            return;
+        };
+        let limits = RetentionLimits::new(&self.settings.retention, self.size_max_mib);
+        let rows = RowWriter::new(now_ms());
+        let last = last_stored(&store);
+        let mut writer =
+            StoreWriter { parts: self, store, rows, limits, persisted: [0; 6], rested: true };
+        writer.rows.not_before(last);
+        writer.run();
+    }
+
+    /// Opens the file; goes on trying unless a newer program wrote it.
+    fn open(&self) -> Option<OpenStore> {
+        loop {
+            match OpenStore::open(&self.path) {
+                Ok(store) => {
+                    self.counters.add(StoreCount::SetAside, usize::from(store.was_damaged));
+                    self.state.set(StoreState::Working);
+                    return Some(store);
+                }
+                Err(error @ StoreOpenError::Newer { .. }) => {
+                    self.state.set(StoreState::Refused(error.to_string()));
+                    return None;
+                }
+                Err(error) => self.state.set(StoreState::Failing(error.to_string())),
+            }
+            if self.queue.pause(RETRY) {
+                return None;
+            }
+        }
+    }
+
+    /// Counts what still waits as lost.
+    fn discard_all(&self) {
+        loop {
+            let batch = self.queue.take(BATCH_ROWS, Duration::ZERO, Duration::ZERO);
+            self.lose(&batch);
+            if batch.is_last {
+                return;
+            }
+        }
+    }
+
+    fn lose(&self, batch: &StoreBatch) {
+        let evaluations = batch.work.iter().map(|work| match work {
+            StoreWork::Evaluations { all, .. } => all.len(),
+            StoreWork::Trajectory { .. } => 0,
+        });
+        self.counters.add(StoreCount::Lost, evaluations.sum());
+    }
+}
+
+struct StoreWriter {
+    parts: WriterParts,
+    store: OpenStore,
+    rows: RowWriter,
+    limits: RetentionLimits,
+    /// Counts that the file has, of [`PERSISTED`].
+    persisted: [u64; 6],
+    /// True if nothing was written since the last checkpoint.
+    rested: bool,
+}
+
+/// Counts that belong to the figures of a file, with their names in it.
+const PERSISTED: [(&str, StoreCount); 6] = [
+    ("uncorrected", StoreCount::Uncorrected),
+    ("repeated_unseen", StoreCount::RepeatedUnseen),
+    ("shed_content", StoreCount::ShedContent),
+    ("shed_calls", StoreCount::ShedCalls),
+    ("shed_trajectories", StoreCount::ShedTrajectories),
+    ("shed_evaluations", StoreCount::ShedEvaluations),
+];
+
+impl StoreWriter {
+    fn run(mut self) {
+        let mut looked = Instant::now();
+        let mut is_behind = false;
+        loop {
+            let idle = if is_behind { Duration::ZERO } else { IDLE };
+            let batch = self.parts.queue.take(BATCH_ROWS, idle, GATHER);
+            if batch.work.is_empty() && batch.merged.is_empty() {
+                self.rest();
+            } else {
+                self.write(&batch);
+            }
+            if batch.is_last {
+                break;
+            }
+            if is_behind || looked.elapsed() >= HOUSEKEEPING {
+                looked = Instant::now();
+                is_behind = self.housekeep();
+            }
+        }
+        self.housekeep();
+        self.rest();
+        self.parts.state.set(StoreState::Closed);
+    }
+
+    /// Writes a batch; while the file cannot be written it tries again.
+    fn write(&mut self, batch: &StoreBatch) {
+        let mut attempts = 0;
+        loop {
+            let error = match self.try_write(batch) {
+                Ok(()) => break self.parts.state.set(StoreState::Working),
+                Err(error) => error,
+            };
+            attempts += 1;
+            self.rows.forget();
+            self.parts.counters.add(StoreCount::Failures, 1);
+            if is_damage(&error) && attempts < ATTEMPTS_MAX {
+                match self.store.begin_anew() {
+                    Ok(()) => self.parts.counters.add(StoreCount::SetAside, 1),
+                    Err(error) => self.parts.state.set(StoreState::Failing(error.to_string())),
+                }
+                continue;
+            }
+            self.parts.state.set(StoreState::Failing(error.to_string()));
+            let is_hopeless = !is_of_the_system(&error) && attempts >= ATTEMPTS_MAX;
+            if is_hopeless || self.parts.queue.pause(RETRY) {
+                break self.parts.lose(batch);
+            }
+        }
+        self.rested = false;
+    }
+
+    fn try_write(&mut self, batch: &StoreBatch) -> rusqlite::Result<()> {
+        let transaction = self.store.connection.transaction()?;
+        self.rows.write(&transaction, &self.parts.policy, batch, now_ms())?;
+        transaction.commit()?;
+        std::mem::take(&mut self.rows.counts).publish(&self.parts.counters);
+        Ok(())
+    }
+
+    /// Holds the limits of age and size; returns true if there is more to do at once.
+    fn housekeep(&mut self) -> bool {
+        let now_ms = self.rows.now_ms().max(now_ms());
+        let counters = Arc::clone(&self.parts.counters);
+        let deleted =
+            || counters.get(StoreCount::DeletedForAge) + counters.get(StoreCount::DeletedForSize);
+        let before = deleted();
+        let done = retain(&mut self.store.connection, &self.limits, now_ms, &counters)
+            .and_then(|more| self.persist().map(|()| more));
+        if deleted() != before {
+            self.rows.forget();
+        }
+        self.rested = false;
+        self.measure();
+        done.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the limits of the store could not be held");
+            false
+        })
+    }
+
+    /// Adds the counts since the last time to those in the file.
+    fn persist(&mut self) -> rusqlite::Result<()> {
+        for ((name, count), known) in PERSISTED.iter().zip(&mut self.persisted) {
+            let now = self.parts.counters.get(*count);
+            let more = now - *known;
+            if more > 0 {
+                self.store
+                    .connection
+                    .prepare_cached(
+                        "INSERT INTO counts VALUES (?1, ?2)
+                         ON CONFLICT (name) DO UPDATE SET count = count + ?2",
+                    )?
+                    .execute(params![name, i64::try_from(more).unwrap_or(i64::MAX)])?;
+                *known = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings all rows into the file itself, once after each time of work.
+    fn rest(&mut self) {
+        if std::mem::replace(&mut self.rested, true) {
+            return;
+        }
+        // A reader may hold it up; the next rest tries again.
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let _ = self.store.connection.query_row(checkpoint, [], |_| Ok(()));
+        self.measure();
+    }
+
+    fn measure(&self) {
+        let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let counters = &self.parts.counters;
+        counters.set(StoreCount::FileBytes, size(self.store.path.clone()));
+        counters.set(StoreCount::WalBytes, size(beside(&self.store.path, "-wal")));
+    }
+}
+
+/// Returns true if an error is of disk or locks, not of the rows.
+fn is_of_the_system(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+        )
+    )
+}
+
+/// Returns the last storing time in the file, 0 if there is none.
+fn last_stored(store: &OpenStore) -> i64 {
+    let query = "SELECT max(stored) FROM trajectories";
+    let last = store.connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0));
+    last.ok().flatten().unwrap_or(0)
+}
+
+/// Returns the time, Unix milliseconds.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

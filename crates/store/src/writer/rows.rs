@@ -1,0 +1,377 @@
+//! Rows of runs and evaluations, within one transaction.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, params};
+
+use spanscore_base::model::{CallStatus, Completion, Evaluation, GivenVerdict, Recent, Target};
+
+use super::content::ContentPolicy;
+use super::names::KnownNames;
+use super::statements::{
+    EvaluationPlace, add_turn, insert_call, insert_evaluation, micros, store_content,
+    update_trajectory,
+};
+use super::sums::{CallFigures, PendingSums};
+use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
+use crate::counters::{StoreCount, StoreCounters};
+use crate::queue::{MergedSums, StoreBatch, StoreWork};
+use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
+use crate::rollup::{EvaluationFigures, clamp};
+use crate::source::RunSource;
+
+/// Weight of all known traces: evaluations, and one for each trace.
+const KNOWN_MAX: usize = 100_000;
+/// Row of which the content was left out.
+const SHED_CONTENT: i64 = 1;
+/// Row of which calls and passing evaluations were left out, too.
+const SHED_ALL: i64 = 2;
+
+/// State beside the file: a failed transaction empties it.
+pub(super) struct RowWriter {
+    names: KnownNames,
+    traces: Recent<TraceKey, KnownTrace>,
+    sums: PendingSums,
+    /// Storing time, Unix milliseconds, which never goes back.
+    now_ms: i64,
+    pub(super) counts: RowCounts,
+}
+
+/// Numbers of one transaction, counted once it is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RowCounts {
+    pub(super) trajectories: usize,
+    pub(super) evaluations: usize,
+    pub(super) repeated: usize,
+    pub(super) shed: usize,
+    pub(super) uncorrected: usize,
+}
+
+impl RowCounts {
+    pub(super) fn publish(self, counters: &StoreCounters) {
+        counters.add(StoreCount::Trajectories, self.trajectories);
+        counters.add(StoreCount::Evaluations, self.evaluations);
+        counters.add(StoreCount::Repeated, self.repeated);
+        counters.add(StoreCount::ShedEvaluations, self.shed);
+        counters.add(StoreCount::Uncorrected, self.uncorrected);
+    }
+}
+
+/// Facts that the row of a trace begins with.
+struct NewTrace<'a> {
+    trace: TraceKey,
+    span_id: &'a [u8; 8],
+    session_id: Option<&'a str>,
+    source: RunSource,
+    time_ms: i64,
+}
+
+impl RowWriter {
+    pub(super) fn new(now_ms: i64) -> Self {
+        Self {
+            names: KnownNames::default(),
+            traces: Recent::new(KNOWN_MAX),
+            sums: PendingSums::default(),
+            now_ms,
+            counts: RowCounts::default(),
+        }
+    }
+
+    /// Writes a batch; the caller commits.
+    pub(super) fn write(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        batch: &StoreBatch,
+        now_ms: i64,
+    ) -> rusqlite::Result<()> {
+        self.now_ms = self.now_ms.max(now_ms);
+        for work in &batch.work {
+            match work {
+                StoreWork::Trajectory { record, is_shed } => {
+                    self.trajectory(connection, policy, record, *is_shed)?;
+                }
+                StoreWork::Evaluations { all, is_shed } => {
+                    let of_trace = all.chunk_by(|a, b| key(&a.target) == key(&b.target));
+                    for evaluations in of_trace {
+                        self.evaluations(connection, policy, evaluations, *is_shed)?;
+                    }
+                }
+            }
+        }
+        self.merged(connection, &batch.merged)?;
+        self.sums.flush(connection)
+    }
+
+    fn merged(&mut self, connection: &Connection, merged: &MergedSums) -> rusqlite::Result<()> {
+        for ((minute, _, source), (info, sums)) in merged {
+            let evaluator = self.names.evaluator(connection, info)?;
+            let source = self.names.source(connection, source)?;
+            self.sums.add((super::sums::MINUTE, *minute, evaluator, source), sums);
+        }
+        Ok(())
+    }
+
+    fn trajectory(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        record: &TrajectoryRecord,
+        is_shed: bool,
+    ) -> rusqlite::Result<()> {
+        let new = NewTrace {
+            trace: record.trace,
+            span_id: &record.span_id.0,
+            session_id: record.session_id.as_deref(),
+            source: RunSource::new(&record.resource, record.agent_name.as_deref()),
+            time_ms: clamp(record.end_ns, self.now_ms),
+        };
+        let time_ms = new.time_ms;
+        let mut trace = self.trace(connection, new)?;
+        let revision = i64::from(record.judgement.revision);
+        let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
+        if trace.revision > revision || (trace.revision == revision && trace.size == size) {
+            trace.is_repeat = true;
+            self.keep(record.trace, trace);
+            return Ok(());
+        }
+        let was_stored = trace.revision != AWAITED;
+        trace.revision = revision;
+        trace.size = size;
+        trace.shed =
+            if is_shed { SHED_ALL } else { i64::from(record.content.is_none()) * SHED_CONTENT };
+        trace.is_repeat = false;
+        self.calls(connection, record, &trace, is_shed, was_stored)?;
+        let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
+        let title = content.as_ref().and_then(|(_, title)| title.as_deref());
+        update_trajectory(connection, record, &trace, title)?;
+        store_content(connection, trace.seq, content.as_ref().map(|(content, _)| content))?;
+        self.counts.trajectories += usize::from(!was_stored);
+        self.keep(record.trace, trace);
+        Ok(())
+    }
+
+    /// Replaces the calls of a trace, in the sums too.
+    fn calls(
+        &mut self,
+        connection: &Connection,
+        record: &TrajectoryRecord,
+        trace: &KnownTrace,
+        is_shed: bool,
+        was_stored: bool,
+    ) -> rusqlite::Result<()> {
+        if was_stored {
+            let mut old = connection.prepare_cached(
+                "DELETE FROM calls WHERE trajectory = ?1
+                 RETURNING tool, source, time, duration_us, status, undeclared",
+            )?;
+            let mut old = old.query([trace.seq])?;
+            while let Some(row) = old.next()? {
+                let call = CallFigures {
+                    tool: row.get(0)?,
+                    source: row.get(1)?,
+                    time_ms: row.get(2)?,
+                    duration_us: row.get(3)?,
+                    is_error: row.get::<_, String>(4)? == CallStatus::Error.as_str(),
+                    is_undeclared: row.get(5)?,
+                };
+                self.sums.count_call(&call, -1);
+            }
+        }
+        for (position, call) in record.calls.iter().enumerate() {
+            let figures = self.call_figures(connection, call, trace.source)?;
+            self.sums.count_call(&figures, 1);
+            if !is_shed {
+                insert_call(connection, trace.seq, position, call, &figures)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call_figures(
+        &mut self,
+        connection: &Connection,
+        call: &CallRecord,
+        source: i64,
+    ) -> rusqlite::Result<CallFigures> {
+        let lasted = call.end_ns.checked_sub(call.start_ns).filter(|_| call.end_ns > 0);
+        Ok(CallFigures {
+            tool: self.names.tool(connection, &call.tool)?,
+            source,
+            time_ms: clamp(call.start_ns, self.now_ms),
+            duration_us: lasted.map(micros),
+            is_error: call.status == CallStatus::Error,
+            is_undeclared: call.is_undeclared,
+        })
+    }
+
+    fn evaluations(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        evaluations: &[Evaluation],
+        is_shed: bool,
+    ) -> rusqlite::Result<()> {
+        let Some(first) = evaluations.first() else { return Ok(()) };
+        let target = &first.target;
+        let mut trace = self.trace(connection, placeholder(first, target, self.now_ms))?;
+        let before = trace.counts;
+        let shed_before = trace.shed;
+        for evaluation in evaluations {
+            self.evaluation(connection, policy, evaluation, is_shed, &mut trace)?;
+        }
+        if trace.counts != before || trace.shed != shed_before {
+            let [passed, failed, not_evaluable, broken] = trace.counts;
+            connection
+                .prepare_cached(
+                    "UPDATE trajectories SET passed = ?2, failed = ?3, not_evaluable = ?4,
+                     broken = ?5, shed = ?6 WHERE seq = ?1",
+                )?
+                .execute(params![trace.seq, passed, failed, not_evaluable, broken, trace.shed])?;
+        }
+        self.keep(key(target), trace);
+        Ok(())
+    }
+
+    fn evaluation(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        it: &Evaluation,
+        is_shed: bool,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        let figures = EvaluationFigures::new(it, self.now_ms);
+        let is_pass = figures.verdict == GivenVerdict::Pass;
+        let is_known = trace.evaluations.iter().any(|known| known.id == it.id);
+        if is_known || (trace.is_repeat && trace.shed == SHED_ALL && is_pass) {
+            self.counts.repeated += 1;
+            return Ok(());
+        }
+        let evaluator = self.names.evaluator(connection, &it.evaluator)?;
+        let source = self.names.source(connection, &RunSource::of_target(&it.target))?;
+        self.supersede(connection, it, trace)?;
+        let is_current = !trace.evaluations.iter().any(|known| known.revises == Some(it.id));
+        if is_current {
+            self.sums.count((evaluator, source), &figures, 1);
+            trace.counts[outcome(figures.verdict) as usize] += 1;
+        }
+        if let Some(case) = &it.evaluator.case {
+            connection
+                .prepare_cached("INSERT OR IGNORE INTO cases VALUES (?1, ?2)")?
+                .execute(params![trace.seq, case])?;
+        }
+        if is_shed && is_pass {
+            trace.shed = SHED_ALL;
+            self.counts.shed += 1;
+            return Ok(());
+        }
+        let place = EvaluationPlace { trace, evaluator, source, is_current, stored: self.now_ms };
+        let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
+        self.counts.evaluations += 1;
+        trace.evaluations.push(KnownEvaluation {
+            seq,
+            id: it.id,
+            revises: it.revises,
+            is_current,
+            evaluator,
+            source,
+            figures,
+        });
+        Ok(())
+    }
+
+    /// Takes the evaluation that this one replaces off the sums, by its own values.
+    fn supersede(
+        &mut self,
+        connection: &Connection,
+        it: &Evaluation,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        let Some(revised) = it.revises else { return Ok(()) };
+        let Some(known) = trace.evaluations.iter_mut().find(|known| known.id == revised) else {
+            self.counts.uncorrected += 1;
+            return Ok(());
+        };
+        if std::mem::replace(&mut known.is_current, false) {
+            self.sums.count((known.evaluator, known.source), &known.figures, -1);
+            trace.counts[outcome(known.figures.verdict) as usize] -= 1;
+            connection
+                .prepare_cached("UPDATE evaluations SET current = 0 WHERE seq = ?1")?
+                .execute([known.seq])?;
+        }
+        Ok(())
+    }
+
+    /// Finds a trace, or inserts a row that awaits its run.
+    fn trace(
+        &mut self,
+        connection: &Connection,
+        new: NewTrace<'_>,
+    ) -> rusqlite::Result<KnownTrace> {
+        if let Some(known) = self.traces.get(&new.trace) {
+            return Ok(std::mem::take(known));
+        }
+        if let Some(found) = KnownTrace::find(connection, new.trace)? {
+            return Ok(found);
+        }
+        let source = self.names.source(connection, &new.source)?;
+        let (trace_id, group) = new.trace;
+        let session = match new.session_id {
+            Some(id) => Some(add_turn(connection, (id, source, group), new.time_ms)?),
+            None => None,
+        };
+        let seq = connection
+            .prepare_cached(
+                "INSERT INTO trajectories (trace_id, client_group, span_id, source, session, time,
+                 stored, duration_us, revision, completion, partial, spans, calls, errors, passed,
+                 failed, not_evaluable, broken)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0)",
+            )?
+            .insert(params![
+                trace_id.0,
+                group.to_bytes(),
+                new.span_id,
+                source,
+                session,
+                new.time_ms,
+                self.now_ms,
+                AWAITED,
+                Completion::Open.as_str()
+            ])?;
+        Ok(KnownTrace { seq, source, session, revision: AWAITED, ..KnownTrace::default() })
+    }
+
+    fn keep(&mut self, id: TraceKey, trace: KnownTrace) {
+        let weight = trace.weight();
+        self.traces.keep(id, trace, weight);
+    }
+
+    /// Forgets all known rows: some of them were deleted, or never committed.
+    pub(super) fn forget(&mut self) {
+        *self = Self { counts: RowCounts::default(), ..Self::new(self.now_ms) };
+    }
+
+    /// Sets the storing time to a later one.
+    pub(super) fn not_before(&mut self, ms: i64) {
+        self.now_ms = self.now_ms.max(ms);
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+}
+
+fn key(target: &Target) -> TraceKey {
+    (target.trace_id, target.group)
+}
+
+fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) -> NewTrace<'a> {
+    NewTrace {
+        trace: key(target),
+        span_id: &first.span_id.0,
+        session_id: target.session_id.as_deref(),
+        source: RunSource::of_target(target),
+        time_ms: clamp(target.ended_ns, now_ms),
+    }
+}

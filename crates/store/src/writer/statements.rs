@@ -1,0 +1,171 @@
+//! Statements of the writer: one function for each row that it inserts or changes.
+
+use rusqlite::{Connection, params};
+
+use spanscore_base::model::{ClientGroup, Completion, Evaluation, Level};
+
+use super::content::ContentPolicy;
+use super::sums::CallFigures;
+use super::traces::{KnownTrace, outcome};
+use crate::record::{CallRecord, TrajectoryRecord};
+use crate::rollup::EvaluationFigures;
+
+/// Level of zstd: the lowest, for JSON a third of the size at a tenth of the time of the default.
+const ZSTD_LEVEL: i32 = 1;
+
+pub(super) fn add_turn(
+    connection: &Connection,
+    (session_id, source, group): (&str, i64, ClientGroup),
+    time_ms: i64,
+) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached(
+            "INSERT INTO sessions (session_id, source, client_group, first, last, turns)
+             VALUES (?1, ?2, ?3, ?4, ?4, 1)
+             ON CONFLICT (session_id, source, client_group) DO UPDATE SET
+             first = min(first, ?4), last = max(last, ?4), turns = turns + 1 RETURNING seq",
+        )?
+        .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
+}
+
+pub(super) fn update_trajectory(
+    connection: &Connection,
+    record: &TrajectoryRecord,
+    trace: &KnownTrace,
+    title: Option<&str>,
+) -> rusqlite::Result<()> {
+    let judgement = &record.judgement;
+    let duration_us = micros(record.end_ns.saturating_sub(record.start_ns));
+    let tokens = |count: Option<u64>| count.and_then(|count| i64::try_from(count).ok());
+    connection
+        .prepare_cached(
+            "UPDATE trajectories SET span_id = ?2, time = ?3, duration_us = ?4, revision = ?5,
+             completion = ?6, partial = ?7, spans = ?8, calls = ?9, errors = ?10,
+             input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15
+             WHERE seq = ?1",
+        )?
+        .execute(params![
+            trace.seq,
+            record.span_id.0,
+            trace.size.2,
+            duration_us,
+            trace.revision,
+            judgement.completion.as_str(),
+            judgement.is_partial,
+            trace.size.0,
+            trace.size.1,
+            record.error_count,
+            tokens(record.usage.input_tokens),
+            tokens(record.usage.output_tokens),
+            record.cost,
+            trace.shed,
+            title
+        ])?;
+    Ok(())
+}
+
+pub(super) fn store_content(
+    connection: &Connection,
+    seq: i64,
+    content: Option<&String>,
+) -> rusqlite::Result<()> {
+    let Some(content) = content else { return Ok(()) };
+    let packed = zstd::bulk::compress(content.as_bytes(), ZSTD_LEVEL)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO trajectory_contents VALUES (?1, ?2)")?
+        .execute(params![seq, packed])?;
+    Ok(())
+}
+
+pub(super) fn insert_call(
+    connection: &Connection,
+    trajectory: i64,
+    position: usize,
+    call: &CallRecord,
+    figures: &CallFigures,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            trajectory,
+            position,
+            call.span_id.0,
+            figures.tool,
+            figures.source,
+            figures.time_ms,
+            figures.duration_us,
+            call.status.as_str(),
+            call.is_undeclared,
+            call.is_repeated
+        ])?;
+    Ok(())
+}
+
+/// Place of an evaluation among rows.
+pub(super) struct EvaluationPlace<'a> {
+    pub(super) trace: &'a KnownTrace,
+    pub(super) evaluator: i64,
+    pub(super) source: i64,
+    pub(super) is_current: bool,
+    pub(super) stored: i64,
+}
+
+pub(super) fn insert_evaluation(
+    connection: &Connection,
+    policy: &ContentPolicy,
+    it: &Evaluation,
+    figures: &EvaluationFigures,
+    place: &EvaluationPlace<'_>,
+) -> rusqlite::Result<i64> {
+    let EvaluationPlace { trace, evaluator, source, is_current, stored } = place;
+    let texts = policy.texts(it, figures);
+    let level = it.evaluator.level;
+    let session = trace.session.filter(|_| level == Level::Session);
+    let is_early = it.target.completion == Completion::Open;
+    let seq = connection
+        .prepare_cached(
+            "INSERT INTO evaluations (id, trajectory, session, span_id, evaluator, source, tool,
+             time, stored, revision, revises, current, early, outcome, score, reason, completion,
+             partial, cost, judge, explanation, error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6,
+             CASE WHEN ?7 THEN (SELECT tool FROM calls WHERE trajectory = ?2 AND span_id = ?4) END,
+             ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+        )?
+        .insert(params![
+            it.id.0,
+            trace.seq,
+            session,
+            it.span_id.0,
+            evaluator,
+            source,
+            level == Level::Call,
+            figures.time_ms,
+            stored,
+            it.revision,
+            it.revises.map(|id| id.0),
+            is_current,
+            is_early,
+            outcome(figures.verdict),
+            figures.score,
+            texts.reason,
+            it.target.completion.as_str(),
+            it.target.is_partial,
+            figures.cost,
+            it.judge.as_ref().map(|judge| judge.model.as_str()),
+            texts.explanation,
+            texts.error
+        ])?;
+    if let Some(details) = texts.details {
+        connection
+            .prepare_cached("INSERT INTO evaluation_details VALUES (?1, ?2)")?
+            .execute(params![seq, details])?;
+    }
+    Ok(seq)
+}
+
+pub(super) fn micros(ns: u64) -> i64 {
+    i64::try_from(ns / 1_000).unwrap_or(i64::MAX)
+}

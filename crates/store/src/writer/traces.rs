@@ -1,0 +1,125 @@
+//! Traces that the writer knows: their rows, counts and evaluations, from memory or the file.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use spanscore_base::model::{EvaluationId, GivenVerdict};
+
+use crate::record::TraceKey;
+use crate::rollup::EvaluationFigures;
+
+/// Revision of a row made for evaluations that came before their run.
+pub(super) const AWAITED: i64 = -1;
+
+/// Stored evaluation of a trace.
+#[derive(Clone, Debug)]
+pub(super) struct KnownEvaluation {
+    pub(super) seq: i64,
+    pub(super) id: EvaluationId,
+    pub(super) revises: Option<EvaluationId>,
+    pub(super) is_current: bool,
+    pub(super) evaluator: i64,
+    pub(super) source: i64,
+    pub(super) figures: EvaluationFigures,
+}
+
+/// Row of a trace, with what later messages about it need.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownTrace {
+    pub(super) seq: i64,
+    pub(super) source: i64,
+    pub(super) session: Option<i64>,
+    pub(super) revision: i64,
+    /// Spans, calls and end of the stored judgement: the same again is a repeat.
+    pub(super) size: (i64, i64, i64),
+    pub(super) shed: i64,
+    /// True if its run came again.
+    pub(super) is_repeat: bool,
+    /// Current evaluations by verdict.
+    pub(super) counts: [i64; 4],
+    pub(super) evaluations: Vec<KnownEvaluation>,
+}
+
+/// Columns that [`KnownTrace::find`] reads.
+const COLUMNS: &str = "seq, source, session, revision, spans, calls, time, shed,
+    passed, failed, not_evaluable, broken";
+
+impl KnownTrace {
+    /// Finds a trace in the file.
+    pub(super) fn find(
+        connection: &Connection,
+        (id, group): TraceKey,
+    ) -> rusqlite::Result<Option<Self>> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM trajectories WHERE trace_id = ?1
+             AND client_group = ?2"
+        );
+        let found = connection
+            .prepare_cached(&query)?
+            .query_row([&id.0[..], &group.to_bytes()[..]], Self::read)
+            .optional()?;
+        let Some(mut trace) = found else { return Ok(None) };
+        let mut query = connection.prepare_cached(
+            "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time
+             FROM evaluations WHERE trajectory = ?1",
+        )?;
+        let rows = query.query_map(params![trace.seq], known_evaluation)?;
+        trace.evaluations = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(Some(trace))
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(0)?,
+            source: row.get(1)?,
+            session: row.get(2)?,
+            revision: row.get(3)?,
+            size: (row.get(4)?, row.get(5)?, row.get(6)?),
+            shed: row.get(7)?,
+            is_repeat: false,
+            counts: [row.get(8)?, row.get(9)?, row.get(10)?, row.get(11)?],
+            evaluations: Vec::new(),
+        })
+    }
+
+    /// Returns the weight in the cache: its evaluations, and itself.
+    pub(super) fn weight(&self) -> usize {
+        1 + self.evaluations.len()
+    }
+}
+
+fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<KnownEvaluation> {
+    let revises: Option<[u8; 16]> = row.get(2)?;
+    Ok(KnownEvaluation {
+        seq: row.get(0)?,
+        id: EvaluationId(row.get(1)?),
+        revises: revises.map(EvaluationId),
+        is_current: row.get(3)?,
+        evaluator: row.get(4)?,
+        source: row.get(5)?,
+        figures: EvaluationFigures {
+            verdict: verdict(row.get(6)?),
+            score: row.get(7)?,
+            cost: row.get(8)?,
+            time_ms: row.get(9)?,
+        },
+    })
+}
+
+/// Returns the number of a verdict in the file.
+pub(crate) fn outcome(verdict: GivenVerdict) -> i64 {
+    match verdict {
+        GivenVerdict::Pass => 0,
+        GivenVerdict::Fail => 1,
+        GivenVerdict::NotEvaluable => 2,
+        GivenVerdict::Failed => 3,
+    }
+}
+
+fn verdict(outcome: i64) -> GivenVerdict {
+    match outcome {
+        0 => GivenVerdict::Pass,
+        1 => GivenVerdict::Fail,
+        2 => GivenVerdict::NotEvaluable,
+        _ => GivenVerdict::Failed,
+    }
+}

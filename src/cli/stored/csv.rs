@@ -1,0 +1,52 @@
+//! Comma-separated values for spreadsheets, in which no cell is a formula.
+
+use std::fmt::Write;
+
+/// First characters by which spreadsheets know a formula.
+const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// Writes one line of cells, without its end.
+pub(super) fn line(cells: impl IntoIterator<Item = String>) -> String {
+    let mut out = String::new();
+    for (at, cell) in cells.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write_cell(&cell, &mut out);
+    }
+    out
+}
+
+fn write_cell(cell: &str, out: &mut String) {
+    let is_number = cell.parse::<f64>().is_ok();
+    let is_formula = !is_number && cell.starts_with(FORMULA_STARTS);
+    let needs_quotes = cell.contains(['"', ',', '\n', '\r']) || is_formula;
+    // A quotation mark before it makes a text of a formula.
+    let defused = if is_formula { "'" } else { "" };
+    // Writing to a String cannot fail.
+    let _ = if needs_quotes {
+        write!(out, "\"{defused}{}\"", cell.replace('"', "\"\""))
+    } else {
+        write!(out, "{cell}")
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_and_formulas_defused() {
+        let check = |cell: &str, expected: &str| assert_eq!(line([cell.to_owned()]), expected);
+        check("refund", "refund");
+        check("a, b", "\"a, b\"");
+        check("say \"hi\"", "\"say \"\"hi\"\"\"");
+        check("=HYPERLINK(1)", "\"'=HYPERLINK(1)\"");
+        check("+1", "+1");
+        check("-0.5", "-0.5");
+        check("-cmd", "\"'-cmd\"");
+        check("@SUM(A1)", "\"'@SUM(A1)\"");
+        check("\t=1", "\"'\t=1\"");
+        assert_eq!(line(["a".to_owned(), String::new()]), "a,");
+    }
+}

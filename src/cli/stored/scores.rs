@@ -1,0 +1,245 @@
+//! `spanscore scores`: lists of stored evaluations, and their figures by group.
+
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+
+use super::{StoreArgs, asked, csv, short};
+use crate::cli::{CommandError, Exit, output};
+use spanscore_base::model::{shown_percent, shown_share};
+use spanscore_base::visible;
+use spanscore_store::query::{
+    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, point_in_time,
+};
+
+/// Lists stored scores, the worst runs, or figures by evaluator, version and more
+///
+/// Reads the store that a collector writes, also while it runs. Times are 1h, 7d, yesterday,
+/// 2026-11-27 or RFC 3339; days are those of UTC. Fields are evaluator, kind, evaluator_version,
+/// level, service, agent, version, environment, day, hour, outcome, label, reason, tool, case,
+/// session_id, trace_id and completion.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore scores -c spanscore.yaml --since 1h
+  spanscore scores -c spanscore.yaml --since yesterday --worst 10
+  spanscore scores -c spanscore.yaml --since 7d --group-by evaluator,version
+  spanscore scores --store scores.db --where label=fail --where service=shop --format csv")]
+pub(in crate::cli) struct ScoresArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Earliest end of the judged runs
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Time before which they ended
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<String>,
+    /// Value of a field; given more than once, values of one field are alternatives and different
+    /// fields must all hold; `FIELD=!VALUE` excludes
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    conditions: Vec<String>,
+    /// Of each run its worst evaluation, the worst N runs first
+    #[arg(long, value_name = "N", conflicts_with = "group_by")]
+    worst: Option<usize>,
+    /// Figures for each group of evaluations with the same values of these fields
+    #[arg(long, value_name = "FIELD,FIELD", value_delimiter = ',')]
+    group_by: Vec<String>,
+    /// Most rows of a list, the newest first
+    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with_all = ["worst", "group_by"])]
+    limit: usize,
+    /// Shows also what a later revision replaced
+    #[arg(long)]
+    all_revisions: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    format: RowFormat,
+}
+
+/// Output format of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum RowFormat {
+    /// For people
+    #[default]
+    Table,
+    /// One JSON object a line
+    Jsonl,
+    /// For spreadsheets
+    Csv,
+}
+
+pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
+    let filter = filter(args)?;
+    let fields = args.group_by.iter().map(|word| StoreField::from_word(word.trim()));
+    let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(asked)?;
+    let reader = args.store.open()?;
+    if fields.is_empty() {
+        list(&reader, args, &filter)?;
+    } else {
+        let groups = reader.groups(&filter, &fields).map_err(asked)?;
+        print_groups(&groups, &fields, args.format)?;
+    }
+    tell_losses(&reader, fields.is_empty())?;
+    Ok(Exit::Success)
+}
+
+fn filter(args: &ScoresArgs) -> Result<StoreFilter, CommandError> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now_ms = since.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
+    let time = |text: &Option<String>| {
+        let time = text.as_deref().map(|text| point_in_time(text, now_ms));
+        time.transpose().map_err(asked)
+    };
+    let mut filter = StoreFilter::default();
+    filter.from_ms = time(&args.since)?;
+    filter.to_ms = time(&args.until)?;
+    filter.with_superseded = args.all_revisions;
+    for condition in &args.conditions {
+        let Some((word, value)) = condition.split_once('=') else {
+            let text = format!("`{condition}` is no condition: write it as FIELD=VALUE");
+            return Err(CommandError::Usage(text));
+        };
+        filter.add(StoreField::from_word(word).map_err(asked)?, value);
+    }
+    Ok(filter)
+}
+
+fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result<(), CommandError> {
+    let order = if args.worst.is_some() { StoreOrder::Worst } else { StoreOrder::Newest };
+    let limit = args.worst.unwrap_or(args.limit);
+    let rows = reader.evaluations(filter, order, limit).map_err(asked)?;
+    if rows.is_empty() {
+        output::note("spanscore: no stored evaluation fits");
+    }
+    if args.format == RowFormat::Table {
+        return if rows.is_empty() { Ok(()) } else { output::line(table(&rows)) };
+    }
+    let objects: Vec<_> = rows.iter().map(object).collect::<Result<_, _>>()?;
+    print_objects(&objects, args.format)
+}
+
+/// Converts a row to an object; details only where they are stored.
+fn object(row: &EvaluationRow) -> Result<Map<String, Value>, CommandError> {
+    match serde_json::to_value(row).map_err(anyhow::Error::new)? {
+        Value::Object(map) => Ok(map),
+        _ => Ok(Map::new()),
+    }
+}
+
+fn print_objects(objects: &[Map<String, Value>], format: RowFormat) -> Result<(), CommandError> {
+    if format == RowFormat::Jsonl {
+        return objects.iter().try_for_each(|it| output::record(Value::Object(it.clone())));
+    }
+    let Some(first) = objects.first() else { return Ok(()) };
+    output::line(csv::line(first.keys().cloned()))?;
+    objects.iter().try_for_each(|it| output::line(csv::line(it.values().map(cell))))
+}
+
+/// Returns the text of a cell: one line without control characters.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => visible::line(text).to_string(),
+        other => visible::line(other).to_string(),
+    }
+}
+
+fn table(rows: &[EvaluationRow]) -> String {
+    let mut table =
+        output::table(["time", "trace", "case", "evaluator", "verdict", "score", "version", "why"]);
+    for row in rows {
+        let why = row.explanation.as_ref().or(row.error.as_ref()).or(row.reason.as_ref());
+        let text = |text: &str| visible::line(text).to_string();
+        table.add_row([
+            row.time.get(..19).unwrap_or(&row.time).to_owned(),
+            short(&row.trace_id).to_owned(),
+            text(row.case.as_deref().unwrap_or_default()),
+            text(&row.evaluator),
+            verdict(row).to_owned(),
+            row.score.map_or_else(String::new, |score| shown_share(score, 3)),
+            text(&row.version),
+            text(why.map_or("", |why| beginning(why))),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// Returns the beginning of an explanation; `show` has the whole.
+fn beginning(text: &str) -> &str {
+    const BYTES_MAX: usize = 120;
+    &text[..text.floor_char_boundary(BYTES_MAX)]
+}
+
+/// Returns the verdict in words.
+pub(super) fn verdict(row: &EvaluationRow) -> &'static str {
+    match row.outcome {
+        "scored" => row.label.unwrap_or_default(),
+        "not_evaluable" => "not evaluable",
+        other => other,
+    }
+}
+
+fn print_groups(
+    groups: &[StoredGroup],
+    fields: &[StoreField],
+    format: RowFormat,
+) -> Result<(), CommandError> {
+    if groups.is_empty() {
+        output::note("spanscore: no stored evaluation fits");
+        return Ok(());
+    }
+    if format != RowFormat::Table {
+        let objects: Vec<_> = groups.iter().map(|group| group_object(group, fields)).collect();
+        return print_objects(&objects, format);
+    }
+    let names = fields.iter().map(|field| field.as_str());
+    let figures = ["count", "pass", "fail", "not evaluable", "failed", "pass rate", "mean"];
+    let mut table = output::table(names.chain(figures).collect::<Vec<_>>());
+    for group in groups {
+        let keys = group.keys.iter().map(|key| visible::line(key).to_string());
+        let counts = [group.count(), group.passed, group.failed, group.not_evaluable, group.broken];
+        let rate = group.pass_rate().map_or_else(String::new, shown_percent);
+        let mean = group.mean.map_or_else(String::new, |mean| shown_share(mean, 3));
+        let counts = counts.map(|count| count.to_string());
+        table.add_row(keys.chain(counts).chain([rate, mean]).collect::<Vec<_>>());
+    }
+    output::line(table.trim_fmt())
+}
+
+fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value> {
+    let keys = fields.iter().zip(&group.keys);
+    let mut map: Map<String, Value> =
+        keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(key.as_str()))).collect();
+    let figures = [
+        ("count", Value::from(group.count())),
+        ("pass", Value::from(group.passed)),
+        ("fail", Value::from(group.failed)),
+        ("not_evaluable", Value::from(group.not_evaluable)),
+        ("failed", Value::from(group.broken)),
+        ("pass_rate", Value::from(group.pass_rate())),
+        ("mean", Value::from(group.mean)),
+        ("cost_usd", Value::from(group.cost_usd)),
+    ];
+    map.extend(figures.map(|(name, value)| (name.to_owned(), value)));
+    map
+}
+
+/// Tells what the store left out, which bounds the error of the answer.
+fn tell_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
+    let losses = reader.losses().map_err(asked)?;
+    if is_list && losses.shed_evaluations > 0 {
+        output::note(format_args!(
+            "spanscore: {} evaluations are in figures only: the queue of the store was full",
+            losses.shed_evaluations
+        ));
+    }
+    let doubtful = losses.uncorrected + losses.repeated_unseen;
+    if !is_list && doubtful > 0 {
+        output::note(format_args!(
+            "spanscore: at most {doubtful} evaluations may be counted wrongly: {} revised, {} \
+             that may be repeats",
+            losses.uncorrected, losses.repeated_unseen
+        ));
+    }
+    Ok(())
+}

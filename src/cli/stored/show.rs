@@ -1,0 +1,148 @@
+//! `spanscore show`: one stored run with its calls and its evaluations.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::scores::verdict;
+use super::{StoreArgs, asked};
+use crate::cli::score::Format;
+use crate::cli::{CommandError, Exit, output};
+use spanscore_base::model::shown_share;
+use spanscore_base::visible;
+use spanscore_store::query::{EvaluationRow, StoredCall, StoredTrajectory};
+
+/// Longest value of a call that is shown to people; `--format jsonl` has the whole.
+const VALUE_BYTES_MAX: usize = 400;
+
+/// Shows one stored run: its tool calls, and every verdict on it
+///
+/// The first digits of the trace id are enough, as `scores` prints them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore show -c spanscore.yaml 5b8aa5a2
+  spanscore show --store scores.db 5b8aa5a2 --format jsonl | jq .calls")]
+pub(in crate::cli) struct ShowArgs {
+    /// Trace id, or at least its first four digits
+    #[arg(value_name = "TRACE")]
+    trace: String,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
+    let reader = args.store.open()?;
+    let run = reader.trajectory(&args.trace.to_ascii_lowercase()).map_err(asked)?;
+    match args.format {
+        Format::Jsonl => {
+            let json = serde_json::to_string(&run).map_err(anyhow::Error::new)?;
+            output::record(json)?;
+        }
+        Format::Table => output::line(text(&run).trim_end())?,
+    }
+    Ok(Exit::Success)
+}
+
+fn text(run: &StoredTrajectory) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = head(run, &mut out);
+    let _ = calls(&run.calls, &mut out);
+    let _ = evaluations(&run.evaluations, &mut out);
+    out
+}
+
+fn head(run: &StoredTrajectory, out: &mut String) -> std::fmt::Result {
+    let line = visible::line::<&str>;
+    writeln!(out, "trace {}", run.trace_id)?;
+    let parts = [
+        ("service", run.service.as_str()),
+        ("version", run.version.as_str()),
+        ("environment", run.environment.as_str()),
+        ("agent", run.agent.as_str()),
+        ("session", run.session_id.as_deref().unwrap_or_default()),
+        ("case", &run.cases.join(", ")),
+    ];
+    for (name, value) in parts.iter().filter(|(_, value)| !value.is_empty()) {
+        writeln!(out, "  {name:<12} {}", line(value))?;
+    }
+    writeln!(out, "  {:<12} {}, {:.3} s, {} spans", "ended", run.time, run.duration_s, run.spans)?;
+    let revision = match run.revision {
+        None => ", its run is not stored yet".to_owned(),
+        Some(0) => String::new(),
+        Some(revision) => format!(", judged again {revision} times: spans came later"),
+    };
+    let partial = if run.partial { ", part of the trace is missing" } else { "" };
+    writeln!(out, "  {:<12} {}{partial}{revision}", "completion", run.completion)?;
+    if let (Some(input), Some(output)) = (run.input_tokens, run.output_tokens) {
+        writeln!(out, "  {:<12} {input} in, {output} out", "tokens")?;
+    }
+    if let Some(cost) = run.cost_usd {
+        writeln!(out, "  {:<12} ${cost:.4}", "cost")?;
+    }
+    if let Some(left_out) = run.left_out {
+        writeln!(
+            out,
+            "  {:<12} {left_out}: not stored, or the store's queue was filled",
+            "left out"
+        )?;
+    }
+    field("input", run.input.as_ref(), out)?;
+    field("output", run.output.as_ref(), out)
+}
+
+fn calls(calls: &[StoredCall], out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\n{} calls", calls.len())?;
+    for (at, call) in calls.iter().enumerate() {
+        let lasted = call.duration_s.map_or_else(String::new, |it| format!(" {it:.3} s"));
+        let undeclared = if call.undeclared { ", not among the tools offered" } else { "" };
+        let tool = visible::line(&call.tool);
+        writeln!(out, "{:>3} {tool}{lasted} {}{undeclared}", at + 1, call.status)?;
+        field("arguments", call.arguments.as_ref(), out)?;
+        field("result", call.result.as_ref(), out)?;
+        if let Some(Value::String(error)) = &call.error {
+            writeln!(out, "  {:<12} {}", "error", visible::line(beginning(error)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a field of content: its value, or the reason that there is none.
+fn field(name: &str, content: Option<&Value>, out: &mut String) -> std::fmt::Result {
+    let Some(content) = content else { return Ok(()) };
+    let value = match (content.get("value"), content.get("absent")) {
+        (Some(Value::String(text)), None) => text.clone(),
+        (Some(value), None) => value.to_string(),
+        (_, Some(Value::String(reason))) => format!("({})", reason.replace('_', " ")),
+        _ => return Ok(()),
+    };
+    let end = if value.len() > VALUE_BYTES_MAX { " ..." } else { "" };
+    writeln!(out, "  {name:<12} {}{end}", visible::line(beginning(&value)))
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(VALUE_BYTES_MAX)]
+}
+
+fn evaluations(evaluations: &[EvaluationRow], out: &mut String) -> std::fmt::Result {
+    writeln!(out, "\n{} evaluations", evaluations.len())?;
+    for it in evaluations {
+        let score =
+            it.score.map_or_else(String::new, |score| format!(" {}", shown_share(score, 3)));
+        let revision = if it.current { "" } else { " (replaced later)" };
+        let early = if it.early { " (before the end)" } else { "" };
+        let tool = it.tool.as_ref().map_or_else(String::new, |tool| format!(" on {tool}"));
+        let name = visible::line(format_args!("{}{tool}", it.evaluator)).to_string();
+        writeln!(out, "  {}{score} {name}{early}{revision}", verdict(it))?;
+        let why = it.explanation.as_ref().or(it.error.as_ref()).or(it.reason.as_ref());
+        if let Some(why) = why {
+            writeln!(out, "      {}", visible::line(why))?;
+        }
+    }
+    Ok(())
+}

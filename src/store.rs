@@ -1,0 +1,174 @@
+//! Store beside the pipeline: its start, its end, its metrics, and what it needs of the stages.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Meter;
+
+use spanscore_base::model::{Facts, Want};
+use spanscore_base::value::Value;
+use spanscore_emit::{ContentFilter, ShownContent};
+use spanscore_evaluate::engine::run::{Configured, Evaluators};
+use spanscore_store::{RedactValue, Store, StoreCount, StoreCounters, StoreSettings};
+
+/// Redactor of all stores of the process. Its expressions are built on a writer's thread, at the
+/// first text.
+static FILTER: OnceLock<ContentFilter> = OnceLock::new();
+
+/// Starts the store; `None` if the system gives no thread or no folder: the collector runs on.
+pub(crate) fn start(
+    settings: StoreSettings,
+    data_dir: Option<&Path>,
+    meter: &Meter,
+) -> Option<Arc<Store>> {
+    let redact: RedactValue = Arc::new(|trace, value: &Value<'_>| {
+        let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
+        let mut content = filter.trace(trace);
+        content.learn(value);
+        content.show(value)
+    });
+    match Store::start(settings, data_dir, redact) {
+        Ok(store) => {
+            show(meter, store.counters());
+            let is_kept = data_dir.is_some();
+            tracing::info!(path = %store.path().display(), is_kept, "runs and scores are stored");
+            Some(Arc::new(store))
+        }
+        Err(error) => {
+            tracing::error!(%error, "the store cannot start; the collector runs on without it");
+            None
+        }
+    }
+}
+
+/// Builds evaluators that yield what exporters and the store show.
+pub(crate) fn evaluators(
+    configured: Vec<Configured>,
+    want: Want,
+    store: &Option<Arc<Store>>,
+) -> Evaluators {
+    Evaluators::new(configured, if store.is_some() { Want::ALL } else { want })
+}
+
+/// Returns the facts that evaluators and the store read.
+pub(crate) fn facts(evaluators: &Evaluators, store: &Option<Arc<Store>>) -> Facts {
+    let stored = store.as_ref().map(|store| store.facts()).unwrap_or_default();
+    evaluators.facts().union(&stored)
+}
+
+/// Writes what waits, and closes the file; gives up after `time`.
+pub(crate) async fn close(store: Option<Arc<Store>>, time: impl Future<Output = ()>) {
+    let Some(store) = store else { return };
+    let closing = tokio::task::spawn_blocking(move || store.close());
+    tokio::select! {
+        _ = closing => {}
+        () = time => tracing::warn!("the store could not write all in time"),
+    }
+}
+
+/// Labels of a count in an instrument that several share.
+type CountLabels = &'static [(StoreCount, &'static str)];
+
+/// Counters: name, unit, description, label, counts.
+const COUNTERS: [(&str, &str, &str, &str, CountLabels); 5] = [
+    (
+        "spanscore.store.written",
+        "{record}",
+        "Runs and evaluations that were written to the store.",
+        "what",
+        &[(StoreCount::Trajectories, "trajectories"), (StoreCount::Evaluations, "evaluations")],
+    ),
+    (
+        "spanscore.store.shed",
+        "{record}",
+        "Records that were not stored whole, since the store's queue filled.",
+        "what",
+        &[
+            (StoreCount::ShedContent, "content"),
+            (StoreCount::ShedCalls, "calls"),
+            (StoreCount::ShedTrajectories, "trajectories"),
+            (StoreCount::ShedEvaluations, "evaluations"),
+        ],
+    ),
+    (
+        "spanscore.store.inexact",
+        "{evaluation}",
+        "Evaluations by which the sums of the store may be wrong.",
+        "reason",
+        &[
+            (StoreCount::Lost, "lost"),
+            (StoreCount::Uncorrected, "uncorrected"),
+            (StoreCount::RepeatedUnseen, "repeated_unseen"),
+        ],
+    ),
+    (
+        "spanscore.store.deleted",
+        "{trajectory}",
+        "Runs that were deleted from the store.",
+        "reason",
+        &[(StoreCount::DeletedForAge, "age"), (StoreCount::DeletedForSize, "size")],
+    ),
+    (
+        "spanscore.store.events",
+        "{event}",
+        "Repeats that were ignored, transactions that failed, damaged files that were set aside, \
+         contents that were withheld.",
+        "event",
+        &[
+            (StoreCount::Repeated, "repeated"),
+            (StoreCount::Failures, "failed"),
+            (StoreCount::SetAside, "set_aside"),
+            (StoreCount::Withheld, "withheld"),
+        ],
+    ),
+];
+
+/// Gauges: name, unit, description, count.
+const GAUGES: [(&str, &str, &str, StoreCount); 4] = [
+    (
+        "spanscore.store.queue.held",
+        "By",
+        "Memory that waits to be written to the store.",
+        StoreCount::QueueBytes,
+    ),
+    ("spanscore.store.file.size", "By", "Size of the store's file.", StoreCount::FileBytes),
+    (
+        "spanscore.store.wal.size",
+        "By",
+        "Size of the write-ahead file beside it.",
+        StoreCount::WalBytes,
+    ),
+    (
+        "spanscore.store.working",
+        "{store}",
+        "1 while the store can be written, else 0.",
+        StoreCount::IsWorking,
+    ),
+];
+
+fn show(meter: &Meter, counters: &Arc<StoreCounters>) {
+    for (name, unit, about, label, counts) in COUNTERS {
+        let counters = Arc::clone(counters);
+        // May be dropped: the instrument lives as long as the meter's provider.
+        let _ = meter
+            .u64_observable_counter(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |counter| {
+                for (count, word) in counts {
+                    counter.observe(counters.get(*count), &[KeyValue::new(label, *word)]);
+                }
+            })
+            .build();
+    }
+    for (name, unit, about, count) in GAUGES {
+        let counters = Arc::clone(counters);
+        let _ = meter
+            .u64_observable_gauge(name)
+            .with_unit(unit)
+            .with_description(about)
+            .with_callback(move |gauge| gauge.observe(counters.get(count), &[]))
+            .build();
+    }
+}
