@@ -183,8 +183,12 @@ async fn servers_that_never_answer_hold_up_no_end() {
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
         "shutdown_timeout: 4s
-exporters: {{otlp_http/a: {{endpoint: 'http://{server}'}}, otlp_grpc/b: {{endpoint: 'http://{server}'}}}}
-forward: {{otlp_http/c: {{endpoint: 'http://{server}'}}, otlp_grpc/d: {{endpoint: 'http://{server}'}}}}
+exporters:
+  otlp_http/a: {{endpoint: 'http://{server}'}}
+  otlp_grpc/b: {{endpoint: 'http://{server}'}}
+forward:
+  otlp_http/c: {{endpoint: 'http://{server}'}}
+  otlp_grpc/d: {{endpoint: 'http://{server}'}}
 telemetry:
   metrics: {{endpoint: '127.0.0.1:0', otlp: {{endpoint: 'http://{server}'}}}}
   health: {{endpoint: '{health}'}}

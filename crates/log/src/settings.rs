@@ -42,7 +42,8 @@ pub struct LogSettings {
     #[schemars(range(min = 1))]
     pub segment_mib: u32,
     /// Age beyond which a file is dropped and counted, although requests in it are still needed. It
-    /// counts from the moment that the process wrote or found the file, by no clock that can be set.
+    /// counts from the moment that the process wrote or found the file, by no clock that can be
+    /// set.
     pub age_max: HumanDuration,
     /// Policy for a request that there is no room for.
     pub when_full: WhenFull,

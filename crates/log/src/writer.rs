@@ -101,7 +101,8 @@ impl LogWriter {
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
-        let head = SegmentHead { base, created_ns: (self.clock)() };
+        let created_ns = (self.clock)();
+        let head = SegmentHead { base, created_ns };
         let file = match self.disk.create(&name) {
             // Left by a beginning that failed, and empty: its positions were never given.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -119,14 +120,8 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment = SegmentFile {
-            base,
-            end: base,
-            created_ns: head.created_ns,
-            since: Instant::now(),
-            file,
-            runs: None,
-        };
+        let since = Instant::now();
+        let segment = SegmentFile { base, end: base, created_ns, since, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())

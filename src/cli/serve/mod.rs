@@ -53,12 +53,17 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load()?;
     let mut plan = ResolvedConfig::new(&loaded)?;
     start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
+    tracing::info!(
+        memory_mib = plan.config.limits.memory_mib.mib(),
+        container_mib = plan.container_memory.map(|bytes| bytes >> 20),
+        "limit of memory"
+    );
     let budget = DescriptorBudget::apply(&mut plan);
     tracing::info!(
         open_files_max = budget.limit,
         reserved = budget.reserve,
         connections_max = budget.connections,
-        "descriptors"
+        "limit of open files"
     );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
