@@ -2,7 +2,8 @@
 //!
 //! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics`, other paths that the settings name, or a
 //! longer path that ends so (some SDKs write the path of their own product before it), over
-//! HTTP/1.1 or HTTP/2. Out: requests for the intake. Errors carry a `google.rpc.Status` in the request's encoding.
+//! HTTP/1.1 or HTTP/2. Out: requests for the intake. Errors carry a `google.rpc.Status` in the
+//! request's encoding.
 
 pub(crate) mod cors;
 pub(crate) mod url_paths;
