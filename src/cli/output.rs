@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::CommandError;
+use crate::telemetry::to_stderr;
 use spanscore_base::visible;
 
 /// Writes one or more lines to standard output. What a reader that is gone (`| head`) would have
@@ -29,9 +30,9 @@ pub(super) fn text(text: &str) -> Result<(), CommandError> {
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Writes a line to standard error; ignores a missing reader.
+/// Writes a line to standard error; ignores a missing reader. Of a collector it waits for none.
 pub(super) fn note(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
+    to_stderr(&format!("{}\n", visible::lines(text)));
 }
 
 /// Shows our own line on a terminal's standard error, in place of the one before.

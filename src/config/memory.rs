@@ -4,6 +4,7 @@
 //! the others, in the proportions of the default config. Quotas that do not fit are a mistake,
 //! found before anything runs.
 
+use super::container::container_mib;
 use spanscore_ask::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings};
 use spanscore_base::model::MemoryLimits;
@@ -147,6 +148,8 @@ impl Part {
 pub(super) struct ShareSettings<'a> {
     pub(super) otlp: Option<&'a OtlpReceiverSettings>,
     pub(super) limits: &'a LimitsSettings,
+    /// Memory limit of the container, bytes, if `limits.memory_mib` follows it.
+    pub(super) container: Option<u64>,
     pub(super) sessions: &'a SessionsSettings,
     pub(super) exporters: &'a [ExporterSettings],
     pub(super) forward: &'a [ForwardSettings],
@@ -157,7 +160,7 @@ pub(super) fn divide(
     settings: ShareSettings<'_>,
     node: &Node,
 ) -> Result<MemoryLimits, SettingsError> {
-    let total = mib(settings.limits.memory_mib) * MIB;
+    let total = mib(settings.limits.memory_mib.mib()) * MIB;
     if total < TOTAL_MIN {
         let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
         let error = SettingsError::new(error).with_help(format!(
@@ -166,12 +169,13 @@ pub(super) fn divide(
         ));
         return Err(error.at(place_of(node, "limits.memory_mib")));
     }
+    let container = settings.container;
     let parts = parts(settings);
     let written = |part: &Part| part.written.unwrap_or(SHARE_MIN);
     let needed = parts.iter().map(written).fold(0, usize::saturating_add);
     let undivided = undivided(total, node);
     if needed > total.saturating_sub(undivided) {
-        return Err(does_not_fit(&parts, needed, total, node));
+        return Err(does_not_fit(&parts, needed, total, (container, node)));
     }
     let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
@@ -197,7 +201,7 @@ pub(super) fn divide(
 
 /// Returns the quotas in the order of [`MemoryLimits`].
 fn parts(settings: ShareSettings<'_>) -> [Part; 9] {
-    let ShareSettings { otlp, limits, sessions, exporters, forward } = settings;
+    let ShareSettings { otlp, limits, sessions, exporters, forward, .. } = settings;
     let default = MemoryLimits::default();
     let connections = otlp.and_then(|otlp| otlp.max_connections_mib);
     let requests = otlp.and_then(|otlp| otlp.max_in_flight_mib);
@@ -244,7 +248,12 @@ fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
     part
 }
 
-fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
+fn does_not_fit(
+    parts: &[Part],
+    needed: usize,
+    total: usize,
+    (container, node): (Option<u64>, &Node),
+) -> SettingsError {
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
     // The undivided part grows with the limit, so a sufficient limit is found by iteration.
@@ -257,15 +266,16 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
     ));
+    let raise = match container {
+        Some(_) => format!("give the container {} MiB or more", container_mib(needed)),
+        None => format!("raise `limits.memory_mib` to {needed} or more"),
+    };
     let Some(part) = largest else {
-        let help = format!("raise `limits.memory_mib` to {needed} or more");
+        let help = raise;
         return error.with_help(help).at(place_of(node, "limits.memory_mib"));
     };
     let own = part.written.unwrap_or_default().div_ceil(MIB);
-    let help = format!(
-        "raise `limits.memory_mib` to {needed} or more, or lower `{}`, which takes {own}",
-        part.setting
-    );
+    let help = format!("{raise}, or lower `{}`, which takes {own}", part.setting);
     error.with_help(help).at(place_of(node, part.setting))
 }
 
@@ -301,7 +311,8 @@ mod tests {
         let forward = spanscore_emit::forward::read_forwards(&section("forward")).unwrap();
         let exporters = &exporters[..];
         let forward = &forward[..];
-        divide(ShareSettings { otlp, limits, sessions, exporters, forward }, &node)
+        let container = None;
+        divide(ShareSettings { otlp, limits, container, sessions, exporters, forward }, &node)
     }
 
     fn sum(limits: &MemoryLimits) -> usize {

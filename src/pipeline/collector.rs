@@ -307,6 +307,11 @@ impl Collector {
         }
     }
 
+    /// Returns the longest shutdown that the config in use allows.
+    pub fn shutdown_timeout(&self) -> Duration {
+        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns all metrics in the Prometheus text format.
     pub fn exposition(&self) -> String {
         self.telemetry.exposition()
@@ -315,7 +320,9 @@ impl Collector {
     /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
     pub async fn shutdown(mut self, hurry: &CancellationToken) -> ShutdownReport {
-        let all = *self.shutdown_timeout.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let all = self.shutdown_timeout();
+        // The end of it is for what closes after all have given up.
+        let all = all - (2 * CLOSE_TIME).min(all / 8);
         let deadline = Instant::now() + all;
         let no_more_time = async |within: Duration| {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;

@@ -11,6 +11,7 @@ mod config;
 mod delivery;
 mod dialect_docs;
 mod docs;
+mod doors;
 mod durability;
 mod early;
 mod emit;

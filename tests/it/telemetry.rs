@@ -47,6 +47,7 @@ async fn metrics_have_one_spelling() {
             "spanscore_stage_open gauge",
             "spanscore_stage_read_bytes_total counter",
             "spanscore_stage_time_seconds histogram",
+            "spanscore_telemetry_dropped_lines_total counter",
             "target_info gauge",
         ]
     );

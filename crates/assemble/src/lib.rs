@@ -13,6 +13,7 @@
 //! **Invariant:** no I/O and no clock: `(state, input, now) -> outputs`.
 
 mod completion_policy;
+mod memory_setting;
 pub mod sessions;
 pub mod settings;
 pub mod shard;
@@ -20,6 +21,7 @@ mod tally;
 mod trace;
 mod wheel;
 
+pub use memory_setting::MemorySetting;
 pub use sessions::{DueSession, Sessions};
 pub use settings::{
     LimitsSettings, QuietPeriod, SessionKeyFields, SessionsSettings, TracesSettings,

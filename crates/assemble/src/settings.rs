@@ -7,6 +7,7 @@ use serde::de::{Error, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::completion_policy::WHOLE_MS;
+use super::memory_setting::MemorySetting;
 use spanscore_base::model::effort::TRACE_STEPS;
 use spanscore_base::model::{MemoryLimits, SessionKey, Trajectory};
 use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
@@ -123,12 +124,11 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub trace_mib_max: u32,
-    /// Mebibytes of all that senders' data occupies, wherever it is held. The settings that end in
-    /// `_mib` and limit one place are shares of it; those that are left out get a part of what the
-    /// others leave.
-    #[serde(deserialize_with = "above_zero")]
-    #[schemars(range(min = 32))]
-    pub memory_mib: u32,
+    /// Mebibytes of all that senders' data occupies, wherever it is held, 32 or more. `auto` is
+    /// what the memory limit of the container allows, (limit - 48 MiB) / 1.1, and 1024 where there
+    /// is none. The settings that end in `_mib` and limit one place are shares of it; those that
+    /// are left out get a part of what the others leave.
+    pub memory_mib: MemorySetting,
     /// Mebibytes of these for all open and remembered traces together. Beyond it
     /// remembered traces are forgotten, then open ones judged, of whoever holds most.
     #[serde(deserialize_with = "some_above_zero")]
@@ -196,7 +196,7 @@ impl Default for LimitsSettings {
             open_traces_max: 200_000,
             spans_per_trace_max: 50_000,
             trace_mib_max: 64,
-            memory_mib: 1024,
+            memory_mib: MemorySetting::Auto,
             traces_mib: None,
             remembered_mib: None,
             queue_mib: None,

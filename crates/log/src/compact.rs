@@ -15,6 +15,7 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead};
@@ -195,9 +196,10 @@ impl Compaction {
         around.disk.sync_folder()?;
         let runs = Some(copy.runs.into());
         let file = Arc::from(copy.file);
+        let since = copy.segments.first().map_or_else(Instant::now, |first| first.since);
         around
             .segments
-            .replace((base, end), Some(SegmentFile { base, end, created_ns, file, runs }));
+            .replace((base, end), Some(SegmentFile { base, end, created_ns, since, file, runs }));
         for old in copy.segments.iter().filter(|old| old.base != base) {
             // One that cannot be removed is found at the next start.
             let _ = around.disk.remove(&SegmentFile::name(old.base));

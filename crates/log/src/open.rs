@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::compact::is_copy;
 use super::disk::{Disk, DiskFile};
@@ -127,6 +128,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
 
 /// Classifies a file by its head and its size.
 fn look_at(disk: &dyn Disk, base: u64) -> Found {
+    let since = Instant::now();
     let read = || {
         let file = disk.open(&SegmentFile::name(base))?;
         let size = file.size()?;
@@ -139,14 +141,15 @@ fn look_at(disk: &dyn Disk, base: u64) -> Found {
             let (head, runs, damaged) = found;
             let CompactedHead { end, created_ns, .. } = head;
             let file = Arc::from(file);
-            let segment = SegmentFile { base, end, created_ns, file, runs: Some(runs.into()) };
+            let segment =
+                SegmentFile { base, end, created_ns, since, file, runs: Some(runs.into()) };
             return Ok(Found::Segment(segment, damaged));
         }
         let head = SegmentHead::decode(&head).filter(|head| head.base == base);
         Ok(match head.zip(base.checked_add(len)) {
             Some((SegmentHead { created_ns, .. }, end)) => {
                 let file = Arc::from(file);
-                Found::Segment(SegmentFile { base, end, created_ns, file, runs: None }, 0)
+                Found::Segment(SegmentFile { base, end, created_ns, since, file, runs: None }, 0)
             }
             None => Found::Other(size),
         })

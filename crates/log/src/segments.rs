@@ -1,6 +1,7 @@
 //! Segments of a log: its files, by the positions that they hold.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::disk::DiskFile;
 use super::frame::{COMPACTED_HEAD_BYTES, SEGMENT_HEAD_BYTES};
@@ -29,6 +30,9 @@ pub(super) struct SegmentFile {
     pub(super) end: u64,
     /// Creation time, unix nanoseconds.
     pub(super) created_ns: u64,
+    /// Moment at which this process began or found it. Its age counts from there: the system's
+    /// clock may have been wrong when it was made, or be wrong now.
+    pub(super) since: Instant,
     pub(super) file: Arc<dyn DiskFile>,
     /// Runs of a compacted segment, in order; `None` where all its positions stand in one.
     pub(super) runs: Option<Arc<[RecordRun]>>,
@@ -124,9 +128,9 @@ impl Segments {
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
-    /// Returns the creation time of the second oldest segment, which is when the oldest was closed.
-    pub(super) fn second_created_ns(&self) -> Option<u64> {
-        self.lock().get(1).map(|segment| segment.created_ns)
+    /// Returns the beginning of the second oldest segment, which is when the oldest was closed.
+    pub(super) fn second_since(&self) -> Option<Instant> {
+        self.lock().get(1).map(|segment| segment.since)
     }
 
     /// Returns the first segment that begins at or after a position, but for the last one of all,

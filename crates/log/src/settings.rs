@@ -41,7 +41,9 @@ pub struct LogSettings {
     /// Size beyond which a new file is begun; at most an eighth of `size_max_mib`.
     #[schemars(range(min = 1))]
     pub segment_mib: u32,
-    /// Age beyond which a file is dropped and counted, although requests in it are still needed.
+    /// Age beyond which a file is dropped and counted, although requests in it are still needed. It
+    /// counts from the moment that the process wrote or found the file, by no clock that can be
+    /// set.
     pub age_max: HumanDuration,
     /// Policy for a request that there is no room for.
     pub when_full: WhenFull,

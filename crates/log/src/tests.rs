@@ -182,16 +182,42 @@ fn records_beyond_a_limit_are_refused_before_the_log() {
 
 #[test]
 fn what_is_too_old_is_dropped_and_counted() {
-    let time = Arc::new(AtomicU64::new(1));
-    let told = Arc::clone(&time);
     let old = LogLimits { age_max_ns: 1000, ..limits(Durability::Os) };
-    let clock: Clock = Arc::new(move || told.load(Ordering::Relaxed));
-    let (log, _, _all) = Log::open(Arc::new(FakeDisk::default()), old, clock).unwrap();
+    let (log, _, _all) = open(&FakeDisk::default(), old);
     let claim = append(&log, 1, 250).unwrap();
     let _next = append(&log, 2, 250).unwrap();
-    time.store(2000, Ordering::Relaxed);
     eventually(&log, || log.read(claim.position()).is_err());
-    assert_eq!(log.usage().counts.dropped_segments, 1);
+    assert!(log.usage().counts.dropped_segments > 0);
+}
+
+#[test]
+fn a_clock_that_leaps_drops_nothing_that_is_needed() {
+    const DAY_NS: u64 = 24 * 3_600_000_000_000;
+    const NOW_NS: u64 = 20_000 * DAY_NS;
+    let disk = FakeDisk::default();
+    let a_day = LogLimits { age_max_ns: DAY_NS, ..limits(Durability::Os) };
+    let mut written = 0;
+    // Set back to 1970, right again, beyond, and right again; each time in a process of its own.
+    for times in [[NOW_NS, DAY_NS], [DAY_NS, NOW_NS], [2 * NOW_NS, NOW_NS]] {
+        let time = Arc::new(AtomicU64::new(times[0]));
+        let told = Arc::clone(&time);
+        let clock: Clock = Arc::new(move || told.load(Ordering::Relaxed));
+        let (log, _, _all) = Log::open(Arc::new(disk.clone()), a_day, clock).unwrap();
+        for time_ns in times {
+            time.store(time_ns, Ordering::Relaxed);
+            for _ in 0..4 {
+                written += 1;
+                append(&log, written, 250).unwrap();
+            }
+            let written = Instant::now();
+            // The writer looks ten times a second.
+            eventually(&log, || written.elapsed() > Duration::from_millis(250));
+        }
+        assert_eq!(log.usage().counts.dropped_segments, 0);
+        log.keep_all();
+    }
+    let (log, _, _all) = open(&disk, a_day);
+    assert_eq!(found(&log).0, (1..=written).collect::<Vec<u8>>());
 }
 
 /// Returns a log of a few records as its one file.

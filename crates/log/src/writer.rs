@@ -30,7 +30,7 @@ static PROBE: [u8; 64 << 10] = [0; 64 << 10];
 /// Size beyond which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
 /// Inverse of the part of the longest age after which a segment is replaced.
-const AGE_PARTS: u64 = 4;
+const AGE_PARTS: u32 = 4;
 /// First tag of a probe record, which earlier versions wrote to a log that had failed.
 pub const PROBE_TAG: u8 = 0;
 
@@ -101,7 +101,8 @@ impl LogWriter {
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
-        let head = SegmentHead { base, created_ns: (self.clock)() };
+        let created_ns = (self.clock)();
+        let head = SegmentHead { base, created_ns };
         let file = match self.disk.create(&name) {
             // Left by a beginning that failed, and empty: its positions were never given.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -119,8 +120,8 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment =
-            SegmentFile { base, end: base, created_ns: head.created_ns, file, runs: None };
+        let since = Instant::now();
+        let segment = SegmentFile { base, end: base, created_ns, since, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())
@@ -351,12 +352,12 @@ impl LogWriter {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
         }
-        let now_ns = (self.clock)();
+        let age_max = Duration::from_nanos(self.limits.age_max_ns);
         let lowest = self.source.lowest();
         while let Some(oldest) = self.segments.oldest_closed(self.active.is_some()) {
             let is_needed = lowest.is_some_and(|lowest| lowest < oldest.end);
-            let closed_ns = self.segments.second_created_ns().unwrap_or(u64::MAX);
-            let is_old = closed_ns.saturating_add(self.limits.age_max_ns) < now_ns;
+            let closed = self.segments.second_since();
+            let is_old = closed.is_some_and(|closed| closed.elapsed() > age_max);
             if is_needed && !is_old || !self.remove(&oldest, is_needed) {
                 break;
             }
@@ -364,9 +365,8 @@ impl LogWriter {
         if let Some(active) = &self.active {
             let len = active.end - active.base;
             let end = active.end;
-            let age_ns = now_ns.saturating_sub(active.created_ns);
             let is_idle = lowest.is_none() && len > IDLE_BYTES;
-            if is_idle || len > 0 && age_ns > self.limits.age_max_ns / AGE_PARTS {
+            if is_idle || len > 0 && active.since.elapsed() > age_max / AGE_PARTS {
                 self.close_active();
                 if let Err(error) = self.begin(end) {
                     self.failed(&error, "begin a segment");

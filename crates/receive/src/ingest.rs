@@ -9,6 +9,7 @@ use super::admission::{Admission, Ticket};
 use super::auth::{Authenticator, ClientOutcome, KnownClient};
 use super::compression::Unpacker;
 use super::metrics::{ReceiverMetrics, Transport};
+use super::refused_paths::RefusedPaths;
 use super::shutdown_phases::ShutdownPhases;
 use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, ConnectionAccount, Intake, Received};
@@ -28,6 +29,7 @@ pub(super) struct Ingest<I> {
     pub(super) auth: Arc<Authenticator>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     pub(super) closing: ShutdownPhases,
+    pub(super) refused_paths: RefusedPaths,
     pub(super) read_timeout: Duration,
     pub(super) min_body_rate: u32,
 }

@@ -16,6 +16,7 @@ mod ingest;
 mod listen;
 mod meter;
 mod metrics;
+mod refused_paths;
 mod server;
 mod shutdown_phases;
 mod status;

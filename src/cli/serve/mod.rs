@@ -1,15 +1,21 @@
 //! `spanscore serve`: the collector.
 
+mod descriptors;
+mod overdue;
 pub(super) mod probing;
 mod reloads;
 
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::descriptors::DescriptorBudget;
+use self::overdue::ShutdownWatch;
 use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
 use super::source::ConfigArgs;
@@ -45,15 +51,29 @@ pub(super) struct ServeArgs {
 
 pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load()?;
-    let plan = ResolvedConfig::new(&loaded)?;
+    let mut plan = ResolvedConfig::new(&loaded)?;
     start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
+    tracing::info!(
+        memory_mib = plan.config.limits.memory_mib.mib(),
+        container_mib = plan.container_memory.map(|bytes| bytes >> 20),
+        "limit of memory"
+    );
+    let budget = DescriptorBudget::apply(&mut plan);
+    tracing::info!(
+        open_files_max = budget.limit,
+        reserved = budget.reserve,
+        connections_max = budget.connections,
+        "limit of open files"
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
-    let lost = runtime.block_on(serve(plan, reloads));
+    let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
+    let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
+    let lost = runtime.block_on(serve(plan, reloads, watch));
     // Blocking work that outlives the orderly shutdown is not waited for.
     runtime.shutdown_background();
     Ok(tell_of_end(&lost?, is_json))
@@ -77,11 +97,15 @@ fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
     Exit::Lost
 }
 
-async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownReport, CommandError> {
+async fn serve(
+    plan: ResolvedConfig,
+    mut reloads: Reloads,
+    watch: StopWatch,
+) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
-    let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
+    let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
     for Unasked { evaluator, why } in check_external(reloads.loaded(), &plan).await? {
         tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
@@ -112,6 +136,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
             _ = hangup.recv() => reloads.reload(&collector).await,
             () = reloads.changed() => reloads.reload(&collector).await,
         }
+        overdue.set(collector.shutdown_timeout());
     }
     tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
     let hurry = CancellationToken::new();
@@ -123,6 +148,21 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
             hurry.cancel();
             Ok(stopping.await)
         }
+    }
+}
+
+/// Signals that stop the collector, and the watch over its end.
+struct StopWatch {
+    signals: StopSignals,
+    overdue: ShutdownWatch,
+}
+
+impl StopWatch {
+    fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
+        let _entered = runtime.enter();
+        // In this order: no signal is seen by the watch alone.
+        let signals = StopSignals::new()?;
+        Ok(Self { signals, overdue: ShutdownWatch::start(timeout)? })
     }
 }
 

@@ -85,6 +85,7 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [
         None => 0,
         Some(ContentCoding::Gzip) => 1,
         Some(ContentCoding::Zstd) => 2,
+        Some(ContentCoding::Deflate) => 3,
     };
     let json = if raw.is_json { FormBits::JSON } else { 0 };
     let grouped = if sender.group.is_everybody() { 0 } else { FormBits::GROUPED };
@@ -134,6 +135,7 @@ pub(in crate::pipeline) fn request(
         0 => None,
         1 => Some(ContentCoding::Gzip),
         2 => Some(ContentCoding::Zstd),
+        3 => Some(ContentCoding::Deflate),
         _ => return None,
     };
     let is_grouped = form & FormBits::WITH_SENDER > 0 && form & FormBits::GROUPED > 0;
@@ -255,11 +257,14 @@ mod tests {
         assert_eq!(decode_answer(&answer[..9]), None);
     }
 
+    const CODINGS: [Option<ContentCoding>; 4] =
+        [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd), Some(ContentCoding::Deflate)];
+
     #[test]
     fn requests_read_back_in_the_form_that_they_came_in() {
         for signal in Signal::ALL {
             for is_json in [false, true] {
-                for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
+                for compression in CODINGS {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
                     for group in [ClientGroup::default(), ClientGroup::named("a")] {
                         let sender = SenderId { group, peer: 0, connection: 0xfedc };

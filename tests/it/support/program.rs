@@ -31,7 +31,7 @@ impl Drop for Program {
 
 impl Program {
     /// Starts it on free ports and waits until it listens. `config` is added to that; one that
-    /// begins with `receivers` has its own.
+    /// begins with `receivers` has its own, and so has one with a section `telemetry`.
     pub(crate) fn start(folder: &Path, config: &str) -> Self {
         Self::start_by(&[], folder, config)
     }
@@ -41,10 +41,11 @@ impl Program {
         let path = folder.join("spanscore.yaml");
         let receivers = r#"receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}"#;
         let receivers = if config.starts_with("receivers:") { "" } else { receivers };
-        let base = r#"
+        let telemetry = r#"
 telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
 "#;
-        std::fs::write(&path, [receivers, base, config].concat()).expect("a config");
+        let telemetry = if config.contains("\ntelemetry:") { "\n" } else { telemetry };
+        std::fs::write(&path, [receivers, telemetry, config].concat()).expect("a config");
         let words = by.iter().copied().chain([env!("CARGO_BIN_EXE_spanscore"), "serve"]);
         let words: Vec<&str> = words.collect();
         let mut child = Command::new(words[0])
@@ -97,6 +98,11 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         }
     }
 
+    /// The address of its gRPC port.
+    pub(crate) fn grpc_address(&self) -> &str {
+        self.grpc.trim_start_matches("http://")
+    }
+
     /// A client of its gRPC port.
     pub(crate) async fn client(&self) -> TraceServiceClient<Channel> {
         TraceServiceClient::connect(self.grpc.clone()).await.expect("it listens")
@@ -129,6 +135,11 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         let stderr = other.stderr.take().expect("standard error");
         self.said = BufReader::new(stderr).lines();
         let _ = other.wait();
+    }
+
+    /// Waits for its end while nobody reads what it says: the exit code.
+    pub(crate) fn end_unread(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
     }
 
     /// Waits for its end: the exit code and the last line on standard error.

@@ -21,10 +21,13 @@ use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
 use super::shutdown_phases::ShutdownPhases;
 use spanscore_base::model::MemoryQuota;
+use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{ServerTls, TlsError};
 
 /// Pause after a failed `accept` (out of file descriptors, mostly).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Connections that are refused in one pause.
+const REFUSALS_MAX: usize = 128;
 
 /// Error of starting the receivers.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +109,7 @@ pub(crate) struct Port<S> {
 impl<S: Serve> Port<S> {
     /// Accepts connections until told to stop; the port is closed when this returns.
     pub(crate) async fn run(self, shared: PortContext) {
+        let mut spare = SpareDescriptor::new();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -116,10 +120,25 @@ impl<S: Serve> Port<S> {
                 Ok((stream, _)) => self.open(stream, &shared),
                 Err(_) => {
                     shared.metrics.of(self.transport).accept_errors.add(1);
+                    self.refuse_next(&mut spare, &shared).await;
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         }
+    }
+
+    /// Closes connections that wait at a port without descriptors: their peers go elsewhere instead
+    /// of waiting.
+    async fn refuse_next(&self, spare: &mut SpareDescriptor, shared: &PortContext) {
+        for _ in 0..REFUSALS_MAX {
+            spare.release();
+            let waiting = tokio::time::timeout(Duration::ZERO, self.listener.accept()).await;
+            let Ok(Ok((stream, _))) = waiting else { break };
+            drop(stream);
+            spare.restore();
+            shared.metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
+        }
+        spare.restore();
     }
 
     fn open(&self, stream: TcpStream, shared: &PortContext) {
