@@ -53,32 +53,20 @@ function Page({ route }) {
   return html`<${part} key=${`${route.page}/${route.id}`} route=${route} />`;
 }
 
-function useGlobalKeys(setHelp) {
-  const [isGoing, setGoing] = useState(false);
-  useKeys({
-    '?': () => setHelp(true),
-    '/': () => document.querySelector('#filter')?.focus(),
-    g: () => setGoing(true),
-  });
-  useEffect(() => {
-    if (!isGoing) return undefined;
-    const pressed = (event) => {
-      setGoing(false);
-      const page = Object.hasOwn(PLACES, event.key) ? PLACES[event.key] : null;
-      if (!page) return;
-      event.preventDefault();
-      event.stopPropagation();
-      go(toPage(page));
-    };
-    addEventListener('keydown', pressed, { capture: true, once: true });
-    return () => removeEventListener('keydown', pressed, { capture: true });
-  }, [isGoing]);
+/** Takes the next key as the letter of a page. */
+function goByLetter() {
+  addEventListener('keydown', (event) => {
+    if (!Object.hasOwn(PLACES, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    go(toPage(PLACES[event.key]));
+  }, { capture: true, once: true });
 }
 
 function App() {
   const route = useRoute();
   const [isHelp, setHelp] = useState(false);
-  useGlobalKeys(setHelp);
+  useKeys({ '?': () => setHelp(true), '/': () => document.querySelector('#filter')?.focus(), g: goByLetter });
   useEffect(() => {
     if (route.page) {
       const title = Object.hasOwn(PAGES, route.page) ? PAGES[route.page].title : 'No such page';

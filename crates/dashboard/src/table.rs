@@ -40,6 +40,7 @@ pub const ASSETS: &[(&str, &[u8])] = embed![
     "parts/chart.js",
     "parts/columns.js",
     "parts/content.js",
+    "parts/figure.js",
     "parts/filter.js",
     "parts/help.js",
     "parts/menu.js",

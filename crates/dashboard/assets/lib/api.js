@@ -34,9 +34,7 @@ export async function ask(path, query = [], options = {}) {
 }
 
 function wordsOf(status) {
-  if (status === 401) return 'This browser has no right to look. Run `spanscore open`, or use the link that the collector prints at its start.';
-  if (status === 429 || status === 503) return 'The store is busy, or the question takes too long. Ask for a shorter range of time.';
-  return 'The collector refuses this question.';
+  return status === 401 ? 'This browser has to log in first.' : 'The collector refuses this question.';
 }
 
 /**

@@ -22,6 +22,18 @@ export function bar(call, { start, end }) {
   return { left, width };
 }
 
+/** Points in buckets of so many seconds: their passes and fails together. */
+export function merged(points, bucket) {
+  const out = new Map();
+  for (const { time, passed, failed } of points) {
+    const start = Math.floor(Date.parse(time) / 1000 / bucket) * bucket;
+    const was = out.get(start) ?? { passed: 0, failed: 0 };
+    out.set(start, { passed: was.passed + passed, failed: was.failed + failed });
+  }
+  return [...out].filter(([, it]) => it.passed + it.failed > 0).sort(([a], [b]) => a - b)
+    .map(([start, it]) => ({ time: new Date(start * 1000).toISOString(), pass_rate: it.passed / (it.passed + it.failed), ...it }));
+}
+
 /** Pieces of a curve without gaps: points that lie at most one and a half buckets apart. */
 export function pieces(points, bucket) {
   const out = [];

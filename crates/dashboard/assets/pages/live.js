@@ -6,7 +6,7 @@ import { useStream } from '../lib/stream.js';
 import { agent, verdict, why } from '../parts/columns.js';
 import { Empty } from '../parts/states.js';
 import { Table } from '../parts/table.js';
-import { Text } from '../parts/value.js';
+import { bdi } from '../parts/value.js';
 import { Score } from '../parts/verdicts.js';
 
 /** Most lines that are kept. */
@@ -17,7 +17,7 @@ const STATES = { open: 'listening', lost: 'connecting', refused: 'refused: too m
 const columns = [
   { head: 'Ended', kind: 'w-short', cell: (it) => (it.missed ? html`<span class="is-not_evaluable">gap</span>` : clock(it.time)) },
   verdict,
-  { head: 'Evaluator', kind: 'w-long', cell: (it) => (it.missed ? html`<span class="dim">${whole(it.missed)} not shown</span>` : html`<a class="row" href=${link('runs', it.trace_id)}><${Text} value=${it.evaluator} /></a>`) },
+  { head: 'Evaluator', kind: 'w-long', cell: (it) => (it.missed ? html`<span class="dim">${whole(it.missed)} not shown</span>` : html`<a class="row" href=${link('runs', it.trace_id)}>${bdi(it.evaluator)}</a>`) },
   { head: 'Score', kind: 'wide w-mid', cell: (it) => !it.missed && html`<${Score} evaluation=${it} />` },
   agent, why,
 ];
@@ -35,8 +35,8 @@ export function Live({ route }) {
     setRows((was) => [...fresh, ...gap, ...was].slice(0, KEPT));
   }, isOn);
   return html`<div class="page-head"><h1>Live</h1><span class="dim" role="status">${STATES[state]}</span><span class="dim">${whole(seen)} since this page was opened</span>
-      <span class="end"><button type="button" class="button" aria-pressed=${!isOn} onClick=${() => setOn(!isOn)}>${isOn ? 'Pause' : 'Go on'}</button>
-      <button type="button" class="button" onClick=${() => setRows([])}>Clear</button></span></div>
+      <span class="end"><button class="button" aria-pressed=${!isOn} onClick=${() => setOn(!isOn)}>${isOn ? 'Pause' : 'Go on'}</button>
+      <button class="button" onClick=${() => setRows([])}>Clear</button></span></div>
     ${rows.length === 0
     ? html`<${Empty} title=${isOn ? 'Waiting for evaluations' : 'Paused'}><p>They appear here as runs are judged.</p><//>`
     : html`<${Table} label="Evaluations as they come" columns=${columns} rows=${rows} keyOf=${(it) => it.key} />`}`;

@@ -7,14 +7,14 @@ import { setQuery } from '../lib/route.js';
 import { useArrivals } from '../lib/stream.js';
 import { visible } from '../lib/text.js';
 import { agent, ended } from '../parts/columns.js';
-import { Empty, Loading, Problem, Sampled } from '../parts/states.js';
-import { Table } from '../parts/table.js';
-import { Text } from '../parts/value.js';
+import { List } from '../parts/figure.js';
+import { Empty } from '../parts/states.js';
+import { bdi } from '../parts/value.js';
 import { signOf, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
 const SORTS = [['newest', 'Newest first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
 /** Columns of evaluators that a window of this width has room for; the others are in the counts. */
-const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 900) / 110)));
+const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940) / 110)));
 
 const nameOf = (evaluator) => evaluator.split('/').slice(1).join('/') || evaluator;
 
@@ -34,9 +34,9 @@ function Cell({ run, evaluator }) {
 
 function Title({ run }) {
   const words = run.title ?? 'input not recorded';
-  return html`<a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? html`<${Text} value=${run.title} />` : html`<span class="dim">${words}</span>`}</a>
-    ${run.case && html` <span class="tag"><${Text} value=${run.case} max=${40} /></span>`}
-    <span class="sub"><${Text} value=${[run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · ')} /></span>`;
+  return html`<span class="cell"><a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? bdi(run.title) : html`<span class="dim">${words}</span>`}</a>
+    ${run.case && html` <span class="tag">${bdi(run.case, 40)}</span>`}
+    <span class="sub">${bdi([run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
 }
 
 /** Verdict of a run, and how many of its evaluations say so. */
@@ -55,7 +55,7 @@ function columnsOf(evaluators) {
   return [
     { head: 'Verdict', kind: 'w-verdict', cell: (run) => html`<${RunVerdict} run=${run} />` },
     { head: 'Run', kind: 'main', cell: (run) => html`<${Title} run=${run} />` },
-    ...evaluators.map((evaluator) => ({ head: html`<bdi title=${visible(evaluator)}><${Text} value=${nameOf(evaluator)} /></bdi>`, kind: 'wide w-short', cell: (run) => html`<${Cell} run=${run} evaluator=${evaluator} />` })),
+    ...evaluators.map((evaluator) => ({ head: html`<bdi title=${visible(evaluator)}>${bdi(nameOf(evaluator))}</bdi>`, kind: 'wide w-short', cell: (run) => html`<${Cell} run=${run} evaluator=${evaluator} />` })),
     agent,
     { head: 'Calls', kind: 'wide w-tiny num', cell: (run) => html`<${Calls} run=${run} />` },
     { head: 'Took', kind: 'wide w-tiny num', cell: (run) => duration(run.duration_s) },
@@ -68,7 +68,7 @@ function NoRuns({ query }) {
   const isFiltered = conditions(query).length > 0;
   if (isFiltered) return html`<${Empty} title="No run fits this filter"><p>Take a condition away, or choose a longer range of time.</p><//>`;
   return html`<${Empty} title="No run ended in this time">
-    <p>Choose <button type="button" class="button" onClick=${() => setQuery(withValue(query, 'from', ''))}>all time</button> or see <a href="#/setup">how far the first span has come</a>.</p><//>`;
+    <p>Choose <button class="button" onClick=${() => setQuery(withValue(query, 'from', ''))}>all time</button> or see <a href="#/setup">how far the first span has come</a>.</p><//>`;
 }
 
 function countWords(count) {
@@ -85,14 +85,10 @@ export function Runs({ route }) {
   const columns = useMemo(() => columnsOf(evaluators), [evaluators]);
   return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
       <span class="end">
-        ${arrived.count > 0 && html`<button type="button" class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
+        ${arrived.count > 0 && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
         <select aria-label="Order" value=${sort} onChange=${(event) => setQuery(withValue(query, 'sort', event.target.value === 'newest' ? null : event.target.value))}>
           ${SORTS.map(([value, words]) => html`<option value=${value} selected=${value === sort}>${words}</option>`)}
         </select>
       </span></div>
-    <${Sampled} is=${list.sampled} />
-    ${list.problem && html`<${Problem} problem=${list.problem} retry=${list.reload} />`}
-    ${!list.rows && !list.problem && html`<${Loading} rows=${12} />`}
-    ${list.rows?.length === 0 && html`<${NoRuns} query=${query} />`}
-    ${list.rows?.length > 0 && html`<${Table} label="Runs" columns=${columns} rows=${list.rows} keyOf=${(run) => run.trace_id} list=${list} />`}`;
+    <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${3.5} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
 }

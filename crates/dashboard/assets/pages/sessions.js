@@ -6,8 +6,8 @@ import { whole } from '../lib/format.js';
 import { toRuns } from '../lib/route.js';
 import { visible } from '../lib/text.js';
 import { agent, ended, named } from '../parts/columns.js';
-import { Empty, Loading, Problem, Sampled } from '../parts/states.js';
-import { Table } from '../parts/table.js';
+import { List } from '../parts/figure.js';
+import { Empty } from '../parts/states.js';
 import { Counts, signOf, wordOf } from '../parts/verdict.js';
 
 /** Turns that a line shows, the last ones. */
@@ -35,9 +35,6 @@ const columns = [
 export function Sessions({ route }) {
   const list = useList('/sessions', asked(route.query));
   return html`<div class="page-head"><h1>Sessions</h1><span class="dim" role="status">${list.count ? `${whole(list.count.count)}${list.count.capped ? '+' : ''}` : ''}</span></div>
-    <${Sampled} is=${list.sampled} />
-    ${list.problem && html`<${Problem} problem=${list.problem} retry=${list.reload} />`}
-    ${!list.rows && !list.problem && html`<${Loading} rows=${10} />`}
-    ${list.rows?.length === 0 && html`<${Empty} title="No session in this time"><p>A session is found where spans carry <code>session.id</code> or <code>gen_ai.conversation.id</code>.</p><//>`}
-    ${list.rows?.length > 0 && html`<${Table} label="Sessions" columns=${columns} rows=${list.rows} keyOf=${(it, at) => `${it.session_id} ${at}`} list=${list} />`}`;
+    <${List} list=${list} label="Sessions" columns=${columns} keyOf=${(it, at) => `${it.session_id} ${at}`}
+      empty=${html`<${Empty} title="No session in this time"><p>A session is found where spans carry <code>session.id</code> or <code>gen_ai.conversation.id</code>.</p><//>`} />`;
 }

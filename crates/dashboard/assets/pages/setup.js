@@ -3,7 +3,7 @@ import { html, useState } from '../lib/html.js';
 import { useFreshAnswer } from '../lib/api.js';
 import { whole } from '../lib/format.js';
 import { Answer } from '../parts/states.js';
-import { Text } from '../parts/value.js';
+import { bdi } from '../parts/value.js';
 
 /** Steps in order: the title, and what to do where the first span stands still. */
 const STEPS = {
@@ -41,10 +41,10 @@ function Snippets() {
     event.currentTarget.querySelector(`#tab-${names.indexOf(next)}`).focus();
   };
   return html`<section class="card"><h2>Point an agent here</h2>
-    <div class="tabs" role="tablist" aria-label="Ways" onKeyDown=${pressed}>${names.map((name, at) => html`<button type="button" role="tab" id=${`tab-${at}`} aria-selected=${name === current} aria-controls="snippet" tabindex=${name === current ? 0 : -1} onClick=${() => setCurrent(name)}>${name}</button>`)}</div>
+    <div class="tabs" role="tablist" aria-label="Ways" onKeyDown=${pressed}>${names.map((name, at) => html`<button role="tab" id=${`tab-${at}`} aria-selected=${name === current} aria-controls="snippet" tabindex=${name === current ? 0 : -1} onClick=${() => setCurrent(name)}>${name}</button>`)}</div>
     <div id="snippet" role="tabpanel" aria-labelledby=${`tab-${names.indexOf(current)}`} class="stack"><p class="dim">${words} Ports are those of a config without its own: 4318 for HTTP, 4317 for gRPC.</p>
     <pre class="snippet" tabindex="0" role="region" aria-label="Snippet">${text}</pre>
-    <p><button type="button" class="button" onClick=${() => navigator.clipboard?.writeText(text).catch(() => {})}>Copy</button></p></div></section>`;
+    <p><button class="button" onClick=${() => navigator.clipboard?.writeText(text).catch(() => {})}>Copy</button></p></div></section>`;
 }
 
 function Steps({ status }) {
@@ -64,7 +64,7 @@ function Steps({ status }) {
 function StoreFacts({ status }) {
   const { store } = status;
   return html`<section class="card"><h2>Store</h2><div class="facts"><span>state <b>${store.state}</b></span><span>content <b>${store.content}</b></span><span>runs written <b>${whole(store.written_trajectories)}</b></span>
-    <span>left out under load <b>${whole(store.shed_trajectories)} runs, ${whole(store.shed_evaluations)} evaluations</b></span><span>file <b class="mono"><${Text} value=${store.path} /></b></span><span>version <b><${Text} value=${status.version} /></b></span></div></section>`;
+    <span>left out under load <b>${whole(store.shed_trajectories)} runs, ${whole(store.shed_evaluations)} evaluations</b></span><span>file <b class="mono">${bdi(store.path)}</b></span><span>version <b>${bdi(status.version)}</b></span></div></section>`;
 }
 
 export function Setup() {

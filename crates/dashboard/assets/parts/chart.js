@@ -1,12 +1,15 @@
 // Charts as SVG: curve of shares, bars of counts, histogram; each with words and a table.
 import { html, useLayoutEffect, useRef, useState } from '../lib/html.js';
 import { moment, share, whole } from '../lib/format.js';
-import { pieces, tick, top } from '../lib/scale.js';
+import { merged, pieces, tick, top } from '../lib/scale.js';
+import { facts } from './figure.js';
 import { wordOf } from './verdict.js';
 
 const LEFT = 44;
 const HEIGHT = 132;
-const FOOT = 18;
+const PLOT = HEIGHT - 18;
+/** Most points of a curve: more would show noise. */
+const POINTS_MAX = 48;
 
 /** Width of an element in pixels, kept up to date. */
 function useWidth() {
@@ -20,116 +23,85 @@ function useWidth() {
   return [ref, width];
 }
 
-/** Frame of a chart: title, the value under the pointer, drawing, table. */
-function Chart({ title, summary, readout, head, rows, children, box }) {
+/**
+ * Frame: title, summary or the item under the pointer, axes, drawing, table. `draw` and `place`
+ * get what turns a share of the time, or of the scores, into a place.
+ */
+function Chart({ title, summary, items, wordsOf, heads, rows, labels, ticks, place, draw }) {
+  const [box, width] = useWidth();
+  const [near, setNear] = useState(-1);
+  const x = (share) => LEFT + share * (width - LEFT);
+  const move = (event) => {
+    const at = event.clientX - event.currentTarget.getBoundingClientRect().left;
+    const away = (item) => Math.abs(x(place(item)) - at);
+    setNear(items.reduce((best, item, index) => (best < 0 || away(item) < away(items[best]) ? index : best), -1));
+  };
+  const shown = width > 420 ? ticks : ticks.filter((_, at) => at % 2 === 0);
   return html`<figure class="chart">
-    <figcaption><h2>${title}</h2><span class="dim" aria-hidden="true">${readout ?? summary}</span></figcaption>
-    <div ref=${box}>${children}</div>
-    <details><summary>Table</summary><div class="scroll" tabindex="0" role="region" aria-label=${`${title}: table`}><table class="plain">
-      <thead><tr>${head.map((it) => html`<th scope="col">${it}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${row.map((it) => html`<td>${it}</td>`)}</tr>`)}</tbody>
-    </table></div></details>
+    <figcaption><h2>${title}</h2><span class="dim" aria-hidden="true">${items[near] ? wordsOf(items[near]) : summary}</span></figcaption>
+    <div ref=${box}><svg width=${width} height=${HEIGHT} role="img" aria-label=${`${title}: ${summary}`} onPointerMove=${move} onPointerLeave=${() => setNear(-1)}>
+      <g aria-hidden="true">${[1, 0.5, 0].map((at) => html`<line class="grid" x1=${LEFT} x2=${width} y1=${PLOT * (1 - at)} y2=${PLOT * (1 - at)} /><text x=${LEFT - 6} y=${PLOT * (1 - at) + 4} text-anchor="end">${labels(at)}</text>`)}
+      ${shown.map(([at, words]) => html`<text x=${x(at)} y=${HEIGHT - 3} text-anchor=${at === 0 ? 'start' : at === 1 ? 'end' : 'middle'}>${words}</text>`)}</g>
+      ${draw(x, items[near])}
+    </svg></div>
+    <details><summary>Table</summary><div class="scroll" tabindex="0" role="region" aria-label=${`${title}: table`}>${facts(heads, rows)}</div></details>
   </figure>`;
 }
 
-function Axis({ width, labels, from, to }) {
-  const plot = HEIGHT - FOOT;
-  const seconds = (to - from) / 1000;
-  const ticks = width > 420 ? [0, 0.25, 0.5, 0.75] : [0, 0.5];
-  return html`<g aria-hidden="true">
-    ${labels.map(([at, words]) => html`<line class="grid" x1=${LEFT} x2=${width} y1=${plot * (1 - at)} y2=${plot * (1 - at)} /><text x=${LEFT - 6} y=${plot * (1 - at) + 4} text-anchor="end">${words}</text>`)}
-    ${ticks.map((at) => html`<text x=${LEFT + at * (width - LEFT)} y=${HEIGHT - 3}>${tick(from + at * (to - from), seconds)}</text>`)}
-    <text x=${width} y=${HEIGHT - 3} text-anchor="end">${tick(to, seconds)}</text>
-  </g>`;
+/** Points with their place in the time, and the ticks of that time. */
+function timed({ points, from, to, bucket }) {
+  const place = (point) => (point.at - from) / (to - from);
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((at) => [at, tick(from + at * (to - from), (to - from) / 1000)]);
+  return { known: points.map((point) => ({ ...point, at: Date.parse(point.time) })), place, ticks, step: (bucket * 1000) / (to - from) };
 }
-
-/** Point nearest to the pointer, and what to bind to the drawing. */
-function useNearest(points, place) {
-  const [at, setAt] = useState(-1);
-  const move = (event) => {
-    const x = event.clientX - event.currentTarget.getBoundingClientRect().left;
-    let best = -1;
-    points.forEach((point, index) => {
-      if (best < 0 || Math.abs(place(point) - x) < Math.abs(place(points[best]) - x)) best = index;
-    });
-    setAt(best);
-  };
-  return [points[at] ?? null, { onPointerMove: move, onPointerLeave: () => setAt(-1) }];
-}
-
-/** Points with their time as a number. */
-const timed = (points) => points.map((point) => ({ ...point, at: Date.parse(point.time) }));
 
 /** Pass rate over time. */
-export function RateCurve({ title, points, from, to, bucket }) {
-  const [box, width] = useWidth();
-  const known = timed(points).filter((point) => point.pass_rate !== null);
-  const plot = HEIGHT - FOOT;
-  const x = (point) => LEFT + ((point.at - from) / (to - from)) * (width - LEFT);
-  const y = (point) => plot * (1 - point.pass_rate);
-  const [near, pointer] = useNearest(known, x);
-  const passed = known.reduce((sum, point) => sum + point.passed, 0);
-  const judged = known.reduce((sum, point) => sum + point.passed + point.failed, 0);
-  const summary = judged ? `${share(passed / judged)} of ${whole(judged)} pass` : 'nothing was judged';
-  const words = near && `${moment(near.time)}: ${share(near.pass_rate)} of ${whole(near.passed + near.failed)}`;
-  const rows = known.map((point) => [moment(point.time), share(point.pass_rate), whole(point.passed + point.failed)]);
-  return html`<${Chart} box=${box} title=${title} summary=${summary} readout=${words} head=${['time', 'pass rate', 'n']} rows=${rows}>
-    <svg width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${title}: ${summary}`} ...${pointer}>
-      <${Axis} width=${width} from=${from} to=${to} labels=${[[1, '100 %'], [0.5, '50 %'], [0, '0 %']]} />
-      ${pieces(known, bucket * 1000).map((piece) => (piece.length === 1
-        ? html`<circle class="dot" cx=${x(piece[0])} cy=${y(piece[0])} r="2.5" />`
-        : html`<path class="area" d=${`M${x(piece[0])},${plot}${piece.map((point) => `L${x(point)},${y(point)}`).join('')}L${x(piece.at(-1))},${plot}Z`} /><path class="line" d=${`M${piece.map((point) => `${x(point)},${y(point)}`).join('L')}`} />`))}
-      ${near && html`<circle class="dot" cx=${x(near)} cy=${y(near)} r="4" />`}
-    </svg><//>`;
+export function RateCurve({ title, ...frame }) {
+  const bucket = frame.bucket * Math.max(1, Math.ceil((frame.to - frame.from) / 1000 / frame.bucket / POINTS_MAX));
+  const { known, place, ticks } = timed({ ...frame, points: merged(frame.points, bucket) });
+  const y = (point) => PLOT * (1 - point.pass_rate);
+  const sum = (of) => known.reduce((total, point) => total + of(point), 0);
+  const judged = sum((point) => point.passed + point.failed);
+  const cells = (point) => [moment(point.time), share(point.pass_rate), whole(point.passed + point.failed)];
+  const draw = (x, near) => {
+    const at = (point) => `${x(place(point))},${y(point)}`;
+    const dot = (point, r) => html`<circle class="dot" cx=${x(place(point))} cy=${y(point)} r=${r} />`;
+    return html`${pieces(known, bucket * 1000).map((piece) => (piece.length === 1 ? dot(piece[0], 2.5)
+      : html`<path class="area" d=${`M${x(place(piece[0]))},${PLOT}L${piece.map(at).join('L')}L${x(place(piece.at(-1)))},${PLOT}Z`} /><path class="line" d=${`M${piece.map(at).join('L')}`} />`))}${near && dot(near, 4)}`;
+  };
+  return html`<${Chart} title=${title} summary=${judged ? `${share(sum((point) => point.passed) / judged)} of ${whole(judged)} pass` : 'nothing was judged'} items=${known} place=${place} ticks=${ticks} labels=${(at) => `${at * 100} %`}
+    wordsOf=${(point) => `${moment(point.time)}: ${share(point.pass_rate)} of ${whole(point.passed + point.failed)}`} heads=${['time', 'pass rate#', 'n#']} rows=${known.map(cells)} draw=${draw} />`;
 }
 
 const OUTCOMES = [['fail', 'failed'], ['failed', 'broken'], ['not_evaluable', 'not_evaluable'], ['pass', 'passed']];
 
 /** Evaluations over time, stacked by verdict. */
-export function CountBars({ title, points, from, to, bucket }) {
-  const [box, width] = useWidth();
-  const known = timed(points);
+export function CountBars({ title, ...frame }) {
+  const { known, place, ticks, step } = timed(frame);
   const max = top(Math.max(1, ...known.map((point) => point.count)));
-  const plot = HEIGHT - FOOT;
-  const step = ((bucket * 1000) / (to - from)) * (width - LEFT);
-  const x = (point) => LEFT + ((point.at - from) / (to - from)) * (width - LEFT);
-  const [near, pointer] = useNearest(known, (point) => x(point) + step / 2);
-  const total = known.reduce((sum, point) => sum + point.count, 0);
-  const wordsOf = (point) => OUTCOMES.filter(([, name]) => point[name] > 0).map(([is, name]) => `${whole(point[name])} ${wordOf(is)}`).join(', ');
-  const rows = known.map((point) => [moment(point.time), wordsOf(point)]);
-  const columns = known.map((point) => {
+  const words = (point) => OUTCOMES.filter(([, name]) => point[name] > 0).map(([is, name]) => `${whole(point[name])} ${wordOf(is)}`).join(', ');
+  const draw = (x) => known.map((point) => {
     let below = 0;
+    const left = Math.max(LEFT, x(place(point)));
     return OUTCOMES.map(([is, name]) => {
-      const tall = (point[name] / max) * plot;
+      const tall = (point[name] / max) * PLOT;
       below += tall;
-      return tall > 0 && html`<rect class=${`f-${is}`} x=${Math.max(LEFT, x(point))} y=${plot - below} width=${Math.max(1, step - 1)} height=${tall} />`;
+      return tall > 0 && html`<rect class=${`f-${is}`} x=${left} y=${PLOT - below} width=${Math.max(1, Math.min(x(1), x(place(point) + step)) - left - 1)} height=${tall} />`;
     });
   });
-  return html`<${Chart} box=${box} title=${title} summary=${`${whole(total)} in all`} readout=${near && `${moment(near.time)}: ${wordsOf(near)}`} head=${['time', 'evaluations']} rows=${rows}>
-    <svg width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${title}: ${whole(total)} in all`} ...${pointer}>
-      <${Axis} width=${width} from=${from} to=${to} labels=${[[1, whole(max)], [0.5, whole(max / 2)], [0, '0']]} />
-      ${columns}
-    </svg><//>`;
+  return html`<${Chart} title=${title} summary=${`${whole(known.reduce((sum, point) => sum + point.count, 0))} in all`} items=${known} place=${(point) => place(point) + step / 2} ticks=${ticks} labels=${(at) => whole(max * at)}
+    wordsOf=${(point) => `${moment(point.time)}: ${words(point)}`} heads=${['time', 'evaluations']} rows=${known.map((point) => [moment(point.time), words(point)])} draw=${draw} />`;
 }
 
 /** Histogram of scores with the threshold; the first bin is exactly 0, the last exactly 1. */
 export function Histogram({ title, bins, threshold }) {
-  const [box, width] = useWidth();
   const max = top(Math.max(1, ...bins.map((bin) => bin.count)));
-  const plot = HEIGHT - FOOT;
-  const step = (width - LEFT) / bins.length;
-  const total = bins.reduce((sum, bin) => sum + bin.count, 0);
-  const isPass = (bin) => threshold === null || bin.from >= threshold;
+  const step = 1 / bins.length;
   const name = (bin) => (bin.from === bin.to ? `exactly ${bin.from}` : `${bin.from.toFixed(2)} to ${bin.to.toFixed(2)}`);
   const below = threshold === null ? -1 : bins.findIndex((bin) => bin.from >= threshold);
-  const summary = threshold === null ? `${whole(total)} scores` : `${whole(total)} scores, threshold ${threshold}`;
-  const [near, pointer] = useNearest(bins, (bin) => LEFT + (bins.indexOf(bin) + 0.5) * step);
-  const ticks = [[0, '=0'], [bins.length / 2, '0.5'], [bins.length - 1, '=1']];
-  return html`<${Chart} box=${box} title=${title} summary=${summary} readout=${near && `${name(near)}: ${whole(near.count)}`} head=${['score', 'count']} rows=${bins.filter((bin) => bin.count > 0).map((bin) => [name(bin), whole(bin.count)])}>
-    <svg width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${title}: ${summary}`} ...${pointer}>
-      <g aria-hidden="true">${[0, 0.5, 1].map((at) => html`<line class="grid" x1=${LEFT} x2=${width} y1=${plot * (1 - at)} y2=${plot * (1 - at)} /><text x=${LEFT - 6} y=${plot * (1 - at) + 4} text-anchor="end">${whole(max * at)}</text>`)}
-      ${ticks.map(([at, words]) => html`<text x=${LEFT + (at + (at === bins.length / 2 ? 0 : 0.5)) * step} y=${HEIGHT - 3} text-anchor="middle">${words}</text>`)}</g>
-      ${bins.map((bin, at) => bin.count > 0 && html`<rect class=${isPass(bin) ? 'f-pass' : 'f-fail'} x=${LEFT + at * step + 1} y=${plot * (1 - bin.count / max)} width=${Math.max(1, step - 2)} height=${(plot * bin.count) / max} />`)}
-      ${below > 0 && html`<line class="mark" x1=${LEFT + below * step} x2=${LEFT + below * step} y1="0" y2=${plot} />`}
-    </svg><//>`;
+  const total = bins.reduce((sum, bin) => sum + bin.count, 0);
+  const draw = (x) => html`${bins.map((bin, at) => bin.count > 0 && html`<rect class=${at >= below ? 'f-pass' : 'f-fail'} x=${x(at * step) + 1} y=${PLOT * (1 - bin.count / max)} width=${Math.max(1, x(step) - x(0) - 2)} height=${(PLOT * bin.count) / max} />`)}
+    ${below > 0 && html`<line class="mark" x1=${x(below * step)} x2=${x(below * step)} y1="0" y2=${PLOT} />`}`;
+  return html`<${Chart} title=${title} summary=${`${whole(total)} scores${threshold === null ? '' : `, threshold ${threshold}`}`} items=${bins} place=${(bin) => (bins.indexOf(bin) + 0.5) * step} labels=${(at) => whole(max * at)}
+    ticks=${[[step / 2, '=0'], [0.5, '0.5'], [1 - step / 2, '=1']]} wordsOf=${(bin) => `${name(bin)}: ${whole(bin.count)}`} heads=${['score', 'count#']} rows=${bins.filter((bin) => bin.count > 0).map((bin) => [name(bin), whole(bin.count)])} draw=${draw} />`;
 }

@@ -3,7 +3,7 @@ import { html } from '../lib/html.js';
 import { ago, moment, share } from '../lib/format.js';
 import { visible } from '../lib/text.js';
 import { Meter } from './meter.js';
-import { Pick, Text } from './value.js';
+import { Pick, bdi } from './value.js';
 import { Verdict, verdictOf } from './verdict.js';
 
 /** Time that passed since; the moment is in the title. */
@@ -19,7 +19,7 @@ export const agent = {
 
 /** Name that is the row's link. */
 export const named = (head, of, to, kind = 'main', after = () => null) => ({
-  head, kind, cell: (it) => html`<a class="row" href=${to(it)} title=${visible(of(it))}><${Text} value=${of(it)} /></a>${after(it)}`,
+  head, kind, cell: (it) => html`<span class="cell"><a class="row" href=${to(it)} title=${visible(of(it))}>${bdi(of(it))}</a>${after(it)}</span>`,
 });
 
 /** Verdict of an evaluation. */
@@ -27,7 +27,7 @@ export const verdict = { head: 'Verdict', kind: 'w-verdict', cell: (it) => it.ou
 
 /** Words for a verdict. */
 export const why = {
-  head: 'Why', kind: 'wide', cell: (it) => html`<span title=${visible(it.explanation ?? it.error)}><${Text} value=${it.explanation ?? it.error ?? ''} /></span>`,
+  head: 'Why', kind: 'wide', cell: (it) => html`<span title=${visible(it.explanation ?? it.error)}>${bdi(it.explanation ?? it.error ?? '')}</span>`,
 };
 
 /** Share with its interval, as a bar and as a number. */

@@ -41,7 +41,7 @@ export function Value({ value, label }) {
   const shown = isWhole ? text : cut(text, SHOWN_MAX);
   if (text === '') return html`<p class="absent">empty text</p>`;
   return html`<pre class="content" tabindex="0" role="region" aria-label=${label}><bdi>${isText ? plain(shown) : coloured(shown)}</bdi></pre>
-    ${shown !== text && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>Show all, ${bytes(text.length)}</button>`}`;
+    ${shown !== text && html`<button class="quiet" onClick=${() => setWhole(true)}>Show all, ${bytes(text.length)}</button>`}`;
 }
 
 /** Field as the store gives it: its value, or the reason that it is absent. */

@@ -4,7 +4,7 @@ import { conditions, FIELDS, RANGES, typed, VALUES, valueOf, withCondition, with
 import { setQuery } from '../lib/route.js';
 import { useAnswer } from '../lib/api.js';
 import { visible } from '../lib/text.js';
-import { Text } from './value.js';
+import { bdi } from './value.js';
 
 /** Most suggestions at once. */
 const SUGGESTED_MAX = 8;
@@ -18,8 +18,8 @@ function Chip({ query, field, value, not }) {
   const words = `${FIELDS[field]} ${not ? 'is not' : 'is'} ${visible(value)}`;
   const turn = () => setQuery(withCondition(query, field, value, !not));
   return html`<span class=${not ? 'chip not' : 'chip'}>
-    <button type="button" class="chip-words" title=${`${words}. Turn around`} onClick=${turn}><span class="dim">${FIELDS[field]}${not ? ' ≠' : ''}</span> <${Text} value=${value} max=${60} /></button>
-    <button type="button" class="chip-off" aria-label=${`Remove: ${words}`} onClick=${() => setQuery(without(query, field, value, not))}>×</button>
+    <button class="chip-words" title=${`${words}. Turn around`} onClick=${turn}><span class="dim">${FIELDS[field]}${not ? ' ≠' : ''}</span> ${bdi(value, 60)}</button>
+    <button class="chip-off" aria-label=${`Remove: ${words}`} onClick=${() => setQuery(without(query, field, value, not))}>×</button>
   </span>`;
 }
 
@@ -65,7 +65,7 @@ function Typing({ query }) {
       aria-expanded=${isOpen} aria-controls=${list} aria-autocomplete="list" aria-activedescendant=${chosen >= 0 ? `${list}-${chosen}` : undefined}
       value=${text} onInput=${(event) => { setText(event.target.value); setChosen(-1); }} onKeyDown=${pressed} onBlur=${() => setTimeout(() => setText((was) => (was.endsWith(':') ? '' : was)), 200)} />
     <ul id=${list} role="listbox" aria-label="Suggestions" class="suggested" hidden=${!isOpen}>
-      ${suggestions.map((it, at) => html`<li role="option" id=${`${list}-${at}`} aria-selected=${at === chosen} onMouseDown=${(event) => { event.preventDefault(); take(it); input.current.focus(); }}><${Text} value=${it} /></li>`)}
+      ${suggestions.map((it, at) => html`<li role="option" id=${`${list}-${at}`} aria-selected=${at === chosen} onMouseDown=${(event) => { event.preventDefault(); take(it); input.current.focus(); }}>${bdi(it)}</li>`)}
     </ul>
   </span>`;
 }
@@ -83,7 +83,7 @@ function VerdictSwitch({ query }) {
   const current = conditions(query).find((it) => it.field === 'label' && !it.not)?.value ?? '';
   const choose = (value) => setQuery(withValue(query, 'label', value || null));
   return html`<span class="switch" role="group" aria-label="Verdict">
-    ${VERDICTS.map(([value, words]) => html`<button type="button" aria-pressed=${value === current} onClick=${() => choose(value)}>${words}</button>`)}
+    ${VERDICTS.map(([value, words]) => html`<button aria-pressed=${value === current} onClick=${() => choose(value)}>${words}</button>`)}
   </span>`;
 }
 
@@ -96,7 +96,7 @@ export function FilterBar({ route }) {
     ${page !== 'live' && html`<${Range} query=${query} />`}
     ${shown.length > 0 && html`<span class="chips">
       ${shown.map((it) => html`<${Chip} key=${`${it.not}${it.field}${it.value}`} query=${query} ...${it} />`)}
-      <button type="button" class="quiet" onClick=${() => setQuery(query.filter(([key]) => !Object.hasOwn(FIELDS, key)))}>Clear</button>
+      <button class="quiet" onClick=${() => setQuery(query.filter(([key]) => !Object.hasOwn(FIELDS, key)))}>Clear</button>
     </span>`}
   </section>`;
 }

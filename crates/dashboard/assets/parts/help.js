@@ -30,7 +30,7 @@ export function Help({ onClose }) {
     <label class="check"><input type="checkbox" checked=${isOn} onChange=${turn} /> Keys of one letter are on</label>
     <h2>Verdicts</h2>
     <dl class="keys">${WORDS.map(([is, words]) => html`<dt><${Verdict} is=${is} /></dt><dd>${words}</dd>`)}</dl>
-    <p><button type="button" class="button" onClick=${() => dialog.current.close()}>Close</button></p>
+    <p><button class="button" onClick=${() => dialog.current.close()}>Close</button></p>
     </div>
   </dialog>`;
 }

@@ -49,6 +49,6 @@ export function Menu() {
     event.stopPropagation();
   };
   return html`<div class="menu" ref=${box} role="menu" aria-label=${open.title} onKeyDown=${pressed}>
-    ${open.items.map((item) => html`<button type="button" role="menuitem" onClick=${() => { close(); item.run(); }}>${item.label}</button>`)}
+    ${open.items.map((item) => html`<button role="menuitem" onClick=${() => { close(); item.run(); }}>${item.label}</button>`)}
   </div>`;
 }

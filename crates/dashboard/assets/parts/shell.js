@@ -4,7 +4,7 @@ import { useFreshAnswer } from '../lib/api.js';
 import { kept, link } from '../lib/filter.js';
 import { nextTheme, setTheme, theme } from '../lib/theme.js';
 import { FilterBar } from './filter.js';
-import { Text } from './value.js';
+import { bdi } from './value.js';
 
 /** Milliseconds between two looks at the collector's state. */
 const STATUS_EVERY = 15000;
@@ -19,7 +19,7 @@ function ThemeButton() {
     setTheme(nextTheme());
     setCurrent(theme());
   };
-  return html`<button type="button" class="icon" title=${`Theme: ${current}`} aria-label=${`Theme: ${current}. Change`} onClick=${turn}>${THEME_SIGNS[current]}</button>`;
+  return html`<button class="icon" title=${`Theme: ${current}`} aria-label=${`Theme: ${current}. Change`} onClick=${turn}>${THEME_SIGNS[current]}</button>`;
 }
 
 function Pages({ pages, route, isOpen, onChosen }) {
@@ -32,10 +32,10 @@ function Pages({ pages, route, isOpen, onChosen }) {
 
 /** Line that says what is wrong with the collector or its store. */
 function StateNote({ answer }) {
-  if (answer.problem) return html`<p class="note bad" role="alert"><${Text} value=${answer.problem.message} /></p>`;
+  if (answer.problem) return html`<p class="note bad" role="alert">${bdi(answer.problem.message)}</p>`;
   const store = answer.data?.store;
   if (!store || store.state === 'working' || store.state === 'opening') return null;
-  return html`<p class="note bad" role="alert">The store is ${store.state}: <${Text} value=${store.error ?? 'no reason given'} />. The collector runs on.</p>`;
+  return html`<p class="note bad" role="alert">The store is ${store.state}: ${bdi(store.error ?? 'no reason given')}. The collector runs on.</p>`;
 }
 
 export function Shell({ pages, route, onHelp, children }) {
@@ -48,11 +48,11 @@ export function Shell({ pages, route, onHelp, children }) {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('#main').focus(); }}>Skip to content</a>
     <header class="top">
       <a class="brand" href=${link('runs', '', kept(route.query))} title=${version}><svg viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16" rx="4"/><path d="M3 5h6M5 8h8M3 11h4"/></svg>spanscore</a>
-      <button type="button" class="icon burger" aria-expanded=${isOpen} aria-controls="pages" aria-label="Pages" onClick=${() => setOpen(!isOpen)}>☰</button>
+      <button class="icon burger" aria-expanded=${isOpen} aria-controls="pages" aria-label="Pages" onClick=${() => setOpen(!isOpen)}>☰</button>
       <${Pages} pages=${pages} route=${route} isOpen=${isOpen} onChosen=${() => setOpen(false)} />
       <span class="tools">
         <${ThemeButton} />
-        <button type="button" class="icon" aria-label="Help and keys" title="Help and keys (?)" onClick=${onHelp}>?</button>
+        <button class="icon" aria-label="Help and keys" title="Help and keys (?)" onClick=${onHelp}>?</button>
       </span>
     </header>
     ${isFiltered && html`<${FilterBar} route=${route} />`}

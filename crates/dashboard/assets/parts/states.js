@@ -1,6 +1,6 @@
 // States of a page: loading, empty, failing, and lists that lack something.
 import { html } from '../lib/html.js';
-import { Text } from './value.js';
+import { bdi } from './value.js';
 
 export function Loading({ rows = 6 }) {
   return html`<div class="skeleton" role="status"><span class="unseen">Loading</span>${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
@@ -13,9 +13,9 @@ export function Empty({ title, children }) {
 /** Problem with its remedy; what was shown before may stand below it. */
 export function Problem({ problem, retry }) {
   return html`<div class="state problem" role="alert">
-    <h2><${Text} value=${problem.title ?? 'Something broke'} /></h2>
-    <p><${Text} value=${problem.message} /></p>
-    ${retry && html`<button type="button" class="button" onClick=${retry}>Ask again</button>`}
+    <h2>${bdi(problem.title ?? 'Something broke')}</h2>
+    <p>${bdi(problem.message)}</p>
+    ${problem.status === 401 ? html`<a class="button main" href="login">Log in</a>` : retry && html`<button class="button" onClick=${retry}>Ask again</button>`}
   </div>`;
 }
 
@@ -29,7 +29,7 @@ export function Answer({ of, rows, isEmpty, empty, children }) {
 
 /** Note that figures are those of before. */
 function Stale({ problem }) {
-  return html`<p class="note warn" role="status">Not refreshed: <${Text} value=${problem.message} /></p>`;
+  return html`<p class="note warn" role="status">Not refreshed: ${bdi(problem.message)}</p>`;
 }
 
 /** Note that a list lacks rows which the figures hold. */

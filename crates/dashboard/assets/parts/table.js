@@ -9,10 +9,10 @@ const MARGIN = 12;
 const WHOLE_MAX = 80;
 const NARROW = matchMedia('(max-width: 45rem)');
 
-const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+export const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
 
-/** First and last row of the window. */
-function useVisible(body, total, height) {
+/** First and last row of the window, by the height of one. */
+export function useVisible(body, total, height) {
   const [range, setRange] = useState([0, WHOLE_MAX]);
   useLayoutEffect(() => {
     let frame = 0;
@@ -68,29 +68,29 @@ function useMore(end, list) {
 
 /**
  * @param {{ label: string, columns: { head: any, cell: (row: any, at: number) => any, kind?: string }[],
- *   rows: any[], keyOf?: (row: any, at: number) => any, list?: any, tall?: number, walk?: boolean }} props
+ *   rows: any[], keyOf?: (row: any, at: number) => any, list?: any, narrow?: number, walk?: boolean }} props
  * `kind` of a column: `num`, `main`, `wide` (left out when narrow); `list` grows the rows.
  */
-export function Table({ label, columns, rows, keyOf = (_, at) => at, list, tall = 2.25, rowClass = () => '', walk = true }) {
+export function Table({ label, columns, rows, keyOf = (_, at) => at, list, narrow = 2.75, walk = true }) {
   const body = useRef(null);
   const end = useRef(null);
-  const height = Math.round((NARROW.matches ? Math.max(tall, 3.5) : tall) * rem());
+  const height = Math.round((NARROW.matches ? narrow : 2.25) * rem());
   const [first, last] = useVisible(body, rows.length, height);
   const chosen = walk ? useWalk(body, rows.length, height) : -1;
   useMore(end, list);
   const gap = (n) => n > 0 && html`<tr class="gap" aria-hidden="true" style=${{ height: `${n * height}px` }}><td></td></tr>`;
   return html`<div class="table-box"><table class="rows" aria-label=${label} aria-rowcount=${rows.length + 1} aria-busy=${Boolean(list?.isLoading)}>
-    <thead><tr aria-rowindex="1">${columns.map((it) => html`<th scope="col" class=${it.kind ?? ''}>${it.head}</th>`)}</tr></thead>
+    <thead><tr aria-rowindex="1">${columns.map((it) => html`<th class=${it.kind ?? ''}>${it.head}</th>`)}</tr></thead>
     <tbody ref=${body}>
       ${gap(first)}
       ${rows.slice(first, last).map((row, offset) => {
         const at = first + offset;
-        return html`<tr key=${keyOf(row, at)} data-row=${at} aria-rowindex=${at + 2} class=${`${rowClass(row)} ${at === chosen ? 'chosen' : ''}`} style=${{ height: `${height}px` }}>
+        return html`<tr key=${keyOf(row, at)} data-row=${at} aria-rowindex=${at + 2} class=${at === chosen ? 'chosen' : ''} style=${{ height: `${height}px` }}>
           ${columns.map((it) => html`<td class=${it.kind ?? ''}>${it.cell(row, at)}</td>`)}</tr>`;
       })}
       ${gap(rows.length - last)}
     </tbody>
   </table>
-  ${list && html`<p class="table-end" ref=${end}>${list.isLoading ? 'Loading…' : list.hasMore ? html`<button type="button" class="button" onClick=${list.more}>More</button>` : `${count(rows.length, 'row')}, all there are`}</p>`}
+  ${list && html`<p class="table-end" ref=${end}>${list.isLoading ? 'Loading…' : list.hasMore ? html`<button class="button" onClick=${list.more}>More</button>` : `${count(rows.length, 'row')}, all there are`}</p>`}
   </div>`;
 }

@@ -8,10 +8,9 @@ import { openMenu } from './menu.js';
 /** Longest text that a line shows. */
 const LINE_MAX = 400;
 
-/** Text of a stranger in one line, or with its line feeds. */
-export function Text({ value, lines = false, max = LINE_MAX }) {
-  const text = cut(String(value ?? ''), max);
-  return html`<bdi>${segments(text, lines).map((it) => (it.hidden ? html`<span class="esc">${it.text}</span>` : it.text))}</bdi>`;
+/** Text of a stranger in one line. */
+export function bdi(value, max = LINE_MAX) {
+  return html`<bdi>${segments(cut(String(value ?? ''), max)).map((it) => (it.hidden ? html`<span class="esc">${it.text}</span>` : it.text))}</bdi>`;
 }
 
 /** Text that says that there is none. */
@@ -35,12 +34,12 @@ export function Pick({ field, value, children, plain = false }) {
     event.preventDefault();
     openMenu(event.currentTarget, `Filter by ${title}`, items);
   };
-  return html`<button type="button" class=${plain ? 'pick plain' : 'pick'} aria-haspopup="menu" title=${cut(title, 200)} onClick=${open}>
-    ${children ?? html`<${Text} value=${text} max=${120} />`}
+  return html`<button class=${plain ? 'pick plain' : 'pick'} aria-haspopup="menu" title=${cut(title, 200)} onClick=${open}>
+    ${children ?? bdi(text, 120)}
   </button>`;
 }
 
 /** Id in its first digits; the button copies all of it. */
 export function Id({ value, label = 'id' }) {
-  return html`<button type="button" class="pick mono" title=${`Copy ${label} ${visible(value)}`} onClick=${() => copy(value)}><${Text} value=${String(value).slice(0, 8)} /></button>`;
+  return html`<button class="pick mono" title=${`Copy ${label} ${visible(value)}`} onClick=${() => copy(value)}>${bdi(String(value).slice(0, 8))}</button>`;
 }

@@ -4,14 +4,14 @@ import { money, score } from '../lib/format.js';
 import { link } from '../lib/filter.js';
 import { reasonWords, remedy } from '../lib/reasons.js';
 import { Value } from './content.js';
-import { Text } from './value.js';
+import { bdi } from './value.js';
 import { Verdict, verdictOf } from './verdict.js';
 
 /** Why it fell so, in a sentence. */
 function Why({ evaluation }) {
-  if (evaluation.outcome === 'failed') return html`<${Text} value=${evaluation.error ?? reasonWords(evaluation.reason)} max=${600} />`;
-  if (evaluation.outcome === 'not_evaluable') return html`<${Text} value=${evaluation.explanation ?? reasonWords(evaluation.reason)} max=${600} /> <span class="dim">${remedy(evaluation.reason)}</span>`;
-  return evaluation.explanation ? html`<${Text} value=${evaluation.explanation} max=${600} />` : html`<span class="dim">–</span>`;
+  if (evaluation.outcome === 'failed') return bdi(evaluation.error ?? reasonWords(evaluation.reason), 600);
+  if (evaluation.outcome === 'not_evaluable') return html`${bdi(evaluation.explanation ?? reasonWords(evaluation.reason), 600)} <span class="dim">${remedy(evaluation.reason)}</span>`;
+  return evaluation.explanation ? bdi(evaluation.explanation, 600) : html`<span class="dim">–</span>`;
 }
 
 /** Score beside its threshold. */
@@ -27,7 +27,7 @@ function Facts({ evaluation }) {
     evaluation.cost_usd !== null && ['cost', money(evaluation.cost_usd)],
     evaluation.early && ['given', 'while the trace was open'], !evaluation.current && ['state', 'replaced by a later revision'],
   ].filter(Boolean);
-  return html`<div class="facts">${facts.map(([name, value]) => html`<span>${name} <b><${Text} value=${value} max=${80} /></b></span>`)}
+  return html`<div class="facts">${facts.map(([name, value]) => html`<span>${name} <b>${bdi(value, 80)}</b></span>`)}
     <a href=${link('evaluators', evaluation.evaluator)}>all of this evaluator</a></div>`;
 }
 
@@ -35,7 +35,7 @@ function Line({ evaluation }) {
   return html`<li><details class="evaluation">
     <summary class="verdict-line">
       <${Verdict} is=${verdictOf(evaluation)} />
-      <span><${Text} value=${evaluation.evaluator} max=${120} />${evaluation.tool && html` <span class="dim">at <${Text} value=${evaluation.tool} max=${60} /></span>`}</span>
+      <span>${bdi(evaluation.evaluator, 120)}${evaluation.tool && html` <span class="dim">at ${bdi(evaluation.tool, 60)}</span>`}</span>
       <${Score} evaluation=${evaluation} />
       <span class="why"><${Why} evaluation=${evaluation} /></span>
     </summary>
