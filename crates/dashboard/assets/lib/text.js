@@ -22,11 +22,12 @@ function joinsPictures(characters, at) {
 }
 
 /**
- * Splits a text into segments `{ text, hidden }`. With `lines`, line feeds and tabs stay.
+ * Splits a text into segments `{ text, hidden }`. With `lines`, line feeds and tabs stay. A text of
+ * blanks alone is said to be one.
  * @param {string} text
  */
 export function segments(text, lines = false) {
-  if (!HIDDEN.test(text)) return text ? [{ text, hidden: false }] : [];
+  if (!HIDDEN.test(text)) return text === '' ? [] : [text.trim() ? { text, hidden: false } : { text: 'blank', hidden: true }];
   const out = [];
   let plain = '';
   const characters = Array.from(text);

@@ -67,8 +67,9 @@ const TOOLS = [
 ];
 const FAILS = [verdict, named('Evaluator', (it) => it.evaluator, (it) => link('runs', it.trace_id), 'w-long'), why, ended('Ended')];
 
-const worst = (items) => items.filter((it) => it.pass_rate !== null).sort((a, b) => a.pass_rate - b.pass_rate);
-const erring = (items) => [...items].sort((a, b) => b.error_rate - a.error_rate);
+// Few judged, or few calls, are no proof: what counts is the bound of the interval.
+const worst = (items) => items.filter((it) => it.pass_rate !== null).sort((a, b) => (a.pass_interval?.[1] ?? 1) - (b.pass_interval?.[1] ?? 1));
+const erring = (items) => [...items].sort((a, b) => (b.error_interval?.[0] ?? 0) - (a.error_interval?.[0] ?? 0));
 
 export function Overview({ route }) {
   const query = asked(route.query);

@@ -9,7 +9,7 @@ import { visible } from '../lib/text.js';
 import { agent, ended } from '../parts/columns.js';
 import { List } from '../parts/figure.js';
 import { Empty } from '../parts/states.js';
-import { bdi } from '../parts/value.js';
+import { bdi, Pick } from '../parts/value.js';
 import { signOf, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
 const SORTS = [['newest', 'Newest first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
@@ -35,8 +35,8 @@ function Cell({ run, evaluator }) {
 function Title({ run }) {
   const words = run.title ?? 'input not recorded';
   return html`<span class="cell"><a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? bdi(run.title) : html`<span class="dim">${words}</span>`}</a>
-    ${run.case && html` <span class="tag">${bdi(run.case, 40)}</span>`}
-    <span class="sub">${bdi([run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
+    ${run.case && html` <span class="tag"><${Pick} field="case" value=${run.case} /></span>`}
+    <span class="sub">${bdi([run.case, run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
 }
 
 /** Verdict of a run, and how many of its evaluations say so. */

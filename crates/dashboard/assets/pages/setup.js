@@ -42,9 +42,9 @@ function Snippets() {
   };
   return html`<section class="card"><h2>Point an agent here</h2>
     <div class="tabs" role="tablist" aria-label="Ways" onKeyDown=${pressed}>${names.map((name, at) => html`<button role="tab" id=${`tab-${at}`} aria-selected=${name === current} aria-controls="snippet" tabindex=${name === current ? 0 : -1} onClick=${() => setCurrent(name)}>${name}</button>`)}</div>
-    <div id="snippet" role="tabpanel" aria-labelledby=${`tab-${names.indexOf(current)}`} class="stack"><p class="dim">${words} Ports are those of a config without its own: 4318 for HTTP, 4317 for gRPC.</p>
+    <div id="snippet" role="tabpanel" aria-labelledby=${`tab-${names.indexOf(current)}`} class="stack"><p class="dim">${words}</p>
     <pre class="snippet" tabindex="0" role="region" aria-label="Snippet">${text}</pre>
-    <p><button class="button" onClick=${() => navigator.clipboard?.writeText(text).catch(() => {})}>Copy</button></p></div></section>`;
+    <p><button class="button" onClick=${() => navigator.clipboard?.writeText(text).catch(() => {})}>Copy</button> <span class="dim">Without other ports in the config: 4318 for HTTP, 4317 for gRPC.</span></p></div></section>`;
 }
 
 function Steps({ status }) {

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo } from '../lib/html.js';
 import { useAnswer } from '../lib/api.js';
 import { aligned, rowsOf, stepsOf } from '../lib/align.js';
 import { link, valueOf, withValue } from '../lib/filter.js';
-import { duration, moment, money, score, short } from '../lib/format.js';
+import { duration, moment, money, score, short, whole } from '../lib/format.js';
 import { here, setQuery } from '../lib/route.js';
 import { count, visible } from '../lib/text.js';
 import { Calls } from '../parts/calls.js';
@@ -40,7 +40,7 @@ function Head({ run, evaluations }) {
       ${shared('agent', 'agent', run.agent)}${shared('service', 'service', run.service)}${shared('version', 'version', run.version)}
       ${shared('environment', 'environment', run.environment)}${shared('session', 'session_id', run.session_id)}
       ${fact('ended', html`<time datetime=${run.time}>${moment(run.time)}</time>`)}${fact('took', duration(run.duration_s))}
-      ${run.cost_usd !== null && fact('cost', money(run.cost_usd))}${run.input_tokens !== null && fact('tokens', `${short(run.input_tokens)} in, ${short(run.output_tokens)} out`)}${fact('spans', String(run.spans))}
+      ${run.cost_usd !== null && fact('cost', money(run.cost_usd))}${run.input_tokens !== null && fact('tokens', `${short(run.input_tokens)} in, ${short(run.output_tokens)} out`)}${fact('spans', whole(run.spans))}
     </div>
   </div>`;
 }

@@ -14,12 +14,12 @@ export const ended = (head, of = (it) => it.time) => ({
 /** Agent, or its service, with the version. */
 export const agent = {
   head: 'Agent', kind: 'wide w-agent',
-  cell: (it) => it.service !== undefined && html`<${Pick} field=${it.agent ? 'agent' : 'service'} value=${it.agent || it.service} />${it.version && html` <span class="dim"><${Pick} field="version" value=${it.version} /></span>`}`,
+  cell: (it) => it.service !== undefined && html`<span class="cell"><${Pick} field=${it.agent ? 'agent' : 'service'} value=${it.agent || it.service} />${it.version && html`<span class="dim cell"><${Pick} field="version" value=${it.version} /></span>`}</span>`,
 };
 
 /** Name that is the row's link. */
 export const named = (head, of, to, kind = 'main', after = () => null) => ({
-  head, kind, cell: (it) => html`<span class="cell"><a class="row" href=${to(it)} title=${visible(of(it))}>${bdi(of(it))}</a>${after(it)}</span>`,
+  head, kind, cell: (it) => html`<span class="cell"><a class="row" href=${to(it)} title=${visible(of(it))}>${of(it) === '' ? html`<span class="esc">empty</span>` : bdi(of(it))}</a>${after(it)}</span>`,
 });
 
 /** Verdict of an evaluation. */

@@ -17,6 +17,8 @@ test('what hides, reorders or deceives is shown as an escape', () => {
   check('مرحبا שלום', 'مرحبا שלום');
   check('👨\u200d👩\u200d👧 ❤\ufe0f', '👨\u200d👩\u200d👧 ❤\ufe0f');
   check('a\u200db', 'a\\u200db');
+  check('\u3000', 'blank');
+  check(' \n', ' \\n');
   check(null, '');
 });
 
@@ -37,6 +39,8 @@ test('arguments fit one line', () => {
   const check = (value, expected) => assert.equal(argumentLine(value, 40), expected);
   check({ id: '1234', amount: 90 }, 'id="1234"  amount=90');
   check({}, '');
+  check('\u3000', 'blank');
+  check(' \n', ' \\n');
   check(null, '');
   check([1, 2], '[1,2]');
   check('text', '"text"');
