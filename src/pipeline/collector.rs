@@ -23,8 +23,10 @@ use super::reload::ReloadCounter;
 use super::shutdown_report::CarriedOver;
 use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
+use crate::dashboard::{self, DashboardStartError};
 use crate::store;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+use spanscore_api::DashboardSettings;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
@@ -72,6 +74,8 @@ pub struct CollectorSettings {
     pub forward: Vec<ForwardSettings>,
     /// Store of runs and evaluations; `None` if it is off.
     pub store: Option<StoreSettings>,
+    /// Query interface of the store; `None` if it is off.
+    pub dashboard: Option<DashboardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
     /// Write-ahead log of requests; `None` without `data_dir`.
@@ -101,6 +105,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             exporters: plan.exporters,
             forward: plan.forward,
             store: config.store.0,
+            dashboard: config.dashboard.0,
             telemetry: config.telemetry,
             log: config.data_dir.map(|data_dir| LogFolder {
                 data_dir,
@@ -177,6 +182,9 @@ pub enum CollectorStartError {
     /// Evaluator outside of this process.
     #[error(transparent)]
     ExternalEvaluators(#[from] ExternalStartError),
+    /// Listener of the store's query interface.
+    #[error(transparent)]
+    Dashboard(#[from] DashboardStartError),
     /// Write-ahead log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
@@ -196,6 +204,8 @@ pub struct Addresses {
     pub metrics: Option<SocketAddr>,
     /// `/livez` and `/readyz`.
     pub health: Option<SocketAddr>,
+    /// Query interface of the store.
+    pub dashboard: Option<SocketAddr>,
 }
 
 /// Running collector.
@@ -214,6 +224,7 @@ pub struct Collector {
     pub(super) rereader: Rereader,
     pub(super) reloads: ReloadCounter,
     pub(super) store: Option<Arc<Store>>,
+    dashboard: Option<SocketAddr>,
     _rereading: DropGuard,
     _keeper: IdleTrimmer,
 }
@@ -221,7 +232,7 @@ pub struct Collector {
 impl Collector {
     /// Starts every stage on the current runtime; on an error nothing is left running.
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
-        let telemetry = Telemetry::start(&settings.telemetry).await?;
+        let mut telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
         let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
@@ -231,7 +242,12 @@ impl Collector {
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let content = settings.store.as_ref().map(|own| own.content).unwrap_or_default();
         let store = settings.store.and_then(|own| store::start(own, data_dir, &meter));
+        let dashboard = match store.as_ref().zip(settings.dashboard) {
+            Some((store, own)) => dashboard::start(own, store, content, &mut telemetry).await?,
+            None => None,
+        };
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
@@ -286,6 +302,7 @@ impl Collector {
             rereader,
             reloads: ReloadCounter::new(&meter),
             store,
+            dashboard,
             _rereading: rereading,
             _keeper,
         })
@@ -298,6 +315,7 @@ impl Collector {
             http: self.receivers.http_address(),
             metrics: self.telemetry.metrics_address(),
             health: self.telemetry.health_address(),
+            dashboard: self.dashboard,
         }
     }
 

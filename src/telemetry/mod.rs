@@ -107,21 +107,28 @@ impl Telemetry {
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
-            telemetry.serve(listener, router, metrics_tls);
+            telemetry.serve(listener, router, metrics_tls, serve::CONNECTIONS_MAX);
         }
         if let Some((listener, address)) = health {
             telemetry.health_address = Some(address);
             let router = serve::health_router(telemetry.readiness.clone());
-            telemetry.serve(listener, router, health_tls);
+            telemetry.serve(listener, router, health_tls, serve::CONNECTIONS_MAX);
         }
         Ok(telemetry)
     }
 
-    fn serve(&mut self, listener: TcpListener, router: Router, tls: Option<Arc<ServerTls>>) {
+    /// Serves a router until the telemetry ends.
+    pub(crate) fn serve(
+        &mut self,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
         let files = tls.iter().map(|tls| Arc::clone(tls) as Arc<dyn Reread>);
         self.files.extend(files);
         let door = serve::Door::new(tls, &self.meter());
-        tokio::spawn(serve::run(listener, router, door, self.stop.clone()));
+        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
     }
 
     /// Sends one last report over OTLP, of all counts up to now.

@@ -1,4 +1,4 @@
-//! HTTP endpoints for scrapes and probes.
+//! HTTP endpoints for scrapes, probes and questions.
 //!
 //! Few peers come here, and none of them may hold the process up: the number of connections and
 //! their silence are limited.
@@ -27,8 +27,9 @@ use tokio_util::sync::CancellationToken;
 use super::Readiness;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
-/// Most open connections; one more closes the oldest: a new probe is worth more than a silent peer.
-const CONNECTIONS_MAX: usize = 64;
+/// Most open connections of scrapes and probes; one more closes the oldest: a new probe is worth
+/// more than a silent peer.
+pub(super) const CONNECTIONS_MAX: usize = 64;
 /// Longest time from the opening of a connection, or the end of an answer, to the end of a
 /// request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -136,15 +137,22 @@ pub(super) async fn run(
     listener: TcpListener,
     router: Router,
     door: Door,
+    connections_max: usize,
     stop: CancellationToken,
 ) {
     tokio::select! {
-        () = accept(listener, router, door, &stop) => {}
+        () = accept(listener, router, door, connections_max, &stop) => {}
         () = stop.cancelled() => {}
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, door: Door, stop: &CancellationToken) {
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    door: Door,
+    connections_max: usize,
+    stop: &CancellationToken,
+) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -152,7 +160,7 @@ async fn accept(listener: TcpListener, router: Router, door: Door, stop: &Cancel
             continue;
         };
         open.retain(|connection| !connection.is_finished());
-        if open.len() >= CONNECTIONS_MAX
+        if open.len() >= connections_max
             && let Some(oldest) = open.pop_front()
         {
             oldest.abort();

@@ -162,7 +162,7 @@ try {
   await setup(browser, collector);
   const failing = await (await fetch(`${collector.base}/api/v1/traces?label=fail&limit=1`)).json();
   const id = failing.items[0].trace_id;
-  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['setup', '#/setup']];
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['setup', '#/setup']];
   await everyPage(browser, collector.base, places);
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);

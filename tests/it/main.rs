@@ -7,6 +7,7 @@ mod captures;
 mod cli;
 mod collector;
 mod config;
+mod dashboard;
 mod delivery;
 mod dialect_docs;
 mod docs;

@@ -19,7 +19,7 @@ export const VALUES = {
   completion: ['root_ended', 'idle', 'age_max', 'shutdown', 'evicted', 'end_of_input', 'open'],
 };
 
-/** Ranges of time that the page offers, with words; the first is that of a fresh page. */
+/** Ranges of time that the page offers, with words. */
 export const RANGES = [
   ['-24h', 'last 24 hours'], ['-15m', 'last 15 minutes'], ['-1h', 'last hour'],
   ['-7d', 'last 7 days'], ['-30d', 'last 30 days'], ['', 'all time'],
@@ -93,10 +93,13 @@ export function kept(query) {
   return query.filter(([key]) => Object.hasOwn(FIELDS, key) || key === 'from' || key === 'to');
 }
 
-/** Query for the API: the range of a fresh page is that of the first in `RANGES`. */
-export function asked(query) {
+/** Range of a fresh page: versions are compared over longer than the rest. */
+export const freshRange = (page) => (page === 'compare' ? '-30d' : RANGES[0][0]);
+
+/** Query for the API. */
+export function asked(query, page = '') {
   const out = kept(query).filter(([key, value]) => value !== '' || (key !== 'from' && key !== 'to'));
-  return valueOf(query, 'from') === undefined ? [['from', RANGES[0][0]], ...out] : out;
+  return valueOf(query, 'from') === undefined ? [['from', freshRange(page)], ...out] : out;
 }
 
 /** Condition that a person typed: `service:shop`, `-tool:pay`, or words to be searched for. */

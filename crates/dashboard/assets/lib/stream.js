@@ -13,11 +13,12 @@ const KINDS = ['trajectory', 'evaluation', 'stats', 'gap'];
 /** Query of a stream: it knows no range of time. */
 const streamed = (query) => kept(query).filter(([key]) => key !== 'from' && key !== 'to');
 
-/** Opens a stream; `take` gets batches `{ events: [kind, data][], missed }`. Returns what closes it. */
+/** Opens a stream; `take` gets batches `{ events: [kind, data][], missed, wasHidden }`. Returns what closes it. */
 function open(path, take, tell) {
   let source = null;
   let events = [];
   let missed = 0;
+  let wasHidden = false;
   const arrived = (kind) => (event) => {
     let data;
     try {
@@ -42,12 +43,14 @@ function open(path, take, tell) {
     if (document.hidden) {
       source?.close();
       source = null;
+      wasHidden = true;
       tell('paused');
     } else if (!source) connect();
   };
   const timer = setInterval(() => {
     if (events.length === 0 && missed === 0) return;
-    take({ events, missed });
+    take({ events, missed, wasHidden });
+    wasHidden = false;
     events = [];
     missed = 0;
   }, BATCH_EVERY);

@@ -73,7 +73,7 @@ function Compared({ query, groups }) {
   const a = valueOf(query, 'a') ?? sides[first + 1][0];
   const b = valueOf(query, 'b') ?? sides[first][0];
   const isTimed = a.includes('from=') || b.includes('from=');
-  const rest = asked(query).filter(([key]) => key !== 'version' && !(isTimed && (key === 'from' || key === 'to')));
+  const rest = asked(query, 'compare').filter(([key]) => key !== 'version' && !(isTimed && (key === 'from' || key === 'to')));
   const answer = useAnswer('/compare', [...rest, ['a', a], ['b', b]]);
   const swap = () => setQuery(withValue(withValue(here().query, 'a', b), 'b', a));
   return html`<div class="page-head"><${Choice} name="a" value=${a} sides=${sides} /><button class="button" onClick=${swap} aria-label="Swap the sides" title="Swap">⇄</button><${Choice} name="b" value=${b} sides=${sides} /></div>

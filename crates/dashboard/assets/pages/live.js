@@ -17,7 +17,7 @@ const STATES = { open: 'listening', lost: 'connecting', refused: 'refused: too m
 const columns = [
   { head: 'Ended', kind: 'w-short', cell: (it) => (it.missed ? html`<span class="is-not_evaluable">gap</span>` : clock(it.time)) },
   verdict,
-  { head: 'Evaluator', kind: 'w-long', cell: (it) => (it.missed ? html`<span class="dim">${whole(it.missed)} not shown</span>` : html`<a class="row" href=${link('runs', it.trace_id)}>${bdi(it.evaluator)}</a>`) },
+  { head: 'Evaluator', kind: 'w-long', cell: (it) => (it.missed ? html`<span class="dim">${it.missed}</span>` : html`<a class="row" href=${link('runs', it.trace_id)}>${bdi(it.evaluator)}</a>`) },
   { head: 'Score', kind: 'wide w-mid', cell: (it) => !it.missed && html`<${Score} evaluation=${it} />` },
   agent, why,
 ];
@@ -27,9 +27,9 @@ export function Live({ route }) {
   const [isOn, setOn] = useState(true);
   const [seen, setSeen] = useState(0);
   const next = useRef(0);
-  const state = useStream(route.query, ({ events, missed }) => {
+  const state = useStream(route.query, ({ events, missed, wasHidden }) => {
     const fresh = events.filter(([kind]) => kind === 'evaluation').map(([, data]) => ({ ...data, key: next.current++ })).reverse();
-    const gap = missed > 0 ? [{ missed, key: next.current++ }] : [];
+    const gap = missed > 0 || wasHidden ? [{ missed: missed > 0 ? `${whole(missed)} not shown` : 'not listening while hidden', key: next.current++ }] : [];
     if (fresh.length + gap.length === 0) return;
     setSeen((was) => was + fresh.length + missed);
     setRows((was) => [...fresh, ...gap, ...was].slice(0, KEPT));

@@ -9,11 +9,14 @@ import { bdi } from '../parts/value.js';
 const STEPS = {
   requests: ['Something connected', 'Set the two variables on this page in your agent, and run it once. Or send the sample.'],
   spans: ['Spans accepted', 'Requests came without spans: look whether the SDK samples them away (OTEL_TRACES_SAMPLER).'],
-  calls: ['Tool calls found', 'No dialect knows these spans. Run `spanscore inspect --explain FILE` on a recording: it says why, span by span.'],
-  traces: ['A trace is complete', 'A trace is complete some seconds after its root span has ended. Wait, or look whether the root is sent.'],
+  traces: ['A run of an agent is complete', 'A trace is complete some seconds after its root span has ended. Wait, or look whether the root is sent.'],
+  calls: ['Tool calls found', 'The runs called no tool, or no dialect knows how: `spanscore inspect --explain FILE` on a recording says why, span by span.'],
   evaluations: ['Evaluated', 'No evaluator fits: look at `when` in the config, and at the log.'],
   stored: ['In the store, ready to look at', 'The store has not written it: look at the state above and at `store` in the config.'],
 };
+
+/** Remedy where traces are complete and none is that of an agent. */
+const IGNORED = 'Complete traces came, and no dialect found an agent in them: `spanscore inspect --explain FILE` on a recording says why, span by span.';
 
 /** Snippets that point an agent here, by the way it is instrumented. */
 function snippets(host) {
@@ -48,16 +51,18 @@ function Snippets() {
 }
 
 function Steps({ status }) {
-  const known = status.steps.filter((it) => Object.hasOwn(STEPS, it.step));
+  const counts = Object.fromEntries(status.steps.map((it) => [it.step, it.count]));
+  const known = Object.keys(STEPS).map((step) => ({ step, count: counts[step] ?? 0 }));
   const stands = known.findIndex((it) => it.count === 0);
   return html`<section class="card" aria-live="polite"><h2>How far the first span has come</h2><ol class="steps">${known.map((it, at) => {
-    const [title, todo] = STEPS[it.step];
+    const [title, help] = STEPS[it.step];
+    const todo = it.step === 'traces' && counts.ignored_traces > 0 ? IGNORED : help;
     const isDone = it.count > 0;
     return html`<li class=${at === stands ? 'stands' : ''}><span class=${isDone ? 'is-pass' : 'dim'} aria-hidden="true">${isDone ? '✓' : at === stands ? '→' : '·'}</span>
       <span>${title}<span class="unseen">${isDone ? ': done' : at === stands ? ': stands here' : ': not yet'}</span></span><span class="num dim">${whole(it.count)}</span>
       ${at === stands && html`<span class="todo">${todo}</span>`}</li>`;
   })}</ol>
-  ${stands < 0 && html`<p><a class="button main" href="#/runs">See the runs</a></p>`}
+  ${counts.stored > 0 && html`<p><a class="button main" href="#/runs">See the runs</a></p>`}
   <p class="dim">Counted since the collector started.</p></section>`;
 }
 

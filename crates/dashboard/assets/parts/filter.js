@@ -1,6 +1,6 @@
 // Filter of lists and figures: conditions as chips, a field to type more, the range of time.
 import { html, useId, useMemo, useRef, useState } from '../lib/html.js';
-import { conditions, FIELDS, RANGES, typed, VALUES, valueOf, withCondition, without, withValue } from '../lib/filter.js';
+import { conditions, FIELDS, freshRange, RANGES, typed, VALUES, valueOf, withCondition, without, withValue } from '../lib/filter.js';
 import { setQuery } from '../lib/route.js';
 import { useAnswer } from '../lib/api.js';
 import { visible } from '../lib/text.js';
@@ -70,8 +70,8 @@ function Typing({ query }) {
   </span>`;
 }
 
-function Range({ query }) {
-  const from = valueOf(query, 'from') ?? RANGES[0][0];
+function Range({ query, page }) {
+  const from = valueOf(query, 'from') ?? freshRange(page);
   const known = RANGES.some(([value]) => value === from);
   return html`<select aria-label="Range of time" value=${from} onChange=${(event) => setQuery(withValue(withValue(query, 'to', null), 'from', event.target.value))}>
     ${!known && html`<option value=${from}>since ${from}</option>`}
@@ -93,7 +93,7 @@ export function FilterBar({ route }) {
   return html`<section class="filter" aria-label="Filter">
     ${page === 'runs' && html`<${VerdictSwitch} query=${query} />`}
     <${Typing} query=${query} />
-    ${page !== 'live' && html`<${Range} query=${query} />`}
+    ${page !== 'live' && html`<${Range} query=${query} page=${page} />`}
     ${shown.length > 0 && html`<span class="chips">
       ${shown.map((it) => html`<${Chip} key=${`${it.not}${it.field}${it.value}`} query=${query} ...${it} />`)}
       <button class="quiet" onClick=${() => setQuery(query.filter(([key]) => !Object.hasOwn(FIELDS, key)))}>Clear</button>

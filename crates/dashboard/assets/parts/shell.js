@@ -9,7 +9,7 @@ import { bdi } from './value.js';
 /** Milliseconds between two looks at the collector's state. */
 const STATUS_EVERY = 15000;
 /** Pages whose figures and lists the filter narrows. */
-const FILTERED = new Set(['runs', 'overview', 'evaluators', 'tools', 'live', 'sessions']);
+const FILTERED = new Set(['runs', 'overview', 'evaluators', 'tools', 'compare', 'live', 'sessions']);
 
 const THEME_SIGNS = { system: '◐', light: '○', dark: '●' };
 
