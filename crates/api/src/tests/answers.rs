@@ -97,6 +97,10 @@ async fn figures_equal_the_lists_under_the_same_filter() {
         let groups = summary["groups"].as_array().unwrap().iter();
         let sum: i64 = groups.map(|group| group["count"].as_i64().unwrap()).sum();
         assert_eq!(summary["figures"]["count"], sum, "{filter}");
+        let alone = harness.json(&format!("/summary?{filter}")).await;
+        assert_eq!(alone["figures"]["passed"], summary["figures"]["passed"], "{filter}");
+        let mean = |it: &Value| it["figures"]["mean"].as_f64().unwrap_or(-1.0);
+        assert!((mean(&alone) - mean(&summary)).abs() < 1e-9, "{filter}");
         if !filter.contains("label") && !filter.contains("outcome") {
             assert_eq!(summary["runs"], runs, "{filter}");
         }
@@ -114,6 +118,12 @@ async fn figures_equal_the_lists_under_the_same_filter() {
     let sums = async |path| harness.json(path).await["from_sums"].clone();
     assert_eq!(sums("/summary?version=1.5.0").await, true);
     assert_eq!(sums("/summary?label=fail").await, false);
+    let summary = harness.json("/summary?from=-30m").await;
+    assert_eq!((&summary["calls"], &summary["call_errors"]), (&json!(80), &json!(4)));
+    assert_eq!(summary["previous"]["count"], 0);
+    let summary = harness.json("/summary?from=-90m&case=refund").await;
+    assert_eq!((&summary["calls"], &summary["call_errors"]), (&json!(80), &json!(4)));
+    assert_eq!(summary["previous"]["count"], 80);
 }
 
 #[tokio::test]

@@ -162,6 +162,27 @@ pub(super) fn tools(
     Ok(tools)
 }
 
+/// Counts calls and those that failed.
+pub(super) fn calls(connection: &Connection, filter: &StoreFilter) -> rusqlite::Result<(i64, i64)> {
+    let (query, values) = if filter.fits_tool_sums() {
+        let (condition, values) = filter.of_tool_sums();
+        let query = format!(
+            "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM tool_rollups r
+             JOIN tools l ON l.id = r.tool JOIN sources s ON s.id = r.source WHERE {condition}"
+        );
+        (query, values)
+    } else {
+        let (condition, values) = filter.within(connection)?.of_runs("l.name {}");
+        let query = format!(
+            "SELECT count(*), ifnull(sum(c.status = 'error'), 0)
+             FROM {RUNS} JOIN calls c ON c.trajectory = t.seq JOIN tools l ON l.id = c.tool
+             WHERE {condition}"
+        );
+        (query, values)
+    };
+    connection.query_row(&query, params_from_iter(values), |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 fn found<'t>(tools: &'t mut HashMap<String, ToolFigures>, name: &str) -> &'t mut ToolFigures {
     tools.entry_ref(name).or_insert_with(|| ToolFigures::new(name.to_owned()))
 }

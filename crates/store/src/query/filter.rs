@@ -142,10 +142,18 @@ impl StoreFilter {
 
     fn of_any_sums(&self, column: impl Fn(StoreField) -> Option<&'static str>) -> SqlCondition {
         let mut parts = ConditionParts::default();
-        // A bucket counts whole if it begins in the minute of the bound.
-        let minute = |bound: Option<i64>| bound.map(|ms| ms.div_euclid(60_000) * 60_000);
-        parts.bound("r.bucket * r.span * 1000 >= ?", minute(self.from_ms));
-        parts.bound("r.bucket * r.span * 1000 < ?", minute(self.to_ms));
+        if self.from_ms.is_some() || self.to_ms.is_some() {
+            // A bucket counts whole if it begins in the minute of the bound. Written so that the
+            // key of the table leads to them.
+            let minute = |bound: Option<i64>, end| bound.map_or(end, |ms| ms.div_euclid(60_000));
+            let from = minute(self.from_ms, 0);
+            let to = minute(self.to_ms, i64::MAX);
+            let hour = |minute: i64| minute.div_euclid(60) + i64::from(minute.rem_euclid(60) > 0);
+            let test = "(r.span = 60 AND r.bucket >= ? AND r.bucket < ?
+                 OR r.span = 3600 AND r.bucket >= ? AND r.bucket < ?)";
+            let bounds = [from, to, hour(from), hour(to)];
+            parts.add(test.to_owned(), bounds.map(SqlValue::Integer));
+        }
         self.fields(column, &mut parts);
         parts.joined()
     }

@@ -211,6 +211,23 @@ pub struct StoredGroup {
 }
 
 impl StoredGroup {
+    /// Adds up groups, without their keys.
+    pub fn merged(groups: &[Self]) -> Option<Self> {
+        let mut all = Self { keys: Vec::new(), mean: None, ..groups.first()?.clone() };
+        for group in &groups[1..] {
+            all.passed += group.passed;
+            all.failed += group.failed;
+            all.not_evaluable += group.not_evaluable;
+            all.broken += group.broken;
+            all.squares += group.squares;
+            all.cost_usd += group.cost_usd;
+        }
+        let judged = |group: &Self| (group.passed + group.failed) as f64;
+        let sum: f64 = groups.iter().filter_map(|it| Some(it.mean? * judged(it))).sum();
+        all.mean = (judged(&all) > 0.0).then(|| sum / judged(&all));
+        Some(all)
+    }
+
     /// Returns the number of evaluations.
     pub fn count(&self) -> i64 {
         self.passed + self.failed + self.not_evaluable + self.broken

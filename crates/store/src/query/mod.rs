@@ -241,6 +241,14 @@ impl StoreReader {
         Ok(figures::tools(self.begin(), filter)?)
     }
 
+    /// Counts tool calls, and those of them that failed.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
+        Ok(figures::calls(self.begin(), filter)?)
+    }
+
     /// Returns the known versions of an evaluator, the newest last.
     ///
     /// # Errors
