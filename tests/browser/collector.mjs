@@ -28,8 +28,8 @@ evaluators:
   tool_efficiency: {}
   tool_trajectory/refund:
     when: service_name == "shop"
-    mode: in_order
-    criteria: {expected: [{name: get_order, arguments: {order: A-17}}, {name: check_policy, arguments: {order: A-17}}, {name: issue_refund, arguments: {order: A-17, amount: 60, currency: EUR}}]}
+    match_mode: in_order
+    criteria: {expected_tool_calls: [{name: get_order, arguments: {order: A-17}}, {name: check_policy, arguments: {order: A-17}}, {name: issue_refund, arguments: {order: A-17, amount: 60, currency: EUR}}]}
 exporters: {}
 `;
 
