@@ -28,8 +28,11 @@ export async function ask(path, query = [], options = {}) {
     if (error.name === 'AbortError') throw error;
     throw new ApiProblem(0, 'No answer', 'The collector does not answer. It may have stopped, or be starting.');
   }
-  const body = await answer.json().catch(() => null);
-  if (answer.ok) return body;
+  const body = await answer.json().catch((error) => {
+    if (error.name === 'AbortError') throw error;
+    return null;
+  });
+  if (answer.ok && body) return body;
   throw new ApiProblem(answer.status, body?.title ?? `Status ${answer.status}`, body?.detail ?? wordsOf(answer.status));
 }
 

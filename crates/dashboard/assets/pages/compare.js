@@ -4,7 +4,7 @@ import { useAnswer } from '../lib/api.js';
 import { asked, link, valueOf, withValue } from '../lib/filter.js';
 import { points, whole } from '../lib/format.js';
 import { here, setQuery } from '../lib/route.js';
-import { visible } from '../lib/text.js';
+import { cut, visible } from '../lib/text.js';
 import { named } from '../parts/columns.js';
 import { card, of } from '../parts/figure.js';
 import { DifferenceBar } from '../parts/meter.js';
@@ -58,11 +58,11 @@ const TIMES = [['from=-24h', 'last 24 hours'], ['from=-48h&to=-24h', 'the day be
 /** Sides that can be chosen: versions, the highest number first, and times. */
 function sidesOf(groups) {
   const versions = groups.map((it) => it.keys.version).filter(Boolean).sort((a, b) => b.localeCompare(a, 'en', { numeric: true }));
-  return [...versions.map((it) => [String(new URLSearchParams({ version: it })), `version ${visible(it)}`]), ...TIMES];
+  return [...versions.map((it) => [String(new URLSearchParams({ version: it })), `version ${cut(visible(it), 40)}`]), ...TIMES];
 }
 
 function Choice({ name, value, sides }) {
-  const all = sides.some(([side]) => side === value) ? sides : [[value, visible(value)], ...sides];
+  const all = sides.some(([side]) => side === value) ? sides : [[value, cut(visible(value), 60)], ...sides];
   return html`<label>${name.toUpperCase()} <select onChange=${(event) => setQuery(withValue(here().query, name, event.target.value))}>
     ${all.map(([side, words]) => html`<option value=${side} selected=${side === value}>${words}</option>`)}</select></label>`;
 }

@@ -10,7 +10,7 @@ import { agent, ended } from '../parts/columns.js';
 import { List } from '../parts/figure.js';
 import { Empty } from '../parts/states.js';
 import { bdi, Pick } from '../parts/value.js';
-import { signOf, Verdict, wordOf, worstOf } from '../parts/verdict.js';
+import { signOf, untitled, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
 const SORTS = [['newest', 'Newest first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
 /** Columns of evaluators that a window of this width has room for; the others are in the counts. */
@@ -33,7 +33,7 @@ function Cell({ run, evaluator }) {
 }
 
 function Title({ run }) {
-  const words = run.title ?? 'input not recorded';
+  const words = run.title || untitled(run);
   return html`<span class="cell"><a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? bdi(run.title) : html`<span class="dim">${words}</span>`}</a>
     ${run.case && html` <span class="tag"><${Pick} field="case" value=${run.case} /></span>`}
     <span class="sub">${bdi([run.case, run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;

@@ -8,7 +8,7 @@ import { visible } from '../lib/text.js';
 import { agent, ended, named } from '../parts/columns.js';
 import { List } from '../parts/figure.js';
 import { Empty } from '../parts/states.js';
-import { Counts, signOf, wordOf } from '../parts/verdict.js';
+import { Counts, signOf, untitled, wordOf } from '../parts/verdict.js';
 
 /** Turns that a line shows, the last ones. */
 const TURNS = 16;
@@ -18,7 +18,7 @@ function Strip({ session }) {
   const before = session.turns - shown.length;
   return html`<span class="strip">${before > 0 && html`<span class="dim">+${before} </span>`}${shown.map((run) => {
     const is = run.verdict ?? 'none';
-    const words = `${wordOf(is)}: ${visible(run.title ?? 'input not recorded')}`;
+    const words = `${wordOf(is)}: ${visible(run.title || untitled(run))}`;
     return html`<a class=${`is-${is}`} href=${link('runs', run.trace_id)} title=${words} aria-label=${words}>${signOf(is)}</a>`;
   })}</span>`;
 }

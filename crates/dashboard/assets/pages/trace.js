@@ -5,13 +5,13 @@ import { aligned, rowsOf, stepsOf } from '../lib/align.js';
 import { link, valueOf, withValue } from '../lib/filter.js';
 import { duration, moment, money, score, short, whole } from '../lib/format.js';
 import { here, setQuery } from '../lib/route.js';
-import { count, visible } from '../lib/text.js';
+import { count, cut, visible } from '../lib/text.js';
 import { Calls } from '../parts/calls.js';
 import { Field } from '../parts/content.js';
 import { dim } from '../parts/figure.js';
 import { Answer } from '../parts/states.js';
 import { bdi, Id } from '../parts/value.js';
-import { signOf, Verdict, verdictOf, wordOf } from '../parts/verdict.js';
+import { signOf, untitled, Verdict, verdictOf, wordOf } from '../parts/verdict.js';
 import { Verdicts } from '../parts/verdicts.js';
 
 const RANK = { fail: 0, failed: 1, not_evaluable: 2, none: 3, pass: 4 };
@@ -35,7 +35,7 @@ function Head({ run, evaluations }) {
   return html`<div class="trace-head">
     <div class="facts"><a href="#/runs">Runs</a><span aria-hidden="true">/</span><${Id} value=${run.trace_id} label="trace id" />
       ${run.cases.map((name) => html`<span class="tag">case ${bdi(name, 80)}</span>`)}</div>
-    <h1><span class=${`badge is-${worst}`}><${Verdict} is=${worst} /></span> ${run.title ? bdi(run.title) : dim('input not recorded')}</h1>
+    <h1><span class=${`badge is-${worst}`}><${Verdict} is=${worst} /></span> ${run.title ? bdi(run.title) : dim(untitled(run))}</h1>
     <div class="facts">
       ${shared('agent', 'agent', run.agent)}${shared('service', 'service', run.service)}${shared('version', 'version', run.version)}
       ${shared('environment', 'environment', run.environment)}${shared('session', 'session_id', run.session_id)}
@@ -71,7 +71,7 @@ function Completion({ run, evaluations, revision }) {
 function AlignedBy({ choices, current }) {
   if (choices.length < 2) return current && html`<span class="end dim">expected by ${bdi(current.evaluator)}</span>`;
   return html`<label class="end">expected by <select onChange=${(event) => setQuery(withValue(here().query, 'by', event.target.value), true)}>
-    ${choices.map((it) => html`<option value=${it.evaluator} selected=${it === current}>${visible(it.evaluator)}</option>`)}</select></label>`;
+    ${choices.map((it) => html`<option value=${it.evaluator} selected=${it === current}>${cut(visible(it.evaluator), 60)}</option>`)}</select></label>`;
 }
 
 function Found({ run, query }) {

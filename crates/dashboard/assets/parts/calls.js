@@ -1,5 +1,5 @@
 // Trajectory: calls in order with their bars in time, beside what was expected; a line unfolds.
-import { html, useEffect, useRef, useState } from '../lib/html.js';
+import { html, useEffect, useMemo, useRef, useState } from '../lib/html.js';
 import { differing } from '../lib/align.js';
 import { link, valueOf, withValue } from '../lib/filter.js';
 import { clock, duration } from '../lib/format.js';
@@ -119,7 +119,7 @@ export function Calls({ run, rows, evaluations, isBare, query }) {
   const { open, chosen, setChosen, toggle } = useOpen(rows, query);
   const height = LINE_REM * rem();
   const [from, to] = useVisible(box, rows.length, height);
-  const scale = extent(run.calls);
+  const scale = useMemo(() => extent(run.calls), [run]);
   const step = (by) => setChosen((was) => Math.max(0, Math.min(rows.length - 1, was + by)));
   useKeys({ j: () => step(1), k: () => step(-1), Enter: () => rows[chosen]?.call && toggle(chosen) });
   useEffect(() => {

@@ -10,6 +10,9 @@ export function verdictOf(evaluation) {
   return evaluation.outcome;
 }
 
+/** Words for a run whose input has no beginning to show. */
+export const untitled = (run) => (run.title === '' ? 'empty input' : 'input not recorded');
+
 /** Worst verdict of a run, from its counts. */
 export function worstOf(run) {
   if (run.failed > 0) return 'fail';
