@@ -1,7 +1,8 @@
-//! Listener of the store's query interface and its pages: its start, what it is told of the pipeline, its metrics.
+//! Listener of the store's query interface and pages: its start, its metrics, counts for it.
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use opentelemetry::KeyValue;
@@ -9,11 +10,12 @@ use opentelemetry::metrics::Meter;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 
+use crate::store;
 use crate::telemetry::Telemetry;
-use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, Refusal, router};
+use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, router};
 use spanscore_dashboard::asset;
 use spanscore_net::tls::{ServerTls, TlsError};
-use spanscore_store::{Store, StoredContent};
+use spanscore_store::{Store, StoreSettings, StoredContent};
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
 const CONNECTIONS_MAX: usize = 256;
@@ -40,14 +42,29 @@ pub enum DashboardStartError {
     Secret(io::Error),
 }
 
-/// Starts the listener, and returns its address. At the default address it is no error if that is
-/// taken: whoever set no other may not know of it.
-pub(crate) async fn start(
+/// Starts the store and, where there is one, its listener.
+pub(crate) async fn start_store(
+    (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
+    data_dir: Option<&Path>,
+    telemetry: &mut Telemetry,
+) -> Result<Option<Arc<Store>>, DashboardStartError> {
+    let Some(own) = own else { return Ok(None) };
+    let content = own.content;
+    let store = store::start(own, data_dir, &telemetry.meter());
+    if let Some((store, shown)) = store.as_ref().zip(shown) {
+        start(shown, store, content, telemetry).await?;
+    }
+    Ok(store)
+}
+
+/// Starts the listener. At the default address it is no error if that is taken: whoever set no
+/// other may not know of it.
+async fn start(
     settings: DashboardSettings,
     store: &Store,
     content: StoredContent,
     telemetry: &mut Telemetry,
-) -> Result<Option<SocketAddr>, DashboardStartError> {
+) -> Result<(), DashboardStartError> {
     let tls = settings.tls.clone().map(|tls| ServerTls::new(tls, "dashboard.tls", &["http/1.1"]));
     let tls = tls.transpose().map_err(|error| DashboardStartError::Tls(Box::new(error)))?;
     let is_chosen = settings.endpoint.is_some();
@@ -65,7 +82,7 @@ pub(crate) async fn start(
                  `dashboard: false`"
             );
             show(&meter, &counters, 0);
-            return Ok(None);
+            return Ok(());
         }
     };
     let registry = telemetry.registry().clone();
@@ -80,8 +97,10 @@ pub(crate) async fn start(
     });
     let api = api.map_err(DashboardStartError::Secret)?;
     show(&meter, &counters, 1);
-    telemetry.serve(listener, router(api, asset), tls.map(Arc::new), CONNECTIONS_MAX);
-    Ok(Some(address))
+    let tls = tls.map(Arc::new);
+    let router = router(api, asset);
+    telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
+    Ok(())
 }
 
 async fn bind(endpoint: &str) -> io::Result<(TcpListener, SocketAddr)> {
@@ -123,7 +142,7 @@ fn show(meter: &Meter, counters: &Arc<ApiCounters>, listening: u64) {
         .with_unit("{request}")
         .with_description("Requests to the query interface that were refused.")
         .with_callback(move |counter| {
-            for (refusal, word) in Refusal::ALL {
+            for (refusal, word) in RequestRefusal::ALL {
                 counter.observe(counters.get(refusal), &[KeyValue::new("reason", word)]);
             }
         })

@@ -224,7 +224,6 @@ pub struct Collector {
     pub(super) rereader: Rereader,
     pub(super) reloads: ReloadCounter,
     pub(super) store: Option<Arc<Store>>,
-    dashboard: Option<SocketAddr>,
     _rereading: DropGuard,
     _keeper: IdleTrimmer,
 }
@@ -242,12 +241,8 @@ impl Collector {
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
-        let content = settings.store.as_ref().map(|own| own.content).unwrap_or_default();
-        let store = settings.store.and_then(|own| store::start(own, data_dir, &meter));
-        let dashboard = match store.as_ref().zip(settings.dashboard) {
-            Some((store, own)) => dashboard::start(own, store, content, &mut telemetry).await?,
-            None => None,
-        };
+        let shown = (settings.store, settings.dashboard);
+        let store = dashboard::start_store(shown, data_dir, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
@@ -286,12 +281,12 @@ impl Collector {
         let files_read = receivers.files().iter().chain(telemetry.files());
         let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
-        let _keeper = IdleTrimmer::start(pipeline.intake());
         Ok(Self {
             telemetry,
             exporters,
             forwards,
             memory,
+            _keeper: IdleTrimmer::start(pipeline.intake()),
             pipeline,
             lanes,
             receivers,
@@ -302,9 +297,7 @@ impl Collector {
             rereader,
             reloads: ReloadCounter::new(&meter),
             store,
-            dashboard,
             _rereading: rereading,
-            _keeper,
         })
     }
 
@@ -315,7 +308,7 @@ impl Collector {
             http: self.receivers.http_address(),
             metrics: self.telemetry.metrics_address(),
             health: self.telemetry.health_address(),
-            dashboard: self.dashboard,
+            dashboard: self.telemetry.dashboard_address(),
         }
     }
 

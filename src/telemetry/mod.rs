@@ -84,6 +84,7 @@ pub struct Telemetry {
     readiness: Readiness,
     metrics_address: Option<SocketAddr>,
     health_address: Option<SocketAddr>,
+    dashboard_address: Option<SocketAddr>,
     files: Vec<Arc<dyn Reread>>,
     pushing: Option<Pushing>,
     spans: Option<SpanPushing>,
@@ -117,8 +118,19 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Serves a router until the telemetry ends.
-    pub(crate) fn serve(
+    /// Serves the query interface of the store, until the telemetry ends.
+    pub(crate) fn serve_dashboard(
+        &mut self,
+        (listener, address): (TcpListener, SocketAddr),
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
+        self.dashboard_address = Some(address);
+        self.serve(listener, router, tls, connections_max);
+    }
+
+    fn serve(
         &mut self,
         listener: TcpListener,
         router: Router,
@@ -197,6 +209,7 @@ impl Telemetry {
             readiness: Readiness::default(),
             metrics_address: None,
             health_address: None,
+            dashboard_address: None,
             files: Vec::new(),
             stop: CancellationToken::new(),
         })
@@ -257,6 +270,11 @@ impl Telemetry {
     /// Returns the address of `/livez` and `/readyz`, if they are served.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
+    }
+
+    /// Returns the address of the query interface of the store, if it is served.
+    pub fn dashboard_address(&self) -> Option<SocketAddr> {
+        self.dashboard_address
     }
 }
 

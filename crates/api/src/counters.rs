@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reason of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum RequestRefusal {
     /// `Host` is not one of this listener.
     Host,
     /// Another site's page asks.
@@ -19,7 +19,7 @@ pub enum Refusal {
     TooLarge,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// All reasons with their words.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Host, "host"),
@@ -33,15 +33,15 @@ impl Refusal {
 
 /// All counters of an API.
 #[derive(Debug, Default)]
-pub struct ApiCounters([AtomicU64; Refusal::ALL.len()]);
+pub struct ApiCounters([AtomicU64; RequestRefusal::ALL.len()]);
 
 impl ApiCounters {
     /// Returns a count.
-    pub fn get(&self, refusal: Refusal) -> u64 {
+    pub fn get(&self, refusal: RequestRefusal) -> u64 {
         self.0[refusal as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, refusal: Refusal) {
+    pub(crate) fn add(&self, refusal: RequestRefusal) {
         self.0[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 
 use spanscore_base::settings::Secret;
 
-use crate::problem::Problem;
+use crate::problem::ApiProblem;
 use crate::settings::DashboardSettings;
 
 /// Bytes of the secret in a cookie.
@@ -49,20 +49,20 @@ impl Guard {
     }
 
     /// Checks a request.
-    pub(crate) fn check(&self, request: &Request, is_api: bool) -> Result<(), Problem> {
+    pub(crate) fn check(&self, request: &Request, is_api: bool) -> Result<(), ApiProblem> {
         let headers = request.headers();
         let host = self.host(request)?;
         check_origin(headers, &host, request.method(), is_api)?;
         if is_api && !self.is_known(headers) {
             let text = "send `Authorization: Bearer TOKEN` with the `dashboard.token` of the \
                         config; a browser shows it once at `login`";
-            return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorised", text));
+            return Err(ApiProblem::new(StatusCode::UNAUTHORIZED, "unauthorised", text));
         }
         Ok(())
     }
 
     /// Returns the host and port that a request names, if they are ours.
-    fn host(&self, request: &Request) -> Result<String, Problem> {
+    fn host(&self, request: &Request) -> Result<String, ApiProblem> {
         let named = request.headers().get_all(HOST).iter().map(|it| it.to_str().ok());
         let named: Vec<Option<&str>> =
             named.chain(request.uri().authority().map(|it| Some(it.as_str()))).collect();
@@ -73,7 +73,7 @@ impl Guard {
             _ => {
                 let text = "the `Host` of the request is not one of this listener: add its name to \
                             `dashboard.allowed_hosts`";
-                Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", text))
+                Err(ApiProblem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", text))
             }
         }
     }
@@ -134,10 +134,10 @@ fn check_origin(
     host: &str,
     method: &Method,
     is_api: bool,
-) -> Result<(), Problem> {
+) -> Result<(), ApiProblem> {
     let foreign = || {
         let text = "the request comes from a page of another site";
-        Err(Problem::new(StatusCode::FORBIDDEN, "foreign_origin", text))
+        Err(ApiProblem::new(StatusCode::FORBIDDEN, "foreign_origin", text))
     };
     let is_read = method == Method::GET || method == Method::HEAD;
     match headers.get(ORIGIN).map(|it| it.to_str().unwrap_or_default()) {

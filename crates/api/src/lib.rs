@@ -1,7 +1,7 @@
 //! Query API: the score store over HTTP, for pages and programs.
 //!
 //! ```text
-//! request -> guard (host, origin, token) -> question (parameters) -> reader (four at once) -> answer
+//! request -> guard (host, origin, token) -> parameters -> reader (four at once) -> answer
 //! ```
 //!
 //! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
@@ -22,7 +22,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use counters::{ApiCounters, Refusal};
+pub use counters::{ApiCounters, RequestRefusal};
 pub use router::{Asset, Assets, no_assets, router};
 pub use settings::{DashboardSection, DashboardSettings, ENDPOINT};
-pub use state::{Api, ApiParts, Progress};
+pub use state::{Api, ApiParts, StepCounts};

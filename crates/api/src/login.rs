@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use http::header::SET_COOKIE;
 use http::{HeaderValue, StatusCode};
 
-use crate::counters::Refusal;
+use crate::counters::RequestRefusal;
 use crate::question::pairs;
 use crate::state::Api;
 
@@ -28,7 +28,7 @@ pub(crate) async fn login(State(api): State<Arc<Api>>, body: Bytes) -> Response 
     let fields = pairs(&String::from_utf8_lossy(&body));
     let token = fields.iter().find(|(name, _)| name == "token");
     if !token.is_some_and(|(_, token)| api.guard.is_token(token.trim())) {
-        api.counters.add(Refusal::Token);
+        api.counters.add(RequestRefusal::Token);
         return page(StatusCode::UNAUTHORIZED, "This is not the token.");
     }
     let mut response = home(&api).into_response();

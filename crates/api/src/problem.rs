@@ -9,11 +9,11 @@ use serde::Serialize;
 use spanscore_base::settings::nearest;
 use spanscore_store::query::StoreQueryError;
 
-use crate::counters::Refusal;
+use crate::counters::RequestRefusal;
 
 /// Error of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Problem {
+pub(crate) struct ApiProblem {
     pub(crate) status: StatusCode,
     /// Word of the kind, the end of its URN.
     pub(crate) kind: &'static str,
@@ -35,7 +35,7 @@ struct Document<'a> {
     nearest: Option<&'a str>,
 }
 
-impl Problem {
+impl ApiProblem {
     pub(crate) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self { status, kind, detail: detail.into(), parameter: None, nearest: None }
     }
@@ -75,20 +75,20 @@ impl Problem {
     }
 
     /// Returns the reason by which it is counted.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
+    pub(crate) fn refusal(&self) -> Option<RequestRefusal> {
         match self.kind {
-            "foreign_host" => Some(Refusal::Host),
-            "foreign_origin" => Some(Refusal::Origin),
-            "unauthorised" => Some(Refusal::Token),
-            "too_busy" => Some(Refusal::Busy),
-            "too_long" => Some(Refusal::TooLong),
-            "too_large" => Some(Refusal::TooLarge),
+            "foreign_host" => Some(RequestRefusal::Host),
+            "foreign_origin" => Some(RequestRefusal::Origin),
+            "unauthorised" => Some(RequestRefusal::Token),
+            "too_busy" => Some(RequestRefusal::Busy),
+            "too_long" => Some(RequestRefusal::TooLong),
+            "too_large" => Some(RequestRefusal::TooLarge),
             _ => None,
         }
     }
 }
 
-impl From<StoreQueryError> for Problem {
+impl From<StoreQueryError> for ApiProblem {
     fn from(error: StoreQueryError) -> Self {
         let detail = error.to_string();
         match error {
@@ -109,7 +109,7 @@ impl From<StoreQueryError> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response {
         let document = Document {
             r#type: format!("urn:spanscore:problem:{}", self.kind),

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use spanscore_store::query::{PagePlace, RunOrder, StoreField, StoreFilter, point_in_time};
 
-use crate::problem::Problem;
+use crate::problem::ApiProblem;
 
 /// Most rows of a page.
 pub(crate) const LIMIT_MAX: usize = 500;
@@ -70,7 +70,7 @@ pub(crate) struct Takes {
 
 /// Question as it was asked.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Question {
+pub(crate) struct ApiQuery {
     pub(crate) filter: StoreFilter,
     pub(crate) limit: usize,
     pub(crate) after: Option<PagePlace>,
@@ -87,9 +87,9 @@ pub(crate) struct Question {
     digest: u64,
 }
 
-impl Question {
+impl ApiQuery {
     /// Reads the parameters of a route.
-    pub(crate) fn read(query: &str, takes: Takes, now_ms: i64) -> Result<Self, Problem> {
+    pub(crate) fn read(query: &str, takes: Takes, now_ms: i64) -> Result<Self, ApiProblem> {
         let pairs = pairs(query);
         Self::of_pairs(&pairs, takes, now_ms)
     }
@@ -98,10 +98,10 @@ impl Question {
         pairs: &[(String, String)],
         takes: Takes,
         now_ms: i64,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ApiProblem> {
         if pairs.len() > VALUES_MAX {
             let text = format!("{} parameters: at most {VALUES_MAX} are read", pairs.len());
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "bad_value", text));
+            return Err(ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", text));
         }
         let digest = digest(pairs);
         let mut question = Self { limit: LIMIT_DEFAULT, now_ms, digest, ..Self::default() };
@@ -111,7 +111,7 @@ impl Question {
         Ok(question)
     }
 
-    fn take(&mut self, name: &str, value: &str, takes: Takes) -> Result<(), Problem> {
+    fn take(&mut self, name: &str, value: &str, takes: Takes) -> Result<(), ApiProblem> {
         let field = FIELDS.into_iter().find(|field| field.as_str() == name);
         if takes.filter && (field.is_some() || BOUNDS.contains(&name)) {
             self.filter_pairs.push((name.to_owned(), value.to_owned()));
@@ -121,7 +121,7 @@ impl Question {
             return Ok(());
         }
         if !takes.others.contains(&name) {
-            return Err(Problem::parameter(name, &takes.names()));
+            return Err(ApiProblem::parameter(name, &takes.names()));
         }
         match name {
             "limit" => self.limit = limit(value)?,
@@ -129,7 +129,7 @@ impl Question {
             "sort" => {
                 let found = ORDERS.iter().find(|(word, _)| *word == value);
                 let words = ORDERS.map(|(word, _)| word);
-                self.order = found.ok_or_else(|| Problem::word("sort", value, &words))?.1;
+                self.order = found.ok_or_else(|| ApiProblem::word("sort", value, &words))?.1;
             }
             "group_by" => self.group_by = group_by(value, takes.groups_max)?,
             _ => self.others.push((name.to_owned(), value.to_owned())),
@@ -137,14 +137,14 @@ impl Question {
         Ok(())
     }
 
-    fn bound(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+    fn bound(&mut self, name: &str, value: &str) -> Result<(), ApiProblem> {
         let time = || {
             let time = point_in_time(value, self.now_ms);
-            time.map(Some).map_err(|error| Problem::value(name, error.to_string()))
+            time.map(Some).map_err(|error| ApiProblem::value(name, error.to_string()))
         };
         let number = || match value.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(Problem::value(name, format!("`{value}` is no number"))),
+            _ => Err(ApiProblem::value(name, format!("`{value}` is no number"))),
         };
         match name {
             "from" => self.filter.from_ms = time()?,
@@ -153,13 +153,13 @@ impl Question {
             "score_lt" => self.filter.score_lt = number()?,
             "text" if value.len() > TEXT_BYTES_MAX => {
                 let text = format!("`text` has {} bytes: at most {TEXT_BYTES_MAX}", value.len());
-                return Err(Problem::value(name, text));
+                return Err(ApiProblem::value(name, text));
             }
             "text" => self.filter.text = Some(value.to_owned()).filter(|it| !it.is_empty()),
             _ => match value {
                 "current" => self.filter.with_superseded = false,
                 "all" => self.filter.with_superseded = true,
-                _ => return Err(Problem::word(name, value, &["current", "all"])),
+                _ => return Err(ApiProblem::word(name, value, &["current", "all"])),
             },
         }
         Ok(())
@@ -174,8 +174,8 @@ impl Question {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    fn place(&self, cursor: &str) -> Result<PagePlace, Problem> {
-        let bad = |text: &str| Problem::new(StatusCode::BAD_REQUEST, "bad_cursor", text);
+    fn place(&self, cursor: &str) -> Result<PagePlace, ApiProblem> {
+        let bad = |text: &str| ApiProblem::new(StatusCode::BAD_REQUEST, "bad_cursor", text);
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
         let bytes = bytes.and_then(|bytes| <[u8; 24]>::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| bad("no such cursor: take `next` of the page before"))?;
@@ -210,7 +210,7 @@ pub(crate) fn pairs(query: &str) -> Pairs {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn check_word(field: StoreField, value: &str) -> Result<(), Problem> {
+fn check_word(field: StoreField, value: &str) -> Result<(), ApiProblem> {
     let bare = value.strip_prefix('!').unwrap_or(value);
     let words = match field {
         StoreField::Outcome => OUTCOMES,
@@ -222,30 +222,30 @@ fn check_word(field: StoreField, value: &str) -> Result<(), Problem> {
         {
             let text =
                 format!("`{bare}` is no beginning of a trace id: write its hexadecimal digits");
-            return Err(Problem::value(field.as_str(), text));
+            return Err(ApiProblem::value(field.as_str(), text));
         }
         _ => return Ok(()),
     };
-    if words.contains(&bare) { Ok(()) } else { Err(Problem::word(field.as_str(), bare, words)) }
+    if words.contains(&bare) { Ok(()) } else { Err(ApiProblem::word(field.as_str(), bare, words)) }
 }
 
-fn limit(value: &str) -> Result<usize, Problem> {
+fn limit(value: &str) -> Result<usize, ApiProblem> {
     match value.parse::<usize>() {
         Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
         _ => {
             let text = format!("`limit` cannot be `{value}`: 1 to {LIMIT_MAX}");
-            Err(Problem::value("limit", text))
+            Err(ApiProblem::value("limit", text))
         }
     }
 }
 
-fn group_by(value: &str, most: usize) -> Result<Vec<StoreField>, Problem> {
+fn group_by(value: &str, most: usize) -> Result<Vec<StoreField>, ApiProblem> {
     let fields = value.split(',').map(str::trim).filter(|word| !word.is_empty());
     let fields: Vec<_> =
-        fields.map(StoreField::from_word).collect::<Result<_, _>>().map_err(Problem::from)?;
+        fields.map(StoreField::from_word).collect::<Result<_, _>>().map_err(ApiProblem::from)?;
     if fields.len() > most {
         let text = format!("`group_by` names {} fields: at most {most} here", fields.len());
-        return Err(Problem::value("group_by", text));
+        return Err(ApiProblem::value("group_by", text));
     }
     Ok(fields)
 }

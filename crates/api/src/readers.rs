@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use spanscore_store::query::StoreReader;
 
-use crate::problem::Problem;
+use crate::problem::ApiProblem;
 
 /// Most queries at once.
 pub(crate) const READERS_MAX: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) const WAITING_MAX: usize = 32;
 pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// Connections to the store.
-pub(crate) struct Readers {
+pub(crate) struct StoreReaders {
     path: PathBuf,
     idle: Mutex<Vec<StoreReader>>,
     /// Places of those that ask and of those that wait.
@@ -28,7 +28,7 @@ pub(crate) struct Readers {
     turns: Arc<Semaphore>,
 }
 
-impl Readers {
+impl StoreReaders {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -41,11 +41,11 @@ impl Readers {
     /// Asks the store, on a thread for blocking work.
     pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
-        question: impl FnOnce(&StoreReader) -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
+        question: impl FnOnce(&StoreReader) -> Result<T, ApiProblem> + Send + 'static,
+    ) -> Result<T, ApiProblem> {
         let busy = || {
             let text = "too many queries wait for the store: ask again in a second, or for less";
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
+            ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
         };
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| busy())?;
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| busy())?;
@@ -60,31 +60,31 @@ impl Readers {
         });
         asking.await.unwrap_or_else(|_| {
             let text = "the query could not be answered: report it";
-            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text))
+            Err(ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text))
         })
     }
 
     /// Takes an idle reader of the present file, or opens one.
-    fn take(&self) -> Result<StoreReader, Problem> {
+    fn take(&self) -> Result<StoreReader, ApiProblem> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match idle.filter(|reader| reader.is_of(&self.path)) {
             Some(reader) => Ok(reader),
             None => StoreReader::open(&self.path).map_err(|error| {
                 let text = error.to_string();
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", text)
+                ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", text)
             }),
         }
     }
 }
 
 /// Writes an answer as JSON.
-pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
+pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, ApiProblem> {
     let mut out = Bounded { bytes: Vec::new(), max: ANSWER_BYTES_MAX };
     match serde_json::to_writer(&mut out, value) {
         Ok(()) => Ok(out.bytes),
         Err(_) => {
             let text = "the answer would be over 8 MiB: lower `limit`, or narrow the filter";
-            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text))
+            Err(ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text))
         }
     }
 }

@@ -7,15 +7,15 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, RawPathParams, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::login::{LOGIN_BYTES_MAX, form, login};
-use crate::problem::Problem;
-use crate::question::{Question, Takes};
-use crate::routes::{Asking, QueryRoute, ROUTES, status};
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, Takes};
+use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
 use crate::state::{Api, now_ms};
 use crate::stream::{StreamHead, stream};
 
@@ -74,7 +74,7 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
 
 impl Api {
     /// Answers with a problem, and counts it.
-    pub(crate) fn refuse(&self, problem: Problem) -> Response {
+    pub(crate) fn refuse(&self, problem: ApiProblem) -> Response {
         if let Some(refusal) = problem.refusal() {
             self.counters.add(refusal);
         }
@@ -85,7 +85,7 @@ impl Api {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reply(&self, answer: Result<Vec<u8>, Problem>) -> Response {
+    fn reply(&self, answer: Result<Vec<u8>, ApiProblem>) -> Response {
         answer.map_or_else(|problem| self.refuse(problem), json)
     }
 }
@@ -120,19 +120,19 @@ async fn ask(
     path: RawPathParams,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let question = Question::read(&query.unwrap_or_default(), route.takes, now_ms());
+    let question = ApiQuery::read(&query.unwrap_or_default(), route.takes, now_ms());
     let mut question = match question {
         Ok(question) => question,
         Err(problem) => return api.refuse(problem),
     };
     question.path = path.iter().map(|(_, value)| value.to_owned()).collect();
-    let answer = move |reader: &_| (route.answer)(&Asking { reader, question: &question });
+    let answer = move |reader: &_| (route.answer)(&RouteQuery { reader, question: &question });
     api.reply(api.readers.ask(answer).await)
 }
 
 async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
     const TAKES: Takes = Takes { filter: false, others: &[], groups_max: 0 };
-    match Question::read(&query.unwrap_or_default(), TAKES, now_ms()) {
+    match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
         Ok(_) => api.reply(status(Arc::clone(&api)).await),
         Err(problem) => api.refuse(problem),
     }
@@ -142,9 +142,9 @@ fn json(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-async fn not_allowed() -> Problem {
+async fn not_allowed() -> ApiProblem {
     let text = "the interface is only read: use GET";
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
+    ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
 }
 
 /// Answers with a file of the pages.
@@ -152,11 +152,14 @@ fn asset(api: &Api, request: &Request, assets: Assets) -> Response {
     let missing = || {
         let text = "there is nothing at this path; the interface is described at \
                     `api/v1/openapi.json`";
-        Problem::not_found(text)
+        ApiProblem::not_found(text)
     };
     let path = request.uri().path();
     if ![Method::GET, Method::HEAD].contains(request.method()) || api.is_interface(path) {
         return api.refuse(missing());
+    }
+    if !path.is_empty() && path == api.base_path {
+        return Redirect::to(&format!("{path}/")).into_response();
     }
     let path = path.strip_prefix(api.base_path.as_str()).and_then(|it| it.strip_prefix('/'));
     let path = path.map(|path| if path.is_empty() { "index.html" } else { path });

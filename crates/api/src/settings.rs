@@ -44,7 +44,7 @@ impl DashboardSettings {
     }
 
     /// Returns the path before all others, without a slash at the end.
-    pub(crate) fn base_path(&self) -> String {
+    pub fn base_path(&self) -> String {
         self.base_path.trim_end_matches('/').to_owned()
     }
 

@@ -8,12 +8,12 @@ use spanscore_store::{StoreView, StoredContent};
 
 use crate::counters::ApiCounters;
 use crate::guard::Guard;
-use crate::readers::Readers;
+use crate::readers::StoreReaders;
 use crate::settings::DashboardSettings;
 use crate::stream::StreamHead;
 
 /// Counts of the way from a request to a verdict, by step.
-pub type Progress = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
+pub type StepCounts = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 
 /// Parts of an API.
 pub struct ApiParts {
@@ -26,7 +26,7 @@ pub struct ApiParts {
     /// Its port.
     pub port: u16,
     /// Counts of the steps before the store.
-    pub progress: Progress,
+    pub progress: StepCounts,
     /// Counters, which may be shown before there is an API.
     pub counters: Arc<ApiCounters>,
     /// Version of the program.
@@ -37,10 +37,10 @@ pub struct ApiParts {
 pub struct Api {
     pub(crate) store: StoreView,
     pub(crate) content: StoredContent,
-    pub(crate) readers: Arc<Readers>,
+    pub(crate) readers: Arc<StoreReaders>,
     pub(crate) guard: Guard,
     pub(crate) counters: Arc<ApiCounters>,
-    pub(crate) progress: Progress,
+    pub(crate) progress: StepCounts,
     pub(crate) version: &'static str,
     pub(crate) base_path: String,
     pub(crate) started_ms: i64,
@@ -55,7 +55,7 @@ impl Api {
     /// The system has no random numbers to give.
     pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            readers: Arc::new(Readers::new(parts.store.path().to_owned())),
+            readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
             store: parts.store,
             content: parts.content,
             guard: Guard::new(&parts.settings, parts.port)?,

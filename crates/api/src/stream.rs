@@ -21,8 +21,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use spanscore_store::StoreCount;
 use spanscore_store::query::{EvaluationRow, LastRows, RunRow, StoreFilter};
 
-use crate::problem::Problem;
-use crate::question::{Question, Takes};
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, Takes};
 use crate::state::{Api, now_ms};
 
 /// Most streams at once.
@@ -69,23 +69,23 @@ pub(crate) async fn stream(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    let question = match Question::read(&query.unwrap_or_default(), TAKES, now_ms()) {
+    let question = match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
         Ok(question) => question,
         Err(problem) => return api.refuse(problem),
     };
     let Some(place) = StreamPlace::take(&api.streams) else {
         let text = format!("{STREAMS_MAX} streams are open: close one");
-        return api.refuse(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text));
+        return api.refuse(ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text));
     };
     let after = headers.get("last-event-id").and_then(|id| read_id(id.to_str().ok()?));
     let (sender, receiver) = mpsc::channel(UNREAD_MAX);
-    let follower = Follower { api, filter: Arc::new(question.filter), sender, _place: place };
+    let follower = StreamFollower { api, filter: Arc::new(question.filter), sender, _place: place };
     tokio::spawn(follower.run(after));
     Sse::new(ReceiverStream::new(receiver)).into_response()
 }
 
 /// Task that feeds one stream.
-struct Follower {
+struct StreamFollower {
     api: Arc<Api>,
     filter: Arc<StoreFilter>,
     sender: Sender<Result<Event, Infallible>>,
@@ -99,7 +99,7 @@ struct News {
     missed: i64,
 }
 
-impl Follower {
+impl StreamFollower {
     /// Runs until the client goes.
     async fn run(self, resumed: Option<LastRows>) {
         let mut ticks = tokio::time::interval(TICK);
@@ -131,7 +131,7 @@ impl Follower {
     }
 
     /// Returns the last rows of the store.
-    async fn head(&self) -> Result<LastRows, Problem> {
+    async fn head(&self) -> Result<LastRows, ApiProblem> {
         let known = self.api.head().rows;
         if let Some((_, rows)) = known.filter(|(at, _)| at.elapsed() < HEAD_AGE_MAX) {
             return Ok(rows);

@@ -80,6 +80,8 @@ fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
 async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
+    let settings = plan.config.dashboard.0.as_ref();
+    let base_path = settings.map(|it| it.base_path()).unwrap_or_default();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
@@ -99,6 +101,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
+        let dashboard = dashboard.map(|at| format!("{}{base_path}/", url(at, secure.dashboard)));
         for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
             output::note(line);
         }
@@ -187,8 +190,8 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Pages and query interface of the store.
-    pub(crate) dashboard: Option<SocketAddr>,
+    /// Pages of the store.
+    pub(crate) dashboard: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
@@ -196,7 +199,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Formats the greeting: the pages, the address for agents, the places of scores, a command to try it.
+    /// Formats the greeting: the pages, the address for agents, the places of scores, a command to
+    /// try it.
     pub(crate) fn lines(&self) -> Vec<String> {
         let http = self.http.map(|at| url(at, self.secure.http));
         let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
@@ -220,7 +224,7 @@ impl Ready {
             (Some(url), false) => format!(" --endpoint {url}"),
             _ => String::new(),
         };
-        let pages = self.dashboard.map(|at| format!("pages: {}/", url(at, self.secure.dashboard)));
+        let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
         let rest = [
             format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
             format!("scores: {shown}"),
@@ -241,7 +245,7 @@ mod tests {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
-            dashboard: at(8890),
+            dashboard: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };

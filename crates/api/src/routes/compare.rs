@@ -10,9 +10,9 @@ use spanscore_store::query::{
 };
 
 use super::figures::{Figures, Interval};
-use super::{Asking, filtered};
-use crate::problem::Problem;
-use crate::question::{Question, pairs};
+use super::{RouteQuery, filtered};
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, pairs};
 use crate::readers::answer;
 
 /// Fewest passes and fails, or calls, of a side that can be evidence.
@@ -26,27 +26,27 @@ const NEW_FAILURES_MAX: usize = 100;
 struct CompareAnswer<'a> {
     a: &'a str,
     b: &'a str,
-    evaluators: Vec<ComparedEvaluator>,
-    tools: Vec<ComparedTool>,
+    evaluators: Vec<EvaluatorComparison>,
+    tools: Vec<ToolComparison>,
     new_failures: Vec<NewFailure>,
     losses: StoreLosses,
 }
 
 #[derive(Serialize)]
-struct Difference {
+struct IntervalDifference {
     value: f64,
     interval: Interval,
 }
 
 #[derive(Serialize)]
-struct ComparedEvaluator {
+struct EvaluatorComparison {
     evaluator: String,
     level: String,
     a: Figures,
     b: Figures,
     definitions_differ: bool,
-    pass_rate_difference: Option<Difference>,
-    mean_difference: Option<Difference>,
+    pass_rate_difference: Option<IntervalDifference>,
+    mean_difference: Option<IntervalDifference>,
     verdict: &'static str,
 }
 
@@ -58,11 +58,11 @@ struct ToolSide {
 }
 
 #[derive(Serialize)]
-struct ComparedTool {
+struct ToolComparison {
     tool: String,
     a: ToolSide,
     b: ToolSide,
-    error_rate_difference: Option<Difference>,
+    error_rate_difference: Option<IntervalDifference>,
     verdict: &'static str,
 }
 
@@ -75,13 +75,13 @@ struct NewFailure {
     trace_id: Option<String>,
 }
 
-impl From<ShareDifference> for Difference {
+impl From<ShareDifference> for IntervalDifference {
     fn from(it: ShareDifference) -> Self {
         Self { value: it.value, interval: Some(it.interval) }
     }
 }
 
-pub(super) fn compare(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn compare(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let question = asking.question;
     let a = side(question, "a")?;
     let b = side(question, "b")?;
@@ -97,16 +97,16 @@ pub(super) fn compare(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
 
 /// Reads the filter of a side: that of the request, with the parameters of the side in place of
 /// those with the same names.
-fn side(question: &Question, name: &str) -> Result<StoreFilter, Problem> {
+fn side(question: &ApiQuery, name: &str) -> Result<StoreFilter, ApiProblem> {
     let Some(text) = question.other(name) else {
         let detail = format!("`{name}` is missing: the filter of a side, such as `version=1.4.0`");
-        return Err(Problem::value(name, detail));
+        return Err(ApiProblem::value(name, detail));
     };
     let own = pairs(text);
     let shared =
         question.filter_pairs.iter().filter(|(it, _)| own.iter().all(|(own, _)| own != it));
     let all: Vec<_> = shared.chain(&own).cloned().collect();
-    Ok(Question::of_pairs(&all, filtered(&[], 0), question.now_ms)?.filter)
+    Ok(ApiQuery::of_pairs(&all, filtered(&[], 0), question.now_ms)?.filter)
 }
 
 /// Pairs what both sides have under one key.
@@ -154,14 +154,14 @@ fn moments(group: Option<&StoredGroup>) -> Moments {
 }
 
 fn evaluators(
-    asking: &Asking<'_>,
+    asking: &RouteQuery<'_>,
     a: &StoreFilter,
     b: &StoreFilter,
-) -> Result<Vec<ComparedEvaluator>, Problem> {
+) -> Result<Vec<EvaluatorComparison>, ApiProblem> {
     let by = [StoreField::Evaluator, StoreField::Level];
     let figures = |filter| asking.reader.groups(filter, &by);
     let pairs = paired(figures(a)?, figures(b)?, |group| group.keys.clone());
-    let versions = |filter| -> Result<BTreeMap<String, Vec<String>>, Problem> {
+    let versions = |filter| -> Result<BTreeMap<String, Vec<String>>, ApiProblem> {
         let by = [StoreField::Evaluator, StoreField::EvaluatorVersion];
         let mut versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for group in asking.reader.groups(filter, &by)? {
@@ -182,14 +182,14 @@ fn evaluators(
         let is_both = a.is_some() && b.is_some();
         let means = MeanDifference::welch(moments(a.as_ref()), moments(b.as_ref()));
         let has_scores = shares.0.count > 0.0 && shares.1.count > 0.0;
-        ComparedEvaluator {
+        EvaluatorComparison {
             level: keys[1].clone(),
             a: a.as_ref().map(Figures::new).unwrap_or_default(),
             b: b.as_ref().map(Figures::new).unwrap_or_default(),
             definitions_differ: is_both && old != new,
-            pass_rate_difference: shares.0.difference(&shares.1).map(Difference::from),
+            pass_rate_difference: shares.0.difference(&shares.1).map(IntervalDifference::from),
             mean_difference: has_scores
-                .then_some(Difference { value: means.mean, interval: means.interval }),
+                .then_some(IntervalDifference { value: means.mean, interval: means.interval }),
             verdict,
             evaluator,
         }
@@ -198,10 +198,10 @@ fn evaluators(
 }
 
 fn tools(
-    asking: &Asking<'_>,
+    asking: &RouteQuery<'_>,
     a: &StoreFilter,
     b: &StoreFilter,
-) -> Result<Vec<ComparedTool>, Problem> {
+) -> Result<Vec<ToolComparison>, ApiProblem> {
     let key = |it: &ToolFigures| vec![it.tool.clone()];
     let pairs = paired(asking.reader.tools(a)?, asking.reader.tools(b)?, key);
     let errors = |it: &Option<ToolFigures>| {
@@ -215,11 +215,11 @@ fn tools(
         error_rate: errors(it).rate(),
     };
     let rows = pairs.iter().zip(shares.iter().zip(words));
-    let rows = rows.map(|((keys, (a, b)), (shares, verdict))| ComparedTool {
+    let rows = rows.map(|((keys, (a, b)), (shares, verdict))| ToolComparison {
         tool: keys[0].clone(),
         a: side(a),
         b: side(b),
-        error_rate_difference: shares.0.difference(&shares.1).map(Difference::from),
+        error_rate_difference: shares.0.difference(&shares.1).map(IntervalDifference::from),
         verdict,
     });
     Ok(rows.collect())
@@ -227,10 +227,10 @@ fn tools(
 
 /// Names the cases that only passed on side a and fail on side b.
 fn new_failures(
-    asking: &Asking<'_>,
+    asking: &RouteQuery<'_>,
     a: &StoreFilter,
     b: &StoreFilter,
-) -> Result<Vec<NewFailure>, Problem> {
+) -> Result<Vec<NewFailure>, ApiProblem> {
     let key = |it: &CaseFigures| vec![it.case.clone(), it.evaluator.clone()];
     let pairs = paired(asking.reader.cases(a)?, asking.reader.cases(b)?, key);
     let pairs = pairs.into_values().filter_map(|(a, b)| Some((a?, b?)));
@@ -251,4 +251,65 @@ fn new_failures(
         });
     }
     Ok(failures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Draws passes of 1,000 runs.
+    fn passes_of(rate: f64, state: &mut u64) -> Share {
+        let mut passes = 0;
+        for _ in 0..1_000 {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            let chance = (*state >> 11) as f64 / (1_u64 << 53) as f64;
+            passes += i64::from(chance < rate);
+        }
+        Share::new(passes, 1_000)
+    }
+
+    #[test]
+    fn a_fall_from_92_to_87_percent_is_found_and_equal_ones_are_seldom_told_apart() {
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        let mut counted = |old: f64, new: f64, word: &str| {
+            let seeds = (0..1_000).filter(|_| {
+                let row = (passes_of(old, &mut state), passes_of(new, &mut state));
+                verdicts(&[row], 1.0) == [word]
+            });
+            seeds.count()
+        };
+        let found = counted(0.92, 0.87, "worse");
+        assert!(found >= 930, "{found}");
+        let apart = 1_000 - counted(0.9, 0.9, "no_evidence");
+        assert!(apart <= 60, "{apart}");
+    }
+
+    #[test]
+    fn rows_have_their_own_verdicts() {
+        let share = |hits, count| Share::new(hits, count);
+        let rows = [
+            (share(29, 29), share(0, 1_000)),
+            (share(900, 1_000), share(500, 1_000)),
+            (share(30, 30), share(0, 30)),
+            (share(0, 0), share(5, 9)),
+            (share(500, 1_000), share(900, 1_000)),
+            (share(15, 30), share(15, 30)),
+        ];
+        let words = ["too_few", "worse", "worse", "too_few", "better", "no_evidence"];
+        assert_eq!(verdicts(&rows, 1.0), words);
+        let words = ["too_few", "better", "better", "too_few", "worse", "no_evidence"];
+        assert_eq!(verdicts(&rows, -1.0), words);
+    }
+
+    /// One difference alone would be evidence; among twenty without any it is not.
+    #[test]
+    fn many_rows_are_held_to_a_common_share_of_chance() {
+        let doubtful = (Share::new(920, 1_000), Share::new(893, 1_000));
+        assert_eq!(verdicts(&[doubtful], 1.0), ["worse"]);
+        let equal = (Share::new(900, 1_000), Share::new(901, 1_000));
+        let rows: Vec<_> = [doubtful].into_iter().chain([equal; 19]).collect();
+        assert_eq!(verdicts(&rows, 1.0)[0], "no_evidence");
+    }
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use spanscore_base::statistics::Share;
 use spanscore_store::query::{ReasonCount, StoreField, StoredGroup, ToolFigures};
 
-use super::Asking;
-use crate::problem::Problem;
+use super::RouteQuery;
+use crate::problem::ApiProblem;
 use crate::readers::answer;
 
 /// Interval, lower and upper bound.
@@ -55,7 +55,7 @@ impl Figures {
 
 /// List of figures.
 #[derive(Serialize)]
-struct Items<T> {
+struct ItemList<T> {
     items: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approximate: Option<bool>,
@@ -71,7 +71,7 @@ struct EvaluatorItem<'a> {
     figures: Figures,
 }
 
-pub(super) fn evaluators(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let filter = &asking.question.filter;
     let by = [StoreField::Evaluator, StoreField::Kind, StoreField::Level];
     let groups = asking.reader.groups(filter, &by)?;
@@ -85,7 +85,7 @@ pub(super) fn evaluators(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
         let versions = versions.get(evaluator).copied().unwrap_or_default();
         EvaluatorItem { evaluator, kind, level, versions, figures: Figures::new(group) }
     });
-    answer(&Items { items: items.collect(), approximate: None })
+    answer(&ItemList { items: items.collect(), approximate: None })
 }
 
 #[derive(Serialize)]
@@ -107,7 +107,7 @@ struct VersionItem<'a> {
     figures: Figures,
 }
 
-pub(super) fn evaluator(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let mut name = asking.question.path.join("/");
     let mut known = asking.reader.evaluator_versions(&name)?;
     if let ([kind, again], true) = (&asking.question.path[..], known.is_empty())
@@ -118,7 +118,7 @@ pub(super) fn evaluator(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
         known = asking.reader.evaluator_versions(&name)?;
     }
     let Some(last) = known.last() else {
-        return Err(Problem::not_found(format!("the store knows no evaluator `{name}`")));
+        return Err(ApiProblem::not_found(format!("the store knows no evaluator `{name}`")));
     };
     let mut filter = asking.question.filter.clone();
     filter.add(StoreField::Evaluator, name.as_str());
@@ -171,10 +171,10 @@ impl From<ToolFigures> for ToolItem {
     }
 }
 
-pub(super) fn tools(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let tools = asking.reader.tools(&asking.question.filter)?;
     let items: Vec<ToolItem> = tools.into_iter().map(ToolItem::from).collect();
-    answer(&Items { items, approximate: Some(true) })
+    answer(&ItemList { items, approximate: Some(true) })
 }
 
 #[derive(Serialize)]
@@ -191,7 +191,7 @@ struct Bin {
     count: i64,
 }
 
-pub(super) fn distribution(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let filter = &asking.question.filter;
     let counts = asking.reader.score_bins(filter)?;
     let last = counts.len() - 1;

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use spanscore_store::query::{StoredPage, StoredTrajectory};
 
-use super::Asking;
-use crate::problem::Problem;
+use super::RouteQuery;
+use crate::problem::ApiProblem;
 use crate::readers::answer;
 
 /// Page of a list with its cursor.
@@ -19,14 +19,14 @@ struct ListAnswer<T> {
 
 /// Run with the cause of its completion in words.
 #[derive(Serialize)]
-struct TraceAnswer {
+struct RunAnswer {
     #[serde(flatten)]
     run: StoredTrajectory,
     completion_sentence: &'static str,
 }
 
-impl Asking<'_> {
-    fn page<T: Serialize>(&self, page: StoredPage<T>) -> Result<Vec<u8>, Problem> {
+impl RouteQuery<'_> {
+    fn page<T: Serialize>(&self, page: StoredPage<T>) -> Result<Vec<u8>, ApiProblem> {
         let losses = self.reader.losses()?;
         let sampled = losses.shed_evaluations + losses.shed_trajectories > 0;
         let next = page.next.map(|place| self.question.cursor(place));
@@ -34,26 +34,26 @@ impl Asking<'_> {
     }
 }
 
-pub(super) fn traces(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn traces(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let it = asking.question;
     asking.page(asking.reader.runs(&it.filter, it.order, it.after, it.limit)?)
 }
 
-pub(super) fn evaluations(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn evaluations(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let it = asking.question;
     asking.page(asking.reader.evaluation_page(&it.filter, it.after, it.limit)?)
 }
 
-pub(super) fn sessions(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn sessions(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let it = asking.question;
     asking.page(asking.reader.sessions(&it.filter, it.after, it.limit)?)
 }
 
-pub(super) fn trace(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
+pub(super) fn trace(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let id = asking.question.path.first().map_or("", String::as_str);
     let run = asking.reader.trajectory(id)?;
     let completion_sentence = sentence(&run);
-    answer(&TraceAnswer { run, completion_sentence })
+    answer(&RunAnswer { run, completion_sentence })
 }
 
 /// Returns the cause of the completion for a person.

@@ -10,15 +10,15 @@ use jiff::Timestamp;
 
 use spanscore_store::query::StoreReader;
 
-use crate::problem::Problem;
-use crate::question::{Question, Takes};
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, Takes};
 
 pub(crate) use status::status;
 
 /// Question with the reader that answers it.
-pub(crate) struct Asking<'a> {
+pub(crate) struct RouteQuery<'a> {
     pub(crate) reader: &'a StoreReader,
-    pub(crate) question: &'a Question,
+    pub(crate) question: &'a ApiQuery,
 }
 
 /// Route that asks the store.
@@ -26,7 +26,7 @@ pub(crate) struct QueryRoute {
     /// Path below `/api/v1`.
     pub(crate) path: &'static str,
     pub(crate) takes: Takes,
-    pub(crate) answer: fn(&Asking<'_>) -> Result<Vec<u8>, Problem>,
+    pub(crate) answer: fn(&RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>,
 }
 
 const fn filtered(others: &'static [&'static str], groups_max: usize) -> Takes {

@@ -10,7 +10,7 @@ use spanscore_store::{StoreCount, StoreState, StoredContent};
 
 use super::rfc3339;
 use super::summary::BUCKETS_MAX;
-use crate::problem::Problem;
+use crate::problem::ApiProblem;
 use crate::question::{LIMIT_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::readers::{ANSWER_BYTES_MAX, READERS_MAX, WAITING_MAX, answer};
 use crate::state::{Api, now_ms};
@@ -22,13 +22,13 @@ struct StatusAnswer {
     version: &'static str,
     started: String,
     now: String,
-    steps: Vec<Step>,
+    steps: Vec<StepItem>,
     store: StoreStatus,
     limits: Map<String, Value>,
 }
 
 #[derive(Serialize)]
-struct Step {
+struct StepItem {
     step: &'static str,
     count: u64,
 }
@@ -49,7 +49,7 @@ struct StoreStatus {
 }
 
 /// Tells the state; also of a store that cannot be read.
-pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, ApiProblem> {
     let losses = api.readers.ask(|reader| Ok(reader.losses()?)).await.ok();
     let progress = Arc::clone(&api.progress);
     // The metrics are gathered for it, which may take a while.
@@ -60,7 +60,7 @@ pub(crate) async fn status(api: Arc<Api>) -> Result<Vec<u8>, Problem> {
         ("calls", count(StoreCount::Calls)),
         ("stored", count(StoreCount::Trajectories)),
     ];
-    let steps = steps.into_iter().chain(own).map(|(step, count)| Step { step, count });
+    let steps = steps.into_iter().chain(own).map(|(step, count)| StepItem { step, count });
     answer(&StatusAnswer {
         name: "spanscore",
         version: api.version,

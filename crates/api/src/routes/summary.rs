@@ -7,8 +7,8 @@ use serde::Serialize;
 use spanscore_store::query::{CappedCount, StoreFilter, StoreLosses, StoredGroup};
 
 use super::figures::Figures;
-use super::{Asking, rfc3339};
-use crate::problem::Problem;
+use super::{RouteQuery, rfc3339};
+use crate::problem::ApiProblem;
 use crate::readers::answer;
 
 /// Most buckets of a curve.
@@ -44,7 +44,7 @@ struct GroupItem {
     figures: Figures,
 }
 
-impl Asking<'_> {
+impl RouteQuery<'_> {
     /// Names the values of a group.
     fn keys(&self, group: &StoredGroup) -> BTreeMap<&'static str, String> {
         let fields = self.question.group_by.iter().map(|field| field.as_str());
@@ -52,8 +52,8 @@ impl Asking<'_> {
     }
 }
 
-pub(super) fn summary(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
-    let Asking { reader, question } = asking;
+pub(super) fn summary(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let RouteQuery { reader, question } = asking;
     let filter = &question.filter;
     let groups = match &question.group_by[..] {
         [] => Vec::new(),
@@ -100,31 +100,31 @@ struct SeriesAnswer {
     from: String,
     to: String,
     bucket_s: i64,
-    series: Vec<Series>,
+    series: Vec<FigureSeries>,
     from_sums: bool,
 }
 
 #[derive(Serialize)]
-struct Series {
+struct FigureSeries {
     keys: BTreeMap<&'static str, String>,
-    points: Vec<Point>,
+    points: Vec<SeriesPoint>,
 }
 
 #[derive(Serialize)]
-struct Point {
+struct SeriesPoint {
     time: String,
     #[serde(flatten)]
     figures: Figures,
 }
 
-pub(super) fn series(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
-    let Asking { reader, question } = asking;
+pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let RouteQuery { reader, question } = asking;
     let now_ms = question.now_ms;
     let mut filter = question.filter.clone();
     let to = filter.to_ms.unwrap_or(now_ms);
     let from = filter.from_ms.unwrap_or(to.saturating_sub(SERIES_DEFAULT_MS));
     if from >= to {
-        return Err(Problem::value("from", "`from` is not before `to`"));
+        return Err(ApiProblem::value("from", "`from` is not before `to`"));
     }
     let from_sums = reader.has_sums(&filter, &question.group_by);
     let bucket_s = width(from, to, from_sums && from < now_ms - MINUTES_KEPT_MS);
@@ -132,19 +132,20 @@ pub(super) fn series(asking: &Asking<'_>) -> Result<Vec<u8>, Problem> {
     let start = from.div_euclid(width_ms) * width_ms;
     filter.from_ms = Some(from);
     filter.to_ms = Some(to);
-    let mut curves: BTreeMap<String, Series> = BTreeMap::new();
+    let mut curves: BTreeMap<String, FigureSeries> = BTreeMap::new();
     for group in reader.series(&filter, &question.group_by, (start, width_ms))? {
         let Some(bucket) = group.keys.last().and_then(|it| it.parse::<i64>().ok()) else {
             continue;
         };
         let key = group.keys.first().filter(|_| group.keys.len() > 1).cloned().unwrap_or_default();
-        let empty = || Series { keys: asking.keys(&group), points: Vec::new() };
+        let empty = || FigureSeries { keys: asking.keys(&group), points: Vec::new() };
         let time = rfc3339(start.saturating_add(bucket.saturating_mul(width_ms)));
-        let point = Point { time, figures: Figures::new(&group) };
+        let point = SeriesPoint { time, figures: Figures::new(&group) };
         curves.entry(key).or_insert_with(empty).points.push(point);
     }
-    let mut series: Vec<Series> = curves.into_values().collect();
-    let count = |it: &Series| it.points.iter().map(|point| point.figures.count()).sum::<i64>();
+    let mut series: Vec<FigureSeries> = curves.into_values().collect();
+    let count =
+        |it: &FigureSeries| it.points.iter().map(|point| point.figures.count()).sum::<i64>();
     series.sort_by_key(|it| std::cmp::Reverse(count(it)));
     series.truncate(SERIES_MAX);
     // Numbers of buckets were sorted as texts.

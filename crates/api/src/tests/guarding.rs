@@ -1,10 +1,10 @@
-//! Who may ask: hosts, origins, tokens, headers.
+//! Hosts, origins and tokens of those that ask; headers of answers.
 
 use axum::body::Body;
 use http::{Request, StatusCode};
 
 use super::{Harness, request, with_token};
-use crate::{DashboardSettings, Refusal};
+use crate::{DashboardSettings, RequestRefusal};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -49,7 +49,7 @@ async fn only_names_of_this_host_are_answered() {
             check(host, path, false).await;
         }
     }
-    assert_eq!(harness.api.counters.get(Refusal::Host), 16);
+    assert_eq!(harness.api.counters.get(RequestRefusal::Host), 16);
     let two = Request::builder().uri("/").header("host", "localhost").header("host", "evil");
     let answer = harness.send(two.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.problem(), (421, "foreign_host".to_owned()));
@@ -155,4 +155,5 @@ async fn every_answer_has_the_headers_that_hold_pages_back() {
     check("GET", "/api/v1/status", 404, "no-store").await;
     check("GET", "/scores/x.js", 404, "no-store").await;
     check("GET", "/scores/login", 303, "no-store").await;
+    check("GET", "/scores", 303, "no-store").await;
 }

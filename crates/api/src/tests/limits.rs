@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use super::Harness;
 use crate::readers::{READERS_MAX, WAITING_MAX};
 use crate::stream::STREAMS_MAX;
-use crate::{DashboardSettings, Refusal};
+use crate::{DashboardSettings, RequestRefusal};
 
 #[tokio::test]
 async fn parameters_have_limits() {
@@ -89,7 +89,7 @@ async fn four_ask_at_once_and_who_comes_after_thirty_two_waiting_is_told() {
     let answer = harness.ask("/traces").await;
     assert_eq!(answer.problem(), (429, "too_busy".to_owned()));
     assert_eq!(answer.headers["retry-after"], "1");
-    assert_eq!(harness.api.counters.get(Refusal::Busy), 1);
+    assert_eq!(harness.api.counters.get(RequestRefusal::Busy), 1);
     drop(ends);
     for question in asking {
         question.await.unwrap();
