@@ -28,5 +28,6 @@ pub mod config;
 pub mod telemetry;
 
 pub mod cli;
+pub mod dashboard;
 pub mod pipeline;
 mod store;

@@ -24,6 +24,7 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
             errors.push(error.at(place("tls")));
         }
     }
+    check_dashboard(config, node, errors);
     let telemetry = &config.telemetry;
     for (part, otlp) in [("metrics", &telemetry.metrics.otlp), ("traces", &telemetry.traces.otlp)] {
         if let Some(Err((key, error))) = otlp.as_ref().map(|it| it.check()) {
@@ -38,6 +39,21 @@ pub(super) fn check(config: &Config, node: &Node, errors: &mut Vec<SettingsError
     if let Err((keys, text)) = auth.check(grpc || http) {
         let section = descend(node, &["receivers", "otlp", "auth"]);
         errors.push(SettingsError::new(text).at(descend(section, &keys).place));
+    }
+}
+
+/// Checks the dashboard but for TLS and exposure: its token, its path, and that there is a store.
+fn check_dashboard(config: &Config, node: &Node, errors: &mut Vec<SettingsError>) {
+    let Some(dashboard) = &config.dashboard.0 else { return };
+    let section = descend(node, &["dashboard"]);
+    if let Err((key, error)) = dashboard.check() {
+        errors.push(error.at(section.get(key).map_or(section.place, |value| value.place)));
+    }
+    let is_written = node.get("dashboard").is_some_and(|it| it.entries().next().is_some());
+    if config.store.0.is_none() && is_written {
+        let error = SettingsError::new("`dashboard` shows the store, which is off");
+        let help = "leave out `store: false`, or write `dashboard: false`";
+        errors.push(error.with_help(help).at(section.place));
     }
 }
 
@@ -96,7 +112,13 @@ fn listeners(config: &Config) -> Vec<Listener<'_>> {
         tls: telemetry.health.tls.as_ref(),
         insecure: telemetry.health.insecure,
     });
-    [grpc, http, metrics, health].into_iter().flatten().collect()
+    let dashboard = config.dashboard.0.as_ref().map(|it| Listener {
+        keys: &["dashboard"],
+        endpoint: it.endpoint(),
+        tls: it.tls.as_ref(),
+        insecure: it.insecure,
+    });
+    [grpc, http, metrics, health, dashboard].into_iter().flatten().collect()
 }
 
 /// Returns the innermost node on the path that exists.

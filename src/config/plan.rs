@@ -11,6 +11,7 @@ use super::exporters::{ExportersConfig, ForwardConfig};
 use super::memory::{ShareSettings, divide, stored_content};
 use super::{container, listeners};
 use crate::telemetry::TelemetrySettings;
+use spanscore_api::DashboardSection;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, MemorySetting, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Facts, Level, MemoryLimits};
@@ -64,6 +65,8 @@ pub struct Config {
     /// Store of judged runs and their evaluations, which `spanscore scores` and `spanscore show`
     /// read; `false` turns it off.
     pub store: StoreSection,
+    /// Query interface of the store; `false` turns it off, and so does `store: false`.
+    pub dashboard: DashboardSection,
     /// Our own metrics, health and logs.
     pub telemetry: TelemetrySettings,
     /// Folder of all that must survive the process: received requests that are still needed.
@@ -93,6 +96,7 @@ impl Default for Config {
             exporters: ExportersConfig,
             forward: ForwardConfig,
             store: StoreSection::default(),
+            dashboard: DashboardSection::default(),
             telemetry: TelemetrySettings::default(),
             data_dir: None,
             durability: Durability::default(),

@@ -26,8 +26,10 @@ use super::shutdown_report::CarriedOver;
 use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
+use crate::dashboard::{self, DashboardStartError};
 use crate::store;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
+use spanscore_api::DashboardSettings;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
@@ -75,6 +77,8 @@ pub struct CollectorSettings {
     pub forward: Vec<ForwardSettings>,
     /// Store of runs and evaluations; `None` if it is off.
     pub store: Option<StoreSettings>,
+    /// Query interface of the store; `None` if it is off.
+    pub dashboard: Option<DashboardSettings>,
     /// Our own logs, metrics and health.
     pub telemetry: TelemetrySettings,
     /// Write-ahead log of requests; `None` without `data_dir`.
@@ -104,6 +108,7 @@ impl From<ResolvedConfig> for CollectorSettings {
             exporters: plan.exporters,
             forward: plan.forward,
             store: config.store.0,
+            dashboard: config.dashboard.0,
             telemetry: config.telemetry,
             log: config.data_dir.map(|data_dir| LogFolder {
                 data_dir,
@@ -180,6 +185,9 @@ pub enum CollectorStartError {
     /// Evaluator outside of this process.
     #[error(transparent)]
     ExternalEvaluators(#[from] ExternalStartError),
+    /// Listener of the store's query interface.
+    #[error(transparent)]
+    Dashboard(#[from] DashboardStartError),
     /// Write-ahead log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
@@ -199,6 +207,8 @@ pub struct Addresses {
     pub metrics: Option<SocketAddr>,
     /// `/livez` and `/readyz`.
     pub health: Option<SocketAddr>,
+    /// Query interface of the store.
+    pub dashboard: Option<SocketAddr>,
 }
 
 /// Running collector.
@@ -224,7 +234,7 @@ pub struct Collector {
 impl Collector {
     /// Starts every stage on the current runtime; on an error nothing is left running.
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
-        let telemetry = Telemetry::start(&settings.telemetry).await?;
+        let mut telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
         let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
@@ -234,7 +244,8 @@ impl Collector {
         let exporters =
             Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
-        let store = settings.store.and_then(|own| store::start(own, data_dir, &meter));
+        let shown = (settings.store, settings.dashboard);
+        let store = dashboard::start_store(shown, data_dir, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
@@ -276,12 +287,12 @@ impl Collector {
         let files_read = receivers.files().iter().chain(telemetry.files());
         let (rereader, rereading) = reread(files_read, &meter);
         telemetry.readiness().set(true);
-        let _keeper = IdleTrimmer::start(pipeline.intake());
         Ok(Self {
             telemetry,
             exporters,
             forwards,
             memory,
+            _keeper: IdleTrimmer::start(pipeline.intake()),
             pipeline,
             lanes,
             receivers,
@@ -293,7 +304,6 @@ impl Collector {
             reloads: ReloadCounter::new(&meter),
             store,
             _rereading: rereading,
-            _keeper,
         })
     }
 
@@ -304,6 +314,7 @@ impl Collector {
             http: self.receivers.http_address(),
             metrics: self.telemetry.metrics_address(),
             health: self.telemetry.health_address(),
+            dashboard: self.telemetry.dashboard_address(),
         }
     }
 

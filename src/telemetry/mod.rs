@@ -37,7 +37,7 @@ use spanscore_net::tls::{Reread, ServerTls, TlsError};
 pub(crate) use lines::{flush_stderr, to_stderr};
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
-pub(crate) use serve::connections_max;
+pub(crate) use serve::{CONNECTIONS_MAX, connections_max};
 pub use settings::{
     HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings,
     OwnTracesSettings, ReportProtocol, TelemetrySettings,
@@ -87,6 +87,7 @@ pub struct Telemetry {
     readiness: Readiness,
     metrics_address: Option<SocketAddr>,
     health_address: Option<SocketAddr>,
+    dashboard_address: Option<SocketAddr>,
     files: Vec<Arc<dyn Reread>>,
     pushing: Option<Pushing>,
     spans: Option<SpanPushing>,
@@ -110,21 +111,39 @@ impl Telemetry {
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
-            telemetry.serve(listener, router, metrics_tls);
+            telemetry.serve(listener, router, metrics_tls, serve::CONNECTIONS_MAX);
         }
         if let Some((listener, address)) = health {
             telemetry.health_address = Some(address);
             let router = serve::health_router(telemetry.readiness.clone());
-            telemetry.serve(listener, router, health_tls);
+            telemetry.serve(listener, router, health_tls, serve::CONNECTIONS_MAX);
         }
         Ok(telemetry)
     }
 
-    fn serve(&mut self, listener: TcpListener, router: Router, tls: Option<Arc<ServerTls>>) {
+    /// Serves the query interface of the store, until the telemetry ends.
+    pub(crate) fn serve_dashboard(
+        &mut self,
+        (listener, address): (TcpListener, SocketAddr),
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
+        self.dashboard_address = Some(address);
+        self.serve(listener, router, tls, connections_max);
+    }
+
+    fn serve(
+        &mut self,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
         let files = tls.iter().map(|tls| Arc::clone(tls) as Arc<dyn Reread>);
         self.files.extend(files);
         let door = serve::Door::new(tls, &self.meter());
-        tokio::spawn(serve::run(listener, router, door, self.stop.clone()));
+        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
     }
 
     /// Sends one last report over OTLP, of all counts up to now.
@@ -194,6 +213,7 @@ impl Telemetry {
             readiness: Readiness::default(),
             metrics_address: None,
             health_address: None,
+            dashboard_address: None,
             files: Vec::new(),
             stop: CancellationToken::new(),
         })
@@ -254,6 +274,11 @@ impl Telemetry {
     /// Returns the address of `/livez` and `/readyz`, if they are served.
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.health_address
+    }
+
+    /// Returns the address of the query interface of the store, if it is served.
+    pub fn dashboard_address(&self) -> Option<SocketAddr> {
+        self.dashboard_address
     }
 }
 

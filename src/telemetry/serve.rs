@@ -1,4 +1,4 @@
-//! HTTP endpoints for scrapes and probes.
+//! HTTP endpoints for scrapes, probes and questions.
 //!
 //! Few peers come here, and none of them may hold the process up: the number of connections and
 //! their silence are limited.
@@ -29,8 +29,9 @@ use super::Readiness;
 use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
-/// Most open connections; one more closes the oldest: a new probe is worth more than a silent peer.
-const CONNECTIONS_MAX: usize = 64;
+/// Most open connections of scrapes and probes; one more closes the oldest: a new probe is worth
+/// more than a silent peer.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
 /// Inverse of the part of all descriptors that they may take.
 const DESCRIPTOR_PARTS: u64 = 16;
 /// Longest time from the opening of a connection, or the end of an answer, to the end of a
@@ -136,9 +137,9 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router)
 }
 
 /// Returns the most open connections of one endpoint in a process of so many descriptors.
-pub(crate) fn connections_max(descriptors: u64) -> usize {
+pub(crate) fn connections_max(most: usize, descriptors: u64) -> usize {
     let part = usize::try_from(descriptors / DESCRIPTOR_PARTS).unwrap_or(usize::MAX);
-    part.clamp(1, CONNECTIONS_MAX)
+    part.clamp(1, most)
 }
 
 /// Serves until `stop` is cancelled; open connections end with it.
@@ -146,17 +147,24 @@ pub(super) async fn run(
     listener: TcpListener,
     router: Router,
     door: Door,
+    connections_max: usize,
     stop: CancellationToken,
 ) {
     tokio::select! {
-        () = accept(listener, router, door, &stop) => {}
+        () = accept(listener, router, door, connections_max, &stop) => {}
         () = stop.cancelled() => {}
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, door: Door, stop: &CancellationToken) {
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    door: Door,
+    most: usize,
+    stop: &CancellationToken,
+) {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = connections_max(descriptors);
+    let most = connections_max(most, descriptors);
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     let mut spare = SpareDescriptor::new();
     loop {

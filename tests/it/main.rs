@@ -8,6 +8,7 @@ mod cli;
 mod collector;
 mod compaction;
 mod config;
+mod dashboard;
 mod delivery;
 mod dialect_docs;
 mod docs;

@@ -7,5 +7,6 @@ pub mod model;
 pub mod otlp;
 pub mod panics;
 pub mod settings;
+pub mod statistics;
 pub mod value;
 pub mod visible;

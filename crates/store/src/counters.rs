@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum StoreCount {
     /// Runs that were stored.
     Trajectories,
+    /// Tool calls of those runs.
+    Calls,
     /// Evaluations that were stored.
     Evaluations,
     /// Evaluations that were stored before.

@@ -33,5 +33,5 @@ pub use open::StoreOpenError;
 pub use record::{Judgement, TrajectoryRecord};
 pub use schema::VERSION;
 pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
-pub use store::Store;
+pub use store::{Store, StoreView};
 pub use writer::{RedactValue, StoreState};

@@ -1,15 +1,11 @@
 //! Settings of the store: place, content, limits.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::path::PathBuf;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use spanscore_base::settings::HumanDuration;
+use spanscore_base::settings::{HumanDuration, Switch};
 
 /// Part of the content of traces that is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -84,53 +80,5 @@ impl Default for StoreSettings {
     }
 }
 
-/// Section `store` of a config: settings, or `false`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreSection(pub Option<StoreSettings>);
-
-impl Default for StoreSection {
-    fn default() -> Self {
-        Self(Some(StoreSettings::default()))
-    }
-}
-
-impl<'de> Deserialize<'de> for StoreSection {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct SwitchOrSettings;
-        impl<'de> Visitor<'de> for SwitchOrSettings {
-            type Value = StoreSection;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`false`, or a map with the settings of the store")
-            }
-
-            fn visit_bool<E: Error>(self, is_on: bool) -> Result<StoreSection, E> {
-                Ok(if is_on { StoreSection::default() } else { StoreSection(None) })
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<StoreSection, E> {
-                Ok(StoreSection::default())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<StoreSection, A::Error> {
-                let settings = StoreSettings::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(StoreSection(Some(settings)))
-            }
-        }
-        deserializer.deserialize_any(SwitchOrSettings)
-    }
-}
-
-impl JsonSchema for StoreSection {
-    fn schema_name() -> Cow<'static, str> {
-        "StoreSection".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let settings = generator.subschema_for::<StoreSettings>();
-        json_schema!({
-            "description": "The store of runs and their evaluations; `false` turns it off.",
-            "anyOf": [{ "type": "boolean" }, settings],
-        })
-    }
-}
+/// Section `store` of a config.
+pub type StoreSection = Switch<StoreSettings>;

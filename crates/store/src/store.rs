@@ -105,6 +105,12 @@ impl Store {
         &self.counters
     }
 
+    /// Returns a view of the store, which does not hold its file.
+    pub fn view(&self) -> StoreView {
+        let Self { counters, state, path, .. } = self;
+        StoreView { counters: Arc::clone(counters), state: Arc::clone(state), path: path.clone() }
+    }
+
     /// Returns the state of the file.
     pub fn state(&self) -> StoreState {
         self.state.get()
@@ -122,6 +128,31 @@ impl Store {
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of the store panicked");
         }
+    }
+}
+
+/// View of a store: counters, state, path. A temporary file goes though there are views of it.
+#[derive(Clone)]
+pub struct StoreView {
+    counters: Arc<StoreCounters>,
+    state: Arc<SharedState>,
+    path: PathBuf,
+}
+
+impl StoreView {
+    /// Returns the counters.
+    pub fn counters(&self) -> &StoreCounters {
+        &self.counters
+    }
+
+    /// Returns the state of the file.
+    pub fn state(&self) -> StoreState {
+        self.state.get()
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::rows::{RowVerdict, ScoreRow};
-use super::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
+use spanscore_base::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 use spanscore_base::value::Value;
 
 /// Limit of subjects named one by one.

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use super::baseline::{ComparedEvaluator, RunScores, compare};
 use super::rows;
 use super::silence::Silence;
-use super::statistics::ScoreEvidence;
 use super::tally::{Tallies, percent};
 use crate::cli::CommandError;
+use spanscore_base::statistics::ScoreEvidence;
 
 /// Options of `score` and `run` for the report and the gate.
 #[derive(Args, Clone, Debug)]

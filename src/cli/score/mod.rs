@@ -8,7 +8,6 @@ pub(super) mod replies;
 mod report;
 mod rows;
 mod silence;
-mod statistics;
 mod tally;
 
 use std::path::PathBuf;

@@ -104,6 +104,8 @@ async fn serve(
 ) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
+    let settings = plan.config.dashboard.0.as_ref();
+    let base_path = settings.map(|it| it.base_path()).unwrap_or_default();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
@@ -111,18 +113,20 @@ async fn serve(
         tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
     }
     let collector = Collector::start(plan.into()).await.map_err(anyhow::Error::new)?;
-    let Addresses { grpc, http, metrics, .. } = collector.addresses();
+    let Addresses { grpc, http, metrics, dashboard, .. } = collector.addresses();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         commit = env!("SPANSCORE_BUILD_COMMIT"),
         grpc = grpc.map(tracing::field::display),
         http = http.map(tracing::field::display),
         metrics = metrics.map(tracing::field::display),
+        dashboard = dashboard.map(tracing::field::display),
         "started"
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
-        for line in (Ready { grpc, http, metrics, exporters, secure }).lines() {
+        let dashboard = dashboard.map(|at| format!("{}{base_path}/", url(at, secure.dashboard)));
+        for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
             output::note(line);
         }
     }
@@ -195,6 +199,7 @@ pub(crate) struct Secure {
     grpc: bool,
     http: bool,
     metrics: bool,
+    dashboard: bool,
 }
 
 impl Secure {
@@ -206,6 +211,7 @@ impl Secure {
             grpc: grpc.is_some_and(|it| it.tls.is_some()),
             http: http.is_some_and(|it| it.tls.is_some()),
             metrics: config.telemetry.metrics.tls.is_some(),
+            dashboard: config.dashboard.0.as_ref().is_some_and(|it| it.tls.is_some()),
         }
     }
 }
@@ -224,6 +230,8 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Pages of the store.
+    pub(crate) dashboard: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
@@ -231,8 +239,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Formats the greeting: the address for agents, the places of scores, a command to try it.
-    pub(crate) fn lines(&self) -> [String; 3] {
+    /// Formats the greeting: the pages, the address for agents, the places of scores, a command to
+    /// try it.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let http = self.http.map(|at| url(at, self.secure.http));
         let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
         let first = http.clone().or(grpc.clone());
@@ -255,11 +264,13 @@ impl Ready {
             (Some(url), false) => format!(" --endpoint {url}"),
             _ => String::new(),
         };
-        [
+        let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
+        let rest = [
             format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
             format!("scores: {shown}"),
             format!("try it: spanscore send --sample{at}"),
-        ]
+        ];
+        pages.into_iter().chain(rest).collect()
     }
 }
 
@@ -268,16 +279,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_lines_say_where_to_point_an_agent_and_where_scores_show() {
+    fn the_greeting_says_where_to_look_and_where_to_point_an_agent() {
         let at = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
         let ready = Ready {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
+            dashboard: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
+        pages: http://127.0.0.1:8890/
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)
         scores: console, http://127.0.0.1:8888/metrics
         try it: spanscore send --sample

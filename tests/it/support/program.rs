@@ -21,6 +21,8 @@ pub(crate) struct Program {
     grpc: String,
     /// Where its metrics page is.
     metrics: String,
+    /// Where its query interface is.
+    pub(crate) interface: Option<String>,
 }
 
 impl Drop for Program {
@@ -64,16 +66,18 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         while !agents.starts_with("agents:") {
             early.push(std::mem::replace(&mut agents, line()));
         }
-        // The other two lines of its greeting; what is brought back may say something between.
+        // The other lines of its greeting; what is brought back may say something between.
         let page = |line: String| {
             let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
             part.map(str::to_owned)
         };
         let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
         line();
+        let pages = early.iter().find_map(|line| line.strip_prefix("pages: "));
+        let interface = pages.map(|url| format!("{url}api/v1"));
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
-        Self { child, early, said, grpc, metrics }
+        Self { child, early, said, grpc, metrics, interface }
     }
 
     /// Its metrics page.

@@ -12,6 +12,7 @@ mod duration;
 mod flatten;
 mod nearest;
 mod secret;
+mod switch;
 pub mod tls;
 pub mod yaml;
 
@@ -23,6 +24,7 @@ pub use duration::HumanDuration;
 pub use flatten::{joined, keys_of, schema_of_both};
 pub use nearest::nearest;
 pub use secret::Secret;
+pub use switch::Switch;
 
 use crate::value::{Map, Value};
 

@@ -3,144 +3,10 @@
 //! Values of one field are alternatives, fields must all hold, and a value that begins with `!`
 //! excludes.
 
+use rusqlite::Connection;
 use rusqlite::types::Value as SqlValue;
 
-use spanscore_base::settings::nearest;
-
-use super::StoreQueryError;
-
-/// Field of an evaluation that can be filtered and grouped by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StoreField {
-    /// Full name of the evaluator.
-    Evaluator,
-    /// Its kind.
-    Kind,
-    /// Its version: a change of its settings changes it.
-    EvaluatorVersion,
-    /// `call`, `trace` or `session`.
-    Level,
-    /// `service.name`.
-    Service,
-    /// Agent.
-    Agent,
-    /// `service.version`.
-    Version,
-    /// `deployment.environment.name`.
-    Environment,
-    /// Day, in UTC.
-    Day,
-    /// Hour, in UTC.
-    Hour,
-    /// `scored`, `not_evaluable` or `failed`.
-    Outcome,
-    /// `pass` or `fail`.
-    Label,
-    /// Reason of what is not evaluable, type of an error.
-    Reason,
-    /// Tool of the judged call.
-    Tool,
-    /// Case of a dataset.
-    Case,
-    /// Session.
-    SessionId,
-    /// Trace, by its first digits.
-    TraceId,
-    /// Cause that completed the trace.
-    Completion,
-}
-
-impl StoreField {
-    /// All fields with their words.
-    const WORDS: [(&'static str, Self); 18] = [
-        ("evaluator", Self::Evaluator),
-        ("kind", Self::Kind),
-        ("evaluator_version", Self::EvaluatorVersion),
-        ("level", Self::Level),
-        ("service", Self::Service),
-        ("agent", Self::Agent),
-        ("version", Self::Version),
-        ("environment", Self::Environment),
-        ("day", Self::Day),
-        ("hour", Self::Hour),
-        ("outcome", Self::Outcome),
-        ("label", Self::Label),
-        ("reason", Self::Reason),
-        ("tool", Self::Tool),
-        ("case", Self::Case),
-        ("session_id", Self::SessionId),
-        ("trace_id", Self::TraceId),
-        ("completion", Self::Completion),
-    ];
-
-    /// Reads the word of a field.
-    ///
-    /// # Errors
-    /// There is no such field; names the nearest.
-    pub fn from_word(word: &str) -> Result<Self, StoreQueryError> {
-        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
-        found.map(|(_, field)| *field).ok_or_else(|| {
-            let names = Self::WORDS.map(|(name, _)| name);
-            let help = match nearest(word, names) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("known are {}", names.join(", ")),
-            };
-            StoreQueryError::Field { word: word.to_owned(), help }
-        })
-    }
-
-    /// Returns the word of the field.
-    pub fn as_str(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|(_, field)| *field == self);
-        found.map_or("", |(word, _)| word)
-    }
-
-    /// Returns the expression of it over the rows of [`ROWS`](super::list::ROWS).
-    pub(super) fn column(self) -> &'static str {
-        match self {
-            Self::Evaluator => "v.name",
-            Self::Kind => "v.kind",
-            Self::EvaluatorVersion => "lower(hex(v.version))",
-            Self::Level => "v.level",
-            Self::Service => "s.service",
-            Self::Agent => "s.agent",
-            Self::Version => "s.version",
-            Self::Environment => "s.environment",
-            Self::Day => "strftime('%Y-%m-%d', e.time / 1000, 'unixepoch')",
-            Self::Hour => "strftime('%Y-%m-%dT%H:00Z', e.time / 1000, 'unixepoch')",
-            Self::Outcome => {
-                "CASE WHEN e.outcome < 2 THEN 'scored' WHEN e.outcome = 2 THEN 'not_evaluable'
-                 ELSE 'failed' END"
-            }
-            Self::Label => "CASE e.outcome WHEN 0 THEN 'pass' WHEN 1 THEN 'fail' ELSE '' END",
-            Self::Reason => "ifnull(e.reason, '')",
-            Self::Tool => "ifnull(l.name, '')",
-            Self::Case => {
-                "ifnull((SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), '')"
-            }
-            Self::SessionId => "ifnull(n.session_id, '')",
-            Self::TraceId => "lower(hex(t.trace_id))",
-            Self::Completion => "e.completion",
-        }
-    }
-
-    /// Returns the expression of it over sums; `None` if sums do not tell it.
-    pub(super) fn sums_column(self) -> Option<&'static str> {
-        match self {
-            Self::Day => Some("strftime('%Y-%m-%d', r.bucket * r.span, 'unixepoch')"),
-            Self::Hour => Some("strftime('%Y-%m-%dT%H:00Z', r.bucket * r.span, 'unixepoch')"),
-            Self::Evaluator
-            | Self::Kind
-            | Self::EvaluatorVersion
-            | Self::Level
-            | Self::Service
-            | Self::Agent
-            | Self::Version
-            | Self::Environment => Some(self.column()),
-            _ => None,
-        }
-    }
-}
+use super::field::StoreField;
 
 /// Conditions on evaluations.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -155,6 +21,10 @@ pub struct StoreFilter {
     pub score_lt: Option<f64>,
     /// True if superseded revisions are shown, too.
     pub with_superseded: bool,
+    /// Part of the title of the run, or of an explanation.
+    pub text: Option<String>,
+    /// Rows before which none fits, found by [`StoreFilter::within`].
+    first: Option<FirstRows>,
     fields: Vec<(StoreField, String)>,
 }
 
@@ -167,85 +37,224 @@ impl StoreFilter {
         self.fields.push((field, value.into()));
     }
 
-    /// Returns true if sums tell all fields.
+    /// Returns the values of a field, as they were added.
+    pub fn values(&self, field: StoreField) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter(move |(it, _)| *it == field).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the filter with the rows at which a search may begin: `time` is at most a minute
+    /// ahead of `stored`, in whose order rows are numbered. A run may end later than it was first
+    /// stored: by a day at most.
+    pub(super) fn within(&self, connection: &Connection) -> rusqlite::Result<Self> {
+        let mut filter = self.clone();
+        if let Some(from) = self.from_ms {
+            filter.first = Some(FirstRows {
+                evaluation: first_since(connection, "evaluations", from - FUTURE_MAX_MS)?,
+                run: first_since(connection, "trajectories", from - RUN_GROWTH_MAX_MS)?,
+            });
+        }
+        Ok(filter)
+    }
+
+    /// Returns true if sums of evaluations tell all fields.
     pub(super) fn fits_sums(&self) -> bool {
+        self.fits(StoreField::sums_column)
+    }
+
+    /// Returns true if sums of tools tell all fields.
+    pub(super) fn fits_tool_sums(&self) -> bool {
+        self.fits(StoreField::tool_sums_column)
+    }
+
+    fn fits(&self, column: impl Fn(StoreField) -> Option<&'static str>) -> bool {
         self.score_gte.is_none()
             && self.score_lt.is_none()
             && !self.with_superseded
-            && self.fields.iter().all(|(field, _)| field.sums_column().is_some())
+            && self.text.is_none()
+            && self.fields.iter().all(|(field, _)| column(*field).is_some())
     }
 
     /// Returns the condition over rows of evaluations.
     pub(super) fn of_rows(&self) -> SqlCondition {
-        let mut sql = Vec::new();
-        let mut values = Vec::new();
-        if !self.with_superseded {
-            sql.push("e.current = 1".to_owned());
+        let mut parts = ConditionParts::default();
+        self.of_evaluation(|field| Some(field.column()), &mut parts);
+        parts.bound("e.time >= ?", self.from_ms);
+        parts.bound("e.time < ?", self.to_ms);
+        parts.bound("e.seq >= ?", self.first.map(|first| first.evaluation));
+        if let Some(text) = &self.text {
+            let test = format!("(t.title {LIKE} OR e.explanation {LIKE})");
+            parts.add(test, [like(text), like(text)]);
         }
-        let bounds = [
-            ("e.time >= ?", self.from_ms.map(SqlValue::Integer)),
-            ("e.time < ?", self.to_ms.map(SqlValue::Integer)),
-            ("e.score >= ?", self.score_gte.map(SqlValue::Real)),
-            ("e.score < ?", self.score_lt.map(SqlValue::Real)),
-        ];
-        for (condition, bound) in bounds {
-            if let Some(bound) = bound {
-                sql.push(condition.to_owned());
-                values.push(bound);
-            }
-        }
-        self.fields(|field| Some(field.column()), &mut sql, &mut values);
-        joined(sql, values)
+        parts.joined()
     }
 
-    /// Returns the condition over sums.
-    pub(super) fn of_sums(&self) -> SqlCondition {
-        let mut sql = Vec::new();
-        let mut values = Vec::new();
-        for (condition, bound) in [
-            ("r.bucket * r.span * 1000 >= ?", self.from_ms),
-            ("r.bucket * r.span * 1000 < ?", self.to_ms),
-        ] {
-            if let Some(bound) = bound {
-                sql.push(condition.to_owned());
-                // A bucket counts whole if it begins in the minute of the bound.
-                values.push(SqlValue::Integer(bound.div_euclid(60_000) * 60_000));
-            }
+    /// Returns the condition over rows of runs: one of its evaluations fits what is asked of
+    /// evaluations, and the run fits the rest. `tool` is tested by the template.
+    pub(super) fn of_runs(&self, tool: &'static str) -> SqlCondition {
+        let mut parts = ConditionParts::default();
+        parts.bound("t.time >= ?", self.from_ms);
+        parts.bound("t.time < ?", self.to_ms);
+        parts.bound("t.seq >= ?", self.first.map(|first| first.run));
+        self.fields(|field| field.run_column(tool), &mut parts);
+        let mut of_evaluation = ConditionParts::default();
+        self.of_evaluation(StoreField::verdict_column, &mut of_evaluation);
+        let is_bare = of_evaluation.sql.iter().all(|test| test == CURRENT);
+        if !is_bare && !of_evaluation.sql.is_empty() {
+            let (test, values) = of_evaluation.joined();
+            parts.add(format!("EXISTS (SELECT 1 {VERDICTS} AND {test})"), values);
         }
-        self.fields(StoreField::sums_column, &mut sql, &mut values);
-        joined(sql, values)
+        if let Some(text) = &self.text {
+            let said = format!("EXISTS (SELECT 1 {VERDICTS} AND e.explanation {LIKE})");
+            parts.add(format!("(t.title {LIKE} OR {said})"), [like(text), like(text)]);
+        }
+        parts.joined()
+    }
+
+    /// Returns the condition over the evaluations of one run.
+    pub(super) fn of_verdicts(&self) -> SqlCondition {
+        let mut parts = ConditionParts::default();
+        self.of_evaluation(StoreField::verdict_column, &mut parts);
+        parts.joined()
+    }
+
+    fn of_evaluation(
+        &self,
+        column: impl Fn(StoreField) -> Option<&'static str>,
+        parts: &mut ConditionParts,
+    ) {
+        if !self.with_superseded {
+            parts.sql.push(CURRENT.to_owned());
+        }
+        parts.bound("e.score >= ?", self.score_gte);
+        parts.bound("e.score < ?", self.score_lt);
+        self.fields(column, parts);
+    }
+
+    /// Returns the condition over sums of evaluations.
+    pub(super) fn of_sums(&self) -> SqlCondition {
+        self.of_any_sums(StoreField::sums_column)
+    }
+
+    /// Returns the condition over sums of tools.
+    pub(super) fn of_tool_sums(&self) -> SqlCondition {
+        self.of_any_sums(StoreField::tool_sums_column)
+    }
+
+    fn of_any_sums(&self, column: impl Fn(StoreField) -> Option<&'static str>) -> SqlCondition {
+        let mut parts = ConditionParts::default();
+        if self.from_ms.is_some() || self.to_ms.is_some() {
+            // A bucket counts whole if it begins in the minute of the bound. Written so that the
+            // key of the table leads to them.
+            let minute = |bound: Option<i64>, end| bound.map_or(end, |ms| ms.div_euclid(60_000));
+            let from = minute(self.from_ms, 0);
+            let to = minute(self.to_ms, i64::MAX);
+            let hour = |minute: i64| minute.div_euclid(60) + i64::from(minute.rem_euclid(60) > 0);
+            let test = "(r.span = 60 AND r.bucket >= ? AND r.bucket < ?
+                 OR r.span = 3600 AND r.bucket >= ? AND r.bucket < ?)";
+            let bounds = [from, to, hour(from), hour(to)];
+            parts.add(test.to_owned(), bounds.map(SqlValue::Integer));
+        }
+        self.fields(column, &mut parts);
+        parts.joined()
     }
 
     fn fields(
         &self,
         column: impl Fn(StoreField) -> Option<&'static str>,
-        sql: &mut Vec<String>,
-        values: &mut Vec<SqlValue>,
+        parts: &mut ConditionParts,
     ) {
         let mut done = Vec::new();
         for (field, _) in &self.fields {
             let Some(column) = column(*field).filter(|_| !done.contains(field)) else { continue };
             done.push(*field);
-            let own = || self.fields.iter().filter(|(it, _)| it == field).map(|(_, value)| value);
             for is_excluded in [false, true] {
-                let some = own().filter(|value| value.starts_with('!') == is_excluded);
-                let some: Vec<&str> = some.map(|value| value.trim_start_matches('!')).collect();
+                let some = self.values(*field).filter(|it| it.starts_with('!') == is_excluded);
+                let some: Vec<&str> = some.map(|it| it.strip_prefix('!').unwrap_or(it)).collect();
                 if some.is_empty() {
                     continue;
                 }
                 let test = if *field == StoreField::TraceId {
                     vec![format!("{column} LIKE ? || '%'"); some.len()].join(" OR ")
                 } else {
-                    format!("{column} IN ({})", vec!["?"; some.len()].join(", "))
+                    tested(column, &format!("IN ({})", vec!["?"; some.len()].join(", ")))
                 };
-                sql.push(format!("{}({test})", if is_excluded { "NOT " } else { "" }));
-                values.extend(some.into_iter().map(|value| SqlValue::Text(value.to_owned())));
+                let test = format!("{}({test})", if is_excluded { "NOT " } else { "" });
+                parts.add(test, some.into_iter().map(|it| SqlValue::Text(it.to_owned())));
             }
         }
     }
 }
 
-fn joined(sql: Vec<String>, values: Vec<SqlValue>) -> SqlCondition {
-    let sql = if sql.is_empty() { "1".to_owned() } else { sql.join(" AND ") };
-    (sql, values)
+/// First rows that may fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct FirstRows {
+    evaluation: i64,
+    run: i64,
+}
+
+/// Condition over evaluations that no revision has replaced.
+const CURRENT: &str = "e.current = 1";
+/// Evaluations of the run `t`.
+const VERDICTS: &str =
+    "FROM evaluations e JOIN evaluators v ON v.id = e.evaluator WHERE e.trajectory = t.seq";
+/// Test for a part of a text.
+const LIKE: &str = "LIKE ? ESCAPE '\\'";
+/// Longest time by which an end is ahead of its storing, milliseconds.
+const FUTURE_MAX_MS: i64 = 60_000;
+/// Longest time by which a run may go on after it was first stored, milliseconds.
+const RUN_GROWTH_MAX_MS: i64 = 24 * 3_600_000;
+
+/// Tests that must all hold, with their values.
+#[derive(Default)]
+struct ConditionParts {
+    sql: Vec<String>,
+    values: Vec<SqlValue>,
+}
+
+impl ConditionParts {
+    fn add(&mut self, test: String, values: impl IntoIterator<Item = SqlValue>) {
+        self.sql.push(test);
+        self.values.extend(values);
+    }
+
+    fn bound(&mut self, test: &str, value: Option<impl Into<SqlValue>>) {
+        if let Some(value) = value {
+            self.add(test.to_owned(), [value.into()]);
+        }
+    }
+
+    fn joined(self) -> SqlCondition {
+        let sql = if self.sql.is_empty() { "1".to_owned() } else { self.sql.join(" AND ") };
+        (sql, self.values)
+    }
+}
+
+/// Puts a test into the place that a template has for it, or after a plain column.
+fn tested(column: &str, test: &str) -> String {
+    if column.contains("{}") { column.replace("{}", test) } else { format!("{column} {test}") }
+}
+
+/// Makes the pattern of a part of a text.
+fn like(text: &str) -> SqlValue {
+    let text = text.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+    SqlValue::Text(format!("%{text}%"))
+}
+
+/// Finds the first row that was stored at a time or later: `stored` never falls as `seq` grows.
+fn first_since(connection: &Connection, table: &str, since_ms: i64) -> rusqlite::Result<i64> {
+    let bounds = format!("SELECT ifnull(min(seq), 0), ifnull(max(seq), 0) FROM {table}");
+    let bounds = connection.query_row(&bounds, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (mut low, mut high): (i64, i64) = bounds;
+    let stored = format!("SELECT stored FROM {table} WHERE seq >= ?1 ORDER BY seq LIMIT 1");
+    let mut stored = connection.prepare_cached(&stored)?;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let is_before = stored.query_row([middle], |row| row.get::<_, i64>(0))? < since_ms;
+        if is_before {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }

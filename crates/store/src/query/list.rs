@@ -4,10 +4,14 @@ use rusqlite::types::{FromSql, Value as SqlValue};
 use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
 
-use super::filter::{StoreField, StoreFilter};
+use super::field::StoreField;
+use super::filter::{SqlCondition, StoreFilter};
 
 /// Most rows of one answer.
 pub const ROWS_MAX: usize = 10_000;
+
+/// Most groups: 300 buckets of time, a hundred times.
+const GROUPS_MAX: usize = 30_000;
 
 /// Rows of evaluations with all that they refer to.
 pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.trajectory
@@ -15,7 +19,7 @@ pub(super) const ROWS: &str = "evaluations e JOIN trajectories t ON t.seq = e.tr
     LEFT JOIN sessions n ON n.seq = t.session LEFT JOIN tools l ON l.id = e.tool";
 
 /// Columns of [`EvaluationRow`], in the order in which it reads them.
-const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch'),
+pub(super) const COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', e.time / 1000.0, 'unixepoch'),
     lower(hex(t.trace_id)), lower(hex(e.span_id)), n.session_id,
     (SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), v.name, v.kind, v.level,
     lower(hex(v.version)), s.service, s.agent, s.version, s.environment, l.name, e.outcome,
@@ -100,7 +104,7 @@ pub struct EvaluationRow {
 }
 
 impl EvaluationRow {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let mut at = 0..;
         let at = &mut at;
         let outcome_of = |outcome: i64| match outcome {
@@ -157,7 +161,7 @@ pub(super) fn evaluations(
     order: StoreOrder,
     limit: usize,
 ) -> rusqlite::Result<Vec<EvaluationRow>> {
-    let (condition, mut values) = filter.of_rows();
+    let (condition, mut values) = filter.within(connection)?.of_rows();
     let query = match order {
         StoreOrder::Newest => {
             format!("SELECT {COLUMNS} FROM {ROWS} WHERE {condition} ORDER BY e.seq DESC LIMIT ?")
@@ -200,11 +204,30 @@ pub struct StoredGroup {
     pub broken: i64,
     /// Mean of the scores.
     pub mean: Option<f64>,
+    /// Sum of the squares of the scores.
+    pub squares: f64,
     /// Cost of judges, US dollars.
     pub cost_usd: f64,
 }
 
 impl StoredGroup {
+    /// Adds up groups, without their keys.
+    pub fn merged(groups: &[Self]) -> Option<Self> {
+        let mut all = Self { keys: Vec::new(), mean: None, ..groups.first()?.clone() };
+        for group in &groups[1..] {
+            all.passed += group.passed;
+            all.failed += group.failed;
+            all.not_evaluable += group.not_evaluable;
+            all.broken += group.broken;
+            all.squares += group.squares;
+            all.cost_usd += group.cost_usd;
+        }
+        let judged = |group: &Self| (group.passed + group.failed) as f64;
+        let sum: f64 = groups.iter().filter_map(|it| Some(it.mean? * judged(it))).sum();
+        all.mean = (judged(&all) > 0.0).then(|| sum / judged(&all));
+        Some(all)
+    }
+
     /// Returns the number of evaluations.
     pub fn count(&self) -> i64 {
         self.passed + self.failed + self.not_evaluable + self.broken
@@ -217,45 +240,59 @@ impl StoredGroup {
     }
 }
 
-/// Figures by group; from sums, which lack nothing, where they tell all fields.
+/// Buckets of time that figures are split by: the start and the width, milliseconds.
+pub(super) type TimeBuckets = Option<(i64, i64)>;
+
+/// Figures by group, and by bucket as the last key; from sums, which lack nothing, where they tell
+/// all fields.
 pub(super) fn groups(
     connection: &Connection,
     filter: &StoreFilter,
     by: &[StoreField],
+    buckets: TimeBuckets,
 ) -> rusqlite::Result<Vec<StoredGroup>> {
     let sums: Option<Vec<_>> = by.iter().map(|field| field.sums_column()).collect();
     match sums.filter(|_| filter.fits_sums()) {
         Some(columns) => {
-            let (condition, values) = filter.of_sums();
+            let columns = with_bucket(columns, "r.bucket * r.span * 1000", buckets);
             let source = "rollups r JOIN evaluators v ON v.id = r.evaluator
                  JOIN sources s ON s.id = r.source";
             let figures = "sum(r.passed), sum(r.failed), sum(r.not_evaluable), sum(r.broken),
-                 sum(r.sum) / 1e9 / nullif(sum(r.passed + r.failed), 0), sum(r.cost) / 1e9";
-            grouped(connection, (&columns, figures, source), &condition, values)
+                 sum(r.sum) / 1e9 / nullif(sum(r.passed + r.failed), 0),
+                 sum(r.squares) / 1e9, sum(r.cost) / 1e9";
+            grouped(connection, (&columns, figures, source), filter.of_sums())
         }
         None => {
-            let columns: Vec<_> = by.iter().map(|field| field.column()).collect();
-            let (condition, values) = filter.of_rows();
+            let columns = by.iter().map(|field| field.column()).collect();
+            let columns = with_bucket(columns, "e.time", buckets);
             let figures = "sum(e.outcome = 0), sum(e.outcome = 1), sum(e.outcome = 2),
                  sum(e.outcome = 3), avg(CASE WHEN e.outcome < 2 THEN e.score END),
+                 ifnull(sum(CASE WHEN e.outcome < 2 THEN e.score * e.score END), 0.0),
                  ifnull(sum(e.cost), 0.0)";
-            grouped(connection, (&columns, figures, ROWS), &condition, values)
+            let filter = filter.within(connection)?;
+            grouped(connection, (&columns, figures, ROWS), filter.of_rows())
         }
     }
 }
 
+/// Adds the bucket of a time to the columns.
+fn with_bucket(columns: Vec<&str>, time: &str, buckets: TimeBuckets) -> Vec<String> {
+    let bucket =
+        buckets.map(|(start, width)| format!("CAST(({time} - {start}) / {width} AS TEXT)"));
+    columns.into_iter().map(str::to_owned).chain(bucket).collect()
+}
+
 fn grouped(
     connection: &Connection,
-    (columns, figures, source): (&[&str], &str, &str),
-    condition: &str,
-    values: Vec<SqlValue>,
+    (columns, figures, source): (&[String], &str, &str),
+    (condition, values): SqlCondition,
 ) -> rusqlite::Result<Vec<StoredGroup>> {
     let keys: String = columns.iter().map(|column| format!("{column}, ")).collect();
     let places: Vec<String> = (1..=columns.len()).map(|place| place.to_string()).collect();
     let by = if places.is_empty() { "NULL".to_owned() } else { places.join(", ") };
     let query = format!(
         "SELECT {keys}{figures} FROM {source} WHERE {condition} GROUP BY {by} ORDER BY {by}
-         LIMIT {ROWS_MAX}"
+         LIMIT {GROUPS_MAX}"
     );
     let width = columns.len();
     let mut query = connection.prepare(&query)?;
@@ -267,7 +304,8 @@ fn grouped(
             not_evaluable: row.get(width + 2)?,
             broken: row.get(width + 3)?,
             mean: row.get(width + 4)?,
-            cost_usd: row.get(width + 5)?,
+            squares: row.get(width + 5)?,
+            cost_usd: row.get(width + 6)?,
         })
     })?;
     let groups = rows.collect::<rusqlite::Result<Vec<_>>>()?;

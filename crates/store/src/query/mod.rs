@@ -3,22 +3,35 @@
 //! A reader never changes the file, and never holds it open for long: a query that takes more than
 //! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
 
+mod field;
+mod figures;
 mod filter;
 mod list;
+mod page;
+mod run;
+mod tail;
 mod time;
 mod trajectory;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde::Serialize;
 
-pub use filter::{StoreField, StoreFilter};
+pub use field::StoreField;
+pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
+pub use filter::StoreFilter;
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
+pub use page::{CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
+pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};
+pub use tail::LastRows;
 pub use time::point_in_time;
 pub use trajectory::{StoredCall, StoredTrajectory};
 
+use crate::histogram::SCORE_BINS;
 use crate::open::StoreOpenError;
 use crate::schema;
 
@@ -82,7 +95,7 @@ impl From<rusqlite::Error> for StoreQueryError {
 }
 
 /// Numbers that say how far lists and sums can be relied on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreLosses {
     /// Evaluations that only sums hold.
     pub shed_evaluations: i64,
@@ -98,6 +111,8 @@ pub struct StoreLosses {
 pub struct StoreReader {
     connection: Connection,
     until: Arc<Mutex<Option<Instant>>>,
+    /// Device and number of the file.
+    file: Option<(u64, u64)>,
 }
 
 impl StoreReader {
@@ -126,7 +141,7 @@ impl StoreReader {
             until.is_some_and(|until| Instant::now() >= until)
         };
         connection.progress_handler(STEPS_PER_LOOK, Some(is_over)).map_err(sqlite)?;
-        Ok(Self { connection, until })
+        Ok(Self { connection, until, file: file_id(path) })
     }
 
     /// Lists evaluations, at most `limit` and [`ROWS_MAX`].
@@ -142,6 +157,165 @@ impl StoreReader {
         Ok(list::evaluations(self.begin(), filter, order, limit)?)
     }
 
+    /// Lists runs, page by page.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn runs(
+        &self,
+        filter: &StoreFilter,
+        order: RunOrder,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<RunPage, StoreQueryError> {
+        Ok(page::runs(self.begin(), filter, order, after, limit)?)
+    }
+
+    /// Lists evaluations page by page, newest first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn evaluation_page(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<EvaluationRow>, StoreQueryError> {
+        Ok(page::evaluations(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists sessions with a run that fits page by page, the last active first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn sessions(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<SessionPage, StoreQueryError> {
+        Ok(page::sessions(self.begin(), filter, after, limit)?)
+    }
+
+    /// Counts runs.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn count_runs(&self, filter: &StoreFilter) -> Result<CappedCount, StoreQueryError> {
+        let connection = self.begin();
+        let condition = filter.within(connection)?.of_runs(page::CALLED);
+        Ok(page::count(connection, page::RUNS, &condition)?)
+    }
+
+    /// Returns the figures of each group in each bucket of time, whose number is the last key.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn series(
+        &self,
+        filter: &StoreFilter,
+        by: &[StoreField],
+        (start_ms, width_ms): (i64, i64),
+    ) -> Result<Vec<StoredGroup>, StoreQueryError> {
+        Ok(list::groups(self.begin(), filter, by, Some((start_ms, width_ms.max(1))))?)
+    }
+
+    /// Returns true if figures of this filter and these fields come from sums.
+    pub fn has_sums(&self, filter: &StoreFilter, by: &[StoreField]) -> bool {
+        filter.fits_sums() && by.iter().all(|field| field.sums_column().is_some())
+    }
+
+    /// Returns the histogram of scores.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn score_bins(&self, filter: &StoreFilter) -> Result<[i64; SCORE_BINS], StoreQueryError> {
+        Ok(figures::score_bins(self.begin(), filter)?)
+    }
+
+    /// Returns the figures of tools, most calls first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn tools(&self, filter: &StoreFilter) -> Result<Vec<ToolFigures>, StoreQueryError> {
+        Ok(figures::tools(self.begin(), filter)?)
+    }
+
+    /// Counts tool calls, and those of them that failed.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn count_calls(&self, filter: &StoreFilter) -> Result<(i64, i64), StoreQueryError> {
+        Ok(figures::calls(self.begin(), filter)?)
+    }
+
+    /// Returns the known versions of an evaluator, the newest last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn evaluator_versions(
+        &self,
+        name: &str,
+    ) -> Result<Vec<EvaluatorVersionRow>, StoreQueryError> {
+        Ok(figures::versions(self.begin(), name)?)
+    }
+
+    /// Counts the reasons why something was not judged, the most frequent first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn reasons(&self, filter: &StoreFilter) -> Result<Vec<ReasonCount>, StoreQueryError> {
+        Ok(figures::reasons(self.begin(), filter)?)
+    }
+
+    /// Returns the figures of each case and evaluator: the keys are the two names.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn cases(&self, filter: &StoreFilter) -> Result<Vec<CaseFigures>, StoreQueryError> {
+        Ok(figures::cases(self.begin(), filter)?)
+    }
+
+    /// Returns the last rows of runs and evaluations.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn last_rows(&self) -> Result<LastRows, StoreQueryError> {
+        Ok(tail::last(self.begin())?)
+    }
+
+    /// Returns the runs after one row up to another, the newest `limit` of them, and the number of
+    /// all.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn runs_between(
+        &self,
+        filter: &StoreFilter,
+        between: (i64, i64),
+        limit: usize,
+    ) -> Result<(Vec<(i64, RunRow)>, i64), StoreQueryError> {
+        Ok(tail::runs(self.begin(), filter, between, limit)?)
+    }
+
+    /// Returns the evaluations after one row up to another, in the same way.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn evaluations_between(
+        &self,
+        filter: &StoreFilter,
+        between: (i64, i64),
+        limit: usize,
+    ) -> Result<(Vec<(i64, EvaluationRow)>, i64), StoreQueryError> {
+        Ok(tail::evaluations(self.begin(), filter, between, limit)?)
+    }
+
+    /// Returns true if the path leads to the file that was opened: a damaged one is replaced.
+    pub fn is_of(&self, path: &Path) -> bool {
+        file_id(path).is_some_and(|id| self.file == Some(id))
+    }
+
     /// Returns the figures of each group. From sums if they tell all fields: then nothing that was
     /// left out of the lists is missing, and the bounds of the time are whole minutes, beyond 48
     /// hours whole hours.
@@ -153,7 +327,7 @@ impl StoreReader {
         filter: &StoreFilter,
         by: &[StoreField],
     ) -> Result<Vec<StoredGroup>, StoreQueryError> {
-        Ok(list::groups(self.begin(), filter, by)?)
+        Ok(list::groups(self.begin(), filter, by, None)?)
     }
 
     /// Finds a run by its trace id, or the first digits of it.
@@ -192,4 +366,10 @@ impl StoreReader {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
         &self.connection
     }
+}
+
+/// Returns device and number of a file.
+fn file_id(path: &Path) -> Option<(u64, u64)> {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }

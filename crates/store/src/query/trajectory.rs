@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::StoreQueryError;
 use super::list::{EvaluationRow, of_trajectory};
+use super::run::left_out;
 
 /// Most candidates that are named for a short id.
 const CANDIDATES_MAX: usize = 5;
@@ -173,11 +174,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
         output_tokens: row.get(14)?,
         cost_usd: row.get(15)?,
         cases: Vec::new(),
-        left_out: match shed {
-            0 => None,
-            1 => Some("content"),
-            _ => Some("calls"),
-        },
+        left_out: left_out(shed),
         input: None,
         output: None,
         calls: Vec::new(),

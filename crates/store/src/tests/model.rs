@@ -55,6 +55,7 @@ fn total(folder: &Path) -> StoredGroup {
         not_evaluable: 0,
         broken: 0,
         mean: None,
+        squares: 0.0,
         cost_usd: 0.0,
     };
     groups.into_iter().next().unwrap_or(empty)
@@ -93,6 +94,17 @@ proptest! {
             .groups(&StoreFilter::default(), &[crate::query::StoreField::Label])
             .unwrap();
         prop_assert_eq!(by_label.iter().map(|it| it.passed).sum::<i64>(), passed);
+        // Rows, added up, say what the sums say.
+        if let Some(merged) = StoredGroup::merged(&by_label) {
+            prop_assert!((merged.squares - sums.squares).abs() < 1e-6);
+            prop_assert!((merged.mean.unwrap_or(0.0) - sums.mean.unwrap_or(0.0)).abs() < 1e-6);
+            prop_assert_eq!(merged.count(), sums.count());
+        }
+        let mut of_rows = StoreFilter::default();
+        of_rows.score_gte = Some(0.0);
+        let reader = reader(folder.path());
+        let bins = reader.score_bins(&StoreFilter::default()).unwrap();
+        prop_assert_eq!(bins, reader.score_bins(&of_rows).unwrap());
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) struct RowWriter {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowCounts {
     pub(super) trajectories: usize,
+    pub(super) calls: usize,
     pub(super) evaluations: usize,
     pub(super) repeated: usize,
     pub(super) shed: usize,
@@ -50,6 +51,7 @@ pub(super) struct RowCounts {
 impl RowCounts {
     pub(super) fn publish(self, counters: &StoreCounters) {
         counters.add(StoreCount::Trajectories, self.trajectories);
+        counters.add(StoreCount::Calls, self.calls);
         counters.add(StoreCount::Evaluations, self.evaluations);
         counters.add(StoreCount::Repeated, self.repeated);
         counters.add(StoreCount::ShedEvaluations, self.shed);
@@ -146,7 +148,10 @@ impl RowWriter {
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         update_trajectory(connection, record, &trace, title)?;
         store_content(connection, trace.seq, content.as_ref().map(|(content, _)| content))?;
-        self.counts.trajectories += usize::from(!was_stored);
+        if !was_stored {
+            self.counts.trajectories += 1;
+            self.counts.calls += record.call_count;
+        }
         self.keep(record.trace, trace);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::summary::{COLUMNS, rows};
 use super::{OPEN_BUT_BROKEN, Report};
 use crate::cli::score::rows::ScoreRow;
-use crate::cli::score::statistics::ScoreEvidence;
+use spanscore_base::statistics::ScoreEvidence;
 use spanscore_base::visible;
 use spanscore_emit::details;
 

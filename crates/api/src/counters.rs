@@ -1,0 +1,47 @@
+//! Counters: requests that were refused, by reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Reason of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestRefusal {
+    /// `Host` is not one of this listener.
+    Host,
+    /// Another site's page asks.
+    Origin,
+    /// No token, or a wrong one.
+    Token,
+    /// Too many wait.
+    Busy,
+    /// The query took too long.
+    TooLong,
+    /// The answer would be too large.
+    TooLarge,
+}
+
+impl RequestRefusal {
+    /// All reasons with their words.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Host, "host"),
+        (Self::Origin, "origin"),
+        (Self::Token, "token"),
+        (Self::Busy, "busy"),
+        (Self::TooLong, "too_long"),
+        (Self::TooLarge, "too_large"),
+    ];
+}
+
+/// All counters of an API.
+#[derive(Debug, Default)]
+pub struct ApiCounters([AtomicU64; RequestRefusal::ALL.len()]);
+
+impl ApiCounters {
+    /// Returns a count.
+    pub fn get(&self, refusal: RequestRefusal) -> u64 {
+        self.0[refusal as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, refusal: RequestRefusal) {
+        self.0[refusal as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}

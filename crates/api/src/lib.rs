@@ -1,0 +1,28 @@
+//! Query API: the score store over HTTP, for pages and programs.
+//!
+//! ```text
+//! request -> guard (host, origin, token) -> parameters -> reader (four at once) -> answer
+//! ```
+//!
+//! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
+//! whoever asks too much is told so in a problem document. Nothing here changes the store, and a
+//! collector runs on without any of it.
+
+mod counters;
+mod guard;
+mod login;
+mod problem;
+mod question;
+mod readers;
+mod router;
+mod routes;
+mod settings;
+mod state;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use counters::{ApiCounters, RequestRefusal};
+pub use router::{Asset, Assets, no_assets, router};
+pub use settings::{DashboardSection, DashboardSettings, ENDPOINT};
+pub use state::{Api, ApiParts, StepCounts};

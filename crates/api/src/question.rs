@@ -1,0 +1,260 @@
+//! Parameters of a request: one filter for all routes, and what each route takes beside it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
+
+use spanscore_store::query::{PagePlace, RunOrder, StoreField, StoreFilter, point_in_time};
+
+use crate::problem::ApiProblem;
+
+/// Most rows of a page.
+pub(crate) const LIMIT_MAX: usize = 500;
+/// Rows of a page that names no limit.
+const LIMIT_DEFAULT: usize = 50;
+/// Longest text that is searched for.
+pub(crate) const TEXT_BYTES_MAX: usize = 200;
+/// Most values of all parameters.
+pub(crate) const VALUES_MAX: usize = 100;
+
+/// Fields that the filter tests.
+const FIELDS: [StoreField; 16] = [
+    StoreField::Evaluator,
+    StoreField::Kind,
+    StoreField::EvaluatorVersion,
+    StoreField::Outcome,
+    StoreField::Label,
+    StoreField::Level,
+    StoreField::Reason,
+    StoreField::Service,
+    StoreField::Agent,
+    StoreField::Version,
+    StoreField::Environment,
+    StoreField::Tool,
+    StoreField::Case,
+    StoreField::SessionId,
+    StoreField::TraceId,
+    StoreField::Completion,
+];
+/// Parameters of the filter beside its fields.
+const BOUNDS: [&str; 6] = ["from", "to", "score_gte", "score_lt", "text", "revisions"];
+/// Words of the fields that have a fixed set of them.
+const OUTCOMES: &[&str] = &["scored", "not_evaluable", "failed"];
+const LABELS: &[&str] = &["pass", "fail"];
+const LEVELS: &[&str] = &["call", "trace", "session"];
+const COMPLETIONS: &[&str] =
+    &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"];
+/// Words of `sort`.
+const ORDERS: [(&str, RunOrder); 4] = [
+    ("newest", RunOrder::Newest),
+    ("worst", RunOrder::Worst),
+    ("slowest", RunOrder::Slowest),
+    ("costliest", RunOrder::Costliest),
+];
+
+/// Name and value of parameters, in the order of the request.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// Parameters that a route takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Takes {
+    /// True if it takes the filter.
+    pub(crate) filter: bool,
+    /// Others, by name.
+    pub(crate) others: &'static [&'static str],
+    /// Most fields of `group_by`.
+    pub(crate) groups_max: usize,
+}
+
+/// Question as it was asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ApiQuery {
+    pub(crate) filter: StoreFilter,
+    pub(crate) limit: usize,
+    pub(crate) after: Option<PagePlace>,
+    pub(crate) order: RunOrder,
+    pub(crate) group_by: Vec<StoreField>,
+    /// Parameters of the filter, as they were asked.
+    pub(crate) filter_pairs: Pairs,
+    /// Parameters that are read by their route.
+    others: Pairs,
+    /// Variable parts of the path.
+    pub(crate) path: Vec<String>,
+    pub(crate) now_ms: i64,
+    /// Parameters that a cursor is bound to.
+    digest: u64,
+}
+
+impl ApiQuery {
+    /// Reads the parameters of a route.
+    pub(crate) fn read(query: &str, takes: Takes, now_ms: i64) -> Result<Self, ApiProblem> {
+        let pairs = pairs(query);
+        Self::of_pairs(&pairs, takes, now_ms)
+    }
+
+    pub(crate) fn of_pairs(
+        pairs: &[(String, String)],
+        takes: Takes,
+        now_ms: i64,
+    ) -> Result<Self, ApiProblem> {
+        if pairs.len() > VALUES_MAX {
+            let text = format!("{} parameters: at most {VALUES_MAX} are read", pairs.len());
+            return Err(ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", text));
+        }
+        let digest = digest(pairs);
+        let mut question = Self { limit: LIMIT_DEFAULT, now_ms, digest, ..Self::default() };
+        for (name, value) in pairs {
+            question.take(name, value, takes)?;
+        }
+        Ok(question)
+    }
+
+    fn take(&mut self, name: &str, value: &str, takes: Takes) -> Result<(), ApiProblem> {
+        let field = FIELDS.into_iter().find(|field| field.as_str() == name);
+        if takes.filter && (field.is_some() || BOUNDS.contains(&name)) {
+            self.filter_pairs.push((name.to_owned(), value.to_owned()));
+            let Some(field) = field else { return self.bound(name, value) };
+            check_word(field, value)?;
+            self.filter.add(field, value);
+            return Ok(());
+        }
+        if !takes.others.contains(&name) {
+            return Err(ApiProblem::parameter(name, &takes.names()));
+        }
+        match name {
+            "limit" => self.limit = limit(value)?,
+            "cursor" => self.after = Some(self.place(value)?),
+            "sort" => {
+                let found = ORDERS.iter().find(|(word, _)| *word == value);
+                let words = ORDERS.map(|(word, _)| word);
+                self.order = found.ok_or_else(|| ApiProblem::word("sort", value, &words))?.1;
+            }
+            "group_by" => self.group_by = group_by(value, takes.groups_max)?,
+            _ => self.others.push((name.to_owned(), value.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn bound(&mut self, name: &str, value: &str) -> Result<(), ApiProblem> {
+        let time = || {
+            let time = point_in_time(value, self.now_ms);
+            time.map(Some).map_err(|error| ApiProblem::value(name, error.to_string()))
+        };
+        let number = || match value.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Some(number)),
+            _ => Err(ApiProblem::value(name, format!("`{value}` is no number"))),
+        };
+        match name {
+            "from" => self.filter.from_ms = time()?,
+            "to" => self.filter.to_ms = time()?,
+            "score_gte" => self.filter.score_gte = number()?,
+            "score_lt" => self.filter.score_lt = number()?,
+            "text" if value.len() > TEXT_BYTES_MAX => {
+                let text = format!("`text` has {} bytes: at most {TEXT_BYTES_MAX}", value.len());
+                return Err(ApiProblem::value(name, text));
+            }
+            "text" => self.filter.text = Some(value.to_owned()).filter(|it| !it.is_empty()),
+            _ => match value {
+                "current" => self.filter.with_superseded = false,
+                "all" => self.filter.with_superseded = true,
+                _ => return Err(ApiProblem::word(name, value, &["current", "all"])),
+            },
+        }
+        Ok(())
+    }
+
+    /// Writes the cursor of a place.
+    pub(crate) fn cursor(&self, place: PagePlace) -> String {
+        let mut bytes = Vec::new();
+        bytes.extend(place.rank.to_bits().to_be_bytes());
+        bytes.extend(place.seq.to_be_bytes());
+        bytes.extend(self.digest.to_be_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn place(&self, cursor: &str) -> Result<PagePlace, ApiProblem> {
+        let bad = |text: &str| ApiProblem::new(StatusCode::BAD_REQUEST, "bad_cursor", text);
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+        let bytes = bytes.and_then(|bytes| <[u8; 24]>::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| bad("no such cursor: take `next` of the page before"))?;
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_be_bytes(word)
+        };
+        if word(16) != self.digest {
+            return Err(bad("the cursor is of another filter or order: begin without one"));
+        }
+        Ok(PagePlace { rank: f64::from_bits(word(0)), seq: word(8).cast_signed() })
+    }
+
+    /// Returns the value of a parameter that is read by its route.
+    pub(crate) fn other(&self, name: &str) -> Option<&str> {
+        let found = self.others.iter().find(|(it, _)| it == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl Takes {
+    /// Returns the names of all parameters.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let filter = FIELDS.iter().map(|field| field.as_str()).chain(BOUNDS);
+        filter.filter(|_| self.filter).chain(self.others.iter().copied()).collect()
+    }
+}
+
+/// Reads the pairs of a query string.
+pub(crate) fn pairs(query: &str) -> Pairs {
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+}
+
+fn check_word(field: StoreField, value: &str) -> Result<(), ApiProblem> {
+    let bare = value.strip_prefix('!').unwrap_or(value);
+    let words = match field {
+        StoreField::Outcome => OUTCOMES,
+        StoreField::Label => LABELS,
+        StoreField::Level => LEVELS,
+        StoreField::Completion => COMPLETIONS,
+        StoreField::TraceId
+            if bare.is_empty() || !bare.chars().all(|it| it.is_ascii_hexdigit()) =>
+        {
+            let text =
+                format!("`{bare}` is no beginning of a trace id: write its hexadecimal digits");
+            return Err(ApiProblem::value(field.as_str(), text));
+        }
+        _ => return Ok(()),
+    };
+    if words.contains(&bare) { Ok(()) } else { Err(ApiProblem::word(field.as_str(), bare, words)) }
+}
+
+fn limit(value: &str) -> Result<usize, ApiProblem> {
+    match value.parse::<usize>() {
+        Ok(limit) if (1..=LIMIT_MAX).contains(&limit) => Ok(limit),
+        _ => {
+            let text = format!("`limit` cannot be `{value}`: 1 to {LIMIT_MAX}");
+            Err(ApiProblem::value("limit", text))
+        }
+    }
+}
+
+fn group_by(value: &str, most: usize) -> Result<Vec<StoreField>, ApiProblem> {
+    let fields = value.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let fields: Vec<_> =
+        fields.map(StoreField::from_word).collect::<Result<_, _>>().map_err(ApiProblem::from)?;
+    if fields.len() > most {
+        let text = format!("`group_by` names {} fields: at most {most} here", fields.len());
+        return Err(ApiProblem::value("group_by", text));
+    }
+    Ok(fields)
+}
+
+fn digest(pairs: &[(String, String)]) -> u64 {
+    let mut bound: Vec<_> =
+        pairs.iter().filter(|(name, _)| name != "cursor" && name != "limit").collect();
+    bound.sort();
+    let mut hasher = DefaultHasher::new();
+    bound.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,122 @@
+//! Readers of the store: four at once, a line of waiting ones, refusal beyond it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::StatusCode;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use spanscore_store::query::StoreReader;
+
+use crate::problem::ApiProblem;
+
+/// Most queries at once.
+pub(crate) const READERS_MAX: usize = 4;
+/// Most queries that wait for one of them.
+pub(crate) const WAITING_MAX: usize = 32;
+/// Largest answer.
+pub(crate) const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// Connections to the store.
+pub(crate) struct StoreReaders {
+    path: PathBuf,
+    idle: Mutex<Vec<StoreReader>>,
+    /// Places of those that ask and of those that wait.
+    places: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+impl StoreReaders {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            idle: Mutex::default(),
+            places: Arc::new(Semaphore::new(READERS_MAX + WAITING_MAX)),
+            turns: Arc::new(Semaphore::new(READERS_MAX)),
+        }
+    }
+
+    /// Asks the store, on a thread for blocking work.
+    pub(crate) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&StoreReader) -> Result<T, ApiProblem> + Send + 'static,
+    ) -> Result<T, ApiProblem> {
+        let busy = || {
+            let text = "too many queries wait for the store: ask again in a second, or for less";
+            ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
+        };
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| busy())?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| busy())?;
+        let readers = Arc::clone(self);
+        let asking = tokio::task::spawn_blocking(move || {
+            // Held to the end of the query, also if nobody waits for its answer any more.
+            let _held = (place, turn);
+            let reader = readers.take()?;
+            let answer = question(&reader);
+            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            answer
+        });
+        asking.await.unwrap_or_else(|_| {
+            let text = "the query could not be answered: report it";
+            Err(ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", text))
+        })
+    }
+
+    /// Takes an idle reader of the present file, or opens one.
+    fn take(&self) -> Result<StoreReader, ApiProblem> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle.filter(|reader| reader.is_of(&self.path)) {
+            Some(reader) => Ok(reader),
+            None => StoreReader::open(&self.path).map_err(|error| {
+                let text = error.to_string();
+                ApiProblem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", text)
+            }),
+        }
+    }
+}
+
+/// Writes an answer as JSON.
+pub(crate) fn answer(value: &impl Serialize) -> Result<Vec<u8>, ApiProblem> {
+    let mut out = Bounded { bytes: Vec::new(), max: ANSWER_BYTES_MAX };
+    match serde_json::to_writer(&mut out, value) {
+        Ok(()) => Ok(out.bytes),
+        Err(_) => {
+            let text = "the answer would be over 8 MiB: lower `limit`, or narrow the filter";
+            Err(ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text))
+        }
+    }
+}
+
+/// Buffer that refuses to grow beyond a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + more.len() > self.max {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_as_large_as_the_limit_and_no_larger() {
+        let text = |bytes: usize| answer(&"x".repeat(bytes)).map(|bytes| bytes.len());
+        assert_eq!(text(ANSWER_BYTES_MAX - 2).ok(), Some(ANSWER_BYTES_MAX));
+        assert_eq!(text(ANSWER_BYTES_MAX - 1).map_err(|it| it.kind), Err("too_large"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Router: guard, routes, assets of the pages, headers of every answer.
+
+use std::borrow::Cow;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, RawPathParams, RawQuery, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::login::{LOGIN_BYTES_MAX, form, login};
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, Takes};
+use crate::routes::{QueryRoute, ROUTES, RouteQuery, status};
+use crate::state::{Api, now_ms};
+use crate::stream::{StreamHead, stream};
+
+/// Description of the interface.
+pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
+/// Prefix of all routes of it.
+pub(crate) const PREFIX: &str = "/api/v1";
+
+/// Headers of every answer.
+const HEADERS: [(&str, &str); 4] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+/// File of the pages: its media type and its bytes.
+pub type Asset = (&'static str, Cow<'static, [u8]>);
+/// Files of the pages by path, without a leading slash; the page itself is `index.html`.
+pub type Assets = fn(&str) -> Option<Asset>;
+
+/// Returns no file: the interface alone.
+pub fn no_assets(_: &str) -> Option<Asset> {
+    None
+}
+
+/// Builds the router of the interface and the pages.
+pub fn router(api: Arc<Api>, assets: Assets) -> Router {
+    let base = api.base_path.clone();
+    let mut router = Router::new();
+    for route in &ROUTES {
+        let answer = move |State(api): State<Arc<Api>>, path: RawPathParams, query: RawQuery| {
+            ask(api, route, path, query)
+        };
+        router = router.route(&format!("{base}{PREFIX}{}", route.path), get(answer));
+    }
+    let page = move |State(api): State<Arc<Api>>, request: Request| async move {
+        asset(&api, &request, assets)
+    };
+    router
+        .route(&format!("{base}{PREFIX}/status"), get(answer_status))
+        .route(&format!("{base}{PREFIX}/stream"), get(stream))
+        .route(&format!("{base}{PREFIX}/openapi.json"), get(async || json(OPENAPI)))
+        .route(&format!("{base}/login"), get(form).post(login))
+        .fallback(page)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&api), guarded))
+        .with_state(api)
+}
+
+impl Api {
+    /// Answers with a problem, and counts it.
+    pub(crate) fn refuse(&self, problem: ApiProblem) -> Response {
+        if let Some(refusal) = problem.refusal() {
+            self.counters.add(refusal);
+        }
+        problem.into_response()
+    }
+
+    pub(crate) fn head(&self) -> MutexGuard<'_, StreamHead> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reply(&self, answer: Result<Vec<u8>, ApiProblem>) -> Response {
+        answer.map_or_else(|problem| self.refuse(problem), json)
+    }
+}
+
+/// Checks a request, and adds headers to its answer.
+async fn guarded(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let is_api = api.is_interface(request.uri().path());
+    let mut response = match api.guard.check(&request, is_api) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => api.refuse(problem),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    let is_kept = !is_api && response.status() == StatusCode::OK;
+    let cached = if is_kept { "no-cache" } else { "no-store" };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(cached));
+    response
+}
+
+impl Api {
+    /// Returns true for a path of the interface, which needs the token; pages need none.
+    fn is_interface(&self, path: &str) -> bool {
+        path.strip_prefix(self.base_path.as_str()).is_some_and(|rest| rest.starts_with("/api"))
+    }
+}
+
+async fn ask(
+    api: Arc<Api>,
+    route: &'static QueryRoute,
+    path: RawPathParams,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let question = ApiQuery::read(&query.unwrap_or_default(), route.takes, now_ms());
+    let mut question = match question {
+        Ok(question) => question,
+        Err(problem) => return api.refuse(problem),
+    };
+    question.path = path.iter().map(|(_, value)| value.to_owned()).collect();
+    let answer = move |reader: &_| (route.answer)(&RouteQuery { reader, question: &question });
+    api.reply(api.readers.ask(answer).await)
+}
+
+async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
+    const TAKES: Takes = Takes { filter: false, others: &[], groups_max: 0 };
+    match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
+        Ok(_) => api.reply(status(Arc::clone(&api)).await),
+        Err(problem) => api.refuse(problem),
+    }
+}
+
+fn json(body: impl Into<Body>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
+}
+
+async fn not_allowed() -> ApiProblem {
+    let text = "the interface is only read: use GET";
+    ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
+}
+
+/// Answers with a file of the pages.
+fn asset(api: &Api, request: &Request, assets: Assets) -> Response {
+    let missing = || {
+        let text = "there is nothing at this path; the interface is described at \
+                    `api/v1/openapi.json`";
+        ApiProblem::not_found(text)
+    };
+    let path = request.uri().path();
+    if ![Method::GET, Method::HEAD].contains(request.method()) || api.is_interface(path) {
+        return api.refuse(missing());
+    }
+    if !path.is_empty() && path == api.base_path {
+        return Redirect::to(&format!("{path}/")).into_response();
+    }
+    let path = path.strip_prefix(api.base_path.as_str()).and_then(|it| it.strip_prefix('/'));
+    let path = path.map(|path| if path.is_empty() { "index.html" } else { path });
+    match path.and_then(assets) {
+        Some((media_type, bytes)) => ([(CONTENT_TYPE, media_type)], bytes).into_response(),
+        None => api.refuse(missing()),
+    }
+}

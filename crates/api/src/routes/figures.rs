@@ -1,0 +1,212 @@
+//! Figures of evaluators and tools, and the histogram of scores.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use spanscore_base::statistics::Share;
+use spanscore_store::query::{ReasonCount, StoreField, StoredGroup, ToolFigures};
+
+use super::RouteQuery;
+use crate::problem::ApiProblem;
+use crate::readers::answer;
+
+/// Interval, lower and upper bound.
+pub(super) type Interval = Option<(f64, f64)>;
+
+/// Figures of evaluations.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Figures {
+    count: i64,
+    passed: i64,
+    failed: i64,
+    not_evaluable: i64,
+    broken: i64,
+    pass_rate: Option<f64>,
+    pass_interval: Interval,
+    mean: Option<f64>,
+    cost_usd: f64,
+}
+
+impl Figures {
+    pub(super) fn new(group: &StoredGroup) -> Self {
+        Self {
+            count: group.count(),
+            passed: group.passed,
+            failed: group.failed,
+            not_evaluable: group.not_evaluable,
+            broken: group.broken,
+            pass_rate: group.pass_rate(),
+            pass_interval: Share::new(group.passed, group.passed + group.failed).interval(),
+            mean: group.mean,
+            cost_usd: group.cost_usd,
+        }
+    }
+
+    pub(super) fn count(&self) -> i64 {
+        self.count
+    }
+
+    /// Returns the figures of all that was found: one group, or none.
+    pub(super) fn of_all(groups: &[StoredGroup]) -> Self {
+        groups.first().map(Self::new).unwrap_or_default()
+    }
+}
+
+/// List of figures.
+#[derive(Serialize)]
+struct ItemList<T> {
+    items: Vec<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct EvaluatorItem<'a> {
+    evaluator: &'a str,
+    kind: &'a str,
+    level: &'a str,
+    versions: usize,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let filter = &asking.question.filter;
+    let by = [StoreField::Evaluator, StoreField::Kind, StoreField::Level];
+    let groups = asking.reader.groups(filter, &by)?;
+    let by = [StoreField::Evaluator, StoreField::EvaluatorVersion];
+    let mut versions: BTreeMap<String, usize> = BTreeMap::new();
+    for group in asking.reader.groups(filter, &by)? {
+        *versions.entry(group.keys[0].clone()).or_default() += 1;
+    }
+    let items = groups.iter().map(|group| {
+        let [evaluator, kind, level] = [0, 1, 2].map(|at| group.keys[at].as_str());
+        let versions = versions.get(evaluator).copied().unwrap_or_default();
+        EvaluatorItem { evaluator, kind, level, versions, figures: Figures::new(group) }
+    });
+    answer(&ItemList { items: items.collect(), approximate: None })
+}
+
+#[derive(Serialize)]
+struct EvaluatorAnswer<'a> {
+    evaluator: &'a str,
+    kind: &'a str,
+    level: &'a str,
+    figures: Figures,
+    versions: Vec<VersionItem<'a>>,
+    reasons: Vec<ReasonCount>,
+}
+
+#[derive(Serialize)]
+struct VersionItem<'a> {
+    evaluator_version: &'a str,
+    own_version: Option<&'a str>,
+    threshold: f64,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let mut name = asking.question.path.join("/");
+    let mut known = asking.reader.evaluator_versions(&name)?;
+    if let ([kind, again], true) = (&asking.question.path[..], known.is_empty())
+        && kind == again
+    {
+        // An evaluator without a name of its own.
+        name.clone_from(kind);
+        known = asking.reader.evaluator_versions(&name)?;
+    }
+    let Some(last) = known.last() else {
+        return Err(ApiProblem::not_found(format!("the store knows no evaluator `{name}`")));
+    };
+    let mut filter = asking.question.filter.clone();
+    filter.add(StoreField::Evaluator, name.as_str());
+    let all = asking.reader.groups(&filter, &[])?;
+    let groups = asking.reader.groups(&filter, &[StoreField::EvaluatorVersion])?;
+    let versions = known.iter().map(|version| {
+        let group = groups.iter().find(|group| group.keys[0] == version.version);
+        VersionItem {
+            evaluator_version: &version.version,
+            own_version: version.own_version.as_deref(),
+            threshold: version.threshold,
+            figures: group.map(Figures::new).unwrap_or_default(),
+        }
+    });
+    answer(&EvaluatorAnswer {
+        evaluator: &name,
+        kind: &last.kind,
+        level: &last.level,
+        figures: Figures::of_all(&all),
+        versions: versions.collect(),
+        reasons: asking.reader.reasons(&filter)?,
+    })
+}
+
+#[derive(Serialize)]
+struct ToolItem {
+    tool: String,
+    calls: i64,
+    errors: i64,
+    error_rate: Option<f64>,
+    error_interval: Interval,
+    undeclared: i64,
+    p50_s: Option<f64>,
+    p95_s: Option<f64>,
+}
+
+impl From<ToolFigures> for ToolItem {
+    fn from(it: ToolFigures) -> Self {
+        let errors = Share::new(it.errors, it.calls);
+        Self {
+            calls: it.calls,
+            errors: it.errors,
+            error_rate: errors.rate(),
+            error_interval: errors.interval(),
+            undeclared: it.undeclared,
+            p50_s: it.percentile(0.5),
+            p95_s: it.percentile(0.95),
+            tool: it.tool,
+        }
+    }
+}
+
+pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let tools = asking.reader.tools(&asking.question.filter)?;
+    let items: Vec<ToolItem> = tools.into_iter().map(ToolItem::from).collect();
+    answer(&ItemList { items, approximate: Some(true) })
+}
+
+#[derive(Serialize)]
+struct DistributionAnswer {
+    bins: Vec<Bin>,
+    figures: Figures,
+    from_sums: bool,
+}
+
+#[derive(Serialize)]
+struct Bin {
+    from: f64,
+    to: f64,
+    count: i64,
+}
+
+pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let filter = &asking.question.filter;
+    let counts = asking.reader.score_bins(filter)?;
+    let last = counts.len() - 1;
+    let bins = counts.iter().enumerate().map(|(at, &count)| {
+        // The first and the last are exactly 0 and 1, those between are a twentieth wide.
+        let bound = |twentieths: usize| twentieths as f64 / 20.0;
+        match at {
+            0 => Bin { from: 0.0, to: 0.0, count },
+            _ if at == last => Bin { from: 1.0, to: 1.0, count },
+            _ => Bin { from: bound(at - 1), to: bound(at), count },
+        }
+    });
+    answer(&DistributionAnswer {
+        bins: bins.collect(),
+        figures: Figures::of_all(&asking.reader.groups(filter, &[])?),
+        from_sums: asking.reader.has_sums(filter, &[]),
+    })
+}

@@ -1,0 +1,108 @@
+//! Settings of the listener of interface and pages.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::settings::tls::{ListenerTlsSettings, check_exposure};
+use spanscore_base::settings::{Secret, SettingsError, Switch, optional_listen_address};
+
+/// Address that is listened on without another.
+pub const ENDPOINT: &str = "127.0.0.1:8890";
+/// Shortest token.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// Query interface of the store, and the pages that show it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DashboardSettings {
+    /// Address and port. Default `127.0.0.1:8890`; if that port is taken, the collector runs on
+    /// without.
+    #[serde(deserialize_with = "optional_listen_address")]
+    #[schemars(extend("pattern" = ":[0-9]{1,5}$"))]
+    pub endpoint: Option<String>,
+    /// TLS; without it the port speaks in the clear.
+    pub tls: Option<ListenerTlsSettings>,
+    /// True to allow clear text beyond the loopback address. Default `false`.
+    pub insecure: bool,
+    /// Secret of 16 bytes or more that every request must show; needed beyond the loopback address.
+    pub token: Option<Secret>,
+    /// Names by which the listener is reached, beside `localhost`, addresses and that of
+    /// `endpoint`.
+    pub allowed_hosts: Vec<String>,
+    /// Path before all others, such as `/spanscore` behind a proxy.
+    #[schemars(extend("pattern" = "^(/[A-Za-z0-9._~-]+)*/?$"))]
+    pub base_path: String,
+}
+
+/// Section `dashboard` of a config.
+pub type DashboardSection = Switch<DashboardSettings>;
+
+impl DashboardSettings {
+    /// Returns the address.
+    pub fn endpoint(&self) -> &str {
+        self.endpoint.as_deref().unwrap_or(ENDPOINT)
+    }
+
+    /// Returns the path before all others, without a slash at the end.
+    pub fn base_path(&self) -> String {
+        self.base_path.trim_end_matches('/').to_owned()
+    }
+
+    /// Checks the settings, but for TLS.
+    ///
+    /// # Errors
+    /// The first mistake, with its key.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let is_reached = check_exposure(self.endpoint(), false, false).is_err();
+        match &self.token {
+            None if is_reached => {
+                let text = format!("`{}` is beyond the loopback address", self.endpoint());
+                let error = SettingsError::new(format!("{text}, and has no token"));
+                let help = "add `token: ${env:SPANSCORE_TOKEN}` with a secret of 16 bytes or more";
+                return Err(("endpoint", error.with_help(help)));
+            }
+            Some(token) if token.reveal().len() < TOKEN_BYTES_MIN => {
+                let error = SettingsError::new("`token` is shorter than 16 bytes");
+                return Err(("token", error.with_help("make one with `openssl rand -hex 32`")));
+            }
+            _ => {}
+        }
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "._~-/".contains(it);
+        let path = &self.base_path;
+        let is_path = path.is_empty() || path.starts_with('/') && !path.contains("//");
+        if !is_path || !path.chars().all(is_plain) {
+            let error = SettingsError::new(format!("`{path}` is no path"));
+            return Err(("base_path", error.with_help("write it as `/spanscore`")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_loopback_a_token_is_needed_and_none_is_short() {
+        let check = |endpoint: &str, token: Option<usize>, base_path: &str, expected| {
+            let settings = DashboardSettings {
+                endpoint: Some(endpoint.to_owned()),
+                token: token.map(|bytes| Secret("x".repeat(bytes))),
+                base_path: base_path.to_owned(),
+                ..DashboardSettings::default()
+            };
+            let found = settings.check().map_err(|(key, _)| key);
+            assert_eq!(found.err(), expected, "{settings:?}");
+        };
+        check(ENDPOINT, None, "", None);
+        check("[::1]:1", None, "/spanscore/x", None);
+        check("0.0.0.0:8890", None, "", Some("endpoint"));
+        check("scores:8890", None, "", Some("endpoint"));
+        check("0.0.0.0:8890", Some(16), "/", None);
+        check("0.0.0.0:8890", Some(15), "", Some("token"));
+        check(ENDPOINT, Some(15), "", Some("token"));
+        for path in ["spanscore", "//x", "/{a}", "/a b"] {
+            check(ENDPOINT, None, path, Some("base_path"));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! State that all requests share.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use spanscore_store::{StoreView, StoredContent};
+
+use crate::counters::ApiCounters;
+use crate::guard::Guard;
+use crate::readers::StoreReaders;
+use crate::settings::DashboardSettings;
+use crate::stream::StreamHead;
+
+/// Counts of the way from a request to a verdict, by step.
+pub type StepCounts = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
+
+/// Parts of an API.
+pub struct ApiParts {
+    /// The store.
+    pub store: StoreView,
+    /// Content of traces that it stores.
+    pub content: StoredContent,
+    /// Settings of the listener.
+    pub settings: DashboardSettings,
+    /// Its port.
+    pub port: u16,
+    /// Counts of the steps before the store.
+    pub progress: StepCounts,
+    /// Counters, which may be shown before there is an API.
+    pub counters: Arc<ApiCounters>,
+    /// Version of the program.
+    pub version: &'static str,
+}
+
+/// State of the API.
+pub struct Api {
+    pub(crate) store: StoreView,
+    pub(crate) content: StoredContent,
+    pub(crate) readers: Arc<StoreReaders>,
+    pub(crate) guard: Guard,
+    pub(crate) counters: Arc<ApiCounters>,
+    pub(crate) progress: StepCounts,
+    pub(crate) version: &'static str,
+    pub(crate) base_path: String,
+    pub(crate) started_ms: i64,
+    pub(crate) streams: Arc<AtomicUsize>,
+    pub(crate) head: Mutex<StreamHead>,
+}
+
+impl Api {
+    /// Makes the state.
+    ///
+    /// # Errors
+    /// The system has no random numbers to give.
+    pub fn new(parts: ApiParts) -> std::io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
+            store: parts.store,
+            content: parts.content,
+            guard: Guard::new(&parts.settings, parts.port)?,
+            counters: parts.counters,
+            progress: parts.progress,
+            version: parts.version,
+            base_path: parts.settings.base_path(),
+            started_ms: now_ms(),
+            streams: Arc::default(),
+            head: Mutex::default(),
+        }))
+    }
+}
+
+/// Returns the time, Unix milliseconds.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,243 @@
+//! Server-sent events: runs and evaluations as the store gets them.
+//!
+//! A stream follows the rows of the store by their numbers, so a client that comes back goes on
+//! where it was, and one that is slow misses rows instead of filling memory: a `gap` tells them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::extract::{RawQuery, State};
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc::{self, Sender};
+use tokio::time::MissedTickBehavior;
+use tokio_stream::wrappers::ReceiverStream;
+
+use spanscore_store::StoreCount;
+use spanscore_store::query::{EvaluationRow, LastRows, RunRow, StoreFilter};
+
+use crate::problem::ApiProblem;
+use crate::question::{ApiQuery, Takes};
+use crate::state::{Api, now_ms};
+
+/// Most streams at once.
+pub(crate) const STREAMS_MAX: usize = 64;
+/// Most rows after which a client that comes back goes on without a gap.
+pub(crate) const RESUME_MAX: i64 = 1_000;
+/// Time between two looks at the store.
+const TICK: Duration = Duration::from_secs(1);
+/// Most runs, and most evaluations, of one look.
+const EVENTS_MAX: usize = 25;
+/// Events that wait for a client to read them.
+const UNREAD_MAX: usize = 64;
+/// Age at which what one stream has learnt of the last rows is asked again.
+const HEAD_AGE_MAX: Duration = Duration::from_millis(500);
+
+/// Parameters of the stream.
+pub(crate) const TAKES: Takes = Takes { filter: true, others: &[], groups_max: 0 };
+
+/// Last rows of the store, shared by the streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamHead {
+    rows: Option<(Instant, LastRows)>,
+}
+
+/// Place of one stream, given back when it ends.
+struct StreamPlace(Arc<AtomicUsize>);
+
+impl StreamPlace {
+    fn take(streams: &Arc<AtomicUsize>) -> Option<Self> {
+        let place = Self(Arc::clone(streams));
+        (streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX).then_some(place)
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers with a stream.
+pub(crate) async fn stream(
+    State(api): State<Arc<Api>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let question = match ApiQuery::read(&query.unwrap_or_default(), TAKES, now_ms()) {
+        Ok(question) => question,
+        Err(problem) => return api.refuse(problem),
+    };
+    let Some(place) = StreamPlace::take(&api.streams) else {
+        let text = format!("{STREAMS_MAX} streams are open: close one");
+        return api.refuse(ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text));
+    };
+    let after = headers.get("last-event-id").and_then(|id| read_id(id.to_str().ok()?));
+    let (sender, receiver) = mpsc::channel(UNREAD_MAX);
+    let follower = StreamFollower { api, filter: Arc::new(question.filter), sender, _place: place };
+    tokio::spawn(follower.run(after));
+    Sse::new(ReceiverStream::new(receiver)).into_response()
+}
+
+/// Task that feeds one stream.
+struct StreamFollower {
+    api: Arc<Api>,
+    filter: Arc<StoreFilter>,
+    sender: Sender<Result<Event, Infallible>>,
+    _place: StreamPlace,
+}
+
+/// Rows of one look, and the number of those that were left out.
+struct News {
+    runs: Vec<(i64, RunRow)>,
+    evaluations: Vec<(i64, EvaluationRow)>,
+    missed: i64,
+}
+
+impl StreamFollower {
+    /// Runs until the client goes.
+    async fn run(self, resumed: Option<LastRows>) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut after = resumed;
+        let mut limit = RESUME_MAX as usize;
+        loop {
+            ticks.tick().await;
+            if let Ok(head) = self.head().await {
+                let begun = after.unwrap_or(head);
+                let is_told = match missed(begun, head) {
+                    Some(missed) => self.gap(missed).await,
+                    None => self.news(begun, head, limit).await,
+                };
+                match is_told {
+                    Ok(true) => {
+                        after = Some(head);
+                        limit = EVENTS_MAX;
+                    }
+                    // The store is busy: these rows are asked for again.
+                    Ok(false) => after = Some(begun),
+                    Err(Gone) => return,
+                }
+            }
+            if self.stats().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Returns the last rows of the store.
+    async fn head(&self) -> Result<LastRows, ApiProblem> {
+        let known = self.api.head().rows;
+        if let Some((_, rows)) = known.filter(|(at, _)| at.elapsed() < HEAD_AGE_MAX) {
+            return Ok(rows);
+        }
+        let rows = self.api.readers.ask(|reader| Ok(reader.last_rows()?)).await?;
+        self.api.head().rows = Some((Instant::now(), rows));
+        Ok(rows)
+    }
+
+    /// Sends what came; false if the store could not be asked.
+    async fn news(&self, after: LastRows, head: LastRows, limit: usize) -> Result<bool, Gone> {
+        if after == head {
+            return Ok(true);
+        }
+        let filter = Arc::clone(&self.filter);
+        let asked = self.api.readers.ask(move |reader| {
+            let (runs, all_runs) = reader.runs_between(&filter, (after.run, head.run), limit)?;
+            let between = (after.evaluation, head.evaluation);
+            let (evaluations, all) = reader.evaluations_between(&filter, between, limit)?;
+            let missed = all_runs + all - (runs.len() + evaluations.len()) as i64;
+            Ok(News { runs, evaluations, missed })
+        });
+        let Ok(news) = asked.await else { return Ok(false) };
+        if news.missed > 0 {
+            self.gap(news.missed).await?;
+        }
+        for (run, row) in &news.runs {
+            let id = LastRows { evaluation: after.evaluation, run: *run };
+            self.send(event("trajectory", row).id(write_id(id))).await?;
+        }
+        for (evaluation, row) in &news.evaluations {
+            let id = LastRows { evaluation: *evaluation, run: head.run };
+            self.send(event("evaluation", row).id(write_id(id))).await?;
+        }
+        Ok(true)
+    }
+
+    async fn gap(&self, missed: i64) -> Result<bool, Gone> {
+        self.send(event("gap", &json!({ "missed": missed }))).await.map(|()| true)
+    }
+
+    async fn stats(&self) -> Result<(), Gone> {
+        let count = |it| self.api.store.counters().get(it);
+        let stats = json!({
+            "evaluations": count(StoreCount::Evaluations),
+            "trajectories": count(StoreCount::Trajectories),
+            "shed_evaluations": count(StoreCount::ShedEvaluations),
+            "shed_trajectories": count(StoreCount::ShedTrajectories),
+        });
+        self.send(event("stats", &stats)).await
+    }
+
+    async fn send(&self, event: Event) -> Result<(), Gone> {
+        self.sender.send(Ok(event)).await.map_err(|_| Gone)
+    }
+}
+
+/// The client has closed its stream.
+struct Gone;
+
+/// Returns the number of rows that a client was away for, if those are too many.
+fn missed(after: LastRows, head: LastRows) -> Option<i64> {
+    let evaluations = head.evaluation - after.evaluation;
+    let runs = head.run - after.run;
+    // Numbers that fall are those of a new file.
+    let is_near = |rows: i64| (0..=RESUME_MAX).contains(&rows);
+    let is_resumed = is_near(evaluations) && is_near(runs);
+    (!is_resumed).then_some(evaluations.max(0) + runs.max(0))
+}
+
+fn event(name: &str, data: &impl Serialize) -> Event {
+    Event::default().event(name).data(serde_json::to_string(data).unwrap_or_default())
+}
+
+fn write_id(rows: LastRows) -> String {
+    format!("{}.{}", rows.evaluation, rows.run)
+}
+
+fn read_id(id: &str) -> Option<LastRows> {
+    let (evaluation, run) = id.split_once('.')?;
+    Some(LastRows { evaluation: evaluation.parse().ok()?, run: run.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_goes_on_after_a_thousand_rows_and_no_more() {
+        let rows = |evaluation, run| LastRows { evaluation, run };
+        let check = |after, head, expected| assert_eq!(missed(after, head), expected);
+        check(rows(5, 5), rows(1_005, 5), None);
+        check(rows(5, 5), rows(1_006, 5), Some(1_001));
+        check(rows(5, 5), rows(5, 2_000), Some(1_995));
+        check(rows(5, 5), rows(2, 2), Some(0));
+        assert_eq!(read_id(&write_id(rows(7, 9))), Some(rows(7, 9)));
+        assert_eq!((read_id("7"), read_id("a.b")), (None, None));
+    }
+
+    #[test]
+    fn places_are_given_back() {
+        let streams = Arc::default();
+        let places: Vec<_> = (0..STREAMS_MAX).map(|_| StreamPlace::take(&streams)).collect();
+        assert!(places.iter().all(|place| place.is_some()));
+        assert!(StreamPlace::take(&streams).is_none());
+        drop(places);
+        assert_eq!(streams.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,116 @@
+mod answers;
+mod description;
+mod filled;
+mod guarding;
+mod limits;
+mod streaming;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use spanscore_base::settings::Secret;
+use spanscore_store::{Store, StoreSettings, StoredContent};
+use tower::ServiceExt;
+
+use crate::router::Asset;
+use crate::{Api, ApiParts, DashboardSettings, router};
+
+/// API on a store in a folder that goes with it.
+struct Harness {
+    router: Router,
+    api: Arc<Api>,
+    store: Store,
+    _folder: tempfile::TempDir,
+}
+
+/// Answer of a request.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    /// Returns status and kind of a problem.
+    fn problem(&self) -> (u16, String) {
+        let kind = self.json()["type"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+        (self.status.as_u16(), kind)
+    }
+}
+
+fn assets(path: &str) -> Option<Asset> {
+    (path == "index.html").then(|| ("text/html; charset=utf-8", b"<p>page"[..].into()))
+}
+
+impl Harness {
+    /// Starts an empty store, and an API with these settings.
+    fn with(settings: DashboardSettings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let redact =
+            Arc::new(|_, value: &spanscore_base::value::Value<'_>| value.clone().into_owned());
+        let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
+        let api = Api::new(ApiParts {
+            store: store.view(),
+            content: StoredContent::Redacted,
+            settings,
+            port: 8890,
+            progress: Arc::new(|| vec![("spans", 7)]),
+            counters: Arc::default(),
+            version: "0.0.0",
+        });
+        let api = api.unwrap();
+        Self { router: router(Arc::clone(&api), assets), api, store, _folder: folder }
+    }
+
+    /// Starts an API on the runs of [`filled`], all written.
+    fn filled() -> Self {
+        let harness = Self::with(DashboardSettings::default());
+        filled::fill(&harness.store);
+        harness.store.close();
+        harness
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    /// Asks a path below `/api/v1`.
+    async fn ask(&self, path: &str) -> Answer {
+        self.send(request("GET", &format!("/api/v1{path}"), &[])).await
+    }
+
+    /// Asks a path that answers.
+    async fn json(&self, path: &str) -> Value {
+        let answer = self.ask(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text);
+        answer.json()
+    }
+}
+
+/// Makes a request; the host is `localhost:8890` unless the headers name another.
+fn request(method: &str, path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path);
+    if headers.iter().all(|(name, _)| *name != "host") {
+        request = request.header("host", "localhost:8890");
+    }
+    for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
+        request = request.header(*name, *value);
+    }
+    request.body(Body::empty()).unwrap()
+}
+
+fn with_token(token: &str) -> DashboardSettings {
+    DashboardSettings { token: Some(Secret(token.to_owned())), ..DashboardSettings::default() }
+}

@@ -1,0 +1,177 @@
+//! Fields of evaluations and runs: their words, and the columns that tell them.
+
+use spanscore_base::settings::nearest;
+
+use super::StoreQueryError;
+
+/// Field of an evaluation that can be filtered and grouped by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreField {
+    /// Full name of the evaluator.
+    Evaluator,
+    /// Its kind.
+    Kind,
+    /// Its version: a change of its settings changes it.
+    EvaluatorVersion,
+    /// `call`, `trace` or `session`.
+    Level,
+    /// `service.name`.
+    Service,
+    /// Agent.
+    Agent,
+    /// `service.version`.
+    Version,
+    /// `deployment.environment.name`.
+    Environment,
+    /// Day, in UTC.
+    Day,
+    /// Hour, in UTC.
+    Hour,
+    /// `scored`, `not_evaluable` or `failed`.
+    Outcome,
+    /// `pass` or `fail`.
+    Label,
+    /// Reason of what is not evaluable, type of an error.
+    Reason,
+    /// Tool of the judged call.
+    Tool,
+    /// Case of a dataset.
+    Case,
+    /// Session.
+    SessionId,
+    /// Trace, by its first digits.
+    TraceId,
+    /// Cause that completed the trace.
+    Completion,
+}
+
+impl StoreField {
+    /// All fields with their words.
+    const WORDS: [(&'static str, Self); 18] = [
+        ("evaluator", Self::Evaluator),
+        ("kind", Self::Kind),
+        ("evaluator_version", Self::EvaluatorVersion),
+        ("level", Self::Level),
+        ("service", Self::Service),
+        ("agent", Self::Agent),
+        ("version", Self::Version),
+        ("environment", Self::Environment),
+        ("day", Self::Day),
+        ("hour", Self::Hour),
+        ("outcome", Self::Outcome),
+        ("label", Self::Label),
+        ("reason", Self::Reason),
+        ("tool", Self::Tool),
+        ("case", Self::Case),
+        ("session_id", Self::SessionId),
+        ("trace_id", Self::TraceId),
+        ("completion", Self::Completion),
+    ];
+
+    /// Reads the word of a field.
+    ///
+    /// # Errors
+    /// There is no such field; names the nearest.
+    pub fn from_word(word: &str) -> Result<Self, StoreQueryError> {
+        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
+        found.map(|(_, field)| *field).ok_or_else(|| {
+            let names = Self::WORDS.map(|(name, _)| name);
+            let help = match nearest(word, names) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("known are {}", names.join(", ")),
+            };
+            StoreQueryError::Field { word: word.to_owned(), help }
+        })
+    }
+
+    /// Returns the word of the field.
+    pub fn as_str(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(_, field)| *field == self);
+        found.map_or("", |(word, _)| word)
+    }
+
+    /// Returns the expression of it over the rows of [`ROWS`](super::list::ROWS).
+    pub(super) fn column(self) -> &'static str {
+        match self {
+            Self::Evaluator => "v.name",
+            Self::Kind => "v.kind",
+            Self::EvaluatorVersion => "lower(hex(v.version))",
+            Self::Level => "v.level",
+            Self::Service => "s.service",
+            Self::Agent => "s.agent",
+            Self::Version => "s.version",
+            Self::Environment => "s.environment",
+            Self::Day => "strftime('%Y-%m-%d', e.time / 1000, 'unixepoch')",
+            Self::Hour => "strftime('%Y-%m-%dT%H:00Z', e.time / 1000, 'unixepoch')",
+            Self::Outcome => {
+                "CASE WHEN e.outcome < 2 THEN 'scored' WHEN e.outcome = 2 THEN 'not_evaluable'
+                 ELSE 'failed' END"
+            }
+            Self::Label => "CASE e.outcome WHEN 0 THEN 'pass' WHEN 1 THEN 'fail' ELSE '' END",
+            Self::Reason => "ifnull(e.reason, '')",
+            Self::Tool => "ifnull(l.name, '')",
+            Self::Case => {
+                "ifnull((SELECT min(c.name) FROM cases c WHERE c.trajectory = e.trajectory), '')"
+            }
+            Self::SessionId => "ifnull(n.session_id, '')",
+            Self::TraceId => "lower(hex(t.trace_id))",
+            Self::Completion => "e.completion",
+        }
+    }
+
+    /// Returns the expression of it over sums; `None` if sums do not tell it.
+    pub(super) fn sums_column(self) -> Option<&'static str> {
+        match self {
+            Self::Day => Some("strftime('%Y-%m-%d', r.bucket * r.span, 'unixepoch')"),
+            Self::Hour => Some("strftime('%Y-%m-%dT%H:00Z', r.bucket * r.span, 'unixepoch')"),
+            Self::Evaluator
+            | Self::Kind
+            | Self::EvaluatorVersion
+            | Self::Level
+            | Self::Service
+            | Self::Agent
+            | Self::Version
+            | Self::Environment => Some(self.column()),
+            _ => None,
+        }
+    }
+
+    /// Returns the expression of it over sums of tools; `None` if those do not tell it.
+    pub(super) fn tool_sums_column(self) -> Option<&'static str> {
+        match self {
+            Self::Tool => Some("l.name"),
+            Self::Service | Self::Agent | Self::Version | Self::Environment => Some(self.column()),
+            Self::Day | Self::Hour => self.sums_column(),
+            _ => None,
+        }
+    }
+
+    /// Returns the expression of it over the evaluations of a run; `None` if it is the run's.
+    pub(super) fn verdict_column(self) -> Option<&'static str> {
+        match self {
+            Self::Evaluator
+            | Self::Kind
+            | Self::EvaluatorVersion
+            | Self::Level
+            | Self::Outcome
+            | Self::Label
+            | Self::Reason => Some(self.column()),
+            _ => None,
+        }
+    }
+
+    /// Returns the expression of it over runs; `None` if it is one of their evaluations'.
+    pub(super) fn run_column(self, tool: &'static str) -> Option<&'static str> {
+        match self {
+            Self::Tool => Some(tool),
+            Self::Day => Some("strftime('%Y-%m-%d', t.time / 1000, 'unixepoch')"),
+            Self::Hour => Some("strftime('%Y-%m-%dT%H:00Z', t.time / 1000, 'unixepoch')"),
+            Self::Case => {
+                Some("ifnull((SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq), '')")
+            }
+            Self::Completion => Some("t.completion"),
+            _ if self.verdict_column().is_some() => None,
+            _ => Some(self.column()),
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Lists page by page: runs, evaluations, sessions. A page begins after the last row of the one
+//! before, so rows that come meanwhile neither repeat nor hide others.
+
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, Row, params_from_iter};
+use serde::Serialize;
+
+use super::filter::{SqlCondition, StoreFilter};
+use super::list::{COLUMNS, EvaluationRow, ROWS};
+use super::run::{RUN_COLUMNS, RunRow, SessionRow, add_runs, add_verdicts};
+
+/// Number at which counts stop.
+const COUNT_MAX: i64 = 10_000;
+/// Runs with all that they refer to.
+pub(super) const RUNS: &str = "trajectories t CROSS JOIN sources s ON s.id = t.source
+    LEFT JOIN sessions n ON n.seq = t.session";
+/// Test of the tools that a run called.
+pub(super) const CALLED: &str = "EXISTS (SELECT 1 FROM calls c JOIN tools l ON l.id = c.tool
+    WHERE c.trajectory = t.seq AND l.name {})";
+/// Order of runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RunOrder {
+    /// Last stored first.
+    #[default]
+    Newest,
+    /// By the worst evaluation that fits: fails before passes, low scores before high ones.
+    Worst,
+    /// Longest first.
+    Slowest,
+    /// Most expensive first.
+    Costliest,
+}
+
+/// Place after which a page begins: the value by which rows are sorted, and the row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PagePlace {
+    /// Value.
+    pub rank: f64,
+    /// Row.
+    pub seq: i64,
+}
+
+/// Number that stops at 10,000.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct CappedCount {
+    /// Number.
+    pub count: i64,
+    /// True if there are more.
+    pub capped: bool,
+}
+
+/// Page of a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct StoredPage<T> {
+    /// Rows.
+    pub items: Vec<T>,
+    /// Place of the last row, if there are more.
+    #[serde(skip)]
+    pub next: Option<PagePlace>,
+    /// Rows of all pages, on the first.
+    pub count: Option<CappedCount>,
+}
+
+/// Page of runs.
+pub type RunPage = StoredPage<RunRow>;
+/// Page of sessions.
+pub type SessionPage = StoredPage<SessionRow>;
+
+/// Lists runs.
+pub(super) fn runs(
+    connection: &Connection,
+    filter: &StoreFilter,
+    order: RunOrder,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<RunPage> {
+    let filter = filter.within(connection)?;
+    let condition = filter.of_runs(CALLED);
+    let count = first_count(connection, RUNS, &condition, after)?;
+    let (rank, rank_values) = rank(&filter, order);
+    let (condition, values) = condition;
+    let page = Page { columns: RUN_COLUMNS, rank: &rank, seq: "t.seq", from: RUNS };
+    let values = rank_values.into_iter().chain(values);
+    let mut page =
+        page.read(connection, (condition, values.collect()), after, limit, RunRow::read)?;
+    add_verdicts(connection, &mut page.items)?;
+    Ok(StoredPage { count, ..page })
+}
+
+/// Returns the value by which runs are sorted, highest first.
+fn rank(filter: &StoreFilter, order: RunOrder) -> SqlCondition {
+    match order {
+        RunOrder::Newest => ("t.seq".to_owned(), Vec::new()),
+        RunOrder::Slowest => ("t.duration_us".to_owned(), Vec::new()),
+        RunOrder::Costliest => ("ifnull(t.cost, -1)".to_owned(), Vec::new()),
+        RunOrder::Worst => {
+            let (condition, values) = filter.of_verdicts();
+            let rank = format!(
+                "-ifnull((SELECT min(e.score + CASE e.outcome WHEN 0 THEN 2 ELSE 0 END)
+                 FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+                 WHERE e.trajectory = t.seq AND e.outcome < 2 AND {condition}), 9)"
+            );
+            (rank, values)
+        }
+    }
+}
+
+/// Lists evaluations, newest first.
+pub(super) fn evaluations(
+    connection: &Connection,
+    filter: &StoreFilter,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<EvaluationRow>> {
+    let condition = filter.within(connection)?.of_rows();
+    let count = first_count(connection, ROWS, &condition, after)?;
+    let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: ROWS };
+    let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
+    Ok(StoredPage { count, ..page })
+}
+
+/// Lists sessions with a run that fits, the last active first.
+pub(super) fn sessions(
+    connection: &Connection,
+    filter: &StoreFilter,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<SessionPage> {
+    let (condition, values) = filter.within(connection)?.of_runs(CALLED);
+    let from = "sessions o JOIN sources p ON p.id = o.source";
+    let condition =
+        format!("EXISTS (SELECT 1 FROM {RUNS} WHERE t.session = o.seq AND {condition})");
+    let condition = (condition, values);
+    let count = first_count(connection, from, &condition, after)?;
+    let columns = "o.session_id, p.service, p.agent, p.version, p.environment,
+        strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch'),
+        strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch'), o.turns, o.seq";
+    let page = Page { columns, rank: "o.last", seq: "o.seq", from };
+    let mut page = page.read(connection, condition, after, limit, SessionRow::read)?;
+    for session in &mut page.items {
+        add_runs(connection, session)?;
+    }
+    Ok(StoredPage { count, ..page })
+}
+
+/// Counts the rows of all pages, on the first page.
+fn first_count(
+    connection: &Connection,
+    from: &str,
+    condition: &SqlCondition,
+    after: Option<PagePlace>,
+) -> rusqlite::Result<Option<CappedCount>> {
+    if after.is_some() { Ok(None) } else { count(connection, from, condition).map(Some) }
+}
+
+/// Counts rows up to a limit.
+pub(super) fn count(
+    connection: &Connection,
+    from: &str,
+    (condition, values): &SqlCondition,
+) -> rusqlite::Result<CappedCount> {
+    let more = COUNT_MAX + 1;
+    let query =
+        format!("SELECT count(*) FROM (SELECT 1 FROM {from} WHERE {condition} LIMIT {more})");
+    let values = params_from_iter(values);
+    let count: i64 = connection.query_row(&query, values, |row| row.get(0))?;
+    Ok(CappedCount { count: count.min(COUNT_MAX), capped: count > COUNT_MAX })
+}
+
+/// Question for a page.
+struct Page<'a> {
+    columns: &'a str,
+    /// Value by which rows are sorted, highest first. Its values come before the condition's.
+    rank: &'a str,
+    /// Number of the row.
+    seq: &'a str,
+    from: &'a str,
+}
+
+impl Page<'_> {
+    fn read<T>(
+        &self,
+        connection: &Connection,
+        (condition, mut values): SqlCondition,
+        after: Option<PagePlace>,
+        limit: usize,
+        read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<StoredPage<T>> {
+        let Self { columns, rank, seq, from } = self;
+        // Rows that are sorted by their number come in that order from the table itself.
+        let is_plain = rank == seq;
+        let order = if is_plain { format!("{seq} DESC") } else { "rank DESC, row DESC".to_owned() };
+        let place = match after {
+            None => "1".to_owned(),
+            Some(place) if is_plain => {
+                values.push(SqlValue::Integer(place.seq));
+                format!("{seq} < ?")
+            }
+            Some(place) => {
+                values.extend([SqlValue::Real(place.rank), SqlValue::Integer(place.seq)]);
+                "(rank, row) < (?, ?)".to_owned()
+            }
+        };
+        values.push(SqlValue::Integer(limit as i64 + 1));
+        let query = format!(
+            "SELECT {columns}, {rank} AS rank, {seq} AS row FROM {from}
+             WHERE {condition} AND {place} ORDER BY {order} LIMIT ?"
+        );
+        let mut query = connection.prepare(&query)?;
+        let rows = query.query_map(params_from_iter(values), |row| {
+            let place = PagePlace { rank: row.get("rank")?, seq: row.get("row")? };
+            Ok((place, read(row)?))
+        })?;
+        let mut rows: Vec<(PagePlace, T)> = rows.collect::<rusqlite::Result<_>>()?;
+        let has_more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().map(|(place, _)| *place).filter(|_| has_more);
+        let items = rows.into_iter().map(|(_, item)| item).collect();
+        Ok(StoredPage { items, next, count: None })
+    }
+}

@@ -1,0 +1,257 @@
+//! Runs and sessions as lists show them, with the verdicts on them.
+
+use rusqlite::{Connection, Row};
+use serde::Serialize;
+
+/// Most evaluators that are told of one run.
+const VERDICTS_MAX: usize = 50;
+/// Most runs that are told of one session.
+const SESSION_RUNS_MAX: usize = 50;
+/// Columns of [`RunRow`].
+pub(super) const RUN_COLUMNS: &str =
+    "lower(hex(t.trace_id)), t.title, s.service, s.agent, s.version,
+    s.environment, n.session_id,
+    (SELECT min(c.name) FROM cases c WHERE c.trajectory = t.seq),
+    strftime('%Y-%m-%dT%H:%M:%fZ', t.time / 1000.0, 'unixepoch'), t.duration_us, t.revision,
+    t.completion, t.partial, t.spans, t.calls, t.errors, t.passed, t.failed, t.not_evaluable,
+    t.broken, t.input_tokens, t.output_tokens, t.cost, t.shed";
+
+/// Run of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    #[serde(skip)]
+    seq: i64,
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// Beginning of the input.
+    pub title: Option<String>,
+    /// `service.name`.
+    pub service: String,
+    /// Agent.
+    pub agent: String,
+    /// `service.version`.
+    pub version: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// Session.
+    pub session_id: Option<String>,
+    /// Case of a dataset.
+    pub case: Option<String>,
+    /// End of the run, RFC 3339.
+    pub time: String,
+    /// Time from first start to last end.
+    pub duration_s: f64,
+    /// Number of judgements before; `None` while evaluations await the run.
+    pub revision: Option<i64>,
+    /// Cause that completed the trace.
+    pub completion: String,
+    /// True if part of the trace is missing.
+    pub partial: bool,
+    /// Spans.
+    pub spans: i64,
+    /// Tool calls.
+    pub calls: i64,
+    /// Those that failed.
+    pub errors: i64,
+    /// Passes.
+    pub passed: i64,
+    /// Fails.
+    pub failed: i64,
+    /// Not evaluable ones.
+    pub not_evaluable: i64,
+    /// Those whose evaluator broke.
+    pub broken: i64,
+    /// Tokens of prompts.
+    pub input_tokens: Option<i64>,
+    /// Tokens of replies.
+    pub output_tokens: Option<i64>,
+    /// Cost, US dollars.
+    pub cost_usd: Option<f64>,
+    /// Parts that were left out while the queue was filled: nothing, `content`, or `calls`.
+    pub left_out: Option<&'static str>,
+    /// Verdicts by evaluator, the worst first.
+    pub verdicts: Vec<RunVerdict>,
+}
+
+/// Current verdicts of one evaluator on a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunVerdict {
+    /// Full name of the evaluator.
+    pub evaluator: String,
+    /// Worst of them: `fail`, `failed`, `not_evaluable`, `pass`.
+    pub verdict: &'static str,
+    /// Lowest score.
+    pub score: Option<f64>,
+    /// Number.
+    pub count: i64,
+}
+
+/// Session of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionRow {
+    #[serde(skip)]
+    seq: i64,
+    /// Session.
+    pub session_id: String,
+    /// `service.name`.
+    pub service: String,
+    /// Agent.
+    pub agent: String,
+    /// `service.version`.
+    pub version: String,
+    /// `deployment.environment.name`.
+    pub environment: String,
+    /// End of its first run, RFC 3339.
+    pub first: String,
+    /// End of its last run, RFC 3339.
+    pub last: String,
+    /// Runs.
+    pub turns: i64,
+    /// Passes.
+    pub passed: i64,
+    /// Fails.
+    pub failed: i64,
+    /// Not evaluable ones.
+    pub not_evaluable: i64,
+    /// Those whose evaluator broke.
+    pub broken: i64,
+    /// Last runs, oldest first.
+    pub runs: Vec<SessionRun>,
+}
+
+/// Run of a session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionRun {
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// End, RFC 3339.
+    pub time: String,
+    /// Worst verdict on it.
+    pub verdict: Option<&'static str>,
+    /// Beginning of the input.
+    pub title: Option<String>,
+}
+
+impl RunRow {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let revision: i64 = row.get(10)?;
+        Ok(Self {
+            seq: row.get("row")?,
+            trace_id: row.get(0)?,
+            title: row.get(1)?,
+            service: row.get(2)?,
+            agent: row.get(3)?,
+            version: row.get(4)?,
+            environment: row.get(5)?,
+            session_id: row.get(6)?,
+            case: row.get(7)?,
+            time: row.get(8)?,
+            duration_s: row.get::<_, i64>(9)? as f64 / 1e6,
+            revision: (revision >= 0).then_some(revision),
+            completion: row.get(11)?,
+            partial: row.get(12)?,
+            spans: row.get(13)?,
+            calls: row.get(14)?,
+            errors: row.get(15)?,
+            passed: row.get(16)?,
+            failed: row.get(17)?,
+            not_evaluable: row.get(18)?,
+            broken: row.get(19)?,
+            input_tokens: row.get(20)?,
+            output_tokens: row.get(21)?,
+            cost_usd: row.get(22)?,
+            left_out: left_out(row.get(23)?),
+            verdicts: Vec::new(),
+        })
+    }
+}
+
+impl SessionRow {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            seq: row.get(8)?,
+            session_id: row.get(0)?,
+            service: row.get(1)?,
+            agent: row.get(2)?,
+            version: row.get(3)?,
+            environment: row.get(4)?,
+            first: row.get(5)?,
+            last: row.get(6)?,
+            turns: row.get(7)?,
+            passed: 0,
+            failed: 0,
+            not_evaluable: 0,
+            broken: 0,
+            runs: Vec::new(),
+        })
+    }
+}
+
+/// Returns the word of the part of a run that was not stored.
+pub(super) fn left_out(shed: i64) -> Option<&'static str> {
+    match shed {
+        0 => None,
+        1 => Some("content"),
+        _ => Some("calls"),
+    }
+}
+
+/// Adds the verdicts on runs, by evaluator.
+pub(super) fn add_verdicts<'r>(
+    connection: &Connection,
+    runs: impl IntoIterator<Item = &'r mut RunRow>,
+) -> rusqlite::Result<()> {
+    // Worst first: fail, failed, not evaluable, pass.
+    let mut query = connection.prepare_cached(
+        "SELECT v.name, min(CASE e.outcome WHEN 1 THEN 0 WHEN 3 THEN 1 WHEN 2 THEN 2 ELSE 3 END)
+         AS worst, min(e.score) AS score, count(*)
+         FROM evaluations e JOIN evaluators v ON v.id = e.evaluator
+         WHERE e.trajectory = ?1 AND e.current = 1
+         GROUP BY v.name ORDER BY worst, score, v.name LIMIT ?2",
+    )?;
+    for run in runs {
+        let rows = query.query_map((run.seq, VERDICTS_MAX), |row| {
+            let verdict = match row.get(1)? {
+                0 => "fail",
+                1 => "failed",
+                2 => "not_evaluable",
+                _ => "pass",
+            };
+            let evaluator = row.get(0)?;
+            Ok(RunVerdict { evaluator, verdict, score: row.get(2)?, count: row.get(3)? })
+        })?;
+        run.verdicts = rows.collect::<rusqlite::Result<_>>()?;
+    }
+    Ok(())
+}
+
+/// Adds the last runs of a session, and the sums of its verdicts.
+pub(super) fn add_runs(connection: &Connection, session: &mut SessionRow) -> rusqlite::Result<()> {
+    let sums = "SELECT ifnull(sum(passed), 0), ifnull(sum(failed), 0),
+        ifnull(sum(not_evaluable), 0), ifnull(sum(broken), 0)
+        FROM trajectories WHERE session = ?1";
+    connection.prepare_cached(sums)?.query_row([session.seq], |row| {
+        session.passed = row.get(0)?;
+        session.failed = row.get(1)?;
+        session.not_evaluable = row.get(2)?;
+        session.broken = row.get(3)?;
+        Ok(())
+    })?;
+    let mut query = connection.prepare_cached(
+        "SELECT lower(hex(trace_id)), strftime('%Y-%m-%dT%H:%M:%fZ', time / 1000.0, 'unixepoch'),
+         failed, broken, not_evaluable, passed, title FROM trajectories WHERE session = ?1
+         ORDER BY seq DESC LIMIT ?2",
+    )?;
+    let rows = query.query_map((session.seq, SESSION_RUNS_MAX), |row| {
+        let words = ["fail", "failed", "not_evaluable", "pass"];
+        let mut verdict = None;
+        for (at, word) in words.into_iter().enumerate() {
+            verdict = verdict.or((row.get::<_, i64>(2 + at)? > 0).then_some(word));
+        }
+        let trace_id = row.get(0)?;
+        Ok(SessionRun { trace_id, time: row.get(1)?, verdict, title: row.get(6)? })
+    })?;
+    session.runs = rows.collect::<rusqlite::Result<_>>()?;
+    session.runs.reverse();
+    Ok(())
+}
