@@ -1,4 +1,4 @@
-//! Listener of the store's query interface: its start, its metrics, counts of the pipeline for it.
+//! Listener of the store's query interface and pages: its start, its metrics, counts for it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,14 +12,13 @@ use tokio::net::TcpListener;
 
 use crate::store;
 use crate::telemetry::Telemetry;
-use spanscore_api::{
-    Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, no_assets, router,
-};
+use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, router};
+use spanscore_dashboard::asset;
 use spanscore_net::tls::{ServerTls, TlsError};
 use spanscore_store::{Store, StoreSettings, StoredContent};
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
-const CONNECTIONS_MAX: usize = 256;
+pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// Error of a listener that cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +98,7 @@ async fn start(
     let api = api.map_err(DashboardStartError::Secret)?;
     show(&meter, &counters, 1);
     let tls = tls.map(Arc::new);
-    let router = router(api, no_assets);
+    let router = router(api, asset);
     telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
     Ok(())
 }

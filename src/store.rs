@@ -24,7 +24,9 @@ pub(crate) fn start(
 ) -> Option<Arc<Store>> {
     let redact: RedactValue = Arc::new(|trace, value: &Value<'_>| {
         let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
-        filter.value(trace, value)
+        let mut content = filter.trace(trace);
+        content.learn(value);
+        content.show(value)
     });
     match Store::start(settings, data_dir, redact) {
         Ok(store) => {

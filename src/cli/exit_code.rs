@@ -33,16 +33,23 @@ Exit codes:
   78  a wrong config
   `run` ends with the command's own code where that is not 0";
 
+impl Exit {
+    /// Returns the number that the system is told.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Gate => 2,
+            Self::Lost => 3,
+            Self::Usage => 64,
+            Self::Config => 78,
+            Self::Command(code) => code,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Failure => 1,
-            Exit::Gate => 2,
-            Exit::Lost => 3,
-            Exit::Usage => 64,
-            Exit::Config => 78,
-            Exit::Command(code) => code,
-        })
+        Self::from(exit.code())
     }
 }

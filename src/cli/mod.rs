@@ -27,6 +27,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsString;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -34,7 +35,11 @@ use clap::{Parser, Subcommand};
 pub use exit_code::Exit;
 
 use crate::config::{self, ConfigError};
+use crate::telemetry::flush_stderr;
 use spanscore_base::visible;
+
+/// Longest wait at the end for whoever reads standard error.
+const LAST_LINES_TIME: Duration = Duration::from_millis(500);
 
 /// Text of `--version`: the version, then the build.
 const LONG_VERSION: &str = concat!(
@@ -104,9 +109,6 @@ pub(crate) enum CommandError {
     /// A failure at run time.
     #[error(transparent)]
     Runtime(#[from] anyhow::Error),
-    /// The reader of standard output is gone.
-    #[error("the reader of the output has gone")]
-    ReaderGone,
 }
 
 /// Runs the program with its arguments, of which the first is its name.
@@ -116,11 +118,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error).into(),
     };
-    match command(cli) {
+    let exit = match command(cli) {
         Ok(exit) => exit,
         Err(failure) => report(&failure),
-    }
-    .into()
+    };
+    flush_stderr(LAST_LINES_TIME);
+    exit.into()
 }
 
 fn command(cli: Cli) -> Result<Exit, CommandError> {
@@ -170,11 +173,12 @@ fn report_panic(info: &PanicHookInfo<'_>) {
     if backtrace.status() == BacktraceStatus::Captured {
         output::note(backtrace);
     }
+    // The process may end with it.
+    flush_stderr(LAST_LINES_TIME);
 }
 
 fn report(failure: &CommandError) -> Exit {
     match failure {
-        CommandError::ReaderGone => Exit::Success,
         CommandError::Usage(message) => {
             let message = visible::line(message);
             output::note(format_args!("error: {message}\n\nFor more information, try '--help'."));

@@ -9,10 +9,11 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::CommandError;
+use crate::telemetry::to_stderr;
 use spanscore_base::visible;
 
-/// Writes one or more lines to standard output. A reader that is gone (`| head`) ends the program
-/// quietly: see [`CommandError::ReaderGone`].
+/// Writes one or more lines to standard output. What a reader that is gone (`| head`) would have
+/// read is dropped: the command comes to its end, and to the exit code that it has with a reader.
 pub(super) fn line(text: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::lines(text)))
 }
@@ -29,9 +30,9 @@ pub(super) fn text(text: &str) -> Result<(), CommandError> {
     checked(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Writes a line to standard error; ignores a missing reader.
+/// Writes a line to standard error; ignores a missing reader. Of a collector it waits for none.
 pub(super) fn note(text: impl Display) {
-    let _ = writeln!(io::stderr().lock(), "{}", visible::lines(text));
+    to_stderr(&format!("{}\n", visible::lines(text)));
 }
 
 /// Shows our own line on a terminal's standard error, in place of the one before.
@@ -52,10 +53,11 @@ pub(super) fn table(header: impl Into<Row>) -> Table {
 }
 
 fn checked(written: io::Result<()>) -> Result<(), CommandError> {
-    written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => CommandError::ReaderGone,
-        _ => CommandError::Runtime(
-            anyhow::Error::new(error).context("cannot write to standard output"),
-        ),
-    })
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let error = anyhow::Error::new(error).context("cannot write to standard output");
+            Err(CommandError::Runtime(error))
+        }
+        _ => Ok(()),
+    }
 }

@@ -4,6 +4,7 @@
 //! the others, in the proportions of the default config. Quotas that do not fit are a mistake,
 //! found before anything runs.
 
+use super::container::container_mib;
 use spanscore_ask::judge::{ANSWERS_BYTES_MAX, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings};
 use spanscore_base::model::MemoryLimits;
@@ -12,6 +13,7 @@ use spanscore_detect::limits::RULES_BYTES_MAX;
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
 use spanscore_receive::settings::OtlpReceiverSettings;
+use spanscore_store::StoredContent;
 
 const MIB: usize = 1 << 20;
 
@@ -26,9 +28,14 @@ const RULES_PART: usize = 8;
 /// Least for rules that detect failed calls: compiled they take nine mebibytes, and the caches of
 /// their automata for many different texts twenty.
 const RULES_MIN: usize = 8 * MIB;
+/// Most for these alone.
+const FAILURE_RULES_MAX: usize = 32 * MIB;
 /// Least for rules that scan texts: compiled they are half of it, and their caches for one kind of
 /// texts the rest.
 const SCANNING_RULES_MIN: usize = 64 * MIB;
+/// Least limit with which the store redacts the content of traces unless the config says what it
+/// stores.
+const REDACTING_MIN: usize = 256 * MIB;
 /// Rounds of the fixed-point iteration for a sufficient limit: each adds an eighth of the last
 /// change.
 const ROUNDS: usize = 12;
@@ -55,7 +62,7 @@ fn remembered_by_evaluators(node: &Node) -> usize {
 
 /// Returns the bytes for rules: some for those that detect failed calls, more for those that scan
 /// texts. Texts are scanned for evaluators of rules, before a judge or another evaluator is asked,
-/// and for exporters that redact secrets.
+/// and for exporters and the store where they redact secrets.
 fn rules(node: &Node, total: usize) -> usize {
     let has = |section: &str, is_wanted: &dyn Fn(&str, &Node) -> bool| {
         let entries = node.get(section).into_iter().flat_map(Node::entries);
@@ -71,10 +78,26 @@ fn rules(node: &Node, total: usize) -> usize {
         has("evaluators", &scans) || has("judges", &|_, _| true) || has("exporters", &redacts);
     let (least, most) = if any {
         (SCANNING_RULES_MIN, RULES_BYTES_MAX)
+    } else if stored_content(node, total) == Some(StoredContent::Redacted) {
+        (SCANNING_RULES_MIN, SCANNING_RULES_MIN)
     } else {
-        (RULES_MIN, MemoryLimits::default().rules)
+        (RULES_MIN, FAILURE_RULES_MAX)
     };
     (total / RULES_PART).clamp(least, most)
+}
+
+/// Returns the content of traces that is stored; `None` without a store. Unless the config says
+/// which, a process of less than [`REDACTING_MIN`] stores none: detectors would take it all.
+pub(super) fn stored_content(node: &Node, total: usize) -> Option<StoredContent> {
+    let section = node.get("store").map(Node::to_value).unwrap_or_default();
+    let written = section.get("content").map(|word| word.as_str().unwrap_or_default().to_owned());
+    match written.as_deref() {
+        _ if section.as_bool() == Some(false) => None,
+        Some("none") => Some(StoredContent::None),
+        Some("full") => Some(StoredContent::Full),
+        None if total < REDACTING_MIN => Some(StoredContent::None),
+        _ => Some(StoredContent::Redacted),
+    }
 }
 
 /// Returns the bytes of targets in the queue for judges, and of their cached answers, if there is a
@@ -125,6 +148,8 @@ impl Part {
 pub(super) struct ShareSettings<'a> {
     pub(super) otlp: Option<&'a OtlpReceiverSettings>,
     pub(super) limits: &'a LimitsSettings,
+    /// Memory limit of the container, bytes, if `limits.memory_mib` follows it.
+    pub(super) container: Option<u64>,
     pub(super) sessions: &'a SessionsSettings,
     pub(super) exporters: &'a [ExporterSettings],
     pub(super) forward: &'a [ForwardSettings],
@@ -135,7 +160,7 @@ pub(super) fn divide(
     settings: ShareSettings<'_>,
     node: &Node,
 ) -> Result<MemoryLimits, SettingsError> {
-    let total = mib(settings.limits.memory_mib) * MIB;
+    let total = mib(settings.limits.memory_mib.mib()) * MIB;
     if total < TOTAL_MIN {
         let error = format!("`memory_mib` must be at least {}", TOTAL_MIN / MIB);
         let error = SettingsError::new(error).with_help(format!(
@@ -144,12 +169,13 @@ pub(super) fn divide(
         ));
         return Err(error.at(place_of(node, "limits.memory_mib")));
     }
+    let container = settings.container;
     let parts = parts(settings);
     let written = |part: &Part| part.written.unwrap_or(SHARE_MIN);
     let needed = parts.iter().map(written).fold(0, usize::saturating_add);
     let undivided = undivided(total, node);
     if needed > total.saturating_sub(undivided) {
-        return Err(does_not_fit(&parts, needed, total, node));
+        return Err(does_not_fit(&parts, needed, total, (container, node)));
     }
     let named = parts.iter().filter_map(|part| part.written).sum::<usize>();
     let weights = parts.iter().filter(|part| part.written.is_none()).map(|part| part.weight);
@@ -175,7 +201,7 @@ pub(super) fn divide(
 
 /// Returns the quotas in the order of [`MemoryLimits`].
 fn parts(settings: ShareSettings<'_>) -> [Part; 9] {
-    let ShareSettings { otlp, limits, sessions, exporters, forward } = settings;
+    let ShareSettings { otlp, limits, sessions, exporters, forward, .. } = settings;
     let default = MemoryLimits::default();
     let connections = otlp.and_then(|otlp| otlp.max_connections_mib);
     let requests = otlp.and_then(|otlp| otlp.max_in_flight_mib);
@@ -222,7 +248,12 @@ fn forward_part(forward: &[ForwardSettings], limits: &LimitsSettings) -> Part {
     part
 }
 
-fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> SettingsError {
+fn does_not_fit(
+    parts: &[Part],
+    needed: usize,
+    total: usize,
+    (container, node): (Option<u64>, &Node),
+) -> SettingsError {
     let written = parts.iter().filter(|part| part.written.is_some());
     let largest = written.max_by_key(|part| part.written);
     // The undivided part grows with the limit, so a sufficient limit is found by iteration.
@@ -235,15 +266,16 @@ fn does_not_fit(parts: &[Part], needed: usize, total: usize, node: &Node) -> Set
     let error = SettingsError::new(format!(
         "the shares of `limits.memory_mib` need {needed} MiB together, and it is {total}"
     ));
+    let raise = match container {
+        Some(_) => format!("give the container {} MiB or more", container_mib(needed)),
+        None => format!("raise `limits.memory_mib` to {needed} or more"),
+    };
     let Some(part) = largest else {
-        let help = format!("raise `limits.memory_mib` to {needed} or more");
+        let help = raise;
         return error.with_help(help).at(place_of(node, "limits.memory_mib"));
     };
     let own = part.written.unwrap_or_default().div_ceil(MIB);
-    let help = format!(
-        "raise `limits.memory_mib` to {needed} or more, or lower `{}`, which takes {own}",
-        part.setting
-    );
+    let help = format!("{raise}, or lower `{}`, which takes {own}", part.setting);
     error.with_help(help).at(place_of(node, part.setting))
 }
 
@@ -279,7 +311,8 @@ mod tests {
         let forward = spanscore_emit::forward::read_forwards(&section("forward")).unwrap();
         let exporters = &exporters[..];
         let forward = &forward[..];
-        divide(ShareSettings { otlp, limits, sessions, exporters, forward }, &node)
+        let container = None;
+        divide(ShareSettings { otlp, limits, container, sessions, exporters, forward }, &node)
     }
 
     fn sum(limits: &MemoryLimits) -> usize {
@@ -328,22 +361,28 @@ mod tests {
 
     #[test]
     fn what_scans_texts_has_more_for_rules() {
+        let unstored = Node::from_value(&json::parse(r#"{"store": false}"#).unwrap());
         for (total, expected) in [(2048, 32), (1024, 32), (128, 16), (32, 8)] {
-            assert_eq!(rules(&Node::default(), total * MIB), expected * MIB);
+            assert_eq!(rules(&unstored, total * MIB), expected * MIB);
+        }
+        for (total, expected) in [(2048, 64), (256, 64), (255, 31), (32, 8)] {
+            assert_eq!(rules(&Node::default(), total * MIB) / MIB, expected, "{total}");
         }
         let scanning = r#"{"judges": {"j": {}}}"#;
         let scanning = Node::from_value(&json::parse(scanning).unwrap());
         for (total, expected) in [(2048, 128), (1024, 128), (768, 96), (256, 64)] {
             assert_eq!(rules(&scanning, total * MIB), expected * MIB);
         }
-        for (text, is_more) in [
-            (r#"{"evaluators": {"tool_error": null}, "exporters": {"console": {}}}"#, false),
-            (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, true),
-            (r#"{"evaluators": {"http": {"endpoint": "http://h:1"}}}"#, true),
-            (r#"{"exporters": {"console": {"content": "redacted"}}}"#, true),
+        for (text, expected) in [
+            (r#"{"evaluators": {"tool_error": null}, "store": false}"#, 32),
+            (r#"{"evaluators": {"tool_error": null}, "store": {"content": "none"}}"#, 32),
+            (r#"{"evaluators": {"tool_error": null}, "store": {"content": "redacted"}}"#, 64),
+            (r#"{"evaluators": {"output_rules/own": {"bundle": "all"}}}"#, 128),
+            (r#"{"evaluators": {"http": {"endpoint": "http://h:1"}}}"#, 128),
+            (r#"{"store": false, "exporters": {"console": {"content": "redacted"}}}"#, 128),
         ] {
             let node = Node::from_value(&json::parse(text).unwrap());
-            let expected = if is_more { RULES_BYTES_MAX } else { MemoryLimits::default().rules };
+            let expected = expected * MIB;
             assert_eq!(rules(&node, 1024 * MIB), expected, "{text}");
             let limits = divided(text).unwrap();
             assert_eq!(limits.rules, expected, "{text}");
@@ -367,8 +406,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 703 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 703 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 743 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 743 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use super::evaluators::EvaluatorsConfig;
 use super::exporters::{ExportersConfig, ForwardConfig};
-use super::listeners;
-use super::memory::{ShareSettings, divide};
+use super::memory::{ShareSettings, divide, stored_content};
+use super::{container, listeners};
 use crate::telemetry::TelemetrySettings;
 use spanscore_api::DashboardSection;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
-use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_assemble::{LimitsSettings, MemorySetting, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Facts, Level, MemoryLimits};
 use spanscore_base::settings::{HumanDuration, Node, SettingsError};
 use spanscore_emit::forward::ForwardSettings;
@@ -118,6 +118,8 @@ pub struct ResolvedConfig {
     pub forward: Vec<ForwardSettings>,
     /// Memory quotas.
     pub memory: MemoryLimits,
+    /// Memory limit of the container, bytes, if `limits.memory_mib` follows it.
+    pub container_memory: Option<u64>,
 }
 
 impl ResolvedConfig {
@@ -127,7 +129,8 @@ impl ResolvedConfig {
             return Err(report(vec![error], &loaded.sources));
         }
         let mut errors = Vec::new();
-        let config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
+        let mut config = read_all(&loaded.node, &mut errors, |node| node.read::<Config>());
+        let container_memory = config.as_mut().and_then(|config| fit_memory(&mut config.limits));
         explain_other_sections(&mut errors);
         if let Some(config) = &config {
             check_dialects(config, &loaded.node, &mut errors);
@@ -163,14 +166,21 @@ impl ResolvedConfig {
             (Some(config), Some(exporters), Some(forward)) => {
                 let Config { receivers, limits, sessions, .. } = config;
                 let otlp = receivers.otlp.as_ref();
-                let settings = ShareSettings { otlp, limits, sessions, exporters, forward };
+                let container = container_memory;
+                let settings =
+                    ShareSettings { otlp, limits, container, sessions, exporters, forward };
                 divide(settings, &loaded.node).map_err(|error| errors.push(error)).ok()
             }
             _ => None,
         };
         match (config, exporters, forward, memory) {
-            (Some(config), Some(exporters), Some(forward), Some(memory)) if errors.is_empty() => {
-                Ok(Self { config, evaluators, exporters, forward, memory })
+            (Some(mut config), Some(exporters), Some(forward), Some(memory))
+                if errors.is_empty() =>
+            {
+                if let Some(store) = &mut config.store.0 {
+                    store.content = stored_content(&loaded.node, memory.total).unwrap_or_default();
+                }
+                Ok(Self { config, evaluators, exporters, forward, memory, container_memory })
             }
             _ => Err(report(errors, &loaded.sources)),
         }
@@ -213,6 +223,18 @@ impl ResolvedConfig {
         }
         if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
     }
+}
+
+/// Replaces `limits.memory_mib: auto` by what the container allows; returns the container's limit
+/// if there is one.
+fn fit_memory(limits: &mut LimitsSettings) -> Option<u64> {
+    if limits.memory_mib != MemorySetting::Auto {
+        return None;
+    }
+    let container = container::memory_limit();
+    let mib = container.map_or(limits.memory_mib.mib(), container::memory_mib);
+    limits.memory_mib = MemorySetting::Mib(mib);
+    container
 }
 
 /// Sections of other files: those of the OpenTelemetry Collector's config, with our replacement,

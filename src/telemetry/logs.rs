@@ -15,6 +15,7 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::lines;
 use super::settings::{LogFormat, LogsSettings};
 use spanscore_base::visible;
 
@@ -30,6 +31,9 @@ pub enum LogsError {
         /// As it stands in the settings.
         level: String,
     },
+    /// The system has no thread to give.
+    #[error("cannot start the thread that writes the log: {0}")]
+    Thread(#[from] io::Error),
 }
 
 /// Starts to write log lines, once for the process; a later call only checks its settings.
@@ -37,10 +41,11 @@ pub fn start_logs(settings: &LogsSettings) -> Result<(), LogsError> {
     // As everywhere in Rust: it is set to look into this one run.
     let own = std::env::var("RUST_LOG").ok().filter(|level| !level.trim().is_empty());
     let filter = filter(own.as_deref().unwrap_or(&settings.level))?;
+    let out = lines::of_process()?.clone();
     // Fails only if logging has started before, as in tests that share a process.
     let _ = match settings.format {
-        LogFormat::Text => text_lines(filter, stderr().is_terminal(), stderr).try_init(),
-        LogFormat::Json => json_lines(filter, stderr).try_init(),
+        LogFormat::Text => text_lines(filter, stderr().is_terminal(), out).try_init(),
+        LogFormat::Json => json_lines(filter, out).try_init(),
     };
     Ok(())
 }
@@ -98,7 +103,9 @@ impl<'w, W: MakeWriter<'w>> MakeWriter<'w> for VisibleJson<W> {
 
 impl<W: Write> Write for VisibleJson<W> {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        write!(self.0, "{}", visible::json(String::from_utf8_lossy(record)))?;
+        // In one piece, too: a queue takes whole lines.
+        let line = visible::json(String::from_utf8_lossy(record)).to_string();
+        self.0.write_all(line.as_bytes())?;
         Ok(record.len())
     }
 

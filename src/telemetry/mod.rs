@@ -6,6 +6,7 @@
 //! follow. A port that is taken ends the start: two collectors with one set of dashboards help
 //! nobody, and the error names the setting to change.
 
+mod lines;
 mod logs;
 mod process;
 mod push;
@@ -33,8 +34,10 @@ use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_net::client::Client;
 use spanscore_net::tls::{Reread, ServerTls, TlsError};
 
+pub(crate) use lines::{flush_stderr, to_stderr};
 pub use logs::{LogsError, start_logs};
 pub use readiness::{Heartbeats, Readiness};
+pub(crate) use serve::{CONNECTIONS_MAX, connections_max};
 pub use settings::{
     HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings,
     OwnTracesSettings, ReportProtocol, TelemetrySettings,
@@ -199,6 +202,7 @@ impl Telemetry {
         let provider = builder.build();
         let meter = provider.meter("spanscore");
         show_build(&meter);
+        count_dropped_lines(&meter);
         let pushing = reports
             .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
         Ok(Self {
@@ -291,6 +295,16 @@ fn show_build(meter: &Meter) {
         .u64_observable_gauge("spanscore.build.info")
         .with_description("Build of this process, in the labels; always 1.")
         .with_callback(move |gauge| gauge.observe(1, &facts))
+        .build();
+}
+
+/// Counts the lines of the log that nobody read in time.
+fn count_dropped_lines(meter: &Meter) {
+    meter
+        .u64_observable_counter("spanscore.telemetry.dropped_lines")
+        .with_unit("{line}")
+        .with_description("Lines of the log that were dropped: nobody read standard error in time.")
+        .with_callback(|counter| counter.observe(lines::dropped(), &[]))
         .build();
 }
 

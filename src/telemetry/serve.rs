@@ -18,6 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 use prometheus::{Encoder, Registry, TEXT_FORMAT, TextEncoder};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -25,11 +26,14 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Readiness;
+use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{HandshakeFailure, ServerTls};
 
 /// Most open connections of scrapes and probes; one more closes the oldest: a new probe is worth
 /// more than a silent peer.
-pub(super) const CONNECTIONS_MAX: usize = 64;
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+/// Inverse of the part of all descriptors that they may take.
+const DESCRIPTOR_PARTS: u64 = 16;
 /// Longest time from the opening of a connection, or the end of an answer, to the end of a
 /// request's headers.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -132,6 +136,12 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router)
     let _ = connection.await;
 }
 
+/// Returns the most open connections of one endpoint in a process of so many descriptors.
+pub(crate) fn connections_max(most: usize, descriptors: u64) -> usize {
+    let part = usize::try_from(descriptors / DESCRIPTOR_PARTS).unwrap_or(usize::MAX);
+    part.clamp(1, most)
+}
+
 /// Serves until `stop` is cancelled; open connections end with it.
 pub(super) async fn run(
     listener: TcpListener,
@@ -150,17 +160,28 @@ async fn accept(
     listener: TcpListener,
     router: Router,
     door: Door,
-    connections_max: usize,
+    most: usize,
     stop: &CancellationToken,
 ) {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = connections_max(most, descriptors);
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut spare = SpareDescriptor::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let accepted = listener.accept().await;
+        open.retain(|connection| !connection.is_finished());
+        let Ok((stream, _)) = accepted else {
+            // The oldest makes room for whoever waits, or the spare one does.
+            if !spare.release()
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
-        open.retain(|connection| !connection.is_finished());
-        if open.len() >= connections_max
+        spare.restore();
+        if open.len() >= most
             && let Some(oldest) = open.pop_front()
         {
             oldest.abort();

@@ -115,6 +115,18 @@ judging: {settle: 0s}
 }
 
 #[test]
+fn index_of_the_documentation_reaches_every_page() {
+    let index = page("docs/README.md");
+    let pages = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"));
+    let names = pages.expect("docs").map(|entry| entry.expect("an entry").file_name());
+    let names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    let is_missed = |name: &&String| {
+        name.ends_with(".md") && *name != "README.md" && !index.contains(&format!("]({name})"))
+    };
+    assert_eq!(names.iter().find(is_missed), None);
+}
+
+#[test]
 fn mistakes_in_the_config_of_the_readme_are_shown_as_it_says() {
     let readme = page("README.md");
     let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());

@@ -7,11 +7,12 @@ use crate::support::fake_backend::FakeBackend;
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool};
 
-/// Mounts a small file system at the first argument, with what is at the second, fills it, and runs
-/// the rest.
+/// Mounts a small file system at the first argument, with what is at the second but for the reserve
+/// of its log, fills it, and runs the rest.
 const ON_A_FULL_DISK: &str = r#"
 set -e
 mount -t tmpfs -o size=512k tmpfs "$1"
+rm -f "$2"/log/reserve
 cp -a "$2"/. "$1"
 cat /dev/zero 2>/dev/null > "$1/filled" || true
 shift 2

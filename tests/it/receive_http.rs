@@ -3,18 +3,21 @@
 use std::io::Write;
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use reqwest::{Method, Response};
 use spanscore_base::model::Memory;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
-use spanscore_receive::settings::{OtlpReceiverSettings, ReceiversSettings};
+use spanscore_receive::settings::{HttpSettings, OtlpReceiverSettings, ReceiversSettings};
 use spanscore_receive::{Accepted, Receivers, Refused};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
@@ -23,6 +26,12 @@ const REQUEST: &[u8] = b"\x0a\x00";
 
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn deflate(content: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
@@ -66,6 +75,7 @@ async fn protobuf_reaches_the_intake_unchanged() {
             (Some("identity"), REQUEST.to_vec()),
             (Some("GZIP"), gzip(REQUEST)),
             (Some("zstd"), zstd(REQUEST)),
+            (Some("deflate"), deflate(REQUEST)),
         ] {
             let response = post(&harness, path, PROTOBUF, encoding, body).await;
             assert_eq!(response.status(), 200, "{path} {encoding:?}");
@@ -75,7 +85,7 @@ async fn protobuf_reaches_the_intake_unchanged() {
         }
     }
     harness.assert_counted(
-        "spanscore_receiver_accepted_log_records_total{receiver=\"otlp\",transport=\"http\"} 4",
+        "spanscore_receiver_accepted_log_records_total{receiver=\"otlp\",transport=\"http\"} 5",
     );
 }
 
@@ -88,6 +98,36 @@ async fn bodies_of_many_frames_arrive_whole_over_both_versions_of_http() {
         let request = client.post(harness.url("/v1/traces")).header("content-type", PROTOBUF);
         assert_eq!(request.body(body.clone()).send().await.unwrap().status(), 200);
         assert_eq!(harness.intake.take()[0].1, body);
+    }
+}
+
+#[tokio::test]
+async fn paths_of_the_settings_are_added_to_or_replaced() {
+    let mut settings = small_settings();
+    let http = r#"{"endpoint": "127.0.0.1:0",
+        "traces_url_path": ["/v1/traces", "/api/v1/public/traces"],
+        "logs_url_path": "/logs"}"#;
+    settings.protocols.http = Some(serde_json::from_str(http).unwrap());
+    let harness = Harness::with(settings).await;
+    for (path, expected) in [
+        ("/v1/traces", 200),
+        ("/api/v1/public/traces", 200),
+        ("/other/api/v1/public/traces", 200),
+        ("/api/v1/public/trace", 404),
+        ("/logs", 200),
+        ("/v1/log", 404),
+        ("/v1/metrics", 200),
+    ] {
+        let response = post(&harness, path, JSON, None, "{}").await;
+        assert_eq!(response.status(), expected, "{path}");
+        if expected == 404 {
+            let text = response.text().await.unwrap();
+            assert!(text.contains("/v1/traces, /api/v1/public/traces, /logs"), "{text}");
+        }
+    }
+    for wrong in [r#"[]"#, r#""v1/traces""#, r#"["/a", "b"]"#, "3"] {
+        let text = format!(r#"{{"traces_url_path": {wrong}}}"#);
+        assert!(serde_json::from_str::<HttpSettings>(&text).is_err(), "{wrong}");
     }
 }
 
@@ -189,11 +229,12 @@ async fn bombs_are_refused_at_the_limit_or_by_what_they_declare() {
         ("gzip", "gzip", gzip(&zeros).repeat(BOMB_PARTS)),
         ("zstd", "zstd", zstd(&zeros).repeat(BOMB_PARTS)),
         ("gzip, declared", "gzip", noise),
+        ("deflate", "deflate", deflate(&zeros.repeat(4))),
     ] {
         let start = tokio::time::Instant::now();
         let response = post(&harness, "/v1/traces", PROTOBUF, Some(encoding), body).await;
         assert_eq!(response.status(), 413, "{what}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{what}");
+        assert!(start.elapsed() < PATIENCE, "{what}");
     }
 }
 
@@ -209,7 +250,7 @@ async fn answers_carry_the_headers_of_their_status() {
         .unwrap();
     assert_eq!((get.status().as_u16(), &get.headers()["allow"]), (405, &"POST".parse().unwrap()));
     let unknown = post(&harness, "/v1/traces", JSON, Some("br"), "").await;
-    assert_eq!(unknown.headers()["accept-encoding"], "gzip, zstd");
+    assert_eq!(unknown.headers()["accept-encoding"], "gzip, zstd, deflate");
     for (refused, seconds) in [
         (Refused::Overloaded { retry_after: Duration::from_millis(300) }, "1"),
         (Refused::Overloaded { retry_after: Duration::from_millis(1300) }, "2"),

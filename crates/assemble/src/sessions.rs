@@ -284,6 +284,14 @@ impl Sessions {
         self.by_key.len()
     }
 
+    /// Returns each session with the bytes of the log that it claims.
+    pub fn held(&self) -> impl Iterator<Item = (&SessionKey, u64)> {
+        self.by_key.iter().map(|(key, session)| {
+            let traces = session.traces.iter().map(|(trace, _)| trace.claims.record_bytes());
+            (&**key, traces.sum())
+        })
+    }
+
     /// Returns the bytes held for all of them.
     pub fn bytes(&self) -> usize {
         self.bytes

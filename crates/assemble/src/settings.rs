@@ -7,6 +7,7 @@ use serde::de::{Error, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::completion_policy::WHOLE_MS;
+use super::memory_setting::MemorySetting;
 use spanscore_base::model::effort::TRACE_STEPS;
 use spanscore_base::model::{MemoryLimits, SessionKey, Trajectory};
 use spanscore_base::settings::{HumanDuration, above_zero, some_above_zero};
@@ -109,8 +110,8 @@ impl Default for TracesSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
-    /// Traces that are open or remembered at once, over all shards. Beyond it the oldest are
-    /// judged and forgotten.
+    /// Traces that are open or remembered at once, over all shards. Beyond it those of whoever
+    /// holds most are forgotten, then judged; running agents go last.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub open_traces_max: u32,
@@ -123,19 +124,19 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub trace_mib_max: u32,
-    /// Mebibytes of all that senders' data occupies, wherever it is held. The settings that end in
-    /// `_mib` and limit one place are shares of it; those that are left out get a part of what the
-    /// others leave.
-    #[serde(deserialize_with = "above_zero")]
-    #[schemars(range(min = 32))]
-    pub memory_mib: u32,
-    /// Mebibytes of these for all open and remembered traces together. Beyond it the oldest
-    /// remembered traces are forgotten, then the oldest open ones are judged.
+    /// Mebibytes of all that senders' data occupies, wherever it is held, 32 or more. `auto` is
+    /// what the memory limit of the container allows, (limit - 48 MiB) / 1.1, and 1024 where there
+    /// is none. The settings that end in `_mib` and limit one place are shares of it; those that
+    /// are left out get a part of what the others leave.
+    pub memory_mib: MemorySetting,
+    /// Mebibytes of these for all open and remembered traces together. Beyond it
+    /// remembered traces are forgotten, then open ones judged, of whoever holds most.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,
-    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it the
-    /// oldest are forgotten before their time. Half of `traces_mib` where it is left out.
+    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it those
+    /// of whoever holds most are forgotten before their time. Half of `traces_mib` where it is left
+    /// out.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: Option<u32>,
@@ -195,7 +196,7 @@ impl Default for LimitsSettings {
             open_traces_max: 200_000,
             spans_per_trace_max: 50_000,
             trace_mib_max: 64,
-            memory_mib: 1024,
+            memory_mib: MemorySetting::Auto,
             traces_mib: None,
             remembered_mib: None,
             queue_mib: None,
@@ -276,6 +277,6 @@ impl SessionKeyFields {
             Self::ServiceAndSession => Some(trajectory.service_name().into()),
             Self::Session => None,
         };
-        Some(SessionKey { service_name, session_id })
+        Some(SessionKey { service_name, session_id, group: trajectory.group })
     }
 }

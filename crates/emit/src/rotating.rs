@@ -6,10 +6,12 @@
 //! Another program may rotate the file as well, `logrotate` mostly: before each batch the path is
 //! checked. A file that was moved away or deleted is opened anew at its path; one that was copied
 //! and truncated is appended to from its start.
+//!
+//! A named pipe is opened with the first batch, since that waits for a reader, and never rotated.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Limits of a rotated file.
@@ -26,17 +28,26 @@ pub struct Rotation {
 /// Append-only file that is rotated by size.
 pub struct Rotating {
     path: PathBuf,
-    file: File,
+    /// The open file; `None` for a pipe without a known reader.
+    file: Option<File>,
     bytes: u64,
+    /// False for a pipe or a device, which cannot be cut or rotated.
+    is_regular: bool,
     rotation: Rotation,
     dropped: u64,
 }
 
 impl Rotating {
-    /// Opens the file for appending.
+    /// Opens the file for appending; a named pipe only once something is to be written.
     pub(crate) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
-        let (file, bytes) = open(path, rotation)?;
-        Ok(Self { path: path.to_owned(), file, bytes, rotation, dropped: 0 })
+        let path = path.to_owned();
+        let is_pipe = std::fs::metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
+        let mut rotating =
+            Self { path, file: None, bytes: 0, is_regular: !is_pipe, rotation, dropped: 0 };
+        if !is_pipe {
+            rotating.reopen()?;
+        }
+        Ok(rotating)
     }
 
     /// Opens the file for appending, in a folder that is private to its owner and is made if it is
@@ -55,7 +66,8 @@ impl Rotating {
 
     /// Opens the file anew if its path leads to another file or to none; else reads its size.
     fn follow_path(&mut self) -> io::Result<()> {
-        let held = self.file.metadata()?;
+        let Some(file) = &self.file else { return self.reopen() };
+        let held = file.metadata()?;
         let is_elsewhere = match std::fs::metadata(&self.path) {
             Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
             // A path whose metadata cannot be read may still lead to the open file.
@@ -69,7 +81,10 @@ impl Rotating {
     }
 
     fn reopen(&mut self) -> io::Result<()> {
-        (self.file, self.bytes) = open(&self.path, self.rotation)?;
+        let file = open(&self.path, self.rotation)?;
+        let metadata = file.metadata()?;
+        (self.bytes, self.is_regular) = (metadata.len(), metadata.is_file());
+        self.file = Some(file);
         Ok(())
     }
 
@@ -100,7 +115,7 @@ impl Rotating {
 
     /// Returns the number of lines that still fit; an empty file takes one of any length.
     fn lines_that_fit(&self, start: usize, ends: &[usize]) -> usize {
-        if self.rotation.bytes_max == 0 {
+        if self.rotation.bytes_max == 0 || !self.is_regular {
             return ends.len();
         }
         let room = self.rotation.bytes_max.saturating_sub(self.bytes);
@@ -108,15 +123,21 @@ impl Rotating {
         if self.bytes == 0 { fit.max(1) } else { fit }
     }
 
-    /// Writes whole lines; a torn line is cut off again, so the file stays readable.
+    /// Writes whole lines; a torn line is cut off again, so the file stays readable. A pipe waits
+    /// for its next reader.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        match self.file.write_all(lines) {
+        let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotConnected.into()) };
+        match file.write_all(lines) {
             Ok(()) => {
                 self.bytes += lines.len() as u64;
                 Ok(())
             }
             Err(error) => {
-                self.file.set_len(self.bytes)?;
+                if self.is_regular {
+                    file.set_len(self.bytes)?;
+                } else {
+                    self.file = None;
+                }
                 Err(error)
             }
         }
@@ -148,15 +169,13 @@ impl Rotating {
     }
 }
 
-fn open(path: &Path, rotation: Rotation) -> io::Result<(File, u64)> {
+fn open(path: &Path, rotation: Rotation) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     if rotation.is_private {
         options.mode(0o600);
     }
-    let file = options.open(path)?;
-    let bytes = file.metadata()?.len();
-    Ok((file, bytes))
+    options.open(path)
 }
 
 /// Returns the number of lines of a file; 0 if it cannot be read.

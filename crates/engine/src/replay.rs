@@ -54,7 +54,7 @@ impl<'r> Replay<'r> {
             cache: ExtractionCache::default(),
             session_key,
             trace_steps: u64::from(limits.trace_steps),
-            bytes_max: (limits.memory_mib as usize) << 20,
+            bytes_max: (limits.memory_mib.mib() as usize) << 20,
         }
     }
 

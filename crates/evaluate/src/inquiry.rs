@@ -159,6 +159,8 @@ pub struct JudgeAnswers {
     pub items: Vec<AnsweredItem>,
     /// True if the judge found an attempt to influence it.
     pub injection_suspected: bool,
+    /// True if the reply does not say whether it found one: another vote may.
+    pub is_unsure: bool,
     /// Score that the reply itself gives, where the kind asks for one (`score_range`, `compat`).
     pub score: Option<f64>,
 }

@@ -49,6 +49,8 @@ struct FakeState {
     /// Removed files, which come back after a loss of power.
     removed: BTreeMap<String, Content>,
     plan: Option<Plan>,
+    /// Most bytes of all files.
+    bytes_max: Option<usize>,
 }
 
 /// Disk in memory; clones are the same disk.
@@ -76,6 +78,17 @@ impl FakeDisk {
         plan: impl FnMut(Call, usize) -> Option<Fault> + Send + 'static,
     ) {
         self.lock().plan = Some(Box::new(plan));
+    }
+
+    /// Takes no more than so many bytes from now on.
+    pub(super) fn limit(&self, bytes_max: usize) {
+        self.lock().bytes_max = Some(bytes_max);
+    }
+
+    fn is_full(&self, more: usize) -> bool {
+        let state = self.lock();
+        let used: usize = state.files.values().map(|it| it.lock().unwrap().bytes.len()).sum();
+        state.bytes_max.is_some_and(|most| used + more > most)
     }
 
     /// Ends all faults.
@@ -153,7 +166,9 @@ impl Disk for FakeDisk {
         self.check(Call::Rename)?;
         let mut state = self.lock();
         let content = state.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
-        state.files.insert(to.to_owned(), content);
+        if let Some(replaced) = state.files.insert(to.to_owned(), content) {
+            state.removed.insert(to.to_owned(), replaced);
+        }
         Ok(())
     }
 
@@ -181,6 +196,9 @@ impl DiskFile for FakeFile {
     fn append(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let fault = self.disk.fault(Call::Append, all.len());
+        let fault = fault.or_else(|| {
+            self.disk.is_full(all.len()).then_some(Fault::Error(io::ErrorKind::StorageFull))
+        });
         let taken = match fault {
             None => all.len(),
             Some(Fault::Error(kind)) => return Err(kind.into()),

@@ -3,6 +3,8 @@
 //! ```text
 //! segment: head (32 bytes), then records one after another
 //!   0 "SPANLOG" + version   8 position of the first record   16 created, unix ns   24 checksum
+//! compacted segment: head (40 bytes), then those of its records that are left
+//!   0 "SPANLOG" + version   8 first position   16 created   24 position after it   32 checksum
 //! record: head (36 bytes), then the payload
 //!   0 mark   4 length   8 position   16 arrival, unix ns   24 tags   28 checksum of the payload
 //!   32 checksum of the head
@@ -13,11 +15,14 @@
 
 /// Bytes of the head of a segment.
 pub(super) const SEGMENT_HEAD_BYTES: usize = 32;
+/// Bytes of the head of a compacted segment.
+pub(super) const COMPACTED_HEAD_BYTES: usize = 40;
 /// Bytes of the head of a record.
 pub const RECORD_HEAD_BYTES: usize = 36;
 
-/// Mark of a segment; its last byte is the version of the format: 1.
+/// Mark of a segment; its last byte is the version of the format: 1, or 2 once it is compacted.
 const SEGMENT_MARK: [u8; 8] = *b"SPANLOG\x01";
+const COMPACTED_MARK: [u8; 8] = *b"SPANLOG\x02";
 const RECORD_MARK: [u8; 4] = *b"\xf5SR\x01";
 
 /// Data of a record beside its payload.
@@ -52,6 +57,37 @@ impl SegmentHead {
         let is_whole = crc32fast::hash(&bytes[..24]) == u32_at(bytes, 24);
         (bytes[..8] == SEGMENT_MARK && is_whole)
             .then(|| Self { base: u64_at(bytes, 8), created_ns: u64_at(bytes, 16) })
+    }
+}
+
+/// Head of a compacted segment: the positions that it stands for, and its creation time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CompactedHead {
+    pub(super) base: u64,
+    pub(super) end: u64,
+    pub(super) created_ns: u64,
+}
+
+impl CompactedHead {
+    pub(super) fn encode(self) -> [u8; COMPACTED_HEAD_BYTES] {
+        let mut bytes = [0; COMPACTED_HEAD_BYTES];
+        bytes[..8].copy_from_slice(&COMPACTED_MARK);
+        bytes[8..16].copy_from_slice(&self.base.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.created_ns.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.end.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..32]);
+        bytes[32..36].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a head; `None` if it is damaged or of another version.
+    pub(super) fn decode(bytes: &[u8; COMPACTED_HEAD_BYTES]) -> Option<Self> {
+        let is_whole = crc32fast::hash(&bytes[..32]) == u32_at(bytes, 32);
+        (bytes[..8] == COMPACTED_MARK && is_whole).then(|| Self {
+            base: u64_at(bytes, 8),
+            end: u64_at(bytes, 24),
+            created_ns: u64_at(bytes, 16),
+        })
     }
 }
 
@@ -96,6 +132,11 @@ impl Frame {
         let len = u32_at(bytes, 4);
         let payload_checksum = u32_at(bytes, 28);
         Some(Self { position, len, head, payload_checksum })
+    }
+
+    /// Reads the head of a record at whatever position it states.
+    pub(super) fn decode_any(bytes: &[u8; RECORD_HEAD_BYTES]) -> Option<Self> {
+        Self::decode(bytes, u64_at(bytes, 8))
     }
 
     /// Returns true if the payload has the length and checksum of the head.
@@ -148,6 +189,13 @@ mod tests {
         }
         let segment = SegmentHead { base: 5, created_ns: 6 };
         assert_eq!(SegmentHead::decode(&segment.encode()), Some(segment));
+        let compacted = CompactedHead { base: 5, end: 9, created_ns: 6 };
+        assert_eq!(CompactedHead::decode(&compacted.encode()), Some(compacted));
+        for bit in 0..36 * 8 {
+            let mut flipped = compacted.encode();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(CompactedHead::decode(&flipped), None, "bit {bit}");
+        }
         for bit in 0..28 * 8 {
             let mut flipped = segment.encode();
             flipped[bit / 8] ^= 1 << (bit % 8);

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! Records stand one after another in segments; a record's position is its distance from the
-//! beginning of the first segment there ever was, so positions only grow. A segment is removed when
-//! no [`Claim`] needs a position in it, or by its age, or, if the log is set so, for room.
+//! beginning of the first segment there ever was, so positions only grow. The oldest segment is
+//! removed when no [`Claim`] needs a position in it, or by its age, or, if the log is set so, for
+//! room. Of a log that fills, the claimed records of closed segments are copied together, at their
+//! positions, and the rest of these goes ([compaction](compact)).
 //!
 //! **Invariants:** an answered record is read again after every crash that its durability survives;
 //! damage never stops a start: a torn end is cut, broken records are skipped and counted, a file
@@ -19,6 +21,7 @@
 //! The meaning of payloads is their writers' affair: requests of senders and notes of the pipeline,
 //! or evaluations on their way to an exporter.
 
+mod compact;
 mod disk;
 #[cfg(test)]
 mod fake;
@@ -43,7 +46,7 @@ use bytes::Bytes;
 use frame::frame_bytes;
 use queue::WriteQueue;
 use segments::Segments;
-use spanscore_base::model::{Claim, Source};
+use spanscore_base::model::{Claim, NoteClaim, Source};
 
 pub use disk::{Disk, DiskFile, Folder};
 pub use frame::{RECORD_HEAD_BYTES, RecordHead};
@@ -94,6 +97,8 @@ pub struct LogUsage {
     pub waiting: u64,
     /// True if a write or a sync failed, and none as large has succeeded since.
     pub is_failing: bool,
+    /// True if a record found no room, and there is none for as much since.
+    pub is_full: bool,
     /// Counts since the start.
     pub counts: LogCounts,
 }
@@ -144,7 +149,7 @@ impl Log {
         let (segments, recovered) = open::recover(&disk)?;
         let segments = Arc::new(segments);
         let source = Arc::new(Source::default());
-        let all = source.claim(0);
+        let all = source.claim_onwards(0);
         let queue = Arc::new(WriteQueue::new(limits, recovered.end, segments.bytes()));
         let queued = Arc::clone(&queue);
         let kept = Arc::clone(&segments);
@@ -171,8 +176,9 @@ impl Log {
     /// # Errors
     /// Cause of the refusal; the caller may try again.
     pub async fn append(&self, head: RecordHead, payload: Bytes) -> Result<Claim, AppendError> {
+        let bytes = frame_bytes(payload.len());
         let (position, written) =
-            self.0.queue.push(head, payload, |position| self.0.source.claim(position))?;
+            self.0.queue.push(head, payload, |position| self.0.source.claim(position, bytes))?;
         let Some(written) = written else { return Ok(position) };
         match written.await {
             Ok(Ok(())) => Ok(position),
@@ -181,11 +187,13 @@ impl Log {
         }
     }
 
-    /// Appends a record without an answer and without a claim; false if there is no room, of which
-    /// such notes have an eighth more than others. A note that cannot be written stays in memory
-    /// until it can be, up to a limit.
-    pub fn note(&self, head: RecordHead, payload: Bytes) -> bool {
-        self.0.queue.push_note(head, payload).is_ok()
+    /// Appends a record without an answer, and claims it; `None` if there is no room, of which such
+    /// notes have an eighth more than others. A note that cannot be written stays in memory until
+    /// it can be, up to a limit.
+    pub fn note(&self, head: RecordHead, payload: Bytes) -> Option<NoteClaim> {
+        let claim = NoteClaim::default();
+        let pushed = self.0.queue.push_note(head, payload, claim.clone(), &self.0.source);
+        pushed.ok().map(|()| claim)
     }
 
     /// Reads the record at a position. Blocks on the disk.
@@ -217,6 +225,12 @@ impl Log {
         &self.0.source
     }
 
+    /// Returns the bytes of the segments with records at or after a position.
+    pub fn bytes_from(&self, position: u64) -> u64 {
+        let segments = &self.0.segments;
+        segments.bytes().saturating_sub(segments.bytes_before(position))
+    }
+
     /// Returns the position after the records that were there at the start.
     pub fn found_end(&self) -> u64 {
         self.0.found_end
@@ -243,6 +257,7 @@ impl Log {
             segments: self.0.segments.count(),
             waiting: queue.waiting(),
             is_failing: queue.is_failing.load(Ordering::Relaxed),
+            is_full: queue.is_full(),
             counts: queue.counts(),
         }
     }

@@ -2,11 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::compact::is_copy;
 use super::disk::{Disk, DiskFile};
-use super::frame::{SEGMENT_HEAD_BYTES, SegmentHead};
-use super::reader::valid_end;
-use super::segments::{SegmentFile, Segments};
+use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead, SEGMENT_HEAD_BYTES, SegmentHead};
+use super::reader::{runs_of, valid_end};
+use super::segments::{RecordRun, SegmentFile, Segments};
 
 /// Error of a log that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +63,8 @@ const UNKNOWN_BYTES: u64 = 1 << 44;
 
 /// Kind of a file with the name of a segment.
 enum Found {
-    Segment(SegmentFile),
+    /// Segment, with the bytes of damaged records at its end that are known already.
+    Segment(SegmentFile, u64),
     /// Created but without a whole head: it has only this many bytes.
     Begun(u64),
     /// No segment, of this many bytes.
@@ -77,11 +80,26 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     bases.sort_unstable();
     let mut segments = Vec::<SegmentFile>::new();
     let mut recovered = Recovered::default();
+    for copy in names.iter().filter(|name| is_copy(name)) {
+        // A copy that was not finished; one that stays is replaced by the next.
+        let _ = disk.remove(copy);
+    }
+    // Positions that a compacted segment stands for.
+    let mut compacted_end = 0;
     for base in bases {
+        if base < compacted_end {
+            // Left by a process that ended behind a compaction; gone at the next start otherwise.
+            let _ = disk.remove(&SegmentFile::name(base));
+            continue;
+        }
         match look_at(&**disk, base) {
-            Found::Segment(segment) => {
+            Found::Segment(segment, damaged) => {
+                recovered.cut_bytes += damaged;
+                if segment.runs.is_some() {
+                    compacted_end = segment.end;
+                }
                 recovered.end = recovered.end.max(segment.end);
-                if let Some(before) = segments.last_mut() {
+                if let Some(before) = segments.last_mut().filter(|before| before.runs.is_none()) {
                     // Bytes beyond were refused, and could not be cut.
                     before.end = before.end.min(base);
                 }
@@ -90,7 +108,8 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
             found => leave_out(&**disk, base, found, &mut recovered),
         }
     }
-    if let Some(last) = segments.last_mut() {
+    // A compacted segment is synced before it has its name.
+    if let Some(last) = segments.last_mut().filter(|last| last.runs.is_none()) {
         cut_torn_end(last, &mut recovered);
     }
     // Files without a record are of no use to anybody.
@@ -109,6 +128,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
 
 /// Classifies a file by its head and its size.
 fn look_at(disk: &dyn Disk, base: u64) -> Found {
+    let since = Instant::now();
     let read = || {
         let file = disk.open(&SegmentFile::name(base))?;
         let size = file.size()?;
@@ -117,15 +137,41 @@ fn look_at(disk: &dyn Disk, base: u64) -> Found {
             return Ok(Found::Begun(size));
         };
         read_whole(&*file, &mut head)?;
+        if let Some(found) = compacted(&*file, base, size)? {
+            let (head, runs, damaged) = found;
+            let CompactedHead { end, created_ns, .. } = head;
+            let file = Arc::from(file);
+            let segment =
+                SegmentFile { base, end, created_ns, since, file, runs: Some(runs.into()) };
+            return Ok(Found::Segment(segment, damaged));
+        }
         let head = SegmentHead::decode(&head).filter(|head| head.base == base);
         Ok(match head.zip(base.checked_add(len)) {
             Some((SegmentHead { created_ns, .. }, end)) => {
-                Found::Segment(SegmentFile { base, end, created_ns, file: Arc::from(file) })
+                let file = Arc::from(file);
+                Found::Segment(SegmentFile { base, end, created_ns, since, file, runs: None }, 0)
             }
             None => Found::Other(size),
         })
     };
     read().unwrap_or_else(Found::Unreadable)
+}
+
+/// Reads the head and the runs of a compacted segment; `None` if the file is none.
+fn compacted(
+    file: &dyn DiskFile,
+    base: u64,
+    size: u64,
+) -> io::Result<Option<(CompactedHead, Vec<RecordRun>, u64)>> {
+    let mut head = [0; COMPACTED_HEAD_BYTES];
+    if size < COMPACTED_HEAD_BYTES as u64 {
+        return Ok(None);
+    }
+    read_whole(file, &mut head)?;
+    let head = CompactedHead::decode(&head).filter(|head| head.base == base && head.end >= base);
+    let Some(head) = head else { return Ok(None) };
+    let (runs, damaged) = runs_of(file, size)?;
+    Ok(Some((head, runs, damaged)))
 }
 
 /// Fills a buffer from the beginning of a file.
@@ -149,7 +195,7 @@ fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered
     let (size, is_kept) = match found {
         Found::Begun(size) => (size, disk.remove(&name).is_err()),
         Found::Other(size) => (size, true),
-        Found::Segment(_) | Found::Unreadable(_) => (UNKNOWN_BYTES, true),
+        Found::Segment(..) | Found::Unreadable(_) => (UNKNOWN_BYTES, true),
     };
     recovered.end = recovered.end.max(base.saturating_add(if is_kept { size } else { 0 }));
     match found {
@@ -163,7 +209,7 @@ fn leave_out(disk: &dyn Disk, base: u64, found: Found, recovered: &mut Recovered
         }
         Found::Unreadable(error) => recovered.unreadable.push(format!("{name}: {error}")),
         // It is found again at the next start, as empty as it is.
-        Found::Begun(_) | Found::Segment(_) => {}
+        Found::Begun(_) | Found::Segment(..) => {}
     }
 }
 

@@ -1,11 +1,13 @@
 //! Write queue: records that wait for the disk, bounded by bytes, taken in groups by one thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
+
+use spanscore_base::model::{NoteClaim, Source};
 
 use super::frame::{RecordHead, frame_bytes};
 use super::settings::{Durability, LogLimits, WhenFull};
@@ -49,6 +51,14 @@ pub struct LogCounts {
     pub dropped_bytes: u64,
     /// Segments that could not be removed.
     pub remove_errors: u64,
+    /// Bytes of records that compaction has copied.
+    pub copied_bytes: u64,
+    /// Segments that compaction has freed, wherever they stood.
+    pub freed_segments: u64,
+    /// Bytes that compaction has freed.
+    pub freed_bytes: u64,
+    /// Compactions that failed.
+    pub compaction_errors: u64,
     /// Notes that were accepted and never written, for want of room in memory or on disk.
     pub unwritten_notes: u64,
 }
@@ -59,8 +69,8 @@ pub(super) struct WaitingRecord {
     pub(super) head: RecordHead,
     pub(super) payload: Bytes,
     pub(super) written: Option<oneshot::Sender<Result<(), AppendError>>>,
-    /// True for a note: nobody waits for it, and nobody knows its position.
-    pub(super) is_note: bool,
+    /// Claim of a note: nobody waits for that, and it may get another position.
+    pub(super) note: Option<NoteClaim>,
 }
 
 /// Answer of the writer to one record.
@@ -92,6 +102,8 @@ pub(super) struct WriteQueue {
     /// Bytes beyond its limit, borrowed from another log.
     borrowed: AtomicU64,
     pub(super) is_failing: AtomicBool,
+    /// Bytes of the largest record that found no room, until there is room for it; else 0.
+    unfit: AtomicU64,
     /// True once no segment may be removed.
     pub(super) keeps_all: AtomicBool,
     counts: Mutex<LogCounts>,
@@ -125,6 +137,7 @@ impl WriteQueue {
             lent: AtomicU64::new(0),
             borrowed: AtomicU64::new(0),
             is_failing: AtomicBool::new(false),
+            unfit: AtomicU64::new(0),
             keeps_all: AtomicBool::new(false),
             counts: Mutex::default(),
         }
@@ -145,19 +158,31 @@ impl WriteQueue {
         }
         let bytes = frame_bytes(payload.len());
         let written = waits.then_some(sender);
-        let record = |position| WaitingRecord { position, head, payload, written, is_note: false };
-        let claimed = self.add(bytes, &self.limits, claim, record)?;
+        let note = None;
+        let record = |position| WaitingRecord { position, head, payload, written, note };
+        let claimed = self.add(bytes, &self.limits, claim, record).inspect_err(|error| {
+            if *error == AppendError::Full {
+                self.unfit.fetch_max(bytes, Ordering::Relaxed);
+            }
+        })?;
         Ok((claimed, waits.then_some(receiver)))
     }
 
     /// Queues a record without an answer. Notes tell what became of other records, so they may go
     /// beyond the limits of those.
-    pub(super) fn push_note(&self, head: RecordHead, payload: Bytes) -> Result<(), AppendError> {
+    pub(super) fn push_note(
+        &self,
+        head: RecordHead,
+        payload: Bytes,
+        claim: NoteClaim,
+        source: &Arc<Source>,
+    ) -> Result<(), AppendError> {
         let bytes = frame_bytes(payload.len());
         let written = None;
-        let is_note = true;
-        let record = |position| WaitingRecord { position, head, payload, written, is_note };
-        self.add(bytes, &self.limits.of_notes(), |_| (), record)
+        let place = |position| claim.set(source.claim(position, bytes));
+        let note = Some(claim.clone());
+        let record = |position| WaitingRecord { position, head, payload, written, note };
+        self.add(bytes, &self.limits.of_notes(), place, record)
     }
 
     fn add<T>(
@@ -245,7 +270,8 @@ impl WriteQueue {
     /// positions.
     pub(super) fn refuse_waiting(&self, end: Option<u64>) -> Vec<WaitingRecord> {
         let mut waits = self.lock();
-        let is_answered = |record: &WaitingRecord| record.written.is_none() && !record.is_note;
+        let is_answered =
+            |record: &WaitingRecord| record.written.is_none() && record.note.is_none();
         if waits.records.iter().any(is_answered) {
             return Vec::new();
         }
@@ -319,6 +345,16 @@ impl WriteQueue {
         let mut waits = self.lock();
         waits.writing = 0;
         self.used.store(bytes, Ordering::Relaxed);
+        let unfit = self.unfit.load(Ordering::Relaxed);
+        let used = bytes.saturating_add(waits.bytes).saturating_add(self.lent());
+        if used.saturating_add(unfit) <= self.limits.size_max.saturating_add(self.borrowed()) {
+            self.unfit.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true from a record that found no room on, until there is room for as much.
+    pub(super) fn is_full(&self) -> bool {
+        self.unfit.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut LogCounts)) {

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::Record;
-use super::frame::{Frame, RECORD_HEAD_BYTES, next_mark};
-use super::segments::{SegmentFile, Segments};
+use super::disk::DiskFile;
+use super::frame::{COMPACTED_HEAD_BYTES, Frame, RECORD_HEAD_BYTES, next_mark};
+use super::segments::{RecordRun, SegmentFile, Segments};
 
 /// Bytes read at once in a search for heads.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -32,6 +33,58 @@ pub(super) fn read(segments: &Segments, position: u64) -> io::Result<Record> {
     Ok(Record { position, head: frame.head, payload })
 }
 
+/// Reads the bytes of the record at a position, with its head; `None` if it is not whole.
+pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(frame) = frame_at(segment, position)? else { return Ok(None) };
+    let mut bytes = vec![0; usize::try_from(frame.end() - position).unwrap_or(usize::MAX)];
+    let is_read = fill(segment, position, &mut bytes)?;
+    let is_whole = is_read && frame.is_of(&bytes[RECORD_HEAD_BYTES..]);
+    Ok(is_whole.then_some(bytes))
+}
+
+/// Finds the runs of a compacted file of this size; returns them with the bytes from the first
+/// damaged head on. What only looks like a head there may be within a payload.
+pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordRun>, u64)> {
+    let mut runs = Vec::<RecordRun>::new();
+    let mut at = COMPACTED_HEAD_BYTES as u64;
+    let mut head = [0; RECORD_HEAD_BYTES];
+    while at < size {
+        let is_read = read_exact(file, at, &mut head)?;
+        let frame = Frame::decode_any(&head)
+            .filter(|frame| is_read && frame.end() - frame.position <= size - at);
+        let Some(frame) = frame else {
+            break;
+        };
+        let bytes = frame.end() - frame.position;
+        match runs.last_mut() {
+            Some(run) if run.end() == frame.position && run.offset + run.bytes == at => {
+                run.bytes += bytes;
+            }
+            _ => runs.push(RecordRun { position: frame.position, bytes, offset: at }),
+        }
+        at += bytes;
+    }
+    Ok((runs, size.saturating_sub(at)))
+}
+
+/// Fills a buffer from an offset on; false if the file ends before.
+fn read_exact(file: &dyn DiskFile, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut offset = offset;
+    let mut rest = buffer;
+    while !rest.is_empty() {
+        match file.read_at(rest, offset) {
+            Ok(0) => return Ok(false),
+            Ok(read) => {
+                offset += read as u64;
+                rest = &mut rest[read..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
 /// Reads the head of the record at a position; `None` if it is not whole.
 fn frame_at(segment: &SegmentFile, position: u64) -> io::Result<Option<Frame>> {
     let mut head = [0; RECORD_HEAD_BYTES];
@@ -52,29 +105,24 @@ fn payload_of(segment: &SegmentFile, frame: &Frame) -> io::Result<Option<Bytes>>
 
 /// Fills a buffer from a position on; false if the segment ends before.
 fn fill(segment: &SegmentFile, position: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    if buffer.is_empty() {
+        return Ok(true);
+    }
     let len = buffer.len() as u64;
-    if position.checked_add(len).is_none_or(|end| end > segment.end) {
+    let run = segment.run_at_or_after(position).filter(|run| run.position <= position);
+    let Some(run) = run else { return Ok(false) };
+    if position.checked_add(len).is_none_or(|end| end > run.end().min(segment.end)) {
         return Ok(false);
     }
-    let mut offset = segment.offset(position);
-    let mut rest = buffer;
-    while !rest.is_empty() {
-        match segment.file.read_at(rest, offset) {
-            Ok(0) => return Ok(false),
-            Ok(read) => {
-                offset += read as u64;
-                rest = &mut rest[read..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
+    read_exact(&*segment.file, run.offset + (position - run.position), buffer)
 }
 
 /// Returns the position of the next whole head at or after a position, or the segment's end. Chunks
 /// that cannot be read are skipped.
 fn next_frame(segment: &SegmentFile, position: u64) -> u64 {
+    if segment.runs.is_some() {
+        return segment.run_at_or_after(position).map_or(segment.end, |run| run.end());
+    }
     // Never an error: unreadable chunks are skipped.
     find_frame(segment, position, |_| Ok(false)).unwrap_or(segment.end)
 }
@@ -162,12 +210,24 @@ impl RecordReader {
     }
 
     fn next_frame(&mut self) -> Option<Result<(SegmentFile, Frame), Skipped>> {
-        let segment = self.segments.at_or_after(self.at)?;
-        self.at = self.at.max(segment.base);
-        if self.at >= self.end {
+        let (segment, position) = loop {
+            let segment = self.segments.at_or_after(self.at)?;
+            self.at = self.at.max(segment.base);
+            if self.at >= self.end {
+                return None;
+            }
+            match segment.run_at_or_after(self.at) {
+                Some(run) => {
+                    let position = run.position.max(self.at);
+                    break (segment, position);
+                }
+                None => self.at = segment.end,
+            }
+        };
+        self.at = position;
+        if position >= self.end {
             return None;
         }
-        let position = self.at;
         Some(match frame_at(&segment, position) {
             Ok(Some(frame)) => {
                 self.at = frame.end();

@@ -1,9 +1,25 @@
 //! Segments of a log: its files, by the positions that they hold.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::disk::DiskFile;
-use super::frame::SEGMENT_HEAD_BYTES;
+use super::frame::{COMPACTED_HEAD_BYTES, SEGMENT_HEAD_BYTES};
+
+/// RecordRun of records that stand one after another in a file, by position and by place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RecordRun {
+    pub(super) position: u64,
+    pub(super) bytes: u64,
+    /// Offset in the file.
+    pub(super) offset: u64,
+}
+
+impl RecordRun {
+    pub(super) fn end(&self) -> u64 {
+        self.position.saturating_add(self.bytes)
+    }
+}
 
 /// Segment: one file of records.
 #[derive(Clone)]
@@ -14,7 +30,12 @@ pub(super) struct SegmentFile {
     pub(super) end: u64,
     /// Creation time, unix nanoseconds.
     pub(super) created_ns: u64,
+    /// Moment at which this process began or found it. Its age counts from there: the system's
+    /// clock may have been wrong when it was made, or be wrong now.
+    pub(super) since: Instant,
     pub(super) file: Arc<dyn DiskFile>,
+    /// Runs of a compacted segment, in order; `None` where all its positions stand in one.
+    pub(super) runs: Option<Arc<[RecordRun]>>,
 }
 
 impl SegmentFile {
@@ -28,13 +49,29 @@ impl SegmentFile {
         u64::from_str_radix(digits, 16).ok()
     }
 
-    /// Returns the offset in the file of a position.
+    /// Returns the offset in the file of a position; not for compacted ones.
     pub(super) fn offset(&self, position: u64) -> u64 {
         position.saturating_sub(self.base).saturating_add(SEGMENT_HEAD_BYTES as u64)
     }
 
+    /// Returns the first run that ends behind a position.
+    pub(super) fn run_at_or_after(&self, position: u64) -> Option<RecordRun> {
+        let Some(runs) = &self.runs else {
+            let Self { base, end, .. } = *self;
+            let whole = RecordRun { position: base, bytes: end - base, offset: self.offset(base) };
+            return Some(whole).filter(|run| run.end() > position);
+        };
+        runs.get(runs.partition_point(|run| run.end() <= position)).copied()
+    }
+
+    /// Returns the bytes of the file.
     pub(super) fn bytes(&self) -> u64 {
-        self.offset(self.end)
+        match &self.runs {
+            None => self.offset(self.end),
+            Some(runs) => runs
+                .last()
+                .map_or(COMPACTED_HEAD_BYTES as u64, |last| last.offset.saturating_add(last.bytes)),
+        }
     }
 }
 
@@ -91,9 +128,31 @@ impl Segments {
         segments.first().filter(|_| segments.len() > usize::from(is_last_written)).cloned()
     }
 
-    /// Returns the creation time of the second oldest segment, which is when the oldest was closed.
-    pub(super) fn second_created_ns(&self) -> Option<u64> {
-        self.lock().get(1).map(|segment| segment.created_ns)
+    /// Returns the beginning of the second oldest segment, which is when the oldest was closed.
+    pub(super) fn second_since(&self) -> Option<Instant> {
+        self.lock().get(1).map(|segment| segment.since)
+    }
+
+    /// Returns the first segment that begins at or after a position, but for the last one of all,
+    /// which tells the end of the log.
+    pub(super) fn closed_from(&self, base: u64) -> Option<SegmentFile> {
+        let segments = self.lock();
+        let (_, closed) = segments.split_last()?;
+        closed.iter().find(|segment| segment.base >= base).cloned()
+    }
+
+    /// Returns all segments but the last one.
+    pub(super) fn closed(&self) -> Vec<SegmentFile> {
+        let segments = self.lock();
+        segments.split_last().map(|(_, closed)| closed.to_vec()).unwrap_or_default()
+    }
+
+    /// Puts a segment in the place of those that begin within a range of positions, or none.
+    pub(super) fn replace(&self, (from, to): (u64, u64), with: Option<SegmentFile>) {
+        let mut segments = self.lock();
+        let first = segments.partition_point(|segment| segment.base < from);
+        let after = segments.partition_point(|segment| segment.base < to);
+        segments.splice(first..after.max(first), with);
     }
 
     pub(super) fn remove_oldest(&self) {
@@ -105,6 +164,12 @@ impl Segments {
 
     pub(super) fn bytes(&self) -> u64 {
         self.lock().iter().map(SegmentFile::bytes).sum()
+    }
+
+    /// Returns the bytes of the segments that end at or before a position.
+    pub(super) fn bytes_before(&self, position: u64) -> u64 {
+        let segments = self.lock();
+        segments.iter().filter(|it| it.end <= position).map(SegmentFile::bytes).sum()
     }
 
     pub(super) fn count(&self) -> usize {

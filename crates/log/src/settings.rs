@@ -41,7 +41,9 @@ pub struct LogSettings {
     /// Size beyond which a new file is begun; at most an eighth of `size_max_mib`.
     #[schemars(range(min = 1))]
     pub segment_mib: u32,
-    /// Age beyond which a file is dropped and counted, although requests in it are still needed.
+    /// Age beyond which a file is dropped and counted, although requests in it are still needed. It
+    /// counts from the moment that the process wrote or found the file, by no clock that can be
+    /// set.
     pub age_max: HumanDuration,
     /// Policy for a request that there is no room for.
     pub when_full: WhenFull,
@@ -78,6 +80,8 @@ pub struct LogLimits {
     pub when_full: WhenFull,
     /// Most bytes that wait to be written.
     pub waiting_max: u64,
+    /// Bytes of the disk that are set aside for compaction, for when it is full; with 0 none.
+    pub reserve: u64,
     /// Interval of syncs, unless each group is synced.
     pub sync_interval: std::time::Duration,
     /// Durability of an acknowledged record.
@@ -98,6 +102,11 @@ impl LogLimits {
     }
 }
 
+/// Inverse of the part of a log that is set aside for compaction.
+const RESERVE_PARTS: u64 = 32;
+/// Most bytes that are set aside for compaction.
+const RESERVE_BYTES_MAX: u64 = 4 << 20;
+
 /// Least number of segments in a full log: room is made by dropping whole segments.
 const SEGMENTS_MIN: u64 = 8;
 
@@ -115,6 +124,7 @@ impl LogSettings {
             age_max_ns: u64::try_from(self.age_max.0.as_nanos()).unwrap_or(u64::MAX),
             when_full: self.when_full,
             waiting_max: mib(self.waiting_mib),
+            reserve: RESERVE_BYTES_MAX.min(size_max / RESERVE_PARTS),
             sync_interval: self.sync_interval.0,
             durability,
         }

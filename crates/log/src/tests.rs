@@ -1,3 +1,4 @@
+mod compaction;
 mod faults;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ fn limits(durability: Durability) -> LogLimits {
         age_max_ns: u64::MAX,
         when_full: WhenFull::Refuse,
         waiting_max: MIB,
+        reserve: 0,
         sync_interval: Duration::from_secs(3600),
         durability,
     }
@@ -40,6 +42,18 @@ fn payload(number: u8, len: usize) -> Bytes {
 /// Appends a record, and waits for the answer.
 fn append(log: &Log, number: u8, len: usize) -> Result<Claim, AppendError> {
     runtime().block_on(log.append(head(number), payload(number, len)))
+}
+
+/// Longest wait for what must come: a bound for a test that fails, and no measure of speed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until a log is as wanted.
+fn eventually(log: &Log, mut is_so: impl FnMut() -> bool) {
+    let waits = Instant::now();
+    while !is_so() {
+        assert!(waits.elapsed() < PATIENCE, "{:?}", log.usage());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -97,11 +111,7 @@ fn segments_go_when_nobody_claims_a_position_in_them() {
     let kept = claims[20].clone();
     let mut gone = claims;
     gone.clear();
-    let waits = Instant::now();
-    while log.usage().segments > 5 {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().segments <= 5);
     assert_eq!(log.read(kept.position()).unwrap().payload, payload(20, 50));
     assert_eq!(log.usage().counts.dropped_segments, 0, "nobody needed them");
     drop(log);
@@ -133,7 +143,7 @@ fn log_of_a_process_that_ends_keeps_what_its_claims_let_go_of() {
 #[test]
 fn full_log_refuses_or_drops_the_oldest_and_counts_it() {
     let small = LogLimits { size_max: 1000, ..limits(Durability::Os) };
-    let (log, ..) = open(&FakeDisk::default(), small);
+    let (log, _, all) = open(&FakeDisk::default(), small);
     let mut claims = Vec::new();
     let refused = loop {
         match append(&log, 1, 50) {
@@ -142,7 +152,16 @@ fn full_log_refuses_or_drops_the_oldest_and_counts_it() {
         }
     };
     assert_eq!(refused, AppendError::Full);
-    assert!((5..12).contains(&claims.len()), "{}", claims.len());
+    assert!(log.usage().is_full);
+    let count = claims.len();
+    claims.clear();
+    drop(all);
+    let waits = Instant::now();
+    while log.usage().is_full {
+        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
+        std::thread::yield_now();
+    }
+    assert!((5..12).contains(&count), "{count}");
 
     let drops = LogLimits { when_full: WhenFull::DropOldest, ..small };
     let (log, _, _all) = open(&FakeDisk::default(), drops);
@@ -163,20 +182,42 @@ fn records_beyond_a_limit_are_refused_before_the_log() {
 
 #[test]
 fn what_is_too_old_is_dropped_and_counted() {
-    let time = Arc::new(AtomicU64::new(1));
-    let told = Arc::clone(&time);
     let old = LogLimits { age_max_ns: 1000, ..limits(Durability::Os) };
-    let clock: Clock = Arc::new(move || told.load(Ordering::Relaxed));
-    let (log, _, _all) = Log::open(Arc::new(FakeDisk::default()), old, clock).unwrap();
+    let (log, _, _all) = open(&FakeDisk::default(), old);
     let claim = append(&log, 1, 250).unwrap();
     let _next = append(&log, 2, 250).unwrap();
-    time.store(2000, Ordering::Relaxed);
-    let waits = Instant::now();
-    while log.read(claim.position()).is_ok() {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
+    eventually(&log, || log.read(claim.position()).is_err());
+    assert!(log.usage().counts.dropped_segments > 0);
+}
+
+#[test]
+fn a_clock_that_leaps_drops_nothing_that_is_needed() {
+    const DAY_NS: u64 = 24 * 3_600_000_000_000;
+    const NOW_NS: u64 = 20_000 * DAY_NS;
+    let disk = FakeDisk::default();
+    let a_day = LogLimits { age_max_ns: DAY_NS, ..limits(Durability::Os) };
+    let mut written = 0;
+    // Set back to 1970, right again, beyond, and right again; each time in a process of its own.
+    for times in [[NOW_NS, DAY_NS], [DAY_NS, NOW_NS], [2 * NOW_NS, NOW_NS]] {
+        let time = Arc::new(AtomicU64::new(times[0]));
+        let told = Arc::clone(&time);
+        let clock: Clock = Arc::new(move || told.load(Ordering::Relaxed));
+        let (log, _, _all) = Log::open(Arc::new(disk.clone()), a_day, clock).unwrap();
+        for time_ns in times {
+            time.store(time_ns, Ordering::Relaxed);
+            for _ in 0..4 {
+                written += 1;
+                append(&log, written, 250).unwrap();
+            }
+            let written = Instant::now();
+            // The writer looks ten times a second.
+            eventually(&log, || written.elapsed() > Duration::from_millis(250));
+        }
+        assert_eq!(log.usage().counts.dropped_segments, 0);
+        log.keep_all();
     }
-    assert_eq!(log.usage().counts.dropped_segments, 1);
+    let (log, _, _all) = open(&disk, a_day);
+    assert_eq!(found(&log).0, (1..=written).collect::<Vec<u8>>());
 }
 
 /// Returns a log of a few records as its one file.
@@ -299,11 +340,7 @@ fn files_that_cannot_be_removed_are_kept_and_counted() {
         append(&log, number, 100).unwrap();
     }
     drop(all);
-    let waits = Instant::now();
-    while log.usage().counts.remove_errors == 0 {
-        assert!(waits.elapsed() < Duration::from_secs(10));
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().counts.remove_errors > 0);
     assert!(log.usage().segments > 3 && append(&log, 9, 100).is_ok());
 }
 
@@ -393,7 +430,7 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                     claimed.drain(..).map(|(claim, it)| (claim.position(), it)).collect();
                 // Claims of a process that is killed are never let go.
                 let holds: Vec<_> =
-                    kept.iter().map(|(position, _)| log.source().claim(*position)).collect();
+                    kept.iter().map(|(position, _)| log.source().claim(*position, 0)).collect();
                 drop(log);
                 drop(holds);
                 let mut survives = true;
@@ -417,8 +454,9 @@ fn check_model(steps: Vec<Step>, durability: Durability) {
                 for one in kept.iter().filter(|_| survives) {
                     assert!(seen.contains(one), "{one:?} of {seen:?}");
                 }
-                claimed
-                    .extend(seen.iter().map(|(position, it)| (log.source().claim(*position), *it)));
+                claimed.extend(
+                    seen.iter().map(|(position, it)| (log.source().claim(*position, 0), *it)),
+                );
             }
         }
     }

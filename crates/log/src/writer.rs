@@ -1,20 +1,23 @@
 //! Writer thread of a log: group commit, one write for all waiting records and one sync if
 //! required.
 
+mod compacting;
+mod unwritten;
+
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::Clock;
+use super::compact::{Compaction, Reserve};
 use super::disk::Disk;
-use super::frame::{Frame, RECORD_HEAD_BYTES, RecordHead, SegmentHead};
+use super::frame::{Frame, RECORD_HEAD_BYTES, SegmentHead};
 use super::queue::{AppendError, Group, WaitingRecord, WriteQueue};
 use super::segments::{SegmentFile, Segments};
 use super::settings::{Durability, LogLimits, WhenFull};
 use spanscore_base::model::Source;
+use unwritten::UnwrittenNotes;
 
 /// Longest sleep of the writer, and interval at which segments are checked for removal.
 const TICK: Duration = Duration::from_millis(100);
@@ -24,12 +27,10 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_BYTES_MAX: u64 = 4 << 20;
 /// Bytes that a probe writes.
 static PROBE: [u8; 64 << 10] = [0; 64 << 10];
-/// Most bytes of notes that stay in memory until a failed log can be written again.
-const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
 /// Size beyond which a segment without claims is replaced, so that a start reads little.
 const IDLE_BYTES: u64 = 1 << 20;
 /// Inverse of the part of the longest age after which a segment is replaced.
-const AGE_PARTS: u64 = 4;
+const AGE_PARTS: u32 = 4;
 /// First tag of a probe record, which earlier versions wrote to a log that had failed.
 pub const PROBE_TAG: u8 = 0;
 
@@ -52,13 +53,12 @@ pub(super) struct LogWriter {
     /// True if the last sync failed.
     is_unsynced: bool,
     unwritten: UnwrittenNotes,
-}
-
-/// Notes that could not be written.
-#[derive(Default)]
-struct UnwrittenNotes {
-    notes: Vec<(RecordHead, Bytes)>,
-    bytes: usize,
+    /// Compaction under way.
+    pass: Option<Compaction>,
+    /// Time of the last compaction that failed.
+    compaction_failed: Option<Instant>,
+    reserve: Reserve,
+    reserved: Option<Instant>,
 }
 
 impl LogWriter {
@@ -87,6 +87,10 @@ impl LogWriter {
             refused_bytes: 0,
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
+            pass: None,
+            compaction_failed: None,
+            reserve: Reserve::default(),
+            reserved: None,
         }
     }
 
@@ -97,7 +101,8 @@ impl LogWriter {
             let _ = self.disk.remove(&SegmentFile::name(empty.base));
         }
         let name = SegmentFile::name(base);
-        let head = SegmentHead { base, created_ns: (self.clock)() };
+        let created_ns = (self.clock)();
+        let head = SegmentHead { base, created_ns };
         let file = match self.disk.create(&name) {
             // Left by a beginning that failed, and empty: its positions were never given.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -115,7 +120,8 @@ impl LogWriter {
             return Err(error);
         }
         let file = Arc::from(file);
-        let segment = SegmentFile { base, end: base, created_ns: head.created_ns, file };
+        let since = Instant::now();
+        let segment = SegmentFile { base, end: base, created_ns, since, file, runs: None };
         self.segments.push(segment.clone());
         self.active = Some(segment);
         Ok(())
@@ -252,7 +258,7 @@ impl LogWriter {
             match record.written {
                 // A sender that has gone need not be told.
                 Some(waiting) => drop(waiting.send(written)),
-                None if record.is_note && written.is_err() => self.keep_unwritten(record),
+                None if record.note.is_some() && written.is_err() => self.keep_unwritten(record),
                 None => {}
             }
         }
@@ -273,8 +279,9 @@ impl LogWriter {
         }
         self.refused_bytes = 0;
         self.queue.is_failing.store(false, Ordering::Relaxed);
-        for (head, note) in std::mem::take(&mut self.unwritten).notes {
-            if self.queue.push_note(head, note).is_err() {
+        for (head, note, claim) in std::mem::take(&mut self.unwritten).notes {
+            let claim = claim.unwrap_or_default();
+            if self.queue.push_note(head, note, claim, &self.source).is_err() {
                 self.queue.count(|counts| counts.unwritten_notes += 1);
             }
         }
@@ -331,18 +338,26 @@ impl LogWriter {
         }
     }
 
+    /// Makes room, and looks whether a failed log can be written again.
+    fn look_after(&mut self) {
+        self.remove_unclaimed();
+        self.compact();
+        self.queue.set_used(self.segments.bytes());
+        self.probe();
+    }
+
     /// Removes segments without claims or too old, and replaces an active one that has stood long
     /// enough.
-    fn look_after(&mut self) {
+    fn remove_unclaimed(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
             return;
         }
-        let now_ns = (self.clock)();
+        let age_max = Duration::from_nanos(self.limits.age_max_ns);
         let lowest = self.source.lowest();
         while let Some(oldest) = self.segments.oldest_closed(self.active.is_some()) {
             let is_needed = lowest.is_some_and(|lowest| lowest < oldest.end);
-            let closed_ns = self.segments.second_created_ns().unwrap_or(u64::MAX);
-            let is_old = closed_ns.saturating_add(self.limits.age_max_ns) < now_ns;
+            let closed = self.segments.second_since();
+            let is_old = closed.is_some_and(|closed| closed.elapsed() > age_max);
             if is_needed && !is_old || !self.remove(&oldest, is_needed) {
                 break;
             }
@@ -350,17 +365,14 @@ impl LogWriter {
         if let Some(active) = &self.active {
             let len = active.end - active.base;
             let end = active.end;
-            let age_ns = now_ns.saturating_sub(active.created_ns);
             let is_idle = lowest.is_none() && len > IDLE_BYTES;
-            if is_idle || len > 0 && age_ns > self.limits.age_max_ns / AGE_PARTS {
+            if is_idle || len > 0 && active.since.elapsed() > age_max / AGE_PARTS {
                 self.close_active();
                 if let Err(error) = self.begin(end) {
                     self.failed(&error, "begin a segment");
                 }
             }
         }
-        self.queue.set_used(self.segments.bytes());
-        self.probe();
     }
 
     /// Probes a failed log with as many bytes as could not be written.
@@ -409,13 +421,17 @@ impl LogWriter {
     }
 
     /// Removes a segment; false if that failed.
-    fn remove(&self, segment: &SegmentFile, is_needed: bool) -> bool {
+    fn remove(&mut self, segment: &SegmentFile, is_needed: bool) -> bool {
         if let Err(error) = self.disk.remove(&SegmentFile::name(segment.base)) {
             self.queue.count(|counts| counts.remove_errors += 1);
             tracing::warn!(%error, "failed to remove a segment of the log");
             return false;
         }
         self.segments.remove_oldest();
+        if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
+            // The copy would bring back what went together with what stands behind it.
+            self.pass = None;
+        }
         if is_needed {
             let bytes = segment.bytes();
             self.queue.count(|counts| {
@@ -428,7 +444,7 @@ impl LogWriter {
     }
 
     /// Drops the oldest segments until there is room, if the log may.
-    fn make_room(&self, bytes: u64) {
+    fn make_room(&mut self, bytes: u64) {
         if self.limits.when_full != WhenFull::DropOldest {
             return;
         }
@@ -441,19 +457,6 @@ impl LogWriter {
                 return;
             }
         }
-    }
-}
-
-impl UnwrittenNotes {
-    /// Keeps a note for later, if there is room.
-    fn keep(&mut self, note: WaitingRecord) -> bool {
-        let bytes = RECORD_HEAD_BYTES + note.payload.len();
-        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
-        if has_room {
-            self.bytes += bytes;
-            self.notes.push((note.head, note.payload));
-        }
-        has_room
     }
 }
 
@@ -481,7 +484,7 @@ impl WaitingRecord {
 }
 
 /// Writes all parts, in as many calls as that takes.
-fn write_all(
+pub(super) fn write_all(
     mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     mut parts: &mut [IoSlice<'_>],
 ) -> io::Result<()> {

@@ -58,9 +58,8 @@ impl<I: Intake> GrpcService<I> {
     pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
-            metrics.refused_request(Transport::Grpc, RefusalReason::ContentType);
             let code = Transport::Http.failure(RefusalReason::ContentType);
-            metrics.answered(Transport::Grpc, code);
+            metrics.of(Transport::Grpc).refused_request(RefusalReason::ContentType, code);
             return ControlFlow::Break(not_a_call());
         }
         match check_size(&request) {
@@ -82,7 +81,7 @@ impl<I: Intake> GrpcService<I> {
         match answered {
             Ok(accepted) => {
                 let metrics = &self.ingest.metrics;
-                metrics.answered(Transport::Grpc, Transport::Grpc.success());
+                metrics.of(Transport::Grpc).requests.add(Transport::Grpc.success(), 1);
                 succeeded(&accepted)
             }
             Err(failure) => {
@@ -93,10 +92,18 @@ impl<I: Intake> GrpcService<I> {
         }
     }
 
+    fn signal_of(&self, path: &str) -> Result<Signal, RefusedRequest> {
+        let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
+        known.ok_or_else(|| {
+            self.ingest.refused_paths.add(path);
+            RefusedRequest::new(RefusalReason::NotFound, format!("unknown method {path:?}"))
+        })
+    }
+
     fn refused(&self, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
-        metrics.refused_request(Transport::Grpc, failure.reason);
-        metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
+        let code = Transport::Grpc.failure(failure.reason);
+        metrics.of(Transport::Grpc).refused_request(failure.reason, code);
         failed(failure)
     }
 
@@ -110,7 +117,7 @@ impl<I: Intake> GrpcService<I> {
         if head.method != Method::POST {
             return Err(RefusedRequest::new(RefusalReason::Method, "a gRPC call is a POST"));
         }
-        let signal = signal_of(head.uri.path())?;
+        let signal = self.signal_of(head.uri.path())?;
         let _under_way = self.ingest.closing.enter()?;
         let encoding = head.headers.get(GRPC_ENCODING);
         let encoding = coding_of_header(encoding.map_or(b"", HeaderValue::as_bytes))?;
@@ -137,14 +144,14 @@ impl<I: Intake> GrpcService<I> {
         &self,
         mut reader: BodyReader<'_>,
     ) -> Result<(bool, Bytes), RefusedRequest> {
-        let malformed = |message: &str| RefusedRequest::new(RefusalReason::Malformed, message);
+        let broken = |message: &str| RefusedRequest::new(RefusalReason::Framing, message);
         let start = reader.fill(PREFIX_BYTES).await?;
         let Some(&[flag, a, b, c, d]) = start.first_chunk() else {
-            return Err(malformed("the call ends before its message"));
+            return Err(broken("the call ends before its message"));
         };
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
         if flag > 1 {
-            return Err(malformed("the message's compression flag is neither 0 nor 1"));
+            return Err(broken("the message's compression flag is neither 0 nor 1"));
         }
         if len > self.limit.bytes_max {
             return Err(self.limit.exceeded());
@@ -154,18 +161,11 @@ impl<I: Intake> GrpcService<I> {
             Some(whole) if whole.len() == bytes => Ok((flag == 1, whole.slice(PREFIX_BYTES..))),
             Some(part) => {
                 let read = part.len() - PREFIX_BYTES;
-                Err(malformed(&format!("the call ends at byte {read} of the {len} of its message")))
+                Err(broken(&format!("the call ends at byte {read} of the {len} of its message")))
             }
-            None => Err(malformed("the call has more than one message")),
+            None => Err(broken("the call has more than one message")),
         }
     }
-}
-
-fn signal_of(path: &str) -> Result<Signal, RefusedRequest> {
-    let known = Signal::ALL.into_iter().find(|signal| signal.grpc_path() == path);
-    known.ok_or_else(|| {
-        RefusedRequest::new(RefusalReason::NotFound, format!("unknown method {path:?}"))
-    })
 }
 
 fn succeeded(accepted: &Accepted) -> Response<Answer> {

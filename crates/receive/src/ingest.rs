@@ -9,6 +9,7 @@ use super::admission::{Admission, Ticket};
 use super::auth::{Authenticator, ClientOutcome, KnownClient};
 use super::compression::Unpacker;
 use super::metrics::{ReceiverMetrics, Transport};
+use super::refused_paths::RefusedPaths;
 use super::shutdown_phases::ShutdownPhases;
 use super::status::{RefusalReason, RefusedRequest};
 use super::{Accepted, ConnectionAccount, Intake, Received};
@@ -28,6 +29,7 @@ pub(super) struct Ingest<I> {
     pub(super) auth: Arc<Authenticator>,
     pub(super) metrics: Arc<ReceiverMetrics>,
     pub(super) closing: ShutdownPhases,
+    pub(super) refused_paths: RefusedPaths,
     pub(super) read_timeout: Duration,
     pub(super) min_body_rate: u32,
 }
@@ -74,7 +76,7 @@ impl<I: Intake> Ingest<I> {
         (began, patience): (Instant, Option<Duration>),
     ) {
         let Some((until, _held)) = self.admission.hold_back(refused, sender, began) else { return };
-        self.metrics.held_back(transport);
+        self.metrics.of(transport).held_back.add(1);
         let until = patience.map_or(until, |patience| until.min(began + patience / 2));
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
@@ -115,10 +117,13 @@ impl<I: Intake> Ingest<I> {
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
-        self.metrics.received(transport, raw.bytes.len());
+        let account = ticket.sender();
+        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
+        let metrics = self.metrics.of(transport);
+        metrics.received.add(raw.bytes.len() as u64);
+        let waits = || metrics.waits.add(1);
         let deadline = self.admission.deadline();
-        ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;
-        let waits = || self.metrics.waited(transport);
+        ticket = self.admission.turn(ticket, deadline, waits).await?;
         let (mut request, mut ticket) =
             self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?;
         if let Some(client) = client.filter(|client| client.is_tagged()) {
@@ -132,7 +137,7 @@ impl<I: Intake> Ingest<I> {
             // The log and the forwards get the tagged request too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
-        let received = Received { signal, request: request.clone(), raw };
+        let received = Received { signal, request: request.clone(), raw, sender };
         let outcome = self.intake.accept_by(received, ticket.sender(), deadline).await;
         drop(ticket);
         self.count(transport, signal, &request, outcome)

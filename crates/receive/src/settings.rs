@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 pub use super::auth::settings::{AuthSettings, KnownClientSettings, SenderLimits};
 pub use super::follow::settings::FileReceiverSettings;
 pub use super::http::cors::CorsSettings;
+pub use super::http::url_paths::UrlPaths;
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_base::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
 
@@ -55,7 +56,8 @@ pub struct OtlpReceiverSettings {
     /// Longest time that a request waits for room before it is refused. Default 1s; senders give up
     /// soon after that.
     pub wait_for_room: HumanDuration,
-    /// Open connections, over both protocols. Default 4096; further ones are closed at once.
+    /// Open connections, over both protocols. Default 4096; further ones are closed at once. The
+    /// process takes fewer where its limit of open files is small.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_connections: usize,
@@ -237,14 +239,15 @@ pub struct HttpSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub max_request_body_size: usize,
-    /// Path that traces are posted to. Default `/v1/traces`; longer paths that end so are accepted
-    /// too.
-    pub traces_url_path: String,
-    /// Path that logs are posted to. Default `/v1/logs`; longer paths that end so are accepted too.
-    pub logs_url_path: String,
-    /// Path that metrics are posted to. Default `/v1/metrics`; longer paths that end so are
-    /// accepted too.
-    pub metrics_url_path: String,
+    /// Path that traces are posted to, or a list of paths. Default `/v1/traces`; longer paths that
+    /// end so are accepted too.
+    pub traces_url_path: UrlPaths,
+    /// Path that logs are posted to, or a list of paths. Default `/v1/logs`; longer paths that end
+    /// so are accepted too.
+    pub logs_url_path: UrlPaths,
+    /// Path that metrics are posted to, or a list of paths. Default `/v1/metrics`; longer paths
+    /// that end so are accepted too.
+    pub metrics_url_path: UrlPaths,
     /// Origins whose pages may send from a browser; none without it.
     pub cors: Option<CorsSettings>,
     /// Longest time for a request's headers, and longest pause between two requests of an HTTP/1.1
@@ -263,9 +266,9 @@ impl Default for HttpSettings {
             insecure: false,
             cors: None,
             max_request_body_size: 64 * MIB,
-            traces_url_path: "/v1/traces".to_owned(),
-            logs_url_path: "/v1/logs".to_owned(),
-            metrics_url_path: "/v1/metrics".to_owned(),
+            traces_url_path: UrlPaths::one("/v1/traces"),
+            logs_url_path: UrlPaths::one("/v1/logs"),
+            metrics_url_path: UrlPaths::one("/v1/metrics"),
             read_header_timeout: HumanDuration::from_secs(60),
             idle_timeout: HumanDuration::from_secs(15 * 60),
         }

@@ -36,6 +36,8 @@ pub(super) enum RefusalReason {
     HeadersTooLarge,
     /// It cannot be decoded or decompressed.
     Malformed,
+    /// It is not framed as one message (gRPC).
+    Framing,
     /// A content type that is not OTLP.
     ContentType,
     /// A compression that is not known here.
@@ -84,10 +86,11 @@ pub(super) enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons, in the order of declaration.
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
         Self::Malformed,
+        Self::Framing,
         Self::ContentType,
         Self::Encoding,
         Self::EncodingMissing,
@@ -118,6 +121,7 @@ impl RefusalReason {
             Self::TooLarge => "too_large",
             Self::HeadersTooLarge => "headers_too_large",
             Self::Malformed => "malformed",
+            Self::Framing => "framing",
             Self::ContentType => "content_type",
             Self::Encoding => "encoding",
             Self::EncodingMissing => "encoding_missing",
@@ -159,7 +163,7 @@ impl RefusalReason {
             | Self::CertificateUnknown => Code::Unauthenticated,
             Self::Malformed | Self::ContentType | Self::Rejected => Code::InvalidArgument,
             Self::Encoding | Self::NotFound | Self::Method => Code::Unimplemented,
-            Self::EncodingMissing | Self::Fault => Code::Internal,
+            Self::Framing | Self::EncodingMissing | Self::Fault => Code::Internal,
             Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
                 Code::Unavailable
             }
@@ -181,9 +185,11 @@ impl RefusalReason {
             | Self::TokenExpired
             | Self::CertificateUnknown => StatusCode::UNAUTHORIZED,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Malformed | Self::Disconnected | Self::EncodingMissing | Self::Rejected => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Malformed
+            | Self::Framing
+            | Self::Disconnected
+            | Self::EncodingMissing
+            | Self::Rejected => StatusCode::BAD_REQUEST,
             Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
@@ -246,7 +252,7 @@ impl RefusedRequest {
             details.push(retry.to_any());
         }
         if self.reason == RefusalReason::Encoding {
-            let known = MetadataValue::from_static("identity,gzip,zstd");
+            let known = MetadataValue::from_static("identity,gzip,zstd,deflate");
             metadata.insert("grpc-accept-encoding", known);
         }
         let details = if details.is_empty() {

@@ -136,6 +136,7 @@ fn open(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead>> {
         None => return Ok(Box::new(reader)),
         Some(ContentCoding::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
         Some(ContentCoding::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
+        Some(ContentCoding::Deflate) => Box::new(flate2::bufread::ZlibDecoder::new(reader)),
     };
     Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, unpacked)))
 }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use spanscore_base::model::{
-    CallStatus, Completion, Content, Resource, SpanId, ToolCall, TraceId, Trajectory, Usage,
+    CallStatus, ClientGroup, Completion, Content, Resource, SpanId, ToolCall, TraceId, Trajectory,
+    Usage,
 };
 use spanscore_base::value::{Value, json};
 
@@ -32,10 +33,13 @@ pub struct Judgement {
     pub is_passing: bool,
 }
 
+/// Trace as its senders name it, and their group: other clients may send the same id.
+pub(crate) type TraceKey = (TraceId, ClientGroup);
+
 /// Judged trajectory as it is stored.
 #[derive(Clone, Debug)]
 pub struct TrajectoryRecord {
-    pub(crate) trace_id: TraceId,
+    pub(crate) trace: TraceKey,
     pub(crate) span_id: SpanId,
     pub(crate) session_id: Option<Box<str>>,
     pub(crate) resource: Arc<Resource>,
@@ -70,7 +74,7 @@ impl TrajectoryRecord {
         let calls = &trajectory.tool_calls;
         let is_error = |call: &&ToolCall<'_>| call.status == CallStatus::Error;
         Self {
-            trace_id: trajectory.trace_id,
+            trace: (trajectory.trace_id, trajectory.group),
             span_id: trajectory.span_id,
             session_id: trajectory.session_id.as_deref().map(Box::from),
             resource: Arc::clone(&trajectory.resource),

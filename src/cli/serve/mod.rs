@@ -1,15 +1,21 @@
 //! `spanscore serve`: the collector.
 
+mod descriptors;
+mod overdue;
 pub(super) mod probing;
 mod reloads;
 
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::descriptors::DescriptorBudget;
+use self::overdue::ShutdownWatch;
 use self::probing::{Unasked, check_external};
 use self::reloads::Reloads;
 use super::source::ConfigArgs;
@@ -45,15 +51,29 @@ pub(super) struct ServeArgs {
 
 pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load()?;
-    let plan = ResolvedConfig::new(&loaded)?;
+    let mut plan = ResolvedConfig::new(&loaded)?;
     start_logs(&plan.config.telemetry.logs).map_err(anyhow::Error::new)?;
+    tracing::info!(
+        memory_mib = plan.config.limits.memory_mib.mib(),
+        container_mib = plan.container_memory.map(|bytes| bytes >> 20),
+        "limit of memory"
+    );
+    let budget = DescriptorBudget::apply(&mut plan);
+    tracing::info!(
+        open_files_max = budget.limit,
+        reserved = budget.reserve,
+        connections_max = budget.connections,
+        "limit of open files"
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
-    let lost = runtime.block_on(serve(plan, reloads));
+    let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
+    let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
+    let lost = runtime.block_on(serve(plan, reloads, watch));
     // Blocking work that outlives the orderly shutdown is not waited for.
     runtime.shutdown_background();
     Ok(tell_of_end(&lost?, is_json))
@@ -77,13 +97,17 @@ fn tell_of_end(lost: &ShutdownReport, is_json: bool) -> Exit {
     Exit::Lost
 }
 
-async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownReport, CommandError> {
+async fn serve(
+    plan: ResolvedConfig,
+    mut reloads: Reloads,
+    watch: StopWatch,
+) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
     let settings = plan.config.dashboard.0.as_ref();
-    let runs = settings.map_or_else(String::new, |it| format!("{}/api/v1/traces", it.base_path()));
+    let base_path = settings.map(|it| it.base_path()).unwrap_or_default();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
-    let mut signals = StopSignals::new().map_err(anyhow::Error::new)?;
+    let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
     for Unasked { evaluator, why } in check_external(reloads.loaded(), &plan).await? {
         tracing::warn!(%evaluator, %why, "could not be asked whether it takes its settings");
@@ -101,7 +125,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
-        let dashboard = dashboard.map(|at| format!("{}{runs}", url(at, secure.dashboard)));
+        let dashboard = dashboard.map(|at| format!("{}{base_path}/", url(at, secure.dashboard)));
         for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
             output::note(line);
         }
@@ -116,6 +140,7 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
             _ = hangup.recv() => reloads.reload(&collector).await,
             () = reloads.changed() => reloads.reload(&collector).await,
         }
+        overdue.set(collector.shutdown_timeout());
     }
     tracing::info!("told to stop: open traces are judged, exporters deliver what they hold");
     let hurry = CancellationToken::new();
@@ -127,6 +152,21 @@ async fn serve(plan: ResolvedConfig, mut reloads: Reloads) -> Result<ShutdownRep
             hurry.cancel();
             Ok(stopping.await)
         }
+    }
+}
+
+/// Signals that stop the collector, and the watch over its end.
+struct StopWatch {
+    signals: StopSignals,
+    overdue: ShutdownWatch,
+}
+
+impl StopWatch {
+    fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
+        let _entered = runtime.enter();
+        // In this order: no signal is seen by the watch alone.
+        let signals = StopSignals::new()?;
+        Ok(Self { signals, overdue: ShutdownWatch::start(timeout)? })
     }
 }
 
@@ -190,7 +230,7 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Stored runs.
+    /// Pages of the store.
     pub(crate) dashboard: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
@@ -199,8 +239,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Formats the greeting: the address for agents, the places of scores, a command to try it.
-    pub(crate) fn lines(&self) -> [String; 3] {
+    /// Formats the greeting: the pages, the address for agents, the places of scores, a command to
+    /// try it.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let http = self.http.map(|at| url(at, self.secure.http));
         let grpc = self.grpc.map(|at| url(at, self.secure.grpc));
         let first = http.clone().or(grpc.clone());
@@ -216,7 +257,6 @@ impl Ready {
         let mut shown: Vec<String> = exporters.cloned().collect();
         let metrics = self.metrics.map(|at| url(at, self.secure.metrics));
         shown.extend(metrics.map(|url| format!("{url}/metrics")));
-        shown.extend(self.dashboard.clone());
         let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
         let endpoint = self.http.or(self.grpc);
         let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
@@ -224,11 +264,13 @@ impl Ready {
             (Some(url), false) => format!(" --endpoint {url}"),
             _ => String::new(),
         };
-        [
+        let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
+        let rest = [
             format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
             format!("scores: {shown}"),
             format!("try it: spanscore send --sample{at}"),
-        ]
+        ];
+        pages.into_iter().chain(rest).collect()
     }
 }
 
@@ -237,19 +279,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_lines_say_where_to_point_an_agent_and_where_scores_show() {
+    fn the_greeting_says_where_to_look_and_where_to_point_an_agent() {
         let at = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
         let ready = Ready {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
-            dashboard: Some("http://127.0.0.1:8890/api/v1/traces".into()),
+            dashboard: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
+        pages: http://127.0.0.1:8890/
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 (gRPC: http://127.0.0.1:4317)
-        scores: console, http://127.0.0.1:8888/metrics, http://127.0.0.1:8890/api/v1/traces
+        scores: console, http://127.0.0.1:8888/metrics
         try it: spanscore send --sample
         ");
         let elsewhere = Ready { http: at(5000), ..Ready::default() };

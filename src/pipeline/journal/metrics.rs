@@ -102,6 +102,11 @@ fn show_usage(meter: &Meter, log: &Log) {
     gauge("spanscore.log.failing", "", "1 while the log cannot be written.", |usage| {
         u64::from(usage.is_failing)
     });
+    show_counts(meter, log);
+}
+
+/// Registers instruments for what a log has written, freed and dropped.
+fn show_counts(meter: &Meter, log: &Log) {
     let counter = |name: &'static str, unit: &'static str, about, of: fn(&LogUsage) -> u64| {
         let log = log.downgrade();
         meter
@@ -123,8 +128,23 @@ fn show_usage(meter: &Meter, log: &Log) {
     });
     counter("spanscore.log.syncs", "{sync}", "Syncs to the disk.", |usage| usage.counts.syncs);
     counter("spanscore.log.errors", "{error}", "Writes and syncs that failed.", |usage| {
-        usage.counts.write_errors + usage.counts.sync_errors + usage.counts.remove_errors
+        usage.counts.write_errors
+            + usage.counts.sync_errors
+            + usage.counts.remove_errors
+            + usage.counts.compaction_errors
     });
+    counter("spanscore.log.copied", "By", "Bytes of records that compaction copied.", |usage| {
+        usage.counts.copied_bytes
+    });
+    counter("spanscore.log.freed", "By", "Bytes that compaction freed.", |usage| {
+        usage.counts.freed_bytes
+    });
+    counter(
+        "spanscore.log.freed_segments",
+        "{file}",
+        "Files that compaction freed, wherever they stood.",
+        |usage| usage.counts.freed_segments,
+    );
     counter(
         "spanscore.log.unwritten_notes",
         "{record}",

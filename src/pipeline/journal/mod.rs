@@ -16,20 +16,24 @@
 //! again. Evaluations with the first note alone are sent again under the same ids, by which
 //! consumers can drop duplicates.
 
+mod holders;
 mod metrics;
 pub(super) mod notes;
 mod restore;
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::metrics::Meter;
 
+pub(super) use holders::Holder;
+use holders::Holders;
 use metrics::JournalMetrics;
-use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote};
+use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, WITH_RECORDS};
 use spanscore_ask::judge::AnswerLog;
-use spanscore_base::model::{Claim, Claims, Receipt};
+use spanscore_base::model::{Claim, Claims, NoteCell, Receipt};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::ReadBack;
 use spanscore_log::{
@@ -72,7 +76,16 @@ pub(super) struct Journal {
     log: Log,
     clock: Clock,
     metrics: JournalMetrics,
+    /// Claims on the latest answers of judges, oldest first.
+    answers: Mutex<VecDeque<Claim>>,
+    holders: Holders,
 }
+
+/// Judged traces: the note on each, with the cell that ties it to the records of the trace.
+pub(super) type JudgedTraces = Vec<(JudgedNote, NoteCell)>;
+
+/// Most answers of judges that stay in the log; one that is asked for again later costs a request.
+const ANSWERS_MAX: usize = 4096;
 
 /// Recovery claim: holds all records of earlier processes until they were read.
 pub(super) struct RecoveryClaim(Claim);
@@ -98,7 +111,10 @@ impl Journal {
             .map_err(|error| JournalOpenError::Log { path: shown, error })?;
         tell(&recovered);
         let metrics = JournalMetrics::new(meter, &log, &recovered);
-        Ok((Arc::new(Self { log, clock, metrics }), RecoveryClaim(all)))
+        let answers = Mutex::default();
+        let holders = Holders::default();
+        holders.show(meter);
+        Ok((Arc::new(Self { log, clock, metrics, answers, holders }), RecoveryClaim(all)))
     }
 
     /// Appends a request with the configured durability; returns a claim on its position.
@@ -106,44 +122,88 @@ impl Journal {
     /// # Errors
     /// The log cannot take it.
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
-        let tags = notes::request_tags(received.signal, &received.raw);
+        let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
-        self.log.append(head, received.raw.bytes.clone()).await
+        let payload = notes::request_payload(&received.raw, received.sender);
+        self.log.append(head, payload).await
     }
 
     /// Notes that traces were judged, before their evaluations leave.
-    fn judged(&self, notes: &[JudgedNote]) {
-        self.note(JUDGED_TAG, notes, notes::encode_judged(notes));
+    fn judged(&self, traces: &JudgedTraces) {
+        let head = [JUDGED_TAG, WITH_RECORDS, 0, 0];
+        let payload = notes::encode_judged(traces.iter().map(|(note, _)| note));
+        self.note(head, traces, payload);
     }
 
     /// Notes that the evaluations of traces were delivered.
-    fn delivered(&self, notes: &[JudgedNote]) {
-        self.note(DELIVERED_TAG, notes, notes::encode_delivered(notes));
+    fn delivered(&self, traces: &JudgedTraces) {
+        let payload = notes::encode_delivered(traces.iter().map(|(note, _)| note));
+        self.note([DELIVERED_TAG, 0, 0, 0], traces, payload);
     }
 
     /// Notes that traces were judged; the receipt holds `claims`, and notes the delivery when its
     /// last clone is dropped.
-    pub(super) fn receipt(self: &Arc<Self>, claims: Claims, notes: Vec<JudgedNote>) -> Receipt {
-        self.judged(&notes);
+    pub(super) fn receipt(self: &Arc<Self>, claims: Claims, traces: JudgedTraces) -> Receipt {
+        self.judged(&traces);
         let journal = Arc::clone(self);
-        Receipt::new(claims, move || journal.delivered(&notes))
+        Receipt::new(claims, move || journal.delivered(&traces))
     }
 
-    fn note(&self, tag: u8, notes: &[JudgedNote], payload: bytes::Bytes) {
-        if notes.is_empty() {
+    fn note(&self, tags: [u8; 4], traces: &JudgedTraces, payload: bytes::Bytes) {
+        if traces.is_empty() {
             return;
         }
-        let head = RecordHead { arrival_ns: (self.clock)(), tags: [tag, 0, 0, 0] };
-        if !self.log.note(head, payload) {
+        let head = RecordHead { arrival_ns: (self.clock)(), tags };
+        match self.log.note(head, payload) {
+            Some(claim) => traces.iter().for_each(|(_, cell)| cell.add(claim.clone())),
             // The next process then sends these evaluations again, under the same ids.
-            self.metrics.notes_lost(notes.len());
+            None => self.metrics.notes_lost(traces.len()),
         }
     }
 
-    /// Returns a probe that is true while the log can be written. It does not keep the log open.
+    /// Holds an answer of a judge in the log, until many others have come.
+    fn hold_answer(&self, claim: Claim) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= ANSWERS_MAX {
+            answers.pop_front();
+        }
+        answers.push_back(claim);
+    }
+
+    /// Looks for the largest holder of a kind at a place, now and then while the log is three
+    /// quarters full. `largest` returns its name and the bytes that it claims.
+    pub(super) fn look_for_holder<N: std::fmt::Display>(
+        &self,
+        (holder, place): (Holder, usize),
+        largest: impl FnOnce() -> Option<(N, u64)>,
+    ) {
+        if !self.holders.is_due(holder, place) {
+            return;
+        }
+        let usage = self.log.usage();
+        if usage.bytes / 3 < usage.bytes_max / 4 {
+            return;
+        }
+        if let Some((name, bytes)) = largest() {
+            self.holders.found((holder, place), &name, bytes, usage.bytes_max);
+        }
+    }
+
+    /// Returns the bytes of the log that forwards wait for, which claim all from a request on.
+    pub(super) fn held_by_forwards(&self) -> Option<(&'static str, u64)> {
+        let onwards = self.log.source().lowest_onwards()?;
+        Some(("see spanscore_forward_requests_in_log", self.log.bytes_from(onwards)))
+    }
+
+    /// Returns a probe that is true while the log takes records. It does not keep the log open.
     pub(super) fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let log = self.log.downgrade();
-        move || log.upgrade().is_some_and(|log| !log.usage().is_failing)
+        move || {
+            log.upgrade().is_some_and(|log| {
+                let usage = log.usage();
+                !usage.is_failing && !usage.is_full
+            })
+        }
     }
 
     /// Returns the log.
@@ -162,9 +222,10 @@ impl AnswerLog for Journal {
         let head = RecordHead { arrival_ns: (self.clock)(), tags: [ANSWER_TAG, 0, 0, 0] };
         let payload = notes::encode_answer(key, &text);
         Box::pin(async move {
-            // The claim on the judged trace keeps its segment. A lost answer costs a request.
-            if self.log.append(head, payload).await.is_err() {
-                self.metrics.notes_lost(1);
+            match self.log.append(head, payload).await {
+                Ok(claim) => self.hold_answer(claim),
+                // A lost answer costs a request.
+                Err(_) => self.metrics.notes_lost(1),
             }
         })
     }
@@ -175,7 +236,8 @@ impl ReadBack for Journal {
         let Record { head, payload, .. } =
             self.log.read(position).map_err(|error| error.to_string())?;
         let unknown = || "this record is no request".to_owned();
-        notes::request(head.tags, payload).ok_or_else(unknown)
+        let request = notes::request(head.tags, payload).ok_or_else(unknown);
+        request.map(|(signal, raw, _)| (signal, raw))
     }
 }
 

@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! tags                              payload
-//! 1, signal, is JSON, compression   request: the body
+//! 1, form, connection 2             request: the group 8 where the form says so, then the body;
+//!                                   form as in `FormBits`
+//! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
-//!                                           revision 4; repeated
+//!                                           revision 4; repeated (of earlier versions)
+//! 2, 1, 0, 0                        judged: the same 53, number of records 4, their positions,
+//!                                           8 each; repeated
 //! 3, 0, 0, 0                        delivered: trace id 16, digest 16; repeated
 //! 4, 0, 0, 0                        answer: digest of the question 16, text
 //! ```
@@ -12,9 +16,10 @@
 //! Lengths are in bytes, numbers big-endian. A cut entry at the end of a note is ignored.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::TraceId;
+use spanscore_base::model::{ClientGroup, SenderId, TraceId};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -30,13 +35,18 @@ pub(super) const ANSWER_TAG: u8 = 4;
 const JUDGED_BYTES: usize = 16 + 16 + 16 + 1 + 4;
 const DELIVERED_BYTES: usize = 16 + 16;
 
+/// Form of a note of judged traces that names their records.
+pub(super) const WITH_RECORDS: u8 = 1;
+
 /// Note of one judged trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::pipeline) struct JudgedNote {
     pub(in crate::pipeline) trace_id: TraceId,
     pub(in crate::pipeline) revision: u32,
     pub(in crate::pipeline) digest: [u8; 16],
     pub(in crate::pipeline) revised: Option<[u8; 16]>,
+    /// Positions of the records that it was judged on.
+    pub(in crate::pipeline) records: SmallVec<[u64; 1]>,
 }
 
 impl JudgedNote {
@@ -47,8 +57,25 @@ impl JudgedNote {
     }
 }
 
-/// Returns the tags of a request's record.
-pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
+/// Bits of a request's second tag.
+struct FormBits;
+
+impl FormBits {
+    /// Signal, by its place.
+    const SIGNAL: u8 = 0b0000_0011;
+    /// The body is JSON.
+    const JSON: u8 = 0b0000_0100;
+    /// Compression, by its place; two bits.
+    const COMPRESSION_SHIFT: u32 = 3;
+    /// The group of the sender stands before the body.
+    const GROUPED: u8 = 0b0010_0000;
+    /// The connection stands in the other tags.
+    const WITH_SENDER: u8 = 0b1000_0000;
+}
+
+/// Returns the tags of a request's record. Addresses do not outlive the process: connections alone
+/// tell senders apart in what is restored.
+pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [u8; 4] {
     let signal = match signal {
         Signal::Traces => 0,
         Signal::Logs => 1,
@@ -58,8 +85,17 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
         None => 0,
         Some(ContentCoding::Gzip) => 1,
         Some(ContentCoding::Zstd) => 2,
+        Some(ContentCoding::Deflate) => 3,
     };
-    [REQUEST_TAG, signal, u8::from(raw.is_json), compression]
+    let json = if raw.is_json { FormBits::JSON } else { 0 };
+    let grouped = if sender.group.is_everybody() { 0 } else { FormBits::GROUPED };
+    let form = FormBits::WITH_SENDER
+        | grouped
+        | signal
+        | json
+        | compression << FormBits::COMPRESSION_SHIFT;
+    let [high, low] = sender.connection.to_be_bytes();
+    [REQUEST_TAG, form, high, low]
 }
 
 /// Returns true for a note of a kind that this version knows.
@@ -67,11 +103,30 @@ pub(super) fn is_note(tags: [u8; 4]) -> bool {
     matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
 }
 
+/// Returns the payload of a request's record.
+pub(super) fn request_payload(raw: &RawBody, sender: SenderId) -> Bytes {
+    if sender.group.is_everybody() {
+        return raw.bytes.clone();
+    }
+    [&sender.group.to_bytes()[..], &raw.bytes].concat().into()
+}
+
 /// Decodes a request; `None` if the tags are none that this version knows.
-pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody)> {
-    let [REQUEST_TAG, signal, form, compression] = tags else { return None };
+pub(in crate::pipeline) fn request(
+    tags: [u8; 4],
+    payload: Bytes,
+) -> Option<(Signal, RawBody, SenderId)> {
+    let [REQUEST_TAG, form, high, low] = tags else { return None };
+    let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
+        (form, high, low, 0)
+    } else {
+        let bits = form & !(FormBits::WITH_SENDER | FormBits::GROUPED);
+        let json = u8::from(bits & FormBits::JSON > 0);
+        let compression = bits >> FormBits::COMPRESSION_SHIFT;
+        (bits & FormBits::SIGNAL, json, compression, u16::from_be_bytes([high, low]))
+    };
     let signal = *Signal::ALL.get(usize::from(signal))?;
-    let is_json = match form {
+    let is_json = match json {
         0 => false,
         1 => true,
         _ => return None,
@@ -80,44 +135,64 @@ pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Sig
         0 => None,
         1 => Some(ContentCoding::Gzip),
         2 => Some(ContentCoding::Zstd),
+        3 => Some(ContentCoding::Deflate),
         _ => return None,
     };
-    Some((signal, RawBody { bytes: payload, compression, is_json }))
+    let is_grouped = form & FormBits::WITH_SENDER > 0 && form & FormBits::GROUPED > 0;
+    let (group, bytes) = if is_grouped {
+        let group = ClientGroup::from_bytes(*payload.first_chunk()?);
+        (group, payload.slice(size_of_val(&group)..))
+    } else {
+        (ClientGroup::default(), payload)
+    };
+    let sender = SenderId { group, connection, ..SenderId::default() };
+    Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
 
 /// Encodes a note of judged traces.
-pub(super) fn encode_judged(notes: &[JudgedNote]) -> Bytes {
-    let mut bytes = Vec::with_capacity(notes.len() * JUDGED_BYTES);
+pub(super) fn encode_judged<'a>(notes: impl Iterator<Item = &'a JudgedNote>) -> Bytes {
+    let mut bytes = Vec::new();
     for note in notes {
         bytes.extend_from_slice(&note.trace_id.0);
         bytes.extend_from_slice(&note.digest);
         bytes.extend_from_slice(&note.revised.unwrap_or_default());
         bytes.push(u8::from(note.revised.is_some()));
         bytes.extend_from_slice(&note.revision.to_be_bytes());
+        let count = u32::try_from(note.records.len()).unwrap_or(u32::MAX);
+        bytes.extend_from_slice(&count.to_be_bytes());
+        note.records.iter().for_each(|record| bytes.extend_from_slice(&record.to_be_bytes()));
     }
     bytes.into()
 }
 
-pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
-    let (notes, _) = payload.as_chunks::<JUDGED_BYTES>();
-    notes.iter().map(|note| {
-        let mut at = NoteBytes(note);
-        JudgedNote {
-            trace_id: TraceId(at.take()),
-            digest: at.take(),
-            // Byte 48, behind three fields of 16 bytes, is the flag for this one.
-            revised: Some(at.take()).filter(|_| note[48] == 1),
-            revision: u32::from_be_bytes({
-                let [_] = at.take::<1>();
-                at.take()
-            }),
+/// Decodes a note of judged traces of some form; a cut entry ends it.
+pub(super) fn decode_judged(form: u8, payload: &[u8]) -> impl Iterator<Item = JudgedNote> {
+    let mut at = NoteBytes(payload);
+    std::iter::from_fn(move || {
+        if at.0.len() < JUDGED_BYTES {
+            return None;
         }
+        let trace_id = TraceId(at.take());
+        let digest = at.take();
+        let revised = at.take();
+        let [has_revised] = at.take();
+        let revision = u32::from_be_bytes(at.take());
+        let mut records = SmallVec::new();
+        if form == WITH_RECORDS {
+            let count = u32::from_be_bytes(at.take()) as usize;
+            if at.0.len() / size_of::<u64>() < count {
+                return None;
+            }
+            records.extend((0..count).map(|_| u64::from_be_bytes(at.take())));
+        }
+        let revised = Some(revised).filter(|_| has_revised == 1);
+        Some(JudgedNote { trace_id, revision, digest, revised, records })
     })
 }
 
 /// Encodes a note of delivered evaluations.
-pub(super) fn encode_delivered(notes: &[JudgedNote]) -> Bytes {
-    let entries = notes.iter().flat_map(|note| [note.trace_id.0, note.digest]);
+pub(super) fn encode_delivered<'a>(notes: impl Iterator<Item = &'a JudgedNote>) -> Bytes {
+    let entries = notes.flat_map(|note| [note.trace_id.0, note.digest]);
     entries.flatten().collect()
 }
 
@@ -152,6 +227,8 @@ impl NoteBytes<'_> {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     #[test]
@@ -161,12 +238,15 @@ mod tests {
             revision: 7,
             digest: [byte + 1; 16],
             revised,
+            records: smallvec![7, 9],
         };
         let notes = [note(1, None), note(2, Some([9; 16]))];
-        let bytes = encode_judged(&notes);
-        assert_eq!(decode_judged(&bytes).collect::<Vec<_>>(), notes);
-        assert_eq!(decode_judged(&bytes[..bytes.len() - 1]).count(), 1);
-        let delivered: Vec<_> = decode_delivered(&encode_delivered(&notes)).collect();
+        let bytes = encode_judged(notes.iter());
+        assert_eq!(decode_judged(WITH_RECORDS, &bytes).collect::<Vec<_>>(), notes);
+        assert_eq!(decode_judged(WITH_RECORDS, &bytes[..bytes.len() - 1]).count(), 1);
+        let of_earlier = JudgedNote { records: SmallVec::new(), ..notes[0].clone() };
+        assert_eq!(decode_judged(0, &bytes[..JUDGED_BYTES]).next(), Some(of_earlier));
+        let delivered: Vec<_> = decode_delivered(&encode_delivered(notes.iter())).collect();
         assert_eq!(delivered, [(TraceId([1; 16]), [2; 16]), (TraceId([2; 16]), [3; 16])]);
     }
 
@@ -177,18 +257,29 @@ mod tests {
         assert_eq!(decode_answer(&answer[..9]), None);
     }
 
+    const CODINGS: [Option<ContentCoding>; 4] =
+        [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd), Some(ContentCoding::Deflate)];
+
     #[test]
     fn requests_read_back_in_the_form_that_they_came_in() {
         for signal in Signal::ALL {
             for is_json in [false, true] {
-                for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
+                for compression in CODINGS {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
-                    let tags = request_tags(signal, &raw);
-                    assert_eq!(request(tags, raw.bytes.clone()), Some((signal, raw)));
+                    for group in [ClientGroup::default(), ClientGroup::named("a")] {
+                        let sender = SenderId { group, peer: 0, connection: 0xfedc };
+                        let tags = request_tags(signal, &raw, sender);
+                        let payload = request_payload(&raw, sender);
+                        assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));
+                    }
                 }
             }
         }
-        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
+        let raw =
+            RawBody { bytes: Bytes::new(), compression: Some(ContentCoding::Zstd), is_json: true };
+        let earlier = Some((Signal::Logs, raw, SenderId::default()));
+        assert_eq!(request([1, 1, 1, 2], Bytes::new()), earlier, "as earlier versions wrote it");
+        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3], [1, 0x83, 0, 0]] {
             assert_eq!(request(tags, Bytes::new()), None, "{tags:?}");
         }
     }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, REQUEST_TAG};
+use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, REQUEST_TAG};
 use super::{Journal, RecoveryClaim};
 use crate::pipeline::PipelineIntake;
 use spanscore_ask::judge::LaneHandle;
-use spanscore_assemble::PriorVerdict;
+use spanscore_assemble::PriorTrace;
 use spanscore_base::model::{Claim, TraceId};
 use spanscore_base::panics::{Panicked, caught_future};
-use spanscore_log::{Record, RecordReader, Skipped};
+use spanscore_log::{Record, RecordReader, Skipped, record_bytes};
 use spanscore_receive::{Received, unpack};
 use spanscore_recordings::REQUEST_BYTES_MAX;
 
@@ -31,7 +31,7 @@ const PRIORS_MAX: usize = 1 << 20;
 const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
 /// Verdicts of earlier processes, by trace.
-pub(in crate::pipeline) type EarlierVerdicts = HashMap<TraceId, PriorVerdict>;
+pub(in crate::pipeline) type EarlierVerdicts = HashMap<TraceId, PriorTrace>;
 
 /// Recovery task.
 pub(in crate::pipeline) struct Restore {
@@ -140,12 +140,13 @@ impl Restore {
     }
 
     async fn hand_on(&mut self, record: Record) {
-        let claim = self.journal.log().source().claim(record.position);
+        let bytes = record_bytes(record.payload.len());
+        let claim = self.journal.log().source().claim(record.position, bytes);
         if notes::is_note(record.head.tags) {
             return;
         }
         let bytes = record.payload.len() as u64;
-        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else {
+        let Some((signal, raw, sender)) = notes::request(record.head.tags, record.payload) else {
             self.journal.metrics.unknown(bytes);
             tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
                 that this version knows; it is passed over");
@@ -158,7 +159,7 @@ impl Restore {
                 let is_old = record.position < self.journal.log().found_end();
                 self.requests += u64::from(is_old);
                 self.journal.metrics.restored(u64::from(is_old));
-                let kept = Received { signal, request, raw };
+                let kept = Received { signal, request, raw, sender };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
                     self.journal.metrics.damaged(len);
                     tracing::error!(error, "a request in the log is no request");
@@ -188,43 +189,79 @@ struct LogNotes {
 
 fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
     let mut known = LogNotes::default();
-    for Record { head, payload, .. } in journal.log().records().heads(NOTE_TAGS) {
+    // Positions of the requests so far, in order.
+    let mut requests = Vec::new();
+    for Record { position, head, payload } in journal.log().records().heads(NOTE_TAGS) {
+        let claim = || journal.log().source().claim(position, record_bytes(payload.len()));
         match head.tags[0] {
             JUDGED_TAG => {
-                for note in notes::decode_judged(&payload) {
-                    if known.priors.len() < PRIORS_MAX || known.priors.contains_key(&note.trace_id)
-                    {
-                        // Notes that waited for a failing disk may stand behind later ones.
-                        let before = known.priors.get(&note.trace_id);
-                        if before.is_none_or(|before| before.revision <= note.revision) {
-                            known.priors.insert(note.trace_id, note.prior());
-                        }
-                    } else {
+                let claim = claim();
+                for note in notes::decode_judged(head.tags[1], &payload) {
+                    if !known.judged(&note, &claim, &requests) {
                         journal.metrics.notes_lost(1);
                     }
                 }
             }
             DELIVERED_TAG => {
+                let claim = claim();
                 for (trace_id, digest) in notes::decode_delivered(&payload) {
-                    let prior = known.priors.get_mut(&trace_id);
-                    if let Some(prior) = prior.filter(|prior| prior.digest == digest) {
-                        prior.is_delivered = true;
-                    }
+                    known.delivered(trace_id, digest, &claim);
                 }
             }
             ANSWER_TAG => {
                 let answer = notes::decode_answer(&payload);
                 if let (Some((key, text)), Some(lane)) = (answer, lane) {
+                    journal.hold_answer(claim());
                     lane.remember(key, text);
                 }
             }
             REQUEST_TAG => {
+                requests.push(position);
                 known.origin_ns.get_or_insert(head.arrival_ns);
             }
             _ => {}
         }
     }
     known
+}
+
+impl LogNotes {
+    /// Adds a note of a judged trace, with the positions of the requests before it; returns false
+    /// if there is no room.
+    fn judged(&mut self, note: &JudgedNote, claim: &Claim, requests: &[u64]) -> bool {
+        let before = self.priors.get(&note.trace_id);
+        if before.is_none() && self.priors.len() >= PRIORS_MAX {
+            return false;
+        }
+        // Notes that waited for a failing disk may stand behind later ones. A forgotten trace that
+        // comes again begins anew.
+        let is_outdated = before.is_some_and(|before| {
+            let begins_anew = note.records.first().is_some_and(|first| *first > before.first);
+            let revision = before.verdict.map_or(0, |verdict| verdict.revision);
+            revision > note.revision && !begins_anew
+        });
+        if is_outdated {
+            return true;
+        }
+        // A record goes only once the trace is forgotten, and its evaluations have arrived.
+        let is_whole = note.records.iter().all(|record| requests.binary_search(record).is_ok());
+        let first = if is_whole { note.records.first().copied() } else { Some(claim.position()) };
+        let notes = before.map(|before| before.notes.clone()).unwrap_or_default();
+        notes.add(claim.clone().into());
+        let verdict = is_whole.then(|| note.prior());
+        let prior = PriorTrace { verdict, first: first.unwrap_or(0), notes };
+        self.priors.insert(note.trace_id, prior);
+        true
+    }
+
+    /// Adds a note of delivered evaluations.
+    fn delivered(&mut self, trace_id: TraceId, digest: [u8; 16], claim: &Claim) {
+        let Some(prior) = self.priors.get_mut(&trace_id) else { return };
+        if let Some(verdict) = prior.verdict.as_mut().filter(|it| it.digest == digest) {
+            verdict.is_delivered = true;
+            prior.notes.add(claim.clone().into());
+        }
+    }
 }
 
 /// Reads some records; none at the end.
@@ -251,14 +288,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::pipeline::backlog::Backlog;
-    use crate::pipeline::metrics::PipelineMetrics;
+    use crate::pipeline::worker::WorkerContext;
     use crate::telemetry::Telemetry;
-    use spanscore_base::model::{MemoryQuota, Want};
+    use spanscore_base::model::MemoryQuota;
     use spanscore_base::otlp::Signal;
-    use spanscore_evaluate::engine::run::Evaluators;
-    use spanscore_extract::Table;
-    use spanscore_extract::dialect::Dialect;
     use spanscore_log::{Durability, LogSettings};
     use spanscore_receive::{Intake, Refused};
 
@@ -271,17 +304,11 @@ mod tests {
         let meter = telemetry.meter();
         let opened = Journal::open(folder.path(), limits.limits(Durability::Os), &meter);
         let (journal, past) = opened.unwrap();
-        let evaluators = Evaluators::new(Vec::new(), Want::ALL);
-        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let (context, _) = WorkerContext::of(&telemetry, Vec::new());
+        let context = WorkerContext { journal: Some(Arc::clone(&journal)), ..context };
         let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
-        let table = Arc::new(table);
         let queue = MemoryQuota::new("queue", 1 << 20);
-        let backlog = Arc::new(Backlog::new(1));
-        let shards = vec![shard];
-        let intake =
-            PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
-                .with_journal(Arc::clone(&journal));
+        let intake = PipelineIntake::new(&context, vec![shard], &queue, &meter);
         let intake = Arc::new(intake);
         let kept = |intake: Arc<PipelineIntake>| async move {
             let request = Received::protobuf(Signal::Traces, bytes::Bytes::new());

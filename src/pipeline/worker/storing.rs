@@ -17,7 +17,7 @@ impl Worker {
         trajectory: &Trajectory<'_>,
         done: (&[Evaluation], bool),
     ) {
-        let Some(store) = self.store.as_ref().filter(|_| !due.is_silent) else { return };
+        let Some(store) = self.context.store.as_ref().filter(|_| !due.is_silent) else { return };
         let (evaluations, is_all) = done;
         let judgement = Judgement {
             completion: due.completion,

@@ -118,6 +118,29 @@ async fn a_broken_span_leaves_its_neighbours() {
     assert_eq!(scores(&running.judged().await), [(7, Some(1.0))]);
 }
 
+/// A field of that number with some bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![number << 3 | 2];
+    prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+    field.extend(bytes);
+    field
+}
+
+#[tokio::test]
+async fn fields_of_another_wire_type_are_skipped_as_unknown() {
+    let running = start().await;
+    // The name a number, the kind a text, the start a varint, an attribute a group, the status of
+    // four bytes.
+    let wrong = [0x28, 7, 0x32, 1, b'x', 0x38, 3, 0x4b, 0x0a, 0, 0x4c, 0x7d, 1, 2, 3, 4];
+    let spans = good(7).into_iter().map(|span| [span.encode_to_vec(), wrong.into()].concat());
+    let scope: Vec<u8> = spans.flat_map(|span| field(2, &span)).collect();
+    let group = [field(2, &scope), wrong.into()].concat();
+    let body = [field(1, &group), wrong.into()].concat();
+    assert_eq!(running.post_traces(body).await.0, 200);
+    running.counted(&extract("rejected", "malformed"), 0).await;
+    assert_eq!(scores(&running.judged().await), [(7, Some(1.0))]);
+}
+
 #[tokio::test]
 async fn random_bytes_are_answered_and_lose_nothing() {
     let running = start().await;

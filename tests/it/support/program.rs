@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::Channel;
 
+use super::patience::PATIENCE;
 use super::sums::Page;
 use super::web_client;
 
@@ -31,7 +32,8 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it on free ports and waits until it listens. `config` is added to that.
+    /// Starts it on free ports and waits until it listens. `config` is added to that; one that
+    /// begins with `receivers` has its own, and so has one with a section `telemetry`.
     pub(crate) fn start(folder: &Path, config: &str) -> Self {
         Self::start_by(&[], folder, config)
     }
@@ -39,11 +41,13 @@ impl Program {
     /// The same, run by another program that is given it, its arguments behind its own.
     pub(crate) fn start_by(by: &[&str], folder: &Path, config: &str) -> Self {
         let path = folder.join("spanscore.yaml");
-        let base = r#"
-receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
+        let receivers = r#"receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}"#;
+        let receivers = if config.starts_with("receivers:") { "" } else { receivers };
+        let telemetry = r#"
 telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
 "#;
-        std::fs::write(&path, [base, config].concat()).expect("a config");
+        let telemetry = if config.contains("\ntelemetry:") { "\n" } else { telemetry };
+        std::fs::write(&path, [receivers, telemetry, config].concat()).expect("a config");
         let words = by.iter().copied().chain([env!("CARGO_BIN_EXE_spanscore"), "serve"]);
         let words: Vec<&str> = words.collect();
         let mut child = Command::new(words[0])
@@ -62,15 +66,15 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         while !agents.starts_with("agents:") {
             early.push(std::mem::replace(&mut agents, line()));
         }
-        // The other two lines of its greeting; what is brought back may say something between.
+        // The other lines of its greeting; what is brought back may say something between.
         let page = |line: String| {
-            let part = |end| line.split([',', ' ']).find(|part| part.ends_with(end));
-            let runs = part("/api/v1/traces").and_then(|it| it.strip_suffix("/traces"));
-            Some((part("/metrics")?.to_owned(), runs.map(str::to_owned)))
+            let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
+            part.map(str::to_owned)
         };
-        let pages = std::iter::repeat_with(&mut line).find_map(page);
-        let (metrics, interface) = pages.expect("a metrics page");
+        let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
         line();
+        let pages = early.iter().find_map(|line| line.strip_prefix("pages: "));
+        let interface = pages.map(|url| format!("{url}api/v1"));
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();
         Self { child, early, said, grpc, metrics, interface }
@@ -93,9 +97,14 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             if is_so(&page) {
                 return page;
             }
-            let (late, why) = (started.elapsed() > Duration::from_secs(20), page.difference());
+            let (late, why) = (started.elapsed() > PATIENCE, page.difference());
             assert!(!late, "{why:?} {:?} {:?}", page.spans(), page.evaluations());
         }
+    }
+
+    /// The address of its gRPC port.
+    pub(crate) fn grpc_address(&self) -> &str {
+        self.grpc.trim_start_matches("http://")
     }
 
     /// A client of its gRPC port.
@@ -130,6 +139,11 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         let stderr = other.stderr.take().expect("standard error");
         self.said = BufReader::new(stderr).lines();
         let _ = other.wait();
+    }
+
+    /// Waits for its end while nobody reads what it says: the exit code.
+    pub(crate) fn end_unread(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
     }
 
     /// Waits for its end: the exit code and the last line on standard error.

@@ -108,8 +108,15 @@ struct VersionItem<'a> {
 }
 
 pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let name = asking.question.path.join("/");
-    let known = asking.reader.evaluator_versions(&name)?;
+    let mut name = asking.question.path.join("/");
+    let mut known = asking.reader.evaluator_versions(&name)?;
+    if let ([kind, again], true) = (&asking.question.path[..], known.is_empty())
+        && kind == again
+    {
+        // An evaluator without a name of its own.
+        name.clone_from(kind);
+        known = asking.reader.evaluator_versions(&name)?;
+    }
     let Some(last) = known.last() else {
         return Err(ApiProblem::not_found(format!("the store knows no evaluator `{name}`")));
     };

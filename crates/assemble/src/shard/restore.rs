@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use super::super::trace::State;
 use super::{Handle, Shard};
-use spanscore_base::model::{Claims, TraceId};
+use spanscore_base::model::{Claims, NoteCell, SpanBatch, TraceId};
 
 /// Last verdict of an earlier process on a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +24,22 @@ pub struct PriorVerdict {
     pub is_delivered: bool,
 }
 
+/// State of an earlier process on a trace.
+#[derive(Clone, Debug)]
+pub struct PriorTrace {
+    /// Last verdict; `None` where some of its records are gone: the earlier process had done with
+    /// the trace, and forgotten it.
+    pub verdict: Option<PriorVerdict>,
+    /// Position of the first record that is still of the trace: those before it were forgotten.
+    pub first: u64,
+    /// Notes on the verdict, tied to the records of the trace as long as they are in the log.
+    pub notes: NoteCell,
+}
+
 /// State of a recovery.
 #[derive(Default)]
 pub(super) struct Restoring {
-    priors: HashMap<TraceId, PriorVerdict>,
+    priors: HashMap<TraceId, PriorTrace>,
     /// True if delivered traces are due as well, for their sessions.
     tells_known: bool,
     /// True once all records are back: the remaining verdicts are of traces that are open again.
@@ -47,7 +59,7 @@ pub(super) enum SaidBefore {
 impl Shard {
     /// Begins a recovery, until [`resume`](Self::resume): records of the past follow. If
     /// `tells_known`, traces that need not be judged again are due nevertheless, and silent.
-    pub fn restore(&mut self, priors: HashMap<TraceId, PriorVerdict>, tells_known: bool) {
+    pub fn restore(&mut self, priors: HashMap<TraceId, PriorTrace>, tells_known: bool) {
         self.restoring = Some(Restoring { priors, tells_known, is_over: false });
     }
 
@@ -60,6 +72,7 @@ impl Shard {
             let Some(&index) = self.by_id.get(trace_id) else { return false };
             let handle = Handle { index, generation: self.places[index as usize].generation };
             let Some(trace) = self.get_mut(handle) else { return false };
+            let Some(prior) = prior.verdict else { return false };
             let is_other = trace.digest != u128::from_be_bytes(prior.digest);
             if is_other && matches!(trace.state, State::Judged(_)) {
                 self.grown(handle, now_ms);
@@ -78,6 +91,23 @@ impl Shard {
         }
     }
 
+    /// Ties the notes of an earlier process on a trace to a record of it that is back; returns true
+    /// if the trace was forgotten since that record.
+    pub(super) fn is_forgotten(&self, trace_id: TraceId, batch: &SpanBatch) -> bool {
+        let restoring = self.restoring.as_ref().filter(|restoring| !restoring.is_over);
+        let Some(prior) = restoring.and_then(|it| it.priors.get(&batch.sender.group.key(trace_id)))
+        else {
+            return false;
+        };
+        batch.claims.tie(&prior.notes);
+        batch.claims.positions().next().is_some_and(|position| position < prior.first)
+    }
+
+    /// Returns the cell for notes on a trace.
+    pub fn notes(&mut self, handle: Handle) -> NoteCell {
+        self.get_mut(handle).map(|trace| trace.spans.claims.notes()).unwrap_or_default()
+    }
+
     /// Returns true during a recovery.
     pub fn is_restoring(&self) -> bool {
         self.restoring.as_ref().is_some_and(|restoring| !restoring.is_over)
@@ -94,7 +124,7 @@ impl Shard {
         let trace_id = trace.spans.trace_id;
         let digest = trace.digest;
         let Some(restoring) = &mut self.restoring else { return SaidBefore::Nothing };
-        let Some(prior) = restoring.priors.get(&trace_id).copied() else {
+        let Some(prior) = restoring.priors.get(&trace_id).and_then(|prior| prior.verdict) else {
             return SaidBefore::Nothing;
         };
         let prior_digest = u128::from_be_bytes(prior.digest);

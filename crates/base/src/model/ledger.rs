@@ -1,44 +1,109 @@
 //! Reference counts on log positions: a record stays while unfinished work has a claim on it.
 //!
 //! A source gives each of its records a position: a place in a log, an offset of a partition. Work
-//! holds a [`Claim`] on the position of its first record, for as long as it would have to be done
-//! again if the process ended: a batch in a queue, a trace that is open or remembered, evaluations
-//! that have not arrived. A source may delete all records below the [`lowest`](Source::lowest)
-//! claimed position: a segment of the log goes once it ends there.
+//! holds a [`Claim`] on each record that would have to be read again if the process ended: a batch
+//! in a queue holds one, a trace that is open or remembered those of all its records, evaluations
+//! that have not arrived those of their traces. Work that goes through a source in order claims all
+//! from its next record on. A source may delete whatever nobody claims.
 //!
-//! Only the lowest claim of a source counts, so work on many records holds one claim ([`Claims`]).
+//! A [`NoteCell`] ties notes on a trace to its records: they stay as long as any of these does, so
+//! that a restart never reads a record without what is known of it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+/// Notes that a cell holds: the last two judgements of a trace, each with its delivery.
+const NOTES_MAX: usize = 4;
+
 /// Origin of records, such as a log, with its claimed positions.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// Number of claims on each position.
-    claimed: Mutex<BTreeMap<u64, u32>>,
+    claimed: Mutex<Claimed>,
+}
+
+#[derive(Debug, Default)]
+struct Claimed {
+    /// Claims on single records, by position.
+    records: BTreeMap<u64, ClaimCount>,
+    /// Number of claims on all from a position on.
+    onwards: BTreeMap<u64, u32>,
+    /// Bytes of the claimed records.
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct ClaimCount {
+    count: u32,
+    /// Bytes of the record.
+    bytes: u32,
+}
+
+/// Claimed records of a source at one time.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimedRecords {
+    /// Positions and bytes of single records, in order.
+    pub records: Vec<(u64, u32)>,
+    /// Position from which on all are claimed.
+    pub onwards: Option<u64>,
 }
 
 impl Source {
-    /// Claims a position. The claim is cheap to clone: a clone is the same claim.
-    pub fn claim(self: &Arc<Self>, position: u64) -> Claim {
-        *self.claimed().entry(position).or_default() += 1;
-        Claim(Arc::new(ClaimedPlace { source: Arc::clone(self), position }))
+    /// Claims a record of this many bytes. The claim is cheap to clone: a clone is the same claim.
+    pub fn claim(self: &Arc<Self>, position: u64, bytes: u64) -> Claim {
+        let mut claimed = self.claimed();
+        let entry = claimed.records.entry(position).or_default();
+        entry.count += 1;
+        if entry.count == 1 {
+            entry.bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            claimed.bytes += u64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+        drop(claimed);
+        Claim::new(self, position, bytes, false)
+    }
+
+    /// Claims all records from a position on.
+    pub fn claim_onwards(self: &Arc<Self>, position: u64) -> Claim {
+        *self.claimed().onwards.entry(position).or_default() += 1;
+        Claim::new(self, position, 0, true)
     }
 
     /// Returns the lowest claimed position.
     pub fn lowest(&self) -> Option<u64> {
-        self.claimed().first_key_value().map(|(position, _)| *position)
+        let claimed = self.claimed();
+        let record = claimed.records.first_key_value().map(|(position, _)| *position);
+        let onwards = claimed.onwards.first_key_value().map(|(position, _)| *position);
+        record.into_iter().chain(onwards).min()
+    }
+
+    /// Returns the position from which on all records are claimed.
+    pub fn lowest_onwards(&self) -> Option<u64> {
+        self.claimed().onwards.first_key_value().map(|(position, _)| *position)
     }
 
     /// Returns the number of claimed positions.
     pub fn claim_count(&self) -> usize {
-        self.claimed().len()
+        let claimed = self.claimed();
+        claimed.records.len() + claimed.onwards.len()
     }
 
-    fn claimed(&self) -> MutexGuard<'_, BTreeMap<u64, u32>> {
+    /// Returns the bytes of the records that are claimed one by one.
+    pub fn claimed_bytes(&self) -> u64 {
+        self.claimed().bytes
+    }
+
+    /// Returns all that is claimed now.
+    pub fn claimed_records(&self) -> ClaimedRecords {
+        let claimed = self.claimed();
+        let records = claimed.records.iter().map(|(position, it)| (*position, it.bytes)).collect();
+        let onwards = claimed.onwards.first_key_value().map(|(position, _)| *position);
+        ClaimedRecords { records, onwards }
+    }
+
+    fn claimed(&self) -> MutexGuard<'_, Claimed> {
         self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -47,15 +112,28 @@ impl Source {
 struct ClaimedPlace {
     source: Arc<Source>,
     position: u64,
+    bytes: u64,
+    is_onwards: bool,
+    /// Notes on the traces of the record, which stay as long.
+    notes: Mutex<Vec<NoteCell>>,
 }
 
 impl Drop for ClaimedPlace {
     fn drop(&mut self) {
         let mut claimed = self.source.claimed();
-        if let Some(count) = claimed.get_mut(&self.position) {
-            *count -= 1;
-            if *count == 0 {
-                claimed.remove(&self.position);
+        if self.is_onwards {
+            if let Some(count) = claimed.onwards.get_mut(&self.position) {
+                *count -= 1;
+                if *count == 0 {
+                    claimed.onwards.remove(&self.position);
+                }
+            }
+        } else if let Some(entry) = claimed.records.get_mut(&self.position) {
+            entry.count -= 1;
+            if entry.count == 0 {
+                let bytes = u64::from(entry.bytes);
+                claimed.records.remove(&self.position);
+                claimed.bytes -= bytes;
             }
         }
     }
@@ -66,41 +144,168 @@ impl Drop for ClaimedPlace {
 pub struct Claim(Arc<ClaimedPlace>);
 
 impl Claim {
+    fn new(source: &Arc<Source>, position: u64, bytes: u64, is_onwards: bool) -> Self {
+        let source = Arc::clone(source);
+        let notes = Mutex::default();
+        Self(Arc::new(ClaimedPlace { source, position, bytes, is_onwards, notes }))
+    }
+
     /// Returns the claimed position.
     pub fn position(&self) -> u64 {
         self.0.position
     }
 
-    fn is_of_source_of(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0.source, &other.0.source)
+    /// Returns a claim on all from this record on.
+    pub fn onwards(&self) -> Self {
+        self.0.source.claim_onwards(self.0.position)
+    }
+
+    fn tie(&self, cell: &NoteCell) {
+        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).push(cell.clone());
+    }
+
+    /// Order of claims: by source, then by position.
+    fn key(&self) -> (usize, u64) {
+        (Arc::as_ptr(&self.0.source) as usize, self.0.position)
     }
 }
 
-/// The lowest claim of each source: enough to redo work on many records.
+/// Claim on a note, which has no position before it is written.
 #[derive(Clone, Debug, Default)]
-pub struct Claims(SmallVec<[Claim; 1]>);
+pub struct NoteClaim(Arc<Mutex<Option<Claim>>>);
+
+impl NoteClaim {
+    /// Sets the position of the note.
+    pub fn set(&self, claim: Claim) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+    }
+}
+
+impl From<Claim> for NoteClaim {
+    fn from(claim: Claim) -> Self {
+        Self(Arc::new(Mutex::new(Some(claim))))
+    }
+}
+
+/// Latest notes on one trace, tied to its records. Clones are the same cell.
+#[derive(Clone, Debug, Default)]
+pub struct NoteCell(Arc<Mutex<SmallVec<[NoteClaim; 2]>>>);
+
+impl NoteCell {
+    /// Adds a note; the oldest of too many is let go.
+    pub fn add(&self, note: NoteClaim) {
+        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() >= NOTES_MAX {
+            notes.remove(0);
+        }
+        notes.push(note);
+    }
+}
+
+/// Claims on the records that some work comes from, in order. Small, since most work has one.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    first: Option<Claim>,
+    more: Option<Box<MoreClaims>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct MoreClaims {
+    /// Claims behind the first.
+    claims: Vec<Claim>,
+    /// Notes on the trace that they are of.
+    notes: Option<NoteCell>,
+}
 
 impl Claims {
-    /// Adds the claims of another; of each source, the lower one stays.
+    /// Bytes of one claim of a trace, with its notes' place at the record.
+    const CLAIM_BYTES: usize = size_of::<Claim>() + size_of::<NoteCell>();
+    /// Bytes of the notes on a trace.
+    const NOTES_BYTES: usize = 160;
+
+    /// Adds the claims of another.
     pub fn join(&mut self, other: &Self) {
-        for claim in &other.0 {
-            match self.0.iter_mut().find(|own| own.is_of_source_of(claim)) {
-                Some(own) if own.position() <= claim.position() => {}
-                Some(own) => *own = claim.clone(),
-                None => self.0.push(claim.clone()),
-            }
+        other.iter().for_each(|claim| self.add(claim));
+    }
+
+    fn add(&mut self, claim: &Claim) {
+        let key = claim.key();
+        let Some(first) = &mut self.first else {
+            self.first = Some(claim.clone());
+            return self.tie_own(claim);
+        };
+        let added = match key.cmp(&first.key()) {
+            Ordering::Equal => return,
+            Ordering::Less => std::mem::replace(first, claim.clone()),
+            Ordering::Greater => claim.clone(),
+        };
+        let key = added.key();
+        let claims = &mut self.more.get_or_insert_default().claims;
+        let at = match claims.last() {
+            Some(last) if last.key() < key => claims.len(),
+            _ => claims.partition_point(|own| own.key() < key),
+        };
+        if claims.get(at).is_some_and(|own| own.key() == key) {
+            return;
         }
+        claims.insert(at, added);
+        self.tie_own(claim);
+    }
+
+    fn tie_own(&self, claim: &Claim) {
+        if let Some(notes) = self.more.as_ref().and_then(|more| more.notes.as_ref()) {
+            claim.tie(notes);
+        }
+    }
+
+    /// Returns the notes of the trace that these claims are of, tied to each of its records, also
+    /// to those that join later.
+    pub fn notes(&mut self) -> NoteCell {
+        if let Some(notes) = self.more.as_ref().and_then(|more| more.notes.as_ref()) {
+            return notes.clone();
+        }
+        let notes = NoteCell::default();
+        self.tie(&notes);
+        self.more.get_or_insert_default().notes = Some(notes.clone());
+        notes
+    }
+
+    /// Ties notes to each record.
+    pub fn tie(&self, notes: &NoteCell) {
+        self.iter().for_each(|claim| claim.tie(notes));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.first.iter().chain(self.more.iter().flat_map(|more| &more.claims))
+    }
+
+    /// Returns the claimed positions, in order.
+    pub fn positions(&self) -> impl Iterator<Item = u64> {
+        self.iter().map(Claim::position)
+    }
+
+    /// Returns the bytes of the claimed records, which others may claim as well.
+    pub fn record_bytes(&self) -> u64 {
+        self.iter().map(|claim| claim.0.bytes).sum()
+    }
+
+    /// Returns the bytes held for them beside their own.
+    pub fn bytes(&self) -> usize {
+        self.more.as_ref().map_or(0, |more| {
+            let notes = more.notes.as_ref().map_or(0, |_| Self::NOTES_BYTES);
+            size_of::<MoreClaims>() + more.claims.len() * Self::CLAIM_BYTES + notes
+        })
     }
 
     /// Returns true if nothing is claimed: the records are in no log.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.first.is_none()
     }
 }
 
 impl From<Claim> for Claims {
     fn from(claim: Claim) -> Self {
-        Self(SmallVec::from_elem(claim, 1))
+        Self { first: Some(claim), more: None }
     }
 }
 
@@ -128,7 +333,7 @@ impl Receipt {
     /// Marks the evaluations as undelivered, with no further attempt in this process: the next
     /// process makes it.
     pub fn leave(&self) {
-        self.0.is_left.store(true, Ordering::Release);
+        self.0.is_left.store(true, atomic::Ordering::Release);
     }
 
     /// Returns the claims on the records that the evaluations come from.
@@ -145,7 +350,7 @@ impl std::fmt::Debug for Receipt {
 
 impl Drop for ReceiptParts {
     fn drop(&mut self) {
-        if self.is_left.load(Ordering::Acquire) {
+        if self.is_left.load(atomic::Ordering::Acquire) {
             return;
         }
         if let Some(arrived) = self.arrived.get_mut().unwrap_or_else(PoisonError::into_inner).take()
@@ -162,10 +367,10 @@ mod tests {
     #[test]
     fn lowest_position_is_that_of_the_oldest_work() {
         let source = Arc::new(Source::default());
-        let first = source.claim(10);
-        let second = source.claim(20);
-        let again = source.claim(10);
-        assert_eq!(source.lowest(), Some(10));
+        let first = source.claim(10, 1);
+        let second = source.claim(20, 2);
+        let again = source.claim(10, 1);
+        assert_eq!((source.lowest(), source.claimed_bytes()), (Some(10), 3));
         drop(first);
         assert_eq!(source.lowest(), Some(10), "claimed twice");
         drop(again.clone());
@@ -173,21 +378,48 @@ mod tests {
         drop(again);
         assert_eq!((source.lowest(), source.claim_count()), (Some(20), 1));
         drop(second);
-        assert_eq!(source.lowest(), None);
+        assert_eq!((source.lowest(), source.claimed_bytes()), (None, 0));
     }
 
     #[test]
-    fn claims_keep_the_lowest_of_each_source() {
+    fn claims_hold_each_record_once() {
         let log = Arc::new(Source::default());
         let partition = Arc::new(Source::default());
-        let mut claims = Claims::from(log.claim(7));
-        claims.join(&log.claim(3).into());
-        claims.join(&log.claim(5).into());
-        claims.join(&partition.claim(1).into());
-        assert_eq!((log.lowest(), log.claim_count()), (Some(3), 1));
-        assert_eq!(partition.lowest(), Some(1));
+        let mut claims = Claims::from(log.claim(7, 1));
+        for position in [3, 5, 7] {
+            claims.join(&log.claim(position, 1).into());
+        }
+        claims.join(&partition.claim(1, 1).into());
+        let positions: Vec<_> = log.claimed_records().records.iter().map(|it| it.0).collect();
+        assert_eq!(positions, [3, 5, 7]);
+        assert_eq!((partition.lowest(), claims.positions().count()), (Some(1), 4));
         drop(claims);
         assert_eq!((log.lowest(), partition.lowest()), (None, None));
+    }
+
+    #[test]
+    fn notes_stay_as_long_as_any_record_of_their_trace_whoever_claims_it() {
+        let log = Arc::new(Source::default());
+        let shared = log.claim(1, 1);
+        let mut trace = Claims::from(shared.clone());
+        let notes = trace.notes();
+        notes.add(log.claim(5, 1).into());
+        trace.join(&log.claim(9, 1).into());
+        drop((trace, notes));
+        let held = || log.claimed_records().records.iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(held(), [1, 5], "another trace needs the first record");
+        drop(shared);
+        assert_eq!(held(), [0; 0]);
+    }
+
+    #[test]
+    fn all_from_a_position_on_is_claimed_until_that_is_let_go() {
+        let log = Arc::new(Source::default());
+        let onwards = log.claim(4, 1).onwards();
+        let claimed = log.claimed_records();
+        assert_eq!((claimed.records.len(), claimed.onwards, log.lowest()), (0, Some(4), Some(4)));
+        drop(onwards);
+        assert_eq!((log.lowest_onwards(), log.lowest()), (None, None));
     }
 
     #[test]
@@ -196,16 +428,16 @@ mod tests {
         for is_left in [false, true] {
             let arrived = Arc::new(AtomicBool::new(false));
             let told = Arc::clone(&arrived);
-            let claims = source.claim(1).into();
-            let one = Receipt::new(claims, move || told.store(true, Ordering::Relaxed));
+            let claims = source.claim(1, 1).into();
+            let one = Receipt::new(claims, move || told.store(true, atomic::Ordering::Relaxed));
             let other = one.clone();
             drop(one);
-            assert!(!arrived.load(Ordering::Relaxed) && source.lowest().is_some());
+            assert!(!arrived.load(atomic::Ordering::Relaxed) && source.lowest().is_some());
             if is_left {
                 other.leave();
             }
             drop(other);
-            assert_eq!(arrived.load(Ordering::Relaxed), !is_left);
+            assert_eq!(arrived.load(atomic::Ordering::Relaxed), !is_left);
             assert_eq!(source.lowest(), None);
         }
     }

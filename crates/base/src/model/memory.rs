@@ -156,16 +156,16 @@ impl Default for MemoryLimits {
         let mib = |mib: usize| mib << 20;
         Self {
             total: mib(1024),
-            connections: mib(48),
-            requests: mib(188),
-            queue: mib(76),
-            traces: mib(192),
-            judging: mib(152),
+            connections: mib(44),
+            requests: mib(180),
+            queue: mib(72),
+            traces: mib(184),
+            judging: mib(144),
             sessions: mib(48),
             exporters: mib(48),
             forward: 0,
             series: mib(20),
-            rules: mib(32),
+            rules: mib(64),
         }
     }
 }

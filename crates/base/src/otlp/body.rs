@@ -9,6 +9,8 @@ pub enum ContentCoding {
     Gzip,
     /// `zstd`.
     Zstd,
+    /// `deflate`: the zlib format. It has no magic number of its own.
+    Deflate,
 }
 
 impl ContentCoding {

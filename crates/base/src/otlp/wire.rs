@@ -1,7 +1,11 @@
 //! Protobuf field walker over borrowed bytes.
 //!
-//! Groups (wire types 3 and 4) are refused: OTLP has none. Every length is checked against the
-//! unread rest, so truncated or random input ends in [`Malformed`], never in a panic.
+//! Groups (wire types 3 and 4), which OTLP has none of, are skipped as unknown fields. Every length
+//! is checked against the unread rest, so truncated or random input ends in [`Malformed`], never in
+//! a panic.
+
+/// Most groups within each other; messages with more are malformed.
+const GROUP_DEPTH_MAX: usize = 64;
 
 /// The bytes are not a protobuf message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -144,9 +148,47 @@ impl<'a> Fields<'a> {
                 Field::Bytes(bytes)
             }
             5 => Field::Fixed32(u32::from_le_bytes(self.array()?)),
+            3 => {
+                self.skip_groups(number)?;
+                // What follows is no group.
+                return self.next();
+            }
             _ => return Err(Malformed),
         };
         Ok(Some((number, field)))
+    }
+
+    /// Skips a group whose start was read, with those within it, and the groups right behind it.
+    #[cold]
+    fn skip_groups(&mut self, number: u32) -> Result<(), Malformed> {
+        let mut open = [0; GROUP_DEPTH_MAX];
+        open[0] = number;
+        let mut depth = 1;
+        loop {
+            let before = *self;
+            if depth == 0 && self.rest.is_empty() {
+                return Ok(());
+            }
+            let tag = self.varint()?;
+            let number = u32::try_from(tag >> 3).map_err(|_| Malformed)?;
+            match tag & 7 {
+                3 => {
+                    *open.get_mut(depth).ok_or(Malformed)? = number;
+                    depth += 1;
+                }
+                _ if depth == 0 => {
+                    *self = before;
+                    return Ok(());
+                }
+                4 if open[depth - 1] == number => depth -= 1,
+                4 => return Err(Malformed),
+                _ => {
+                    // No group: one field.
+                    *self = before;
+                    self.next()?;
+                }
+            }
+        }
     }
 
     /// Returns number and available content of the next field if its length goes beyond the rest:
@@ -189,5 +231,46 @@ impl<'a> Fields<'a> {
             }
         }
         Err(Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of the fields of a message, or its break.
+    fn numbers(message: &[u8]) -> Result<Vec<u32>, Malformed> {
+        let mut fields = Fields::new(message);
+        let mut numbers = Vec::new();
+        while let Some((number, _)) = fields.next()? {
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    #[test]
+    fn groups_are_skipped_as_unknown_fields() {
+        let nested = [vec![0x0b; GROUP_DEPTH_MAX], vec![0x0c; GROUP_DEPTH_MAX]].concat();
+        let deep = [vec![0x0b; GROUP_DEPTH_MAX + 1], vec![0x0c; GROUP_DEPTH_MAX + 1]].concat();
+        let many = [0x0b, 0x0c].repeat(1 << 20);
+        let [two, after] = [[0x10, 7], [0x18, 1]];
+        for (what, message, expected) in [
+            ("alone", vec![0x0b, 0x0c], Ok(vec![])),
+            ("between", [&two[..], &[0x0b, 0x0c], &after].concat(), Ok(vec![2, 3])),
+            (
+                "with fields",
+                [&[0x0b][..], &two, &[0x12, 1, 0x0c, 0x0c], &after].concat(),
+                Ok(vec![3]),
+            ),
+            ("nested", [&nested[..], &after].concat(), Ok(vec![3])),
+            ("many", [&many[..], &after].concat(), Ok(vec![3])),
+            ("too deep", deep, Err(Malformed)),
+            ("without an end", vec![0x0b, 0x10, 7], Err(Malformed)),
+            ("without a start", vec![0x0c], Err(Malformed)),
+            ("with another end", vec![0x0b, 0x14], Err(Malformed)),
+            ("of an unknown wire type", vec![0x0e], Err(Malformed)),
+        ] {
+            assert_eq!(numbers(&message), expected, "{what}");
+        }
     }
 }

@@ -161,6 +161,9 @@ struct AutomatonPlaces {
     /// Number of pools from which on those of automata that are gone are removed: twice as many as
     /// were left the last time, so that adding a pool costs a constant on average.
     many: usize,
+    /// Number of attempts that are refused without a look: the last look was in vain, and one at
+    /// each attempt would cost each reader a turn around all pools.
+    refused: usize,
 }
 
 impl DfaCachePool {
@@ -188,6 +191,10 @@ impl DfaCachePool {
             return true;
         }
         let mut places = self.places();
+        if let Some(left) = places.refused.checked_sub(1) {
+            places.refused = left;
+            return false;
+        }
         // Twice around: the first time marks all caches as idle, the second evicts those that
         // nobody has read with meanwhile.
         for _ in 0..2 * places.all.len() {
@@ -201,6 +208,7 @@ impl DfaCachePool {
                 return true;
             }
         }
+        places.refused = places.all.len();
         false
     }
 

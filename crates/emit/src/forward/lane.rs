@@ -220,7 +220,7 @@ impl ForwardLane {
         let is_packed = match raw.compression {
             Some(ContentCoding::Gzip) => self.settings.backend.compression == Compression::Gzip,
             Some(ContentCoding::Zstd) => self.settings.backend.compression == Compression::Zstd,
-            None => false,
+            Some(ContentCoding::Deflate) | None => false,
         };
         if self.is_http && (raw.is_json || is_packed) {
             let coding = raw.compression;

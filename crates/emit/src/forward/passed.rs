@@ -324,7 +324,7 @@ mod tests {
     fn what_was_left_is_offered_to_the_next_process_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
-        let claim = |position| source.claim(position);
+        let claim = |position| source.claim(position, 1);
         let (file, passed) = open(folder.path());
         passed.replayed();
         let places: Vec<_> = [1, 2, 3].map(|at| place(&passed, claim(at)).unwrap()).into();
@@ -346,7 +346,7 @@ mod tests {
     fn what_was_not_offered_again_before_the_next_end_is_offered_by_the_process_after_it() {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
-        let claim = |position| source.claim(position);
+        let claim = |position| source.claim(position, 1);
         let (file, passed) = open(folder.path());
         passed.replayed();
         drop(place(&passed, claim(1)));
@@ -365,7 +365,7 @@ mod tests {
     fn positions_that_the_log_has_lost_and_gives_again_are_new() {
         let folder = tempfile::tempdir().unwrap();
         let source = Arc::new(Source::default());
-        let claim = |position| source.claim(position);
+        let claim = |position| source.claim(position, 1);
         let (file, passed) = open(folder.path());
         passed.replayed();
         (1..9).for_each(|position| drop(place(&passed, claim(position))));
@@ -382,11 +382,11 @@ mod tests {
         let (file, passed) = open(folder.path());
         let last = NAMED_MAX as u64 + 5;
         let places: Vec<_> =
-            (0..=last).filter_map(|position| place(&passed, source.claim(position))).collect();
-        drop(place(&passed, source.claim(last + 1)));
+            (0..=last).filter_map(|position| place(&passed, source.claim(position, 1))).collect();
+        drop(place(&passed, source.claim(last + 1, 1)));
         file.write(false).unwrap();
         let (_file, again) = open(folder.path());
-        let offered = (0..=last).filter(|it| place(&again, source.claim(*it)).is_some()).count();
+        let offered = (0..=last).filter(|it| place(&again, source.claim(*it, 1)).is_some()).count();
         assert_eq!(offered, places.len());
     }
 
@@ -399,7 +399,7 @@ mod tests {
         let path = folder.path().join("forward.json");
         std::fs::write(&path, "{\"a\": nonsense").unwrap();
         let (file, passed) = open(folder.path());
-        assert!(place(&passed, source.claim(1)).is_some());
+        assert!(place(&passed, source.claim(1, 1)).is_some());
         file.write(true).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }

@@ -281,6 +281,7 @@ fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
     let same = match coding {
         Some(ContentCoding::Gzip) => wanted == Compression::Gzip,
         Some(ContentCoding::Zstd) => wanted == Compression::Zstd,
+        Some(ContentCoding::Deflate) => false,
         None => wanted == Compression::None,
     };
     same && way.client.takes_bodies()
@@ -305,6 +306,9 @@ fn unpack(raw: &RawBody) -> Result<Bytes, ForwardLoss> {
             .read_to_end(&mut body),
         Some(ContentCoding::Zstd) => zstd::stream::read::Decoder::new(&raw.bytes[..])
             .and_then(|decoder| decoder.take(UNPACKED_BYTES_MAX).read_to_end(&mut body)),
+        Some(ContentCoding::Deflate) => flate2::read::ZlibDecoder::new(&raw.bytes[..])
+            .take(UNPACKED_BYTES_MAX)
+            .read_to_end(&mut body),
     };
     read.map(|_| body.into()).map_err(|_| ForwardLoss::Fault)
 }

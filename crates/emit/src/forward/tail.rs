@@ -1,8 +1,8 @@
 //! The tail of a queue that is in the log alone: a few bytes for each request, in order.
 //!
 //! A backend that is away for an hour leaves more requests than there is room for in memory. Of
-//! those only the place in the log is kept, in chunks that share one claim: that of the lowest
-//! position among them.
+//! those only the place in the log is kept, in chunks that share one claim: on all from the lowest
+//! position among them on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Tail {
             && last.entries.len() < CHUNK_LEN
         {
             if claim.position() < last.claim.position() {
-                last.claim = claim.clone();
+                last.claim = claim.onwards();
             }
             last.entries.push_back(entry);
             return true;
@@ -67,7 +67,7 @@ impl Tail {
         let Some(_room) = memory.room(CHUNK_LEN * ENTRY_BYTES) else { return false };
         let mut entries = VecDeque::with_capacity(CHUNK_LEN);
         entries.push_back(entry);
-        chunks.push_back(TailChunk { claim: claim.clone(), entries, _room });
+        chunks.push_back(TailChunk { claim: claim.onwards(), entries, _room });
         true
     }
 

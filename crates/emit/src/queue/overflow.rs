@@ -110,6 +110,8 @@ impl Overflow {
             age_max_ns: u64::MAX,
             when_full: WhenFull::Refuse,
             waiting_max: WAITING_BYTES_MAX,
+            // All from the first parcel on is claimed: nothing is dead behind it.
+            reserve: 0,
             sync_interval: SYNC_INTERVAL,
             durability: limits.durability,
         };
@@ -188,7 +190,7 @@ impl Overflow {
         entries
             .waiting
             .push_back(OverflowEntry { position: claim.position(), count: parcel.count });
-        entries.claim.get_or_insert(claim);
+        entries.claim.get_or_insert_with(|| claim.onwards());
         self.evaluations.fetch_add(parcel.count.into(), Ordering::Relaxed);
         drop(entries);
         self.more.notify_one();
@@ -285,7 +287,7 @@ impl Overflow {
     fn claim_first(&self, entries: &mut Entries) {
         let first = entries.waiting.front();
         // Claimed before the old claim goes, so that nothing in between is removed.
-        entries.claim = first.map(|first| self.log.source().claim(first.position));
+        entries.claim = first.map(|first| self.log.source().claim_onwards(first.position));
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -384,7 +386,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), room).await.expect("room again");
+        tokio::time::timeout(Duration::from_secs(120), room).await.expect("room again");
     }
 
     #[tokio::test]

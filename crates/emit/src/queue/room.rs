@@ -20,6 +20,8 @@ pub(crate) struct Held {
     bytes: AtomicUsize,
     evaluations: AtomicU64,
     share: Arc<MemoryQuota>,
+    /// Bytes of the log that receipts of its evaluations claim; a record counts for each.
+    claimed: AtomicU64,
     /// On what is left to the next process while this one goes on: the lowest of each source.
     kept: Mutex<Claims>,
 }
@@ -28,7 +30,8 @@ impl Held {
     pub(super) fn new(share: Arc<MemoryQuota>) -> Self {
         let bytes = AtomicUsize::new(0);
         let evaluations = AtomicU64::new(0);
-        Self { bytes, evaluations, share, kept: Mutex::default() }
+        let claimed = AtomicU64::new(0);
+        Self { bytes, evaluations, share, claimed, kept: Mutex::default() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -37,6 +40,11 @@ impl Held {
 
     pub(crate) fn evaluations(&self) -> u64 {
         self.evaluations.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of the log that its evaluations claim.
+    pub(crate) fn claimed(&self) -> u64 {
+        self.claimed.load(Ordering::Relaxed)
     }
 
     /// Leaves what a receipt waits for to the next process: the log keeps it until then.
@@ -83,7 +91,7 @@ pub(super) struct QueueShared {
 impl QueueShared {
     /// Counts evaluations that nobody delivers any more in this process; the next one will.
     pub(super) fn leave(&self, evaluations: u64) {
-        self.counters.left(evaluations);
+        self.counters.metrics.left.add(evaluations);
         self.left.fetch_add(evaluations, Ordering::Relaxed);
     }
 }
@@ -114,6 +122,8 @@ impl Room {
 
     /// Lets a receipt wait for all evaluations that are in it now.
     pub(super) fn keep(&mut self, receipt: Receipt) {
+        let claimed = receipt.claims().record_bytes();
+        self.shared.held.claimed.fetch_add(claimed, Ordering::Relaxed);
         self.receipts.push((receipt, self.evaluations));
     }
 
@@ -146,8 +156,16 @@ impl Room {
     /// Counts what became of the evaluations, gives their bytes back and lets go of the receipts.
     pub(super) fn settle(mut self, delivery: &Delivery) {
         self.empty();
-        self.receipts.clear();
+        self.let_go();
         self.shared.counters.settle(delivery);
+    }
+
+    /// Lets go of the receipts.
+    fn let_go(&mut self) {
+        for (receipt, _) in self.receipts.drain(..) {
+            let claimed = receipt.claims().record_bytes();
+            self.shared.held.claimed.fetch_sub(claimed, Ordering::Relaxed);
+        }
     }
 
     /// Notes that it holds no evaluations any more; how many they were.
@@ -164,13 +182,13 @@ impl Drop for Room {
         let shared = &self.shared;
         shared.held.share.give_back_for(&shared.held.bytes, self.bytes);
         if evaluations == 0 {
-            return;
+            return self.let_go();
         }
         if shared.is_removed.load(Ordering::Relaxed) {
             // Its receipts go as if it had arrived: no process will deliver it.
             shared.counters.lost(Loss::Removed, evaluations);
             shared.dropped.fetch_add(evaluations, Ordering::Relaxed);
-            return;
+            return self.let_go();
         }
         // What was moved away is not among them any more.
         let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();

@@ -227,6 +227,9 @@ impl AskedQuestion {
         details.insert("items", Value::List(items.collect()));
         details.insert("agreement", facts.agreement);
         details.insert("injection_suspected", facts.injection_suspected);
+        if facts.is_unsure {
+            details.insert(Reason::JudgeUnsure.as_str(), true);
+        }
         details.insert("cut_bytes", facts.cut_bytes);
         if let Some(reason) = &facts.given_reason {
             details.insert("reason", reason.clone());
@@ -249,6 +252,7 @@ impl AskedQuestion {
         let facts = VoteFacts {
             agreement: given.map_or(agreement, |(_, agreement)| agreement),
             injection_suspected: found || votes.iter().any(|vote| vote.injection_suspected),
+            is_unsure: votes.iter().any(|vote| vote.is_unsure),
             cut_bytes,
             given_reason: reason.map(|item| item.reason.clone()),
         };
@@ -270,13 +274,20 @@ impl AskedQuestion {
             outcome: self.unless_injected(outcome, &facts),
             calls: self.calls(&answered, &facts),
             agreement: facts.agreement,
-            is_unsure: is_near || facts.injection_suspected || shown.iter().any(is_open),
+            is_unsure: is_near
+                || facts.is_unsure
+                || facts.injection_suspected
+                || shown.iter().any(is_open),
             injection_suspected: facts.injection_suspected,
         }
     }
 
-    /// Returns the outcome of each call that a statement is about.
+    /// Returns the outcome of each call that a statement is about; none where the reply gives one
+    /// score for all of them, since nobody answered about a call.
     fn calls(&self, answered: &[Answered], facts: &VoteFacts) -> Vec<JudgedCallOutcome> {
+        if self.question.scoring == Scoring::Given {
+            return Vec::new();
+        }
         let pairs = self.question.items.iter().zip(answered);
         let calls = pairs.filter_map(|(item, answered)| {
             let call = item.call.as_ref()?;
@@ -333,6 +344,8 @@ type JudgedCallOutcome = (usize, spanscore_base::model::SpanId, Outcome);
 struct VoteFacts {
     agreement: f64,
     injection_suspected: bool,
+    /// True if a vote does not say whether it met an injection.
+    is_unsure: bool,
     cut_bytes: u64,
     /// Reason that the judge gave for a score of its own.
     given_reason: Option<String>,

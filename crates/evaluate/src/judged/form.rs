@@ -96,7 +96,7 @@ pub(super) fn read(
     match form {
         ReplyForm::Items => reply::read(reply, asked.len()),
         ReplyForm::Score { low, high } => {
-            let value = reply::object(reply)?;
+            let value = reply::object(reply, "score")?;
             let score = number(&value)?;
             if score.fract() != 0.0 || score < low as f64 || score > high as f64 {
                 return Err(unreadable(format!("`score` is no whole number from {low} to {high}")));
@@ -105,7 +105,7 @@ pub(super) fn read(
             Ok(given(&value, "reason", score, true)?)
         }
         ReplyForm::UiPath => {
-            let value = reply::object(reply)?;
+            let value = reply::object(reply, "score")?;
             if value.get("justification").and_then(Value::as_str).is_none() {
                 return Err(unreadable("`justification` is not a text"));
             }
@@ -132,12 +132,10 @@ fn given(
     score: f64,
     asks_suspicion: bool,
 ) -> Result<JudgeAnswers, UnreadableReply> {
-    let suspected = value.get("injection_suspected").and_then(Value::as_bool);
-    if asks_suspicion && suspected.is_none() {
-        return Err(unreadable("`injection_suspected` is neither true nor false"));
-    }
+    let suspected = reply::suspicion(value)?;
     let reason = value.get(key).and_then(Value::as_str).unwrap_or_default();
-    Ok(scored(score, suspected.unwrap_or(false), reason))
+    let is_unsure = asks_suspicion && suspected.is_none();
+    Ok(JudgeAnswers { is_unsure, ..scored(score, suspected.unwrap_or(false), reason) })
 }
 
 /// Returns a score with its reason as answers.
@@ -146,7 +144,7 @@ pub(super) fn scored(score: f64, injection_suspected: bool, reason: &str) -> Jud
     let answer = JudgeAnswer::Yes;
     let cites = Vec::new();
     let item = AnsweredItem { answer, cites, reason, overturned: None };
-    JudgeAnswers { items: vec![item], injection_suspected, score: Some(score) }
+    JudgeAnswers { items: vec![item], injection_suspected, is_unsure: false, score: Some(score) }
 }
 
 #[cfg(test)]

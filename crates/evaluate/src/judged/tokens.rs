@@ -85,10 +85,14 @@ pub(super) fn tokens(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|part| !part.is_empty())
 }
 
+/// Returns true for characters between numbers and other words.
+pub(super) fn is_number_edge(c: char) -> bool {
+    c.is_whitespace() || "\"'`()[]{}<>;|!?=*/:".contains(c)
+}
+
 /// Collects the numbers of a folded text, by value; a comma between thousands does not count.
 pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
-    let edges = |c: char| c.is_whitespace() || "\"'`()[]{}<>;|!?=*/:".contains(c);
-    for part in text.split(edges) {
+    for part in text.split(is_number_edge) {
         let part = part.trim_matches(|c: char| !c.is_alphanumeric() && c != '-');
         let part = part.trim_end_matches(|c: char| !c.is_ascii_digit());
         let part = part.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '-');
@@ -107,7 +111,8 @@ pub(super) fn numbers(text: &str, found: &mut HashSet<NumberKey>) {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NumberKey(String);
 
-fn key_of_text(text: &str) -> Option<NumberKey> {
+/// Returns the key of a text that is a number; an id that begins with a zero is none.
+pub(super) fn key_of_text(text: &str) -> Option<NumberKey> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     // A number does not begin with a zero: that is an id.
     let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');

@@ -24,12 +24,13 @@ const DEFLATE_RATIO_MAX: usize = 1032;
 
 /// Reads a `Content-Encoding` or `grpc-encoding`; `None` inside means not compressed.
 pub(crate) fn coding_of_header(name: &[u8]) -> Result<Option<ContentCoding>, RefusedRequest> {
-    let known: [(&[u8], Option<ContentCoding>); 5] = [
+    let known: [(&[u8], Option<ContentCoding>); 6] = [
         (b"", None),
         (b"identity", None),
         (b"gzip", Some(ContentCoding::Gzip)),
         (b"x-gzip", Some(ContentCoding::Gzip)),
         (b"zstd", Some(ContentCoding::Zstd)),
+        (b"deflate", Some(ContentCoding::Deflate)),
     ];
     let name = name.trim_ascii();
     known
@@ -38,7 +39,7 @@ pub(crate) fn coding_of_header(name: &[u8]) -> Result<Option<ContentCoding>, Ref
         .map(|(_, compression)| *compression)
         .ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
-            let message = format!("unknown encoding {name:?}, known are gzip and zstd");
+            let message = format!("unknown encoding {name:?}, known are gzip, zstd and deflate");
             RefusedRequest::new(RefusalReason::Encoding, message)
         })
 }
@@ -57,6 +58,8 @@ fn declared_bytes(coding: ContentCoding, body: &[u8]) -> Option<usize> {
             let size = zstd::zstd_safe::get_frame_content_size(body).ok().flatten()?;
             Some(usize::try_from(size).unwrap_or(usize::MAX))
         }
+        // Its trailer is a checksum alone.
+        ContentCoding::Deflate => None,
     }
 }
 
@@ -67,6 +70,7 @@ pub(crate) fn reader<'a>(
 ) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match coding {
         ContentCoding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(body)),
+        ContentCoding::Deflate => Box::new(flate2::bufread::ZlibDecoder::new(body)),
         ContentCoding::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
             decoder.window_log_max(window_log_max(bytes_max))?;
@@ -84,7 +88,7 @@ fn window_log_max(bytes_max: usize) -> u32 {
 /// Returns the bytes of output that a decoder retains beside the output.
 pub(crate) fn window_bytes(compression: ContentCoding, body: &[u8], bytes_max: usize) -> usize {
     match compression {
-        ContentCoding::Gzip => 0,
+        ContentCoding::Gzip | ContentCoding::Deflate => 0,
         ContentCoding::Zstd => zstd_window::largest(body).min(1 << window_log_max(bytes_max)),
     }
 }
@@ -141,7 +145,13 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, b"spans").unwrap();
         let zstd = zstd::encode_all(&b"spans"[..], 0).unwrap();
-        let bodies = [(ContentCoding::Gzip, gzip.finish().unwrap()), (ContentCoding::Zstd, zstd)];
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut zlib, b"spans").unwrap();
+        let bodies = [
+            (ContentCoding::Gzip, gzip.finish().unwrap()),
+            (ContentCoding::Zstd, zstd),
+            (ContentCoding::Deflate, zlib.finish().unwrap()),
+        ];
         for (compression, body) in bodies {
             let text = decompress(compression, &body, usize::MAX, "no limit", &mut ticket);
             assert_eq!(text.ok().as_deref(), Some(&b"spans"[..]), "{compression:?}");

@@ -140,7 +140,7 @@ fn small_body(
         return Ok(None);
     }
     let window = match compression {
-        ContentCoding::Gzip => 0,
+        ContentCoding::Gzip | ContentCoding::Deflate => 0,
         ContentCoding::Zstd => zstd_window::largest(&raw.bytes),
     };
     if window > 1 << window_log_max(most) {

@@ -7,6 +7,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::framing::{FileDivision, NextRecord, next_record};
+use spanscore_base::model::MemoryQuota;
 
 /// Bytes that the fingerprint covers.
 const FINGERPRINT_BYTES: usize = 1024;
@@ -105,6 +107,24 @@ pub(super) struct FollowedFile {
     pub(super) position: FilePosition,
     /// Looks since its path was seen the last time.
     pub(super) absent: u32,
+    /// True if it has had its turns until the next look.
+    pub(super) rests: bool,
+    /// Length beyond which it is read again, if the beginning of a record was dropped.
+    waits_beyond: Option<u64>,
+    /// Memory of its buffer, once it is followed.
+    room: Option<BufferRoom>,
+}
+
+/// Memory of a share that a buffer is counted in, given back when this is dropped.
+struct BufferRoom {
+    share: Arc<MemoryQuota>,
+    bytes: usize,
+}
+
+impl Drop for BufferRoom {
+    fn drop(&mut self) {
+        self.share.give_back(self.bytes);
+    }
 }
 
 impl FollowedFile {
@@ -125,6 +145,9 @@ impl FollowedFile {
             is_skipping: false,
             position,
             absent: 0,
+            rests: false,
+            waits_beyond: None,
+            room: None,
         })
     }
 
@@ -156,6 +179,24 @@ impl FollowedFile {
         self.buffer.capacity()
     }
 
+    /// Counts its buffer in a share.
+    pub(super) fn count_buffer(&mut self, share: &Arc<MemoryQuota>) {
+        let room =
+            self.room.get_or_insert_with(|| BufferRoom { share: Arc::clone(share), bytes: 0 });
+        let now = self.buffer.capacity();
+        share.change(std::mem::replace(&mut room.bytes, now), now);
+    }
+
+    /// Drops the beginning of a record if it leaves too little of the share to others; it is read
+    /// again once the file has grown.
+    pub(super) fn leave_room(&mut self, share: &Arc<MemoryQuota>) {
+        if self.held() > READ_BYTES && share.left() < share.limit() / 2 {
+            self.buffer = Vec::new();
+            self.waits_beyond = Some(self.len());
+        }
+        self.count_buffer(share);
+    }
+
     /// Starts anew if it was truncated or written anew since the last look; returns true if so.
     pub(super) fn restart_if_cut(&mut self) -> io::Result<bool> {
         let metadata = self.file.metadata()?;
@@ -170,6 +211,7 @@ impl FollowedFile {
         if is_cut {
             self.buffer = Vec::new();
             (self.form, self.is_skipping) = (None, false);
+            self.waits_beyond = None;
             self.resume(0, 0);
         }
         // The fingerprint of a file that was short covers more as it grows.
@@ -204,9 +246,11 @@ impl FollowedFile {
 
     fn fill(&mut self) -> io::Result<usize> {
         let from = self.read + self.buffer.len() as u64;
-        if self.len() <= from {
+        let len = self.len();
+        if len <= from || self.waits_beyond.is_some_and(|known| len <= known) {
             return Ok(0);
         }
+        self.waits_beyond = None;
         self.file.seek(SeekFrom::Start(from))?;
         let before = self.buffer.len();
         self.file.by_ref().take(READ_BYTES as u64).read_to_end(&mut self.buffer)?;
@@ -280,7 +324,9 @@ fn identify(file: &mut File, most: usize) -> io::Result<FileIdentity> {
     let metadata = file.metadata()?;
     let mut start = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.by_ref().take(most.min(FINGERPRINT_BYTES) as u64).read_to_end(&mut start)?;
+    // No byte beyond its length: some files of the system that have none wait for one.
+    let most = metadata.len().min(most.min(FINGERPRINT_BYTES) as u64);
+    file.by_ref().take(most).read_to_end(&mut start)?;
     let digest: [u8; 32] = Sha256::digest(&start).into();
     let start_hash = digest[..8].iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte));
     let (device, inode) = place_of(&metadata);

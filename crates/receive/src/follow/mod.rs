@@ -4,6 +4,9 @@
 //! look: find files, see what was cut or renamed -> read records -> intake -> store positions
 //! ```
 //!
+//! Files take turns by bytes, so that one without an end holds up no other. One whose turn held no
+//! record, such as the middle of a line that is too long or a hole, rests until the next look.
+//!
 //! A record counts as read once the intake has accepted it, and where it has no room the receiver
 //! waits: files do not go away. After a restart reading resumes from the stored positions, so
 //! records of the last second before a crash may come again (at least once). A file that was away
@@ -25,19 +28,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opentelemetry::metrics::Meter;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionAccount, Intake, Received, Refused};
-use counters::{FollowCounters, PassedOver};
+use crate::metrics::{AcceptedMetrics, labels};
+use counters::{FollowMetrics, PassedOver};
 use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
 use record::{ReadRoom, RecordSettings, read_records};
 use settings::{FileReceiverSettings, StartAt};
 use spanscore_base::model::{Memory, MemoryQuota};
+use spanscore_net::metrics::Meter;
 
 /// Interval at which positions are stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,6 +49,8 @@ const STORE_INTERVAL: Duration = Duration::from_secs(1);
 const ABSENT_LOOKS_MAX: u32 = 5;
 /// Memory that reading one file may take beside its largest record.
 const READING_BYTES: usize = 2 << 20;
+/// Bytes of a file in one turn, with the record that goes beyond them.
+const TURN_BYTES: u64 = 1 << 20;
 /// Pause before asking for memory again.
 const MEMORY_WAIT: Duration = Duration::from_millis(100);
 /// Shortest time between two lines in the log about skipped records.
@@ -75,7 +81,8 @@ impl FileReceiver {
             settings,
             intake,
             sender: Arc::default(),
-            counters: FollowCounters::new(meter),
+            metrics: FollowMetrics::new(meter).of(&[]),
+            accepted: AcceptedMetrics::new(meter).of(&labels("file", "file")),
             memory: Arc::clone(&memory.requests),
             stop: stop.clone(),
             files: Vec::new(),
@@ -102,11 +109,23 @@ impl FileReceiver {
     }
 }
 
+/// End of a file's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It had its bytes, and more is there.
+    Over,
+    /// It is read to its end, or held no record: it rests until the next look.
+    Done,
+    /// There was no room for it.
+    Waits,
+}
+
 struct Follower<I> {
     settings: FileReceiverSettings,
     intake: Arc<I>,
     sender: Arc<ConnectionAccount>,
-    counters: FollowCounters,
+    metrics: FollowMetrics,
+    accepted: AcceptedMetrics,
     memory: Arc<MemoryQuota>,
     stop: CancellationToken,
     files: Vec<FollowedFile>,
@@ -127,23 +146,45 @@ impl<I: Intake> Follower<I> {
         while self.stop.clone().run_until_cancelled(looks.tick()).await.is_some() {
             self.look().await;
             self.is_first_look = false;
-            let mut at = 0;
-            while at < self.files.len() && !self.stop.is_cancelled() {
-                self.read(at).await;
-                self.store(false).await;
-                at += 1;
-            }
+            let next_look = Instant::now() + self.settings.poll_interval.0;
+            while self.round().await && Instant::now() < next_look {}
             self.let_go();
             let behind = self.files.iter().map(|it| it.len().saturating_sub(it.position.offset));
-            self.counters.show(self.files.len(), behind.sum());
+            self.metrics.files.record(self.files.len() as u64);
+            self.metrics.behind.record(behind.sum());
         }
         self.store(true).await;
+    }
+
+    /// Gives each file that does not rest a turn; false if all rest now.
+    async fn round(&mut self) -> bool {
+        let mut has_moved = false;
+        let mut is_behind = false;
+        let mut at = 0;
+        while at < self.files.len() && !self.stop.is_cancelled() {
+            if !self.files[at].rests {
+                let turn = self.turn(at).await;
+                // A file at which reading panicked is gone.
+                let Some(file) = self.files.get_mut(at) else { break };
+                file.rests = turn == Turn::Done;
+                is_behind |= turn != Turn::Done;
+                has_moved |= turn == Turn::Over;
+                self.store(false).await;
+            }
+            at += 1;
+        }
+        if is_behind && !has_moved {
+            // Its end is seen by the caller.
+            let _ = self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await;
+        }
+        is_behind && !self.stop.is_cancelled()
     }
 
     /// Finds new, renamed and missing files.
     async fn look(&mut self) {
         let include = self.settings.include.clone();
         let exclude = self.settings.exclude.clone();
+        let files_max = self.settings.max_concurrent_files;
         let known: Vec<_> = self.files.iter().map(|file| *file.identity()).collect();
         let looking = tokio::task::spawn_blocking(move || {
             let mut old = Vec::new();
@@ -153,7 +194,7 @@ impl<I: Intake> Follower<I> {
                 let Ok(place) = FileIdentity::place(&path) else { continue };
                 if known.iter().any(|it| it.is_at(&place)) {
                     old.push((place, path));
-                } else if known.len() + new.len() < FILES_MAX {
+                } else if known.len() + new.len() < files_max {
                     new.extend(FollowedFile::open(&path));
                 }
             }
@@ -161,6 +202,7 @@ impl<I: Intake> Follower<I> {
         });
         let Ok((old, new)) = looking.await else { return };
         for file in &mut self.files {
+            file.rests = false;
             match old.iter().find(|(identity, _)| identity.is_at(file.identity())) {
                 Some((_, path)) => {
                     file.absent = 0;
@@ -172,7 +214,7 @@ impl<I: Intake> Follower<I> {
         }
         for file in new {
             let is_twice = self.files.iter().any(|it| it.identity().is_at(file.identity()));
-            if self.files.len() < FILES_MAX && !is_twice {
+            if self.files.len() < files_max && !is_twice {
                 self.begin(file);
             }
         }
@@ -202,40 +244,62 @@ impl<I: Intake> Follower<I> {
         self.files.push(file);
     }
 
-    /// Reads the new records of one file and hands them over.
-    async fn read(&mut self, at: usize) {
-        let bytes_max = self.settings.max_record_mib << 20;
-        let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else { return };
+    /// Reads new records of one file and hands them over, until it has had its bytes.
+    async fn turn(&mut self, at: usize) -> Turn {
+        let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else {
+            return Turn::Done;
+        };
         if restarted {
-            self.counters.restarted();
+            self.metrics.restarts.add(1);
             tracing::info!(path = %self.files[at].path.display(), "a file was cut or written anew");
         }
-        while !self.stop.is_cancelled() {
-            let held = self.files[at].held() + READING_BYTES;
-            // Reading goes on while there is any: one record at a time may go beyond it.
-            while self.memory.left() < held && self.memory.held() > 0 {
-                self.counters.waited();
-                if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
-                    return;
-                }
-            }
-            self.memory.take(held);
-            let batch = self.with(at, move |file| file.next_batch(bytes_max)).await;
-            let taken = match &batch {
-                Some(batch) => self.take(at, batch, held).await,
-                None => false,
+        let from = self.files[at].position.offset;
+        let mut has_records = false;
+        let turn = loop {
+            let batch = match self.read(at).await {
+                Ok(batch) => batch,
+                Err(turn) => break turn,
             };
-            self.memory.give_back(held);
-            match batch {
-                Some(batch) if taken => {
-                    self.files[at].acknowledge(&batch);
-                    if !batch.is_progress {
-                        return;
-                    }
-                }
-                _ => return,
+            let Some(file) = self.files.get(at) else { break Turn::Done };
+            has_records |= !batch.records.is_empty();
+            let is_over = file.position.offset.saturating_sub(from) >= TURN_BYTES;
+            if !batch.is_progress || self.stop.is_cancelled() || is_over && !has_records {
+                break Turn::Done;
             }
+            if is_over {
+                break Turn::Over;
+            }
+        };
+        if let Some(file) = self.files.get_mut(at) {
+            file.leave_room(&self.memory);
         }
+        turn
+    }
+
+    /// Reads the next records of one file and hands them over.
+    ///
+    /// # Errors
+    /// The end of its turn: there is no room, it cannot be read, or what was read was not accepted
+    /// and has to come again.
+    async fn read(&mut self, at: usize) -> Result<FileBatch, Turn> {
+        let bytes_max = self.settings.max_record_mib << 20;
+        self.files[at].count_buffer(&self.memory);
+        // Reading goes on while there is any: one record at a time may go beyond it.
+        let own: usize = self.files.iter().map(FollowedFile::held).sum();
+        if self.memory.left() < READING_BYTES && self.memory.held() > own {
+            self.metrics.waits.add(1);
+            return Err(Turn::Waits);
+        }
+        self.memory.take(READING_BYTES);
+        let batch = self.with(at, move |file| file.next_batch(bytes_max)).await;
+        let taken = match &batch {
+            Some(batch) => self.take(at, batch, READING_BYTES + own).await,
+            None => false,
+        };
+        self.memory.give_back(READING_BYTES);
+        let batch = batch.filter(|_| taken).ok_or(Turn::Done)?;
+        self.files[at].acknowledge(&batch);
+        Ok(batch)
     }
 
     /// Works on a file beside the network's threads.
@@ -259,7 +323,7 @@ impl<I: Intake> Follower<I> {
     }
 
     /// Hands a batch to the intake; `false` if it was not accepted and has to come again. `held` is
-    /// the memory that is counted for it so far.
+    /// the memory that is counted for it and for the buffers of files.
     async fn take(&mut self, at: usize, batch: &FileBatch, held: usize) -> bool {
         let path = self.files[at].path.clone();
         for line in &batch.too_large {
@@ -293,7 +357,7 @@ impl<I: Intake> Follower<I> {
             }
             drop(read.room);
             if read.next == next {
-                self.counters.waited();
+                self.metrics.waits.add(1);
                 if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
                     return false;
                 }
@@ -304,7 +368,7 @@ impl<I: Intake> Follower<I> {
     }
 
     fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
-        self.counters.passed_over(reason, 1);
+        self.metrics.passed_over.add(reason.as_str(), 1);
         self.log(path, Some(line), error);
     }
 
@@ -323,16 +387,16 @@ impl<I: Intake> Follower<I> {
             let mut wait = None;
             while let Some(handed) = handing.join_next().await {
                 let Ok((line, request, outcome)) = handed else {
-                    self.counters.passed_over(PassedOver::Malformed, 1);
+                    self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
                     continue;
                 };
                 match outcome {
                     Ok(accepted) => {
-                        self.counters.taken();
-                        self.counters.accepted(request.signal, accepted.accepted);
+                        self.metrics.records.add(1);
+                        self.accepted.add(request.signal, accepted.accepted);
                     }
                     Err(Refused::Malformed(error)) => {
-                        self.counters.passed_over(PassedOver::Malformed, 1);
+                        self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
                         self.log(path, Some(line), &error);
                     }
                     Err(
@@ -345,7 +409,7 @@ impl<I: Intake> Follower<I> {
                 }
             }
             let Some(wait) = wait else { continue };
-            self.counters.waited();
+            self.metrics.waits.add(1);
             requests.sort_by_key(|(line, _)| *line);
             if self.stop.run_until_cancelled(sleep(wait)).await.is_none() {
                 return false;
@@ -358,7 +422,7 @@ impl<I: Intake> Follower<I> {
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
-                self.counters.passed_over(PassedOver::Cut, 1);
+                self.metrics.passed_over.add(PassedOver::Cut.as_str(), 1);
             }
             // It may come back, as after a mount.
             self.stored.push(file.position);

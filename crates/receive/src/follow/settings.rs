@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::paths::FILES_MAX;
 use spanscore_base::settings::{HumanDuration, above_zero};
 
 /// Follows files that another process writes, such as the Collector's file exporter: OTLP/JSON, one
@@ -30,6 +31,11 @@ pub struct FileReceiverSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1, max = 128))]
     pub max_record_mib: usize,
+    /// Most files that are followed at once; further ones wait until one is gone. The process takes
+    /// fewer where its limit of open files is small.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub max_concurrent_files: usize,
 }
 
 impl Default for FileReceiverSettings {
@@ -41,6 +47,7 @@ impl Default for FileReceiverSettings {
             signal: None,
             poll_interval: HumanDuration::from_millis(200),
             max_record_mib: 64,
+            max_concurrent_files: FILES_MAX,
         }
     }
 }
@@ -59,6 +66,9 @@ impl FileReceiverSettings {
         }
         if self.max_record_mib > 128 {
             return Err("`max_record_mib` must be 1 to 128");
+        }
+        if self.max_concurrent_files > FILES_MAX {
+            return Err("`max_concurrent_files` must be 1 to 1024");
         }
         Ok(())
     }

@@ -315,3 +315,39 @@ async fn positions_are_stored_although_the_name_of_a_file_is_no_text() {
     end_after_a_look(receiver).await;
     assert!(followed.intake.seen.lock().unwrap().is_empty(), "no file is read again");
 }
+
+#[tokio::test(start_paused = true)]
+async fn files_without_an_end_hold_up_no_other() {
+    const TIB: u64 = 1 << 40;
+    let followed = Followed::new();
+    // Holes read as zeros: empty records, or the middle of a line.
+    for (name, start) in [("a.json", ""), ("b.json", "{")] {
+        followed.append(name, start);
+        let options = std::fs::OpenOptions::new().write(true).open(followed.path(name));
+        options.unwrap().set_len(TIB).unwrap();
+    }
+    let receiver = followed.start(StartAt::Beginning);
+    sleep(Duration::from_secs(1)).await;
+    followed.append("c.json", [line("one"), line("two")].concat());
+    followed.taken(&["one", "two"]).await;
+    followed.append("c.json", line("three"));
+    followed.taken(&["three"]).await;
+    end(receiver).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_with_much_to_read_take_turns() {
+    const LINES: usize = 20_000;
+    let followed = Followed::new();
+    followed.append("a.json", line("many").repeat(LINES));
+    followed.append("z.json", line("one"));
+    let receiver = followed.start(StartAt::Beginning);
+    let all = |seen: &Vec<(Signal, String)>| seen.len() > LINES;
+    while !all(&followed.intake.seen.lock().unwrap()) {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let seen = followed.intake.seen.lock().unwrap().clone();
+    let before = seen.iter().position(|(_, name)| name == "one").unwrap();
+    assert!(before < LINES, "the other file came after {before} lines");
+    end(receiver).await;
+}

@@ -1,10 +1,12 @@
 //! OTLP/HTTP: protobuf and JSON posted to a path for each signal, answered in kind.
 //!
-//! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics` or a longer path that ends so (some SDKs
-//! write the path of their own product before it), over HTTP/1.1 or HTTP/2. Out: requests for the
-//! intake. Errors carry a `google.rpc.Status` in the request's encoding.
+//! In: `POST` to `/v1/traces`, `/v1/logs`, `/v1/metrics`, other paths that the settings name, or a
+//! longer path that ends so (some SDKs write the path of their own product before it), over
+//! HTTP/1.1 or HTTP/2. Out: requests for the intake. Errors carry a `google.rpc.Status` in the
+//! request's encoding.
 
 pub(crate) mod cors;
+pub(crate) mod url_paths;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use self::cors::Cors;
+use self::url_paths::UrlPaths;
 use super::answer::Answer;
 use super::body::{BodyOwner, BodyReader, drain};
 use super::compression::coding_of_header;
@@ -47,12 +50,12 @@ enum Encoding {
 pub(crate) struct HttpService<I> {
     pub(crate) ingest: Arc<Ingest<I>>,
     pub(crate) limit: BodyLimit,
-    pub(crate) paths: [(String, Signal); 3],
+    pub(crate) paths: [(UrlPaths, Signal); 3],
     pub(crate) cors: Option<Cors>,
 }
 
 /// Returns the paths of the three signals.
-pub(crate) fn paths(settings: &HttpSettings) -> [(String, Signal); 3] {
+pub(crate) fn paths(settings: &HttpSettings) -> [(UrlPaths, Signal); 3] {
     [
         (settings.traces_url_path.clone(), Signal::Traces),
         (settings.logs_url_path.clone(), Signal::Logs),
@@ -65,8 +68,8 @@ impl<I: Intake> HttpService<I> {
     pub(crate) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
-            metrics.refused_request(Transport::Http, RefusalReason::NotFound);
-            metrics.answered(Transport::Http, Transport::Grpc.failure(RefusalReason::NotFound));
+            let code = Transport::Grpc.failure(RefusalReason::NotFound);
+            metrics.of(Transport::Http).refused_request(RefusalReason::NotFound, code);
             return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
@@ -76,7 +79,7 @@ impl<I: Intake> HttpService<I> {
         }
         if let Some(answer) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             let metrics = &self.ingest.metrics;
-            metrics.answered(Transport::Http, "204");
+            metrics.of(Transport::Http).requests.add("204", 1);
             return ControlFlow::Break(answer);
         }
         ControlFlow::Continue(request)
@@ -94,7 +97,7 @@ impl<I: Intake> HttpService<I> {
         let mut answer = match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
-                metrics.answered(Transport::Http, Transport::Http.success());
+                metrics.of(Transport::Http).requests.add(Transport::Http.success(), 1);
                 succeeded(signal, encoding, &accepted)
             }
             Err(failure) => {
@@ -116,8 +119,8 @@ impl<I: Intake> HttpService<I> {
 
     fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
-        metrics.refused_request(Transport::Http, failure.reason);
-        metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
+        let code = Transport::Http.failure(failure.reason);
+        metrics.of(Transport::Http).refused_request(failure.reason, code);
         failed(encoding, failure)
     }
 
@@ -186,11 +189,12 @@ impl<I: Intake> HttpService<I> {
         let path = path.strip_suffix('/').unwrap_or(path);
         self.paths
             .iter()
-            .find(|(end, _)| path.ends_with(end.as_str()))
+            .find(|(paths, _)| paths.iter().any(|end| path.ends_with(end)))
             .map(|(_, signal)| *signal)
             .ok_or_else(|| {
-                let [traces, logs, metrics] = self.paths.each_ref().map(|(path, _)| path);
-                let message = format!("no such path, known are {traces}, {logs} and {metrics}");
+                self.ingest.refused_paths.add(path);
+                let known: Vec<&str> = self.paths.iter().flat_map(|(it, _)| it.iter()).collect();
+                let message = format!("no such path, known are {}", known.join(", "));
                 RefusedRequest::new(RefusalReason::NotFound, message)
             })
     }
@@ -294,7 +298,7 @@ fn failed(encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answ
         }
         RefusalReason::Method => headers.insert(ALLOW, HeaderValue::from_static("POST")),
         RefusalReason::Encoding => {
-            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd"))
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, zstd, deflate"))
         }
         _ => None,
     };

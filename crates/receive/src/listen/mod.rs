@@ -21,10 +21,13 @@ use super::meter::{CONNECTION_BYTES, Metered, TLS_BYTES};
 use super::metrics::{Closed, ReceiverMetrics, Transport};
 use super::shutdown_phases::ShutdownPhases;
 use spanscore_base::model::MemoryQuota;
+use spanscore_net::spare::SpareDescriptor;
 use spanscore_net::tls::{ServerTls, TlsError};
 
 /// Pause after a failed `accept` (out of file descriptors, mostly).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Connections that are refused in one pause.
+const REFUSALS_MAX: usize = 128;
 
 /// Error of starting the receivers.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +109,7 @@ pub(crate) struct Port<S> {
 impl<S: Serve> Port<S> {
     /// Accepts connections until told to stop; the port is closed when this returns.
     pub(crate) async fn run(self, shared: PortContext) {
+        let mut spare = SpareDescriptor::new();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -115,23 +119,38 @@ impl<S: Serve> Port<S> {
             match accepted {
                 Ok((stream, _)) => self.open(stream, &shared),
                 Err(_) => {
-                    shared.metrics.accept_error(self.transport);
+                    shared.metrics.of(self.transport).accept_errors.add(1);
+                    self.refuse_next(&mut spare, &shared).await;
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         }
     }
 
+    /// Closes connections that wait at a port without descriptors: their peers go elsewhere instead
+    /// of waiting.
+    async fn refuse_next(&self, spare: &mut SpareDescriptor, shared: &PortContext) {
+        for _ in 0..REFUSALS_MAX {
+            spare.release();
+            let waiting = tokio::time::timeout(Duration::ZERO, self.listener.accept()).await;
+            let Ok(Ok((stream, _))) = waiting else { break };
+            drop(stream);
+            spare.restore();
+            shared.metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
+        }
+        spare.restore();
+    }
+
     fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
         let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
-            metrics.closed(self.transport, Closed::Limit, 1);
+            metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
             return;
         };
         let share = Arc::clone(&shared.connection_bytes);
         let bytes = self.connection_bytes();
         if !share.try_take(bytes) {
-            metrics.closed(self.transport, Closed::Memory, 1);
+            metrics.of(self.transport).closed.add(Closed::Memory.name(), 1);
             return;
         }
         // Only latency depends on it, and a connection that just broke fails when read.
@@ -146,14 +165,15 @@ impl<S: Serve> Port<S> {
         shared.tasks.spawn(async move {
             let transport = connected.transport;
             let closing = connected.shared.closing.clone();
-            metrics.connection(transport, 1);
+            let metrics = metrics.of(transport);
+            metrics.connections.add(1);
             let closed = tokio::select! {
                 closed = connected.serve(stream) => closed,
                 () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
-            metrics.connection(transport, -1);
+            metrics.connections.add(-1);
             if let Some(why) = closed {
-                metrics.closed(transport, why, 1);
+                metrics.closed.add(why.name(), 1);
             }
             share.give_back(bytes);
             drop(permit);
@@ -180,6 +200,7 @@ impl<S: Serve> Connected<S> {
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
         let Self { transport, service, limits, tls, shared } = self;
         let metrics = Arc::clone(&shared.metrics);
+        let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let stream = match tls {
             None => Transported::Plain(stream),
             Some(tls) => {
@@ -191,13 +212,13 @@ impl<S: Serve> Connected<S> {
                 match greeted {
                     Ok(stream) => stream,
                     Err(why) => {
-                        metrics.failed_handshake(transport, why);
+                        metrics.of(transport).failed_handshakes.add(why.name(), 1);
                         return Some(Closed::Handshake);
                     }
                 }
             }
         };
-        let sender = Arc::new(ConnectionAccount::named(stream.names()));
+        let sender = Arc::new(ConnectionAccount::named(stream.names()).from(address));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());

@@ -27,6 +27,7 @@ use super::listen::{
     Admitted, ConnectionLimits, Handshakes, Port, PortContext, ReceiverStartError, Serve, bind,
 };
 use super::metrics::{ReceiverMetrics, Transport};
+use super::refused_paths::RefusedPaths;
 use super::settings::{
     AuthSettings, GrpcSettings, HttpSettings, KeepaliveSettings, OtlpReceiverSettings,
     ReceiversSettings,
@@ -199,6 +200,7 @@ fn parts<I: Intake>(
         auth,
         metrics: Arc::clone(&metrics),
         closing: closing.clone(),
+        refused_paths: RefusedPaths::default(),
         read_timeout: otlp.read_timeout.0,
         min_body_rate: otlp.min_body_rate,
     });

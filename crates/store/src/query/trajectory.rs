@@ -93,14 +93,17 @@ pub(super) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory
     let (low, high) = bounds(id)?;
     let mut query = connection.prepare(
         "SELECT seq, lower(hex(trace_id)) FROM trajectories WHERE trace_id BETWEEN ?1 AND ?2
-         LIMIT ?3",
+         ORDER BY trace_id, seq DESC LIMIT ?3",
     )?;
     let found = query
         .query_map(params![low, high, CANDIDATES_MAX], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let found: Vec<(i64, String)> = found.collect::<rusqlite::Result<_>>()?;
     match &found[..] {
         [] => Err(StoreQueryError::NoTrace { id: id.to_owned() }),
-        [(seq, _)] => Ok(read(connection, *seq)?),
+        // Groups of clients may have sent one id: the newest of them.
+        [(seq, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
+            Ok(read(connection, *seq)?)
+        }
         _ => {
             let candidates: Vec<_> = found.iter().map(|(_, id)| &id[..12]).collect();
             Err(StoreQueryError::Ambiguous { id: id.to_owned(), candidates: candidates.join(", ") })

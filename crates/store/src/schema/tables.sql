@@ -1,4 +1,5 @@
--- Version 1. Times are Unix milliseconds; ids are blobs as on the wire.
+-- Version 1. Times are Unix milliseconds; ids are blobs as on the wire. Clients of one group may
+-- send ids that those of another send, too.
 CREATE TABLE evaluators (
     id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, version BLOB NOT NULL,
     own_version TEXT, level TEXT NOT NULL, threshold REAL NOT NULL, UNIQUE (name, version)
@@ -10,11 +11,12 @@ CREATE TABLE sources (
 CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE sessions (
     seq INTEGER PRIMARY KEY, session_id TEXT NOT NULL, source INTEGER NOT NULL,
-    first INTEGER NOT NULL, last INTEGER NOT NULL, turns INTEGER NOT NULL,
-    UNIQUE (session_id, source)
+    client_group BLOB NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+    turns INTEGER NOT NULL, UNIQUE (session_id, source, client_group)
 );
 CREATE TABLE trajectories (
-    seq INTEGER PRIMARY KEY, trace_id BLOB NOT NULL UNIQUE, span_id BLOB NOT NULL,
+    seq INTEGER PRIMARY KEY, trace_id BLOB NOT NULL, client_group BLOB NOT NULL,
+    span_id BLOB NOT NULL,
     source INTEGER NOT NULL, session INTEGER, time INTEGER NOT NULL, stored INTEGER NOT NULL,
     duration_us INTEGER NOT NULL, revision INTEGER NOT NULL, completion TEXT NOT NULL,
     partial INTEGER NOT NULL, spans INTEGER NOT NULL, calls INTEGER NOT NULL,
@@ -22,7 +24,7 @@ CREATE TABLE trajectories (
     not_evaluable INTEGER NOT NULL, broken INTEGER NOT NULL, input_tokens INTEGER,
     output_tokens INTEGER, cost REAL, pinned INTEGER NOT NULL DEFAULT 0,
     -- 1: content was left out; 2: calls and evaluations, too.
-    shed INTEGER NOT NULL DEFAULT 0, title TEXT
+    shed INTEGER NOT NULL DEFAULT 0, title TEXT, UNIQUE (trace_id, client_group)
 );
 CREATE INDEX trajectories_stored ON trajectories (stored);
 CREATE INDEX trajectories_session ON trajectories (session) WHERE session IS NOT NULL;

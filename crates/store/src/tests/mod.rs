@@ -5,9 +5,11 @@ mod throughput;
 use std::path::Path;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use spanscore_base::model::{
-    CallStatus, Completion, Content, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Label,
-    Level, Outcome, Reason, Resource, Score, SpanId, Target, ToolCall, TraceId, Trajectory,
+    CallStatus, ClientGroup, Completion, Content, Evaluation, EvaluationId, EvaluatorInfo,
+    Explanation, Label, Level, Outcome, Reason, Resource, Score, SpanId, Target, ToolCall, TraceId,
+    Trajectory,
 };
 use spanscore_base::value::{Value, json};
 
@@ -109,6 +111,7 @@ fn info(name: &str) -> Arc<EvaluatorInfo> {
 fn target(number: u64) -> Arc<Target> {
     Arc::new(Target {
         trace_id: trace_id(number),
+        group: Default::default(),
         session_id: Some("s-1".into()),
         resource: resource(),
         agent_name: Some("refunds".into()),
@@ -191,6 +194,24 @@ fn runs_without_evaluations_are_stored_and_early_verdicts_find_their_run_later()
     let current: Vec<_> = late.evaluations.iter().map(|it| (it.score, it.current)).collect();
     assert_eq!(current, [(Some(0.0), false), (Some(0.1), true)]);
     assert_eq!(late.revision, Some(0));
+}
+
+#[test]
+fn clients_of_two_groups_that_send_one_id_are_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    for group in ["a", "b"] {
+        let mut run = run(1, 0, true);
+        run.trace.1 = ClientGroup::named(group);
+        store.trajectory(run);
+    }
+    store.close();
+    let file = Connection::open(folder.path().join("scores.db")).unwrap();
+    let count = |table: &str| -> i64 {
+        file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((count("trajectories"), count("sessions")), (2, 2));
+    assert!(reader(folder.path()).trajectory(&trace_id(1).to_string()).is_ok());
 }
 
 #[test]

@@ -49,7 +49,6 @@ impl ContentPolicy {
     /// Returns the texts of an evaluation.
     pub(super) fn texts(&self, it: &Evaluation, figures: &EvaluationFigures) -> StoredTexts {
         let trace = it.target.trace_id;
-        let mut texts = StoredTexts::default();
         match &it.outcome {
             Outcome::Scored(score) => {
                 let words: Cow<'_, str> = if self.content == StoredContent::None {
@@ -57,19 +56,20 @@ impl ContentPolicy {
                 } else {
                     Cow::Borrowed(score.explanation.as_str())
                 };
-                texts.explanation = self.text(trace, &words);
-                texts.details = self.details(trace, &score.details, figures);
+                let details = self.is_kept(&score.details, figures).then_some(&score.details);
+                let (explanation, details) = self.shown(trace, &words, details);
+                StoredTexts { explanation, details, ..StoredTexts::default() }
             }
             Outcome::NotEvaluable { reason, explanation } => {
-                texts.reason = Some(reason.as_str());
-                texts.explanation = self.text(trace, self.shown(explanation));
+                let (explanation, _) = self.shown(trace, self.unless_none(explanation), None);
+                let reason = Some(reason.as_str());
+                StoredTexts { reason, explanation, ..StoredTexts::default() }
             }
             Outcome::Failed { error_type, error } => {
-                texts.reason = Some(error_type);
-                texts.error = self.text(trace, self.shown(error));
+                let (error, _) = self.shown(trace, self.unless_none(error), None);
+                StoredTexts { reason: Some(error_type), error, ..StoredTexts::default() }
             }
         }
-        texts
     }
 
     /// Returns the content of a run, and its title: the beginning of the input.
@@ -90,47 +90,48 @@ impl ContentPolicy {
         (shown.to_string(), title)
     }
 
-    fn shown<'t>(&self, text: &'t str) -> &'t str {
+    fn unless_none<'t>(&self, text: &'t str) -> &'t str {
         if self.content == StoredContent::None { "" } else { text }
     }
 
-    fn text(&self, trace: TraceId, text: &str) -> Option<String> {
-        if text.is_empty() {
-            return None;
-        }
-        let mut text = match self.content {
-            StoredContent::Redacted => match (self.redact)(trace, &Value::from(text)) {
-                Value::String(text) => text.into_owned(),
-                other => other.to_string(),
-            },
-            StoredContent::None | StoredContent::Full => text.to_owned(),
-        };
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        Some(text)
+    fn is_kept(&self, details: &Value<'_>, figures: &EvaluationFigures) -> bool {
+        let is_perfect = figures.verdict == GivenVerdict::Pass && figures.is_perfect();
+        let is_wanted = self.details == StoredDetails::All || !is_perfect;
+        is_wanted && !details.is_null() && self.content != StoredContent::None
     }
 
-    fn details(
+    /// Returns words and details as they are stored. They are redacted together: a secret that is
+    /// known by its key in the details is hidden in the words, too.
+    fn shown(
         &self,
         trace: TraceId,
-        details: &Value<'_>,
-        figures: &EvaluationFigures,
-    ) -> Option<String> {
-        let is_left_out = self.details == StoredDetails::Imperfect
-            && figures.verdict == GivenVerdict::Pass
-            && figures.is_perfect();
-        if is_left_out || details.is_null() || self.content == StoredContent::None {
-            return None;
+        words: &str,
+        details: Option<&Value<'_>>,
+    ) -> (Option<String>, Option<String>) {
+        if self.content != StoredContent::Redacted {
+            return (cut(words), details.map(sized));
         }
-        let text = match self.content {
-            StoredContent::Redacted => (self.redact)(trace, details).to_string(),
-            _ => details.to_string(),
-        };
-        let bytes = text.len();
-        Some(if bytes > DETAILS_BYTES_MAX {
-            format!(r#"{{"left_out_bytes":{bytes}}}"#)
-        } else {
-            text
-        })
+        let both = [Some(Value::from(words)), details.cloned()];
+        let both = Value::List(both.into_iter().flatten().collect());
+        let shown = (self.redact)(trace, &both);
+        let Value::List(shown) = shown else { return (None, None) };
+        let words = shown.first().and_then(Value::as_str).and_then(cut);
+        (words, shown.get(1).map(sized))
+    }
+}
+
+/// Returns a text within its limit; `None` if it is empty.
+fn cut(text: &str) -> Option<String> {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    Some(text[..end].to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Returns details as JSON, or the size of those that are too long.
+fn sized(details: &Value<'_>) -> String {
+    let text = details.to_string();
+    match text.len() {
+        0..=DETAILS_BYTES_MAX => text,
+        bytes => format!(r#"{{"left_out_bytes":{bytes}}}"#),
     }
 }
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use spanscore_base::model::{
-    CallStatus, Completion, Evaluation, GivenVerdict, Recent, Target, TraceId,
-};
+use spanscore_base::model::{CallStatus, Completion, Evaluation, GivenVerdict, Recent, Target};
 
 use super::content::ContentPolicy;
 use super::names::KnownNames;
@@ -18,7 +16,7 @@ use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
 use crate::counters::{StoreCount, StoreCounters};
 use crate::queue::{MergedSums, StoreBatch, StoreWork};
-use crate::record::{CallRecord, TrajectoryRecord};
+use crate::record::{CallRecord, TraceKey, TrajectoryRecord};
 use crate::rollup::{EvaluationFigures, clamp};
 use crate::source::RunSource;
 
@@ -32,7 +30,7 @@ const SHED_ALL: i64 = 2;
 /// State beside the file: a failed transaction empties it.
 pub(super) struct RowWriter {
     names: KnownNames,
-    traces: Recent<TraceId, KnownTrace>,
+    traces: Recent<TraceKey, KnownTrace>,
     sums: PendingSums,
     /// Storing time, Unix milliseconds, which never goes back.
     now_ms: i64,
@@ -63,7 +61,7 @@ impl RowCounts {
 
 /// Facts that the row of a trace begins with.
 struct NewTrace<'a> {
-    trace_id: TraceId,
+    trace: TraceKey,
     span_id: &'a [u8; 8],
     session_id: Option<&'a str>,
     source: RunSource,
@@ -96,7 +94,7 @@ impl RowWriter {
                     self.trajectory(connection, policy, record, *is_shed)?;
                 }
                 StoreWork::Evaluations { all, is_shed } => {
-                    let of_trace = all.chunk_by(|a, b| a.target.trace_id == b.target.trace_id);
+                    let of_trace = all.chunk_by(|a, b| key(&a.target) == key(&b.target));
                     for evaluations in of_trace {
                         self.evaluations(connection, policy, evaluations, *is_shed)?;
                     }
@@ -124,7 +122,7 @@ impl RowWriter {
         is_shed: bool,
     ) -> rusqlite::Result<()> {
         let new = NewTrace {
-            trace_id: record.trace_id,
+            trace: record.trace,
             span_id: &record.span_id.0,
             session_id: record.session_id.as_deref(),
             source: RunSource::new(&record.resource, record.agent_name.as_deref()),
@@ -136,7 +134,7 @@ impl RowWriter {
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
         if trace.revision > revision || (trace.revision == revision && trace.size == size) {
             trace.is_repeat = true;
-            self.keep(record.trace_id, trace);
+            self.keep(record.trace, trace);
             return Ok(());
         }
         let was_stored = trace.revision != AWAITED;
@@ -146,7 +144,7 @@ impl RowWriter {
             if is_shed { SHED_ALL } else { i64::from(record.content.is_none()) * SHED_CONTENT };
         trace.is_repeat = false;
         self.calls(connection, record, &trace, is_shed, was_stored)?;
-        let content = record.content.as_deref().map(|it| policy.content(record.trace_id, it));
+        let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         update_trajectory(connection, record, &trace, title)?;
         store_content(connection, trace.seq, content.as_ref().map(|(content, _)| content))?;
@@ -154,7 +152,7 @@ impl RowWriter {
             self.counts.trajectories += 1;
             self.counts.calls += record.call_count;
         }
-        self.keep(record.trace_id, trace);
+        self.keep(record.trace, trace);
         Ok(())
     }
 
@@ -236,7 +234,7 @@ impl RowWriter {
                 )?
                 .execute(params![trace.seq, passed, failed, not_evaluable, broken, trace.shed])?;
         }
-        self.keep(target.trace_id, trace);
+        self.keep(key(target), trace);
         Ok(())
     }
 
@@ -316,26 +314,28 @@ impl RowWriter {
         connection: &Connection,
         new: NewTrace<'_>,
     ) -> rusqlite::Result<KnownTrace> {
-        if let Some(known) = self.traces.get(&new.trace_id) {
+        if let Some(known) = self.traces.get(&new.trace) {
             return Ok(std::mem::take(known));
         }
-        if let Some(found) = KnownTrace::find(connection, new.trace_id)? {
+        if let Some(found) = KnownTrace::find(connection, new.trace)? {
             return Ok(found);
         }
         let source = self.names.source(connection, &new.source)?;
+        let (trace_id, group) = new.trace;
         let session = match new.session_id {
-            Some(id) => Some(add_turn(connection, id, source, new.time_ms)?),
+            Some(id) => Some(add_turn(connection, (id, source, group), new.time_ms)?),
             None => None,
         };
         let seq = connection
             .prepare_cached(
-                "INSERT INTO trajectories (trace_id, span_id, source, session, time, stored,
-                 duration_us, revision, completion, partial, spans, calls, errors, passed, failed,
-                 not_evaluable, broken)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, 0, 0, 0, 0, 0, 0, 0, 0)",
+                "INSERT INTO trajectories (trace_id, client_group, span_id, source, session, time,
+                 stored, duration_us, revision, completion, partial, spans, calls, errors, passed,
+                 failed, not_evaluable, broken)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9, 0, 0, 0, 0, 0, 0, 0, 0)",
             )?
             .insert(params![
-                new.trace_id.0,
+                trace_id.0,
+                group.to_bytes(),
                 new.span_id,
                 source,
                 session,
@@ -347,7 +347,7 @@ impl RowWriter {
         Ok(KnownTrace { seq, source, session, revision: AWAITED, ..KnownTrace::default() })
     }
 
-    fn keep(&mut self, id: TraceId, trace: KnownTrace) {
+    fn keep(&mut self, id: TraceKey, trace: KnownTrace) {
         let weight = trace.weight();
         self.traces.keep(id, trace, weight);
     }
@@ -367,9 +367,13 @@ impl RowWriter {
     }
 }
 
+fn key(target: &Target) -> TraceKey {
+    (target.trace_id, target.group)
+}
+
 fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) -> NewTrace<'a> {
     NewTrace {
-        trace_id: target.trace_id,
+        trace: key(target),
         span_id: &first.span_id.0,
         session_id: target.session_id.as_deref(),
         source: RunSource::of_target(target),

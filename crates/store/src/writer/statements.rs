@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use spanscore_base::model::{Completion, Evaluation, Level};
+use spanscore_base::model::{ClientGroup, Completion, Evaluation, Level};
 
 use super::content::ContentPolicy;
 use super::sums::CallFigures;
@@ -15,17 +15,17 @@ const ZSTD_LEVEL: i32 = 1;
 
 pub(super) fn add_turn(
     connection: &Connection,
-    session_id: &str,
-    source: i64,
+    (session_id, source, group): (&str, i64, ClientGroup),
     time_ms: i64,
 ) -> rusqlite::Result<i64> {
     connection
         .prepare_cached(
-            "INSERT INTO sessions (session_id, source, first, last, turns)
-             VALUES (?1, ?2, ?3, ?3, 1) ON CONFLICT (session_id, source) DO UPDATE SET
-             first = min(first, ?3), last = max(last, ?3), turns = turns + 1 RETURNING seq",
+            "INSERT INTO sessions (session_id, source, client_group, first, last, turns)
+             VALUES (?1, ?2, ?3, ?4, ?4, 1)
+             ON CONFLICT (session_id, source, client_group) DO UPDATE SET
+             first = min(first, ?4), last = max(last, ?4), turns = turns + 1 RETURNING seq",
         )?
-        .query_row(params![session_id, source, time_ms], |row| row.get(0))
+        .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
 pub(super) fn update_trajectory(

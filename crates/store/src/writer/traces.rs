@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use spanscore_base::model::{EvaluationId, GivenVerdict, TraceId};
+use spanscore_base::model::{EvaluationId, GivenVerdict};
 
+use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
 
 /// Revision of a row made for evaluations that came before their run.
@@ -44,10 +45,18 @@ const COLUMNS: &str = "seq, source, session, revision, spans, calls, time, shed,
 
 impl KnownTrace {
     /// Finds a trace in the file.
-    pub(super) fn find(connection: &Connection, id: TraceId) -> rusqlite::Result<Option<Self>> {
-        let query = format!("SELECT {COLUMNS} FROM trajectories WHERE trace_id = ?1");
-        let found =
-            connection.prepare_cached(&query)?.query_row([&id.0[..]], Self::read).optional()?;
+    pub(super) fn find(
+        connection: &Connection,
+        (id, group): TraceKey,
+    ) -> rusqlite::Result<Option<Self>> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM trajectories WHERE trace_id = ?1
+             AND client_group = ?2"
+        );
+        let found = connection
+            .prepare_cached(&query)?
+            .query_row([&id.0[..], &group.to_bytes()[..]], Self::read)
+            .optional()?;
         let Some(mut trace) = found else { return Ok(None) };
         let mut query = connection.prepare_cached(
             "SELECT seq, id, revises, current, evaluator, source, outcome, score, cost, time

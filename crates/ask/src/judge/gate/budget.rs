@@ -17,6 +17,17 @@ const DAY_MINUTES: u64 = 24 * HOUR_MINUTES;
 /// Size of the pace bucket, as a fraction of the hour's budget: a twelfth, five minutes' worth.
 const AHEAD_PARTS: u64 = 12;
 
+/// Room of a budget for a request, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::judge) enum BudgetRoom {
+    /// It is spent.
+    Spent,
+    /// Open requests have reserved it: their settlement may free it.
+    Reserved,
+    /// There is room.
+    Free,
+}
+
 /// Meter of one limited quantity: money in nano-dollars, or tokens.
 #[derive(Clone, Debug, Default)]
 pub(in crate::judge) struct SpendMeter {
@@ -75,15 +86,26 @@ impl SpendMeter {
         (within(HOUR_MINUTES), within(DAY_MINUTES))
     }
 
-    /// Returns true if `some` fits into both windows, reservations included, and into the pace.
-    pub(in crate::judge) fn has_room(&mut self, now_ms: u64, some: u64) -> bool {
+    /// Returns the room for `some`, in both windows and in the pace.
+    pub(in crate::judge) fn room(&mut self, now_ms: u64, some: u64) -> BudgetRoom {
         self.refill(now_ms, some);
         let (hour, day) = self.sums(now_ms);
-        let fits = |spent: u64, most: Option<u64>| {
-            most.is_none_or(|most| spent.saturating_add(self.reserved).saturating_add(some) <= most)
+        let fits = |reserved: u64| {
+            let within = |spent: u64, most: Option<u64>| {
+                most.is_none_or(|most| spent.saturating_add(reserved).saturating_add(some) <= most)
+            };
+            // What open requests do not use returns to the bucket of the pace, too.
+            let returned = (self.reserved - reserved) as f64;
+            let is_paced = self.pace().is_none_or(|_| self.ready + returned >= some as f64);
+            within(hour, self.per_hour) && within(day, self.per_day) && is_paced
         };
-        let is_paced = self.pace().is_none_or(|_| self.ready >= some as f64);
-        fits(hour, self.per_hour) && fits(day, self.per_day) && is_paced
+        if fits(self.reserved) {
+            BudgetRoom::Free
+        } else if self.reserved > 0 && fits(0) {
+            BudgetRoom::Reserved
+        } else {
+            BudgetRoom::Spent
+        }
     }
 
     /// Reserves `some`.
@@ -148,7 +170,7 @@ mod tests {
             let mut all = Vec::new();
             for (wait, reserve, percent) in steps {
                 now_ms += wait;
-                if !meter.has_room(now_ms, reserve) {
+                if meter.room(now_ms, reserve) != BudgetRoom::Free {
                     continue;
                 }
                 meter.reserve(reserve);
@@ -171,7 +193,7 @@ mod tests {
         let mut by_quarter = [0u64; 4];
         for second in 0..3_600u64 {
             let now_ms = second * 1_000;
-            if meter.has_room(now_ms, 10) {
+            if meter.room(now_ms, 10) == BudgetRoom::Free {
                 meter.reserve(10);
                 meter.settle(now_ms, 10, 10);
                 by_quarter[(second / 900) as usize] += 10;
@@ -188,7 +210,20 @@ mod tests {
         meter.settle(MINUTE_MS * 1_000, 90, 90);
         let mut next = SpendMeter::new(Some(100), None, false);
         next.restore(meter.spent());
-        assert!(!next.has_room(MINUTE_MS * 1_059, 20));
-        assert!(next.has_room(MINUTE_MS * 1_062, 20));
+        assert_eq!(next.room(MINUTE_MS * 1_059, 20), BudgetRoom::Spent);
+        assert_eq!(next.room(MINUTE_MS * 1_062, 20), BudgetRoom::Free);
+    }
+
+    #[test]
+    fn what_open_requests_may_give_back_is_not_spent() {
+        let mut meter = SpendMeter::new(Some(100), None, false);
+        meter.reserve(60);
+        assert_eq!(meter.room(0, 60), BudgetRoom::Reserved);
+        assert_eq!(meter.room(0, 101), BudgetRoom::Spent, "it would never fit");
+        meter.settle(0, 60, 10);
+        assert_eq!(meter.room(0, 60), BudgetRoom::Free);
+        meter.reserve(60);
+        meter.settle(0, 60, 60);
+        assert_eq!(meter.room(0, 60), BudgetRoom::Spent);
     }
 }

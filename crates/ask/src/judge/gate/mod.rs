@@ -9,6 +9,7 @@ mod rate;
 
 use std::time::Duration;
 
+use budget::BudgetRoom;
 pub(in crate::judge) use budget::SpendMeter;
 use circuit::{JudgeCircuit, JudgeCircuitState};
 use rate::{Concurrency, RateBucket};
@@ -43,7 +44,9 @@ pub(in crate::judge) enum GateBlock {
         /// Earliest time of a retry, Unix milliseconds.
         until_ms: u64,
     },
-    /// Budget: no use in waiting here.
+    /// Budget that open requests have reserved: retry when one has ended.
+    Reserved,
+    /// Budget that is spent: no use in waiting here.
     Budget,
 }
 
@@ -143,9 +146,11 @@ impl JudgeGate {
             return Err(GateBlock::Rate { until_ms });
         }
         let reservation = Reservation { tokens, nano: self.cost(estimate) };
-        let has_money = self.money.has_room(now_ms, reservation.nano);
-        if !has_money || !self.spent_tokens.has_room(now_ms, tokens) {
-            return Err(GateBlock::Budget);
+        let money = self.money.room(now_ms, reservation.nano);
+        match money.min(self.spent_tokens.room(now_ms, tokens)) {
+            BudgetRoom::Spent => return Err(GateBlock::Budget),
+            BudgetRoom::Reserved => return Err(GateBlock::Reserved),
+            BudgetRoom::Free => {}
         }
         self.money.reserve(reservation.nano);
         self.spent_tokens.reserve(tokens);
@@ -228,11 +233,13 @@ mod tests {
         let mut gate = gate(json!({"budget": {"usd_per_hour": 0.0025, "pace": "any"}}));
         let reservation = gate.begin(0, ASKED).expect("there is room");
         assert_eq!(reservation.nano, 1_250_000);
-        assert!(gate.begin(0, ASKED).is_ok());
-        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget));
-        let used = TokenUsage { output: 0, ..ASKED };
-        assert_eq!(gate.end(0, reservation, Ended::Replied(used)), 250_000);
-        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget), "half a request is left");
+        let second = gate.begin(0, ASKED).expect("there is room");
+        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Reserved));
+        let used = TokenUsage { output: 1, ..ASKED };
+        assert_eq!(gate.end(0, reservation, Ended::Replied(used)), 252_000);
+        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Reserved), "the other may cost less");
+        gate.end(0, second, Ended::Replied(ASKED));
+        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget), "less than a request is left");
     }
 
     #[test]
@@ -264,7 +271,7 @@ mod tests {
         assert_eq!(own.begin(0, ASKED), Err(GateBlock::Busy));
         own.change(&settings(of(0.0025, 3)));
         let second = own.begin(0, ASKED).expect("one more may be under way");
-        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Budget), "two are paid for");
+        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Reserved), "two are to be paid");
         own.change(&settings(of(0.005, 3)));
         assert!(own.begin(0, ASKED).is_ok());
         for reservation in [first, second] {

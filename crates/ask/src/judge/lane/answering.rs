@@ -2,6 +2,7 @@
 
 use super::core::{JudgeState, LaneAction, LaneCore, LaneCount, OpenQuestion, evaluator_of};
 use super::ending::not_asked;
+use super::usage;
 use crate::judge::gate::Ended;
 use crate::judge::wire::{Fault, JudgeQuestion, Reply, Shape, TokenUsage};
 use spanscore_base::model::{Outcome, Reason};
@@ -28,7 +29,7 @@ impl LaneCore {
             return self.actions.push(LaneAction::Count(LaneCount::Superseded));
         }
         match answer {
-            Ok(reply) => self.replied(id, judge, &reply),
+            Ok(reply) => self.replied(now_ms, id, judge, &reply),
             Err(fault) => self.met(now_ms, id, judge, (fault, shape)),
         }
     }
@@ -56,22 +57,31 @@ impl LaneCore {
         answer: Result<&Reply, &Fault>,
     ) -> Option<(usize, Shape)> {
         let task = self.tasks.get_mut(&id)?;
-        let judge = task.question.as_ref()?.judge;
+        let evaluator = evaluator_of(task);
+        let open = task.question.as_ref()?;
+        let judge = open.judge;
         let (reservation, shape) = task.under_way.take()?;
         let state = &mut self.states[judge];
         let (ended, outcome, usage) = match answer {
-            Ok(reply) => (Ended::Replied(reply.usage), "replied", reply.usage),
+            Ok(reply) if usage::is_surplus(&open.question, reply.usage) => {
+                let count = LaneCount::Surplus(judge, evaluator.clone());
+                self.actions.push(LaneAction::Count(count));
+                (Ended::Replied(open.estimate), "replied", open.estimate)
+            }
+            Ok(reply) => {
+                let paid = usage::paid(reply.usage, open.estimate);
+                (Ended::Replied(paid), "replied", reply.usage)
+            }
             Err(fault) => (Ended::Fault(fault), fault.told().0, TokenUsage::default()),
         };
         let cost_nano = state.gate.end(now_ms, reservation, ended);
         state.wake_ms = None;
         task.dialog.cost_nano = task.dialog.cost_nano.saturating_add(cost_nano);
-        let evaluator = evaluator_of(task);
         self.actions.push(LaneAction::Asked { judge, evaluator, outcome, usage, cost_nano });
         Some((judge, shape))
     }
 
-    fn replied(&mut self, id: u64, judge: usize, reply: &Reply) {
+    fn replied(&mut self, now_ms: u64, id: u64, judge: usize, reply: &Reply) {
         let (Some(task), state) = (self.tasks.get_mut(&id), &mut self.states[judge]) else {
             return;
         };
@@ -82,7 +92,10 @@ impl LaneCore {
             self.cache.keep(key, reply.text.clone());
         }
         task.attempts = 0;
-        state.ready.push_front(id);
+        let is_unreadable = task.dialog.is_unreadable();
+        if !(is_unreadable && self.move_to_fallback(now_ms, id, judge)) {
+            self.states[judge].ready.push_front(id);
+        }
     }
 
     fn met(&mut self, now_ms: u64, id: u64, judge: usize, (fault, shape): (Fault, Shape)) {
@@ -125,6 +138,7 @@ impl LaneCore {
         let (error_type, error) = fault.told();
         let outcome = match fault {
             Fault::TooMany { .. } => not_asked(Reason::RateLimited),
+            Fault::Refused(text) => refused(&text),
             _ => Outcome::Failed { error_type, error: format!("judge: {error}") },
         };
         self.stop_task(id, outcome);
@@ -146,10 +160,16 @@ impl LaneCore {
     }
 }
 
+/// Builds the outcome of a request that a filter of the judge refused.
+fn refused(text: &str) -> Outcome {
+    let explanation = format!("the judge refused to answer: {text}");
+    Outcome::NotEvaluable { reason: Reason::JudgeRefused, explanation }
+}
+
 /// Corrects the estimate of bytes per token by the judge's count: a moving average, 0.1 for the
 /// newest.
 fn learn_tokens(state: &mut JudgeState, question: &JudgeQuestion, reply: &Reply) {
-    if reply.usage.input == 0 {
+    if reply.usage.input == 0 || usage::is_surplus(question, reply.usage) {
         return;
     }
     let bytes = question.prompt.system.len() + question.prompt.user.len();

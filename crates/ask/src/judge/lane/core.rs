@@ -105,6 +105,8 @@ pub(in crate::judge) enum LaneCount {
     Superseded,
     /// An inquiry is left to the next process.
     Left,
+    /// A judge reported more tokens than a request can take, which are not believed.
+    Surplus(usize, String),
     /// A judge refused a parameter, which is left out from now on.
     Refused(usize, &'static str),
 }
@@ -373,6 +375,10 @@ impl LaneCore {
                     return;
                 }
                 GateBlock::Busy => return state.ready.push_front(id),
+                GateBlock::Reserved => {
+                    self.wait(id, judge, None, Reason::BudgetExhausted);
+                    return;
+                }
                 GateBlock::Rate { until_ms } => {
                     self.wait(id, judge, Some(until_ms), Reason::RateLimited);
                     return;

@@ -9,6 +9,7 @@
 //! Sampling is sequential: after `samples_min` votes it goes on, up to `samples_max`, only while
 //! the conclusion is unsure or an injection is suspected. A clear case is paid once.
 
+use super::truncation;
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
 use spanscore_base::model::{JudgeUse, Outcome, Reason};
@@ -23,8 +24,9 @@ const VOTE_TEMPERATURE: f64 = 0.7;
 const LONGER: u32 = 4;
 /// Tokens reserved for instructions and statements beside the record.
 const OVERHEAD_TOKENS: u32 = 2_000;
-/// Smallest estimate by which a silent cut is detected: smaller ones are too coarse.
-const ESTIMATE_TOKENS_MIN: u64 = 512;
+
+/// `error.type` of an evaluation without a readable reply.
+const REPLY_INVALID: &str = "judge_reply_invalid";
 
 /// Next step of a dialog.
 #[derive(Debug)]
@@ -190,10 +192,8 @@ impl SamplingSession {
         question: &JudgeQuestion,
         reply: &Reply,
     ) -> bool {
-        let estimate = self.estimate(question).input;
-        let reported = reply.usage.input;
-        if reported > 0 && reported < estimate / 2 && estimate >= ESTIMATE_TOKENS_MIN {
-            self.cut_short(estimate, reported);
+        if truncation::is_cut(question, reply.usage.input) {
+            self.cut_short(self.estimate(question).input, reply.usage.input);
             return false;
         }
         match reply.finish {
@@ -246,6 +246,7 @@ impl SamplingSession {
             Some(mut before) => {
                 before.items.extend(answers.items);
                 before.injection_suspected |= answers.injection_suspected;
+                before.is_unsure |= answers.is_unsure;
                 before
             }
         };
@@ -273,7 +274,16 @@ impl SamplingSession {
 
     fn unreadable(&mut self, why: String) {
         let error = format!("the judge's reply cannot be used: {why}");
-        self.give_up(Outcome::Failed { error_type: "judge_reply_invalid", error });
+        self.give_up(Outcome::Failed { error_type: REPLY_INVALID, error });
+    }
+
+    /// Returns true if the dialog ends for want of a reply that can be read: another judge may give
+    /// one.
+    pub(super) fn is_unreadable(&self) -> bool {
+        matches!(
+            &self.end,
+            Some(DialogEnd::GivenUp(Outcome::Failed { error_type: REPLY_INVALID, .. }))
+        )
     }
 
     fn give_up(&mut self, outcome: Outcome) {
@@ -413,7 +423,7 @@ impl SamplingSession {
     pub(super) fn move_to(&mut self, other: usize, settings: &JudgeSettings) {
         self.given_up.push(std::mem::replace(&mut self.judge, other));
         self.votes.clear();
-        (self.part, self.answers) = (None, 0);
+        (self.part, self.answers, self.end) = (None, 0, None);
         (self.remark, self.is_longer, self.is_halved) = (None, false, false);
         let evidence_tokens = evidence_tokens(&self.plan, settings);
         let answer_tokens = answer_tokens(&self.plan, settings);

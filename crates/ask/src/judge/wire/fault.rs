@@ -9,12 +9,42 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
+use super::text;
 use spanscore_net::client;
 
 /// Longest wait that a judge may demand; longer ones are cut to this.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 /// Codes and types for an exhausted quota.
 const MONEY: [&str; 3] = ["insufficient_quota", "credit_balance_exhausted", "billing_error"];
+/// Words of codes and messages for content that a filter or a guardrail refused.
+const CONTENT: [&str; 12] = [
+    "content_filter",
+    "content_policy",
+    "contentpolicyviolation",
+    "responsibleaipolicyviolation",
+    "content management policy",
+    "content policy",
+    "content_blocked",
+    "moderation",
+    "flagged",
+    "guardrail",
+    "data_inspection_failed",
+    "prohibited_content",
+];
+/// Words for a refused key, with a status that does not say so.
+const KEY: [&str; 6] = [
+    "api key not valid",
+    "api_key_invalid",
+    "invalid_api_key",
+    "invalid api key",
+    "incorrect api key",
+    "authentication_error",
+];
+/// Words of a 403 for a key, which only a person can mend.
+const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];
+/// Codes for a model that does not exist.
+const NO_MODEL: [&str; 3] = ["model_not_found", "deploymentnotfound", "no endpoints found"];
+
 /// Phrases for a request that exceeds the model's context.
 const OVERFLOW: [&str; 7] = [
     "context_length_exceeded",
@@ -66,8 +96,10 @@ pub(in crate::judge) enum Fault {
     RefusedShape(String),
     /// The request exceeds the model's context.
     Overflow,
-    /// The key is refused or the quota exhausted: `error.type` and message.
+    /// The key is refused, the quota exhausted or the model unknown: `error.type` and message.
     Locked(&'static str, String),
+    /// The content is refused by a filter, a guardrail or moderation, with its message.
+    Refused(String),
     /// Permanent refusal of the request.
     Rejected {
         /// Status code.
@@ -101,7 +133,7 @@ impl Fault {
 
     /// Returns true if the request may have to be paid, at an unknown cost.
     pub(in crate::judge) fn may_cost(&self) -> bool {
-        matches!(self, Self::Broken(_) | Self::Unreadable(_) | Self::CutOff)
+        matches!(self, Self::Broken(_) | Self::Unreadable(_) | Self::CutOff | Self::Refused(_))
     }
 
     /// Returns the wait that the judge demands.
@@ -124,6 +156,7 @@ impl Fault {
             Self::RefusedShape(text) => ("judge_error", text.clone()),
             Self::Overflow => ("judge_error", "the request does not fit into it".to_owned()),
             Self::Locked(error_type, text) => (error_type, text.clone()),
+            Self::Refused(text) => ("judge_refused", text.clone()),
             Self::Rejected { status, text } => {
                 ("judge_error", format!("it answered {status}: {text}"))
             }
@@ -137,7 +170,8 @@ impl Fault {
 
 /// Classifies an answer with a status other than success.
 ///
-/// Order matters: providers report an exhausted quota with 429, which would be retried in vain.
+/// Order matters: providers report an exhausted quota with 429, which would be retried in vain, and
+/// refused content with the 400 of a request in the wrong form, which would be changed in vain.
 pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let said = ProviderError::new(&body, &answer.body);
@@ -146,8 +180,14 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
     if said.is_about(&MONEY) || said.text.contains("credit balance") || status == 402 {
         return Fault::Locked("judge_quota_exhausted", said.shown());
     }
-    if status == 401 {
+    if said.is_of_content(status) {
+        return Fault::Refused(said.shown());
+    }
+    if said.is_of_key(status) {
         return Fault::Locked("judge_unauthorized", said.shown());
+    }
+    if said.is_of_model(status) {
+        return Fault::Locked("judge_model_not_found", said.shown());
     }
     if said.is_about(&OVERFLOW) || status == 413 {
         return Fault::Overflow;
@@ -175,15 +215,19 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
 
 /// Error of a provider, searched by words.
 struct ProviderError {
-    /// Message, type and code, in lower case.
+    /// Message, type, code, status and reason, in lower case; nothing that quotes the request.
     text: String,
     /// Value of `param`: the refused parameter by name.
     parameter: String,
     message: String,
+    /// True if the error lists reasons of moderation.
+    has_reasons: bool,
 }
 
 impl ProviderError {
     fn new(body: &Value, raw: &[u8]) -> Self {
+        // Gemini's compatible address wraps its errors in a list.
+        let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
         let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         let message = match error {
@@ -192,8 +236,39 @@ impl ProviderError {
             _ => part("detail"),
         };
         let raw = if message.is_empty() { String::from_utf8_lossy(raw) } else { message.into() };
-        let text = format!("{raw} {} {}", part("type"), part("code")).to_lowercase();
-        Self { text, parameter: part("param").to_owned(), message: raw.into_owned() }
+        let inner = text(error, "/innererror/code").unwrap_or_default();
+        let reason = text(error, "/details/0/reason").unwrap_or_default();
+        let [kind, code, status] = ["type", "code", "status"].map(part);
+        let text = format!("{raw} {kind} {code} {status} {inner} {reason}").to_lowercase();
+        // Moderation of OpenRouter names its reasons beside what it refused.
+        let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);
+        let has_reasons = reasons.is_some_and(|reasons| !reasons.is_empty());
+        let parameter = part("param").to_owned();
+        Self { text, parameter, message: raw.into_owned(), has_reasons }
+    }
+
+    /// Returns true if the content of the request is refused, not its form.
+    fn is_of_content(&self, status: u16) -> bool {
+        matches!(status, 400 | 403 | 422 | 451) && (self.has_reasons || self.is_about(&CONTENT))
+    }
+
+    /// Returns true if the key is refused, or may not do what is asked.
+    fn is_of_key(&self, status: u16) -> bool {
+        match status {
+            401 => true,
+            403 if self.is_of_model(status) => false,
+            403 => {
+                self.is_about(&["permission"]) || KEY_WORDS.iter().any(|word| self.has_word(word))
+            }
+            400 => self.is_about(&KEY),
+            _ => false,
+        }
+    }
+
+    /// Returns true if there is no such model at this address.
+    fn is_of_model(&self, status: u16) -> bool {
+        let is_told = matches!(status, 400 | 403 | 404) && self.is_about(&NO_MODEL);
+        is_told || (status == 404 && ["model", "models"].iter().any(|word| self.has_word(word)))
     }
 
     fn is_about(&self, words: &[&str]) -> bool {
@@ -205,10 +280,14 @@ impl ProviderError {
         if !self.parameter.is_empty() {
             return self.parameter.split(['.', '[']).any(|part| part == parameter);
         }
+        self.has_word(parameter)
+    }
+
+    fn has_word(&self, word: &str) -> bool {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        self.text.match_indices(parameter).any(|(at, _)| {
+        self.text.match_indices(word).any(|(at, _)| {
             !self.text[..at].ends_with(is_word)
-                && !self.text[at + parameter.len()..].starts_with(is_word)
+                && !self.text[at + word.len()..].starts_with(is_word)
         })
     }
 

@@ -72,14 +72,21 @@ pub(super) fn reply(body: &Value) -> Option<Reply> {
     let choice = body.pointer("/choices/0")?;
     let message = choice.get("message")?;
     let called = text(message, "/tool_calls/0/function/arguments");
-    let refusal = text(message, "/refusal").filter(|words| !words.is_empty());
-    let finish = match (text(choice, "/finish_reason"), refusal) {
-        (_, Some(_)) | (Some("content_filter"), _) => Finish::Refused,
-        (Some("length"), None) => Finish::Length,
+    let parts = message.get("content").and_then(Value::as_array);
+    let part = |key: &str| -> String {
+        let parts = parts.into_iter().flatten().filter(|part| text(part, "/type") == Some(key));
+        parts.filter_map(|part| part.get(key).and_then(Value::as_str)).collect()
+    };
+    let refusal = text(message, "/refusal").map_or_else(|| part("refusal"), str::to_owned);
+    let finish = match text(choice, "/finish_reason") {
+        _ if !refusal.is_empty() => Finish::Refused,
+        Some("content_filter") => Finish::Refused,
+        Some("length") => Finish::Length,
         _ => Finish::Stop,
     };
-    let words = called.or_else(|| text(message, "/content")).unwrap_or_default();
-    Some(Reply { text: words.to_owned(), finish, usage: usage(body) })
+    let words = called.or_else(|| text(message, "/content"));
+    let text = words.map_or_else(|| part("text"), str::to_owned);
+    Some(Reply { text, finish, usage: usage(body) })
 }
 
 /// Reads token counts; those of the request include cached ones.

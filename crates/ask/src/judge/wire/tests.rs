@@ -207,8 +207,45 @@ fn errors_mean_what_their_providers_say() {
     check_fault(400, parameter, &Fault::RefusedParameter("max_tokens"));
     let words = "response_format is not supported";
     check_fault(400, json!({"error": words}), &Fault::RefusedShape(words.into()));
-    let missing = Fault::Rejected { status: 404, text: "no such model".into() };
+    let missing = Fault::Locked("judge_model_not_found", "no such model".into());
     check_fault(404, error("model_not_found", "no such model"), &missing);
+}
+
+/// Bodies of real interfaces, each before the first success of its judge: none but an unexplained
+/// 400 may take the schema away.
+#[test]
+fn error_bodies_of_providers_refuse_lock_or_reject() {
+    let file = include_str!("../../../../../tests/fixtures/judges/errors.jsonl");
+    for line in file.lines() {
+        let case: Value = serde_json::from_str(line).expect("a case");
+        let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
+        let body = match &case["body"] {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let status = case["status"].as_u64().expect("a status") as u16;
+        let answer = HttpAnswer { status, body: body.into(), ..HttpAnswer::default() };
+        let fault = reply(&openai(), &quirks, &answer).expect_err("a fault");
+        let found = match &fault {
+            Fault::Rejected { .. } => "rejected",
+            other => other.told().0,
+        };
+        assert_eq!(found, case["expected"], "{line}: {fault:?}");
+    }
+}
+
+#[test]
+fn content_in_parts_is_read_and_its_thoughts_are_not() {
+    let message = |content: Value| {
+        json!({"choices": [{"message": {"role": "assistant", "content": content},
+            "finish_reason": "stop"}], "usage": {"prompt_tokens": 8, "completion_tokens": 5}})
+    };
+    let thinks = json!({"type": "thinking", "thinking": [{"type": "text", "text": "{no}"}]});
+    let parts = json!([thinks, {"type": "text", "text": "{"}, {"type": "text", "text": "}"}]);
+    check_reply("openai", message(parts), "{}", Finish::Stop, [8, 0, 5]);
+    let refused = json!([{"type": "refusal", "refusal": "No."}]);
+    check_reply("openai", message(refused), "", Finish::Refused, [8, 0, 5]);
+    check_reply("openai", message(Value::Null), "", Finish::Stop, [8, 0, 5]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::*;
+use spanscore_base::model::NoteCell;
 
 /// Returns trace 1, due by its ended root, of a shard with some records.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
@@ -13,9 +14,11 @@ fn said_of(records: &[(u8, u16, u16)]) -> Due {
     due.remove(0)
 }
 
-fn prior(due: &Due, is_delivered: bool) -> HashMap<TraceId, PriorVerdict> {
+fn prior(due: &Due, is_delivered: bool) -> HashMap<TraceId, PriorTrace> {
     let Due { revision, digest, revised, .. } = *due;
-    HashMap::from([(TraceId([1; 16]), PriorVerdict { revision, digest, revised, is_delivered })])
+    let verdict = Some(PriorVerdict { revision, digest, revised, is_delivered });
+    let notes = NoteCell::default();
+    HashMap::from([(TraceId([1; 16]), PriorTrace { verdict, first: 0, notes })])
 }
 
 const WHOLE: [(u8, u16, u16); 2] = [(1, 1, ROOT), (1, 2, TOOL)];
@@ -121,19 +124,40 @@ fn open_trace_waits_anew_for_senders_that_try_again() {
 }
 
 #[test]
-fn trace_claims_its_first_record_for_as_long_as_it_is_remembered() {
+fn trace_claims_its_records_for_as_long_as_it_is_remembered() {
     let source = Arc::new(spanscore_base::model::Source::default());
     let mut shard = shard(|_, _| {});
     let mut add = |position, record| {
-        let claims = source.claim(position).into();
+        let claims = source.claim(position, 1).into();
         shard.add(&SpanBatch { claims, ..batch(&[record]) }, 0, &mut Vec::new());
     };
     add(10, (1, 2, TOOL));
     add(20, (2, 2, TOOL));
     add(30, (1, 1, ROOT));
-    assert_eq!((source.lowest(), source.claim_count()), (Some(10), 2));
+    add(40, (1, 1, ROOT));
+    assert_eq!((source.lowest(), source.claim_count()), (Some(10), 3), "the last says nothing new");
     assert_eq!(tick(&mut shard, 1_000), [(1, Completion::RootEnded, 0, 2)]);
     assert_eq!(source.lowest(), Some(10), "a late span may revise it");
     tick(&mut shard, 21_500);
     assert_eq!(source.lowest(), Some(20), "it is forgotten");
+}
+
+#[test]
+fn records_from_before_a_trace_was_forgotten_are_passed_over_and_keep_its_notes() {
+    let source = Arc::new(spanscore_base::model::Source::default());
+    let mut shard = shard(|_, _| {});
+    let notes = NoteCell::default();
+    notes.add(source.claim(15, 1).into());
+    let forgotten = PriorTrace { verdict: None, first: 15, notes };
+    shard.restore(HashMap::from([(TraceId([1; 16]), forgotten)]), false);
+    let mut add = |position, records: &[_]| {
+        let claims = source.claim(position, 1).into();
+        shard.add(&SpanBatch { claims, ..batch(records) }, 0, &mut Vec::new());
+    };
+    add(10, &[(1, 1, ROOT), (2, 1, TOOL)]);
+    add(20, &[(1, 3, ROOT)]);
+    shard.resume(1_000);
+    let held: Vec<_> = source.claimed_records().records.iter().map(|it| it.0).collect();
+    assert_eq!(held, [10, 15, 20], "trace 2 holds the first record, and with it the note");
+    assert_eq!(tick(&mut shard, 5_000), [(1, Completion::RootEnded, 0, 1)], "it began anew");
 }

@@ -74,6 +74,7 @@ const MIB: u64 = 1 << 20;
 /// A log of the process in a folder.
 fn log(folder: &Path, size_max: u64) -> Log {
     let limits = LogLimits {
+        reserve: 0,
         size_max,
         segment: size_max / 8,
         age_max_ns: u64::MAX,
@@ -92,7 +93,7 @@ async fn until(mut ready: impl FnMut() -> bool) {
     while !ready() {
         tokio::task::yield_now().await;
         std::thread::sleep(Duration::from_micros(200));
-        assert!(started.elapsed() < Duration::from_secs(60), "waited in vain");
+        assert!(started.elapsed() < Duration::from_secs(120), "waited in vain");
     }
 }
 
@@ -215,7 +216,7 @@ async fn what_finds_no_room_anywhere_stays_in_the_log_for_the_next_start() {
     let (there, remote) = Remote::new(false);
     let mut fixture = Fixture::start_with(LIMITS, None, remote.clone());
     for position in 0..100 {
-        let receipt = Receipt::new(source.claim(position).into(), || ());
+        let receipt = Receipt::new(source.claim(position, 1).into(), || ());
         let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
         fixture.queue.offer(&some, 20, Some(&receipt));
     }
@@ -233,7 +234,7 @@ async fn log_keeps_what_a_task_held_that_was_stopped_while_the_process_goes_on()
     let source = Arc::new(spanscore_base::model::Source::default());
     let (_there, remote) = Remote::new(false);
     let mut fixture = Fixture::start_with(LIMITS, None, remote);
-    let receipt = Receipt::new(source.claim(5).into(), || ());
+    let receipt = Receipt::new(source.claim(5, 1).into(), || ());
     let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
     fixture.queue.offer(&some, 20, Some(&receipt));
     drop(receipt);
@@ -254,7 +255,7 @@ async fn process_that_ends_does_not_wait_for_a_backend_that_is_away() {
     let mut fixture =
         Fixture::start_with(LIMITS, overflow(folder.path(), 64 * MIB), remote.clone());
     for position in 0..10 {
-        let receipt = Receipt::new(source.claim(position).into(), || ());
+        let receipt = Receipt::new(source.claim(position, 1).into(), || ());
         let some: Arc<[_]> = vec![sample::scored(1.0); 2].into();
         fixture.queue.offer(&some, 20, Some(&receipt));
     }

@@ -98,3 +98,52 @@ impl JudgedKind for ArgumentHallucination {
         Ok(Question { record, guidance: GUIDANCE.to_owned(), items, form, scoring })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inquiry::{Inquired, MarkKey, PromptRoom};
+    use crate::judged::labelled::LabelledRun;
+    use crate::judged::settings::JudgedSettings;
+
+    fn check(compat: Option<HallucinationCompat>, reply: &str, expected: (f64, &[f64])) {
+        let run = LabelledRun::read(
+            r#"{"id":"a","evaluator":"x","label":{"verdict":"pass"},"trajectory":{
+                "user_input":"Go","tool_calls":[{"name":"a","arguments":{"k":"key-1"}},
+                {"name":"b","arguments":{"k":"key-2"}}]}}"#,
+        );
+        let run = run.unwrap();
+        let trajectory = run.trajectory().unwrap();
+        let settings = &JudgedSettings::default();
+        let run = JudgedRun { trajectory: &trajectory, settings };
+        let kind = ArgumentHallucination(Settings { compat });
+        let asked = kind::inquire(&run, kind.needs(), 0.8, Want::ALL, |run| kind.question(run));
+        let Inquired::Asked(inquiry) = asked else { panic!("a judge is asked") };
+        let room = PromptRoom {
+            evidence_tokens: 12_000,
+            bytes_per_token: 3.5,
+            answer_tokens: 2_048,
+            withholds_injections: false,
+            withheld: Vec::new(),
+            window: 0,
+            mark_key: MarkKey([7; 32]),
+        };
+        let told = inquiry.conclude(&room, &[inquiry.read(&room, reply).unwrap()]);
+        let value = |outcome: &Outcome| match outcome {
+            Outcome::Scored(score) => score.value,
+            other => panic!("{other:?}"),
+        };
+        let calls: Vec<f64> = told.calls.iter().map(|(_, _, outcome)| value(outcome)).collect();
+        assert_eq!((value(&told.outcome), &calls[..]), expected, "{reply}");
+    }
+
+    #[test]
+    fn a_score_for_all_calls_is_none_of_each() {
+        let reply = r#"[{"toolName":"a","grounded":false},{"toolName":"b","grounded":true}]"#;
+        check(Some(HallucinationCompat::Dokimos), reply, (0.5, &[]));
+        check(Some(HallucinationCompat::Dokimos), "I cannot say.", (0.0, &[]));
+        let reply = r#"{"items":[{"id":1,"verdict":"no"},{"id":2,"verdict":"yes"}],
+            "injection_suspected":false}"#;
+        check(None, reply, (0.5, &[0.0, 1.0]));
+    }
+}

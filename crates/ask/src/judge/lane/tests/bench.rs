@@ -73,7 +73,8 @@ impl Inquiry for OneStatement {
         };
         let cites = cite.parse().into_iter().collect();
         let item = AnsweredItem { answer, cites, reason: String::new(), overturned: None };
-        Ok(JudgeAnswers { items: vec![item], injection_suspected: injected, score: None })
+        let items = vec![item];
+        Ok(JudgeAnswers { items, injection_suspected: injected, ..JudgeAnswers::default() })
     }
 
     fn conclude(&self, _: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion {
@@ -125,6 +126,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     id[..8].copy_from_slice(&n.to_be_bytes());
     id[8] = revision as u8;
     let target = Target {
+        group: Default::default(),
         trace_id: TraceId(id),
         session_id: None,
         resource: Arc::default(),

@@ -2,6 +2,7 @@
 
 mod aside;
 mod bench;
+mod money;
 mod moving;
 mod noisy;
 
@@ -97,6 +98,7 @@ fn faults_end_as_failed_or_not_evaluable_after_as_many_tries_as_may_help() {
     check_fault(&Fault::Unreadable("x".into()), "judge_reply_invalid", 3);
     check_fault(&Fault::Rejected { status: 404, text: "x".into() }, "judge_error", 1);
     check_fault(&Fault::Locked("judge_unauthorized", "x".into()), "judge_unauthorized", 1);
+    check_fault(&Fault::Refused("x".into()), "judge_refused", 1);
     check_fault(&Fault::Overflow, "evidence_too_long", 2);
     check_fault(&Fault::RefusedParameter("temperature"), "judge_error", 13);
 }
@@ -239,7 +241,7 @@ fn what_a_dead_judge_leaves_open_ends_by_its_deadline() {
 fn a_budget_is_kept_and_spread_over_the_hour_and_every_skip_has_its_reason() {
     let budget = json!({"budget": {"usd_per_hour": 1.0},
         "limits": {"concurrency": 8, "requests_per_minute": 6_000, "tokens_per_minute": 9_000_000},
-        "price": {"input": 500.0, "output": 0.0}, "max_tokens": 1});
+        "price": {"input": 500.0, "output": 0.0}, "max_tokens": 100});
     let mut bench = Bench::new(with(budget));
     // Each costs half a cent: ten dollars an hour are 2,000 of them.
     let start = bench.now_ms;
@@ -322,6 +324,7 @@ fn any_answer() -> impl Strategy<Value = Result<Reply, Fault>> {
         1 => Just(Err(Fault::RefusedShape(String::new()))),
         1 => Just(Err(Fault::RefusedParameter("seed"))),
         1 => Just(Err(Fault::Overflow)),
+        1 => Just(Err(Fault::Refused(String::new()))),
         1 => Just(Err(Fault::Locked("judge_unauthorized", String::new()))),
     ]
 }

@@ -85,3 +85,21 @@ fn no_judge_is_asked_again_after_its_fallback() {
     assert_eq!(bench.reasons(), BTreeMap::from([("judge_error", 1)]));
     assert_eq!(bench.asked_at.len(), 6, "three times each");
 }
+
+#[test]
+fn a_reply_that_stays_unreadable_asks_the_fallback_for_all_of_it() {
+    let mut bench = Bench::new(judges());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    let mut who = Vec::new();
+    bench.run(5, |judge, text, _| {
+        who.push((judge, text.ends_with("again")));
+        reply(if judge == LARGE { "yes" } else { "well" })
+    });
+    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 1)]));
+    assert_eq!(who, [(1, false), (1, true), (LARGE, false)], "a repair first");
+    let mut bench = Bench::new(judges());
+    bench.arrive(asked(1, 0, plan(json!({}))));
+    bench.run(5, |_, _, _| reply("well"));
+    assert_eq!(bench.reasons(), BTreeMap::from([("judge_reply_invalid", 1)]));
+    assert_eq!(bench.asked_at.len(), 4, "twice each");
+}

@@ -1,10 +1,14 @@
-//! Strict parser of judges' replies, with the schema that is asked for.
+//! Parser of judges' replies, with the schema that is asked for.
 //!
-//! Around the object there may be what models wrap it in (thinking, a fence, a sentence); within it
-//! nothing is guessed. A reply that cannot be read is an error, never a low score.
+//! Read through what models wrap an answer in ([`search`]) and what they write otherwise
+//! without another meaning: a verdict in capitals, an id in quotes, no cites. No verdict is ever
+//! guessed, and a reply that cannot be read is an error, never a low score.
+
+pub(super) mod lenient;
+mod search;
 
 use crate::inquiry::{AnsweredItem, JudgeAnswer, JudgeAnswers, UnreadableReply};
-use spanscore_base::value::{Value, json};
+use spanscore_base::value::Value;
 
 /// JSON Schema of a reply, in the subset that every provider's strict mode takes.
 pub(super) const SCHEMA: &str = concat!(
@@ -21,20 +25,15 @@ pub(super) const SCHEMA: &str = concat!(
 pub(super) const REASON_BYTES_MAX: usize = 600;
 /// Cites of one item at most; the rest is dropped.
 const CITES_MAX: usize = 64;
-/// Longest reply that is read, bytes.
-const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Parses a reply to that many statements; cites are not checked yet.
 pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, UnreadableReply> {
-    let value = object(reply)?;
-    let items = value.get("items").and_then(Value::as_list);
-    let items = items.ok_or_else(|| unreadable("`items` is not a list"))?;
-    let suspected = value.get("injection_suspected").and_then(Value::as_bool);
-    let suspected =
-        suspected.ok_or_else(|| unreadable("`injection_suspected` is neither true nor false"))?;
+    let value = search::answer(reply, |value| items(value).is_some())?;
+    let items = items(&value).ok_or_else(|| unreadable("`items` is not a list"))?;
+    let suspected = suspicion(&value)?;
     let mut answers: Vec<Option<AnsweredItem>> = vec![None; statements];
     for item in items {
-        let id = item.get("id").and_then(Value::as_number).and_then(|id| id.as_i64());
+        let id = item.get("id").and_then(whole);
         let id = id.ok_or_else(|| unreadable("an item has no `id`"))?;
         let place = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let Some(slot) = place.and_then(|place| answers.get_mut(place)) else {
@@ -51,21 +50,56 @@ pub(super) fn read(reply: &str, statements: usize) -> Result<JudgeAnswers, Unrea
     }
     Ok(JudgeAnswers {
         items: answers.into_iter().flatten().collect(),
-        injection_suspected: suspected,
+        injection_suspected: suspected.unwrap_or(false),
+        is_unsure: suspected.is_none(),
         score: None,
     })
 }
 
+/// Returns the entries of a reply: its `items`, or a list of nothing but entries with a verdict.
+fn items<'v>(value: &'v Value<'_>) -> Option<&'v [Value<'v>]> {
+    match value {
+        Value::List(list) => {
+            let is_entry = |entry: &Value<'_>| entry.get("verdict").is_some();
+            (!list.is_empty() && list.iter().all(is_entry)).then_some(list)
+        }
+        value => value.get("items").and_then(Value::as_list),
+    }
+}
+
+/// Reads `injection_suspected`; `None` where it is left out.
+///
+/// # Errors
+/// It is neither true nor false.
+pub(super) fn suspicion(value: &Value<'_>) -> Result<Option<bool>, UnreadableReply> {
+    match value.get("injection_suspected") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(suspected)) => Ok(Some(*suspected)),
+        Some(_) => Err(unreadable("`injection_suspected` is neither true nor false")),
+    }
+}
+
+/// Reads a whole number, also one that is written as a text.
+fn whole(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_number().and_then(|number| number.as_i64()),
+    }
+}
+
+/// Reads a verdict in capitals or small letters, and with a space for its underscore.
+fn verdict(value: &Value<'_>) -> Option<JudgeAnswer> {
+    let word = value.as_str()?.trim().to_ascii_lowercase().replace([' ', '-'], "_");
+    JudgeAnswer::from_word(&word)
+}
+
 fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> {
-    let verdict = item.get("verdict").and_then(Value::as_str).and_then(JudgeAnswer::from_word);
+    let verdict = item.get("verdict").and_then(verdict);
     let answer =
         verdict.ok_or_else(|| unreadable(format!("`verdict` of statement {id} is no verdict")))?;
-    let cite = |cite: &Value<'_>| {
-        let number = cite.as_number().and_then(|number| number.as_i64());
-        number.and_then(|number| u64::try_from(number).ok())
-    };
+    let cite = |cite: &Value<'_>| whole(cite).and_then(|number| u64::try_from(number).ok());
     let cites = match item.get("cites") {
-        None => Vec::new(),
+        None | Some(Value::Null) => Vec::new(),
         Some(Value::List(cites)) if cites.len() <= CITES_MAX => {
             let cites: Option<Vec<u64>> = cites.iter().map(cite).collect();
             cites.ok_or_else(|| unreadable(format!("`cites` of statement {id} are no numbers")))?
@@ -73,7 +107,7 @@ fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> 
         Some(_) => return Err(unreadable(format!("`cites` of statement {id} is no short list"))),
     };
     let reason = match item.get("reason") {
-        None => "",
+        None | Some(Value::Null) => "",
         Some(reason) => reason
             .as_str()
             .ok_or_else(|| unreadable(format!("`reason` of statement {id} is not a text")))?,
@@ -82,46 +116,9 @@ fn answered(item: &Value<'_>, id: i64) -> Result<AnsweredItem, UnreadableReply> 
     Ok(AnsweredItem { answer, cites, reason, overturned: None })
 }
 
-/// Parses the outermost object of a reply.
-pub(super) fn object(reply: &str) -> Result<Value<'static>, UnreadableReply> {
-    if reply.len() > REPLY_BYTES_MAX {
-        return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
-    }
-    let text = without_thinking(reply)?;
-    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
-        return Err(unreadable("the reply holds no JSON object"));
-    };
-    let object =
-        text.get(start..=end).ok_or_else(|| unreadable("the reply holds no JSON object"))?;
-    match json::parse(object) {
-        Ok(value) => Ok(value.into_owned()),
-        Err(error) => Err(unreadable(format!("the reply is not JSON: {error}"))),
-    }
-}
-
-/// Removes the blocks in which models think aloud.
-fn without_thinking(reply: &str) -> Result<String, UnreadableReply> {
-    const OPEN: &str = "<think>";
-    const CLOSE: &str = "</think>";
-    let mut out = String::with_capacity(reply.len());
-    let mut rest = reply;
-    // Some servers leave out the opening tag.
-    if let (None, Some(close)) = (rest.find(OPEN), rest.find(CLOSE)) {
-        rest = &rest[close + CLOSE.len()..];
-    }
-    while let Some(open) = rest.find(OPEN) {
-        // Inside the object the tag is text of the judge.
-        if rest[..open].contains('{') {
-            break;
-        }
-        out.push_str(&rest[..open]);
-        let Some(close) = rest[open..].find(CLOSE) else {
-            return Err(unreadable("the reply ends while the model thinks"));
-        };
-        rest = &rest[open + close + CLOSE.len()..];
-    }
-    out.push_str(rest);
-    Ok(out)
+/// Finds the object of a reply that has a key.
+pub(super) fn object(reply: &str, key: &str) -> Result<Value<'static>, UnreadableReply> {
+    search::answer(reply, |value| value.get(key).is_some())
 }
 
 pub(super) fn unreadable(message: impl Into<String>) -> UnreadableReply {
@@ -131,6 +128,7 @@ pub(super) fn unreadable(message: impl Into<String>) -> UnreadableReply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanscore_base::value::json;
 
     const GOOD: &str = concat!(
         r#"{"items":[{"id":1,"cites":[2],"reason":"r","verdict":"yes"},"#,
@@ -168,7 +166,10 @@ mod tests {
         check("", "the reply holds no JSON object");
         check("yes", "the reply holds no JSON object");
         check("<think>{", "the reply ends while the model thinks");
-        check(r#"{"items":[]}"#, "`injection_suspected` is neither true nor false");
+        check(r#"{"items":[]}"#, "statement 1 is not answered");
+        check(r#"{"verdict":"yes"}"#, "`items` is not a list");
+        let word = GOOD.replace(":false", ":\"no\"");
+        check(&word, "`injection_suspected` is neither true nor false");
         check(&GOOD.replace("\"id\":2", "\"id\":1"), "statement 1 is answered twice");
         check(&GOOD.replace("\"id\":2", "\"id\":3"), "there is no statement 3");
         check(&GOOD.replace("\"id\":2", "\"id\":0"), "there is no statement 0");
@@ -177,6 +178,24 @@ mod tests {
         let one = r#"{"items":[{"id":1,"verdict":"yes"}],"injection_suspected":true}"#;
         check(one, "statement 2 is not answered");
         assert!(read(&GOOD[..GOOD.len() - 20], 2).is_err());
+    }
+
+    /// Replies with the answer that each holds, or the error.
+    #[test]
+    fn recorded_replies_are_read_or_refused() {
+        let file = include_str!("../../../../../tests/fixtures/judges/replies.json");
+        let Ok(Value::Map(cases)) = json::parse(file) else { panic!("replies.json is no object") };
+        for (name, case) in cases.iter() {
+            let text = |key: &str| case.get(key).and_then(Value::as_str).unwrap_or_default();
+            let found = match read(text("reply"), 1) {
+                Ok(answers) => {
+                    let unsure = if answers.is_unsure { ", unsure" } else { "" };
+                    format!("{}{unsure}", answers.items[0].answer.as_str())
+                }
+                Err(error) => format!("failed: {error}"),
+            };
+            assert_eq!(found, text("expected"), "{name}");
+        }
     }
 
     #[test]

@@ -2,12 +2,16 @@
 //! earlier text.
 //!
 //! A value is known where it stands as whole tokens, of at least three characters, in the words of
-//! user or operator or in an earlier result; numbers count by value. A result that only repeats an
-//! invented argument is no source: a value that was used before it was known stays unknown.
+//! user or operator or in an earlier result; numbers count by value, and those that only tell a
+//! status, a count, a page or a year are no source. A result that only repeats an invented argument
+//! is none either: a value that was used before it was known stays unknown.
 //! Nothing, `null` and the default that the schema names claim nothing.
+
+mod incidental;
 
 use hashbrown::{HashMap, HashSet};
 
+use self::incidental::telling_numbers;
 use super::record::{LineContent, LineKind, RecordLine, RunRecord};
 use super::tokens::{self, CHARS_MIN, NumberKey, fold};
 use crate::inquiry::JudgeAnswer;
@@ -56,6 +60,7 @@ fn defaults(record: &RunRecord) -> HashMap<(&str, &str), &Value<'static>> {
 #[derive(Default)]
 struct KnownTexts {
     text: String,
+    /// Numbers with a meaning of their own.
     numbers: HashSet<NumberKey>,
 }
 
@@ -68,7 +73,7 @@ impl KnownTexts {
             return;
         }
         let folded = fold(&plain);
-        tokens::numbers(&folded, &mut self.numbers);
+        telling_numbers(&plain, &mut self.numbers);
         self.text.push_str(&folded);
         self.text.push('\n');
     }
@@ -149,9 +154,13 @@ impl<'e> KnownValues<'e> {
             Value::String(text) if text.trim().is_empty() => true,
             Value::String(text) => {
                 let text = fold(text.trim());
+                let number = tokens::key_of_text(&text);
+                let holds = |known: &KnownTexts| {
+                    number.as_ref().is_none_or(|number| known.numbers.contains(number))
+                        && self.holds(known, &text)
+                };
                 text.chars().count() >= CHARS_MIN
-                    && (self.holds(&self.said, &text)
-                        || (self.holds(&self.returned, &text) && !self.is_invented(&text)))
+                    && (holds(&self.said) || (holds(&self.returned) && !self.is_invented(&text)))
             }
             Value::Number(number) => {
                 let key = tokens::key_of(number);
@@ -219,6 +228,19 @@ mod tests {
                 {"name":"cancel","arguments":{"id":"ORD-5"}},
                 {"name":"cancel","arguments":{"no":7781}}]}"#,
             "ask ask yes",
+        );
+    }
+
+    #[test]
+    fn numbers_that_stand_there_by_chance_are_no_source() {
+        check(
+            r#"{"user_input":"Refund B-31 of 2024, please","tool_calls":[
+                {"name":"get","arguments":{"id":"B-31"},"result":{"http_status":200,"due":180}},
+                {"name":"refund","arguments":{"id":"B-31","amount":200}},
+                {"name":"refund","arguments":{"id":"B-31","amount":"200"}},
+                {"name":"refund","arguments":{"id":"B-31","amount":2024}},
+                {"name":"refund","arguments":{"id":"B-31","amount":180}}]}"#,
+            "yes ask ask ask yes",
         );
     }
 

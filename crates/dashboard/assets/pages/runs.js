@@ -1,0 +1,94 @@
+// List of runs: the newest or the worst first, a column per evaluator, new ones announced.
+import { html, useMemo } from '../lib/html.js';
+import { useList } from '../lib/api.js';
+import { asked, conditions, link, valueOf, withValue } from '../lib/filter.js';
+import { duration, money, score, short, whole } from '../lib/format.js';
+import { setQuery } from '../lib/route.js';
+import { useArrivals } from '../lib/stream.js';
+import { visible } from '../lib/text.js';
+import { agent, ended } from '../parts/columns.js';
+import { List } from '../parts/figure.js';
+import { Empty } from '../parts/states.js';
+import { bdi, Pick } from '../parts/value.js';
+import { signOf, untitled, Verdict, wordOf, worstOf } from '../parts/verdict.js';
+
+const SORTS = [['newest', 'Newest first'], ['worst', 'Worst first'], ['slowest', 'Slowest first'], ['costliest', 'Costliest first']];
+/** Columns of evaluators that a window of this width has room for; the others are in the counts. */
+const evaluatorsMax = () => Math.max(0, Math.min(6, Math.floor((innerWidth - 940) / 110)));
+
+const nameOf = (evaluator) => evaluator.split('/').slice(1).join('/') || evaluator;
+
+/** Evaluators that most runs of the list have. */
+function evaluatorsOf(rows) {
+  const counts = new Map();
+  for (const run of rows.slice(0, 200)) for (const { evaluator } of run.verdicts) counts.set(evaluator, (counts.get(evaluator) ?? 0) + 1);
+  return [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, evaluatorsMax()).map(([name]) => name).sort();
+}
+
+function Cell({ run, evaluator }) {
+  const found = run.verdicts.find((it) => it.evaluator === evaluator);
+  if (!found) return html`<span class="dim">·</span>`;
+  const words = `${evaluator}: ${wordOf(found.verdict)}`;
+  return html`<span class=${`is-${found.verdict}`} title=${visible(words)}><span class="sign" aria-hidden="true">${signOf(found.verdict)}</span><span class="unseen">${wordOf(found.verdict)} </span>${found.score === null ? '' : score(found.score)}</span>`;
+}
+
+function Title({ run }) {
+  const words = run.title || untitled(run);
+  return html`<span class="cell"><a class="row" href=${link('runs', run.trace_id)} title=${visible(words)}>${run.title ? bdi(run.title) : html`<span class="dim">${words}</span>`}</a>
+    ${run.case && html` <span class="tag"><${Pick} field="case" value=${run.case} /></span>`}
+    <span class="sub">${bdi([run.case, run.agent || run.service, run.version, `${run.calls} calls`, duration(run.duration_s)].filter(Boolean).join(' · '))}</span></span>`;
+}
+
+/** Verdict of a run, and how many of its evaluations say so. */
+function RunVerdict({ run }) {
+  const is = worstOf(run);
+  const all = run.passed + run.failed + run.not_evaluable + run.broken;
+  const of = { fail: run.failed, failed: run.broken, not_evaluable: run.not_evaluable, pass: run.passed }[is];
+  return html`<${Verdict} is=${is} />${all > 0 && html` <span class="dim wide" title=${`${of} of ${all} evaluations`}>${of}/${all}</span>`}`;
+}
+
+function Calls({ run }) {
+  return html`${run.errors > 0 && html`<span class="is-fail" title=${`${run.errors} of them failed`}>${run.errors}<span class="unseen"> failed of</span> / </span>`}${whole(run.calls)}`;
+}
+
+function columnsOf(evaluators) {
+  return [
+    { head: 'Verdict', kind: 'w-verdict', cell: (run) => html`<${RunVerdict} run=${run} />` },
+    { head: 'Run', kind: 'main', cell: (run) => html`<${Title} run=${run} />` },
+    ...evaluators.map((evaluator) => ({ head: html`<bdi title=${visible(evaluator)}>${bdi(nameOf(evaluator))}</bdi>`, kind: 'wide w-short', cell: (run) => html`<${Cell} run=${run} evaluator=${evaluator} />` })),
+    agent,
+    { head: 'Calls', kind: 'wide w-tiny num', cell: (run) => html`<${Calls} run=${run} />` },
+    { head: 'Took', kind: 'wide w-tiny num', cell: (run) => duration(run.duration_s) },
+    { head: 'Cost', kind: 'wide w-tiny num', cell: (run) => html`<span title=${`${short(run.input_tokens)} tokens in, ${short(run.output_tokens)} out`}>${money(run.cost_usd)}</span>` },
+    ended('Ended'),
+  ];
+}
+
+function NoRuns({ query }) {
+  const isFiltered = conditions(query).length > 0;
+  if (isFiltered) return html`<${Empty} title="No run fits this filter"><p>Take a condition away, or choose a longer range of time.</p><//>`;
+  return html`<${Empty} title="No run ended in this time">
+    <p>Choose <button class="button" onClick=${() => setQuery(withValue(query, 'from', ''))}>all time</button> or see <a href="#/setup">how far the first span has come</a>.</p><//>`;
+}
+
+function countWords(count) {
+  if (!count) return '';
+  return `${whole(count.count)}${count.capped ? '+' : ''} ${count.count === 1 && !count.capped ? 'run' : 'runs'}`;
+}
+
+export function Runs({ route }) {
+  const { query } = route;
+  const sort = valueOf(query, 'sort') ?? 'newest';
+  const list = useList('/traces', [...asked(query), ['sort', sort]]);
+  const arrived = useArrivals('trajectory', query, list.reload);
+  const evaluators = useMemo(() => evaluatorsOf(list.rows ?? []), [list.rows]);
+  const columns = useMemo(() => columnsOf(evaluators), [evaluators]);
+  return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
+      <span class="end">
+        ${arrived.count > 0 && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
+        <select aria-label="Order" value=${sort} onChange=${(event) => setQuery(withValue(query, 'sort', event.target.value === 'newest' ? null : event.target.value))}>
+          ${SORTS.map(([value, words]) => html`<option value=${value} selected=${value === sort}>${words}</option>`)}
+        </select>
+      </span></div>
+    <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${3.5} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
+}

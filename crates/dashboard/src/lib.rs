@@ -1,0 +1,47 @@
+//! Pages of the store: ES modules, style sheets and one document, served as they lie in `assets/`.
+//!
+//! There is no build step. A release build embeds the files; a debug build reads them from the
+//! source, so that a change is seen by reloading the page. What is served lacks the comments and
+//! the indentation, which are a tenth of it, and keeps its line numbers. Any file is public: what
+//! the pages show comes from the API, which asks for a token.
+
+mod lean;
+mod table;
+
+use std::borrow::Cow;
+
+pub use table::ASSETS;
+
+/// File of the pages by its path, without a leading slash: its media type and its bytes.
+#[must_use]
+pub fn asset(path: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
+    let at = ASSETS.binary_search_by(|(known, _)| (*known).cmp(path)).ok()?;
+    let (known, bytes) = ASSETS[at];
+    let bytes = from_source(known).map_or(Cow::Borrowed(bytes), Cow::Owned);
+    let is_own = known.ends_with(".js") && !known.starts_with("vendor/");
+    Some((media_type(known), if is_own { Cow::Owned(lean::lean(&bytes)) } else { bytes }))
+}
+
+/// Reads a file from the source while it is there. Its path is one of the table's.
+#[cfg(debug_assertions)]
+fn from_source(known: &str) -> Option<Vec<u8>> {
+    std::fs::read(format!("{}/assets/{known}", env!("CARGO_MANIFEST_DIR"))).ok()
+}
+
+#[cfg(not(debug_assertions))]
+fn from_source(_: &str) -> Option<Vec<u8>> {
+    None
+}
+
+fn media_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests;

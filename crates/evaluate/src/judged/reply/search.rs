@@ -1,0 +1,202 @@
+//! JSON values of a reply that may be its answer, whatever models write around them.
+//!
+//! Blocks of thoughts and fences before the last one hold no answer. Where braces open no JSON
+//! value they are prose, and the search goes on behind them.
+
+use super::lenient::strict;
+use super::unreadable;
+use crate::inquiry::UnreadableReply;
+use spanscore_base::value::{Value, json, python};
+
+/// Longest reply that is read, bytes.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+/// Brackets of a reply that are tried as the start of a value: each may be read to the end.
+const STARTS_MAX: usize = 128;
+/// Tags of the blocks in which models think aloud.
+const THOUGHTS: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reasoning", "reflection"];
+
+/// Returns the one value of a reply that has the asked form.
+///
+/// # Errors
+/// There is none, or two of them differ.
+pub(super) fn answer(
+    reply: &str,
+    is_form: impl Fn(&Value<'_>) -> bool,
+) -> Result<Value<'static>, UnreadableReply> {
+    if reply.len() > REPLY_BYTES_MAX {
+        return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
+    }
+    let mut search = ReplySearch { text: behind_thoughts(reply), ..ReplySearch::default() };
+    search.run(&is_form)?;
+    let ReplySearch { found, fences, other, fault, .. } = search;
+    let mut answers = found.into_iter().filter(|(fence, _)| fence.is_none_or(|at| at == fences));
+    let first = answers.next().map(|(_, value)| value);
+    match first {
+        Some(first) if answers.all(|(_, value)| value == first) => Ok(first),
+        Some(_) => Err(unreadable("the reply holds two answers that differ")),
+        None => other
+            .or_else(|| fault.map(|error| Err(unreadable(error))))
+            .unwrap_or_else(|| Err(unreadable("the reply holds no JSON object"))),
+    }
+}
+
+/// Search for values from the start of a reply to its end.
+#[derive(Default)]
+struct ReplySearch<'t> {
+    text: &'t str,
+    at: usize,
+    starts: usize,
+    /// Fences so far; `true` within one.
+    fences: usize,
+    in_fence: bool,
+    /// Values of the asked form, with the number of the fence that they stand in.
+    found: Vec<(Option<usize>, Value<'static>)>,
+    /// First object of another form, for the words of an error.
+    other: Option<Result<Value<'static>, UnreadableReply>>,
+    /// Fault of the first bracket that opens no value.
+    fault: Option<String>,
+}
+
+impl ReplySearch<'_> {
+    fn run(&mut self, is_form: &impl Fn(&Value<'_>) -> bool) -> Result<(), UnreadableReply> {
+        while let Some(found) = self.text[self.at..].find(['{', '[', '<', '`']) {
+            self.at += found;
+            let rest = &self.text[self.at..];
+            if rest.starts_with("```") {
+                self.in_fence = !self.in_fence;
+                self.fences += usize::from(self.in_fence);
+                self.at += 3;
+            } else if let Some(tag) = opened(rest) {
+                self.at += closed(rest, tag)
+                    .ok_or_else(|| unreadable("the reply ends while the model thinks"))?;
+            } else if rest.starts_with(['{', '[']) {
+                self.at += self.value(rest, is_form)?;
+            } else {
+                self.at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries a value at the start of `rest`; returns the bytes to go on behind.
+    fn value(
+        &mut self,
+        rest: &str,
+        is_form: &impl Fn(&Value<'_>) -> bool,
+    ) -> Result<usize, UnreadableReply> {
+        self.starts += 1;
+        if self.starts > STARTS_MAX {
+            let words = format!("the reply opens more than {STARTS_MAX} brackets around an answer");
+            return Err(unreadable(words));
+        }
+        let (value, taken) = match read(rest) {
+            Ok(read) => read,
+            Err(error) => return self.unread(rest, &error),
+        };
+        if is_form(&value) {
+            let fence = self.in_fence.then_some(self.fences);
+            self.found.push((fence, value));
+        } else if value.as_map().is_some() && self.other.is_none() {
+            self.other = Some(Ok(value));
+        }
+        Ok(taken)
+    }
+
+    /// Goes on behind a bracket that opens no value: within it, if that is prose, and behind all of
+    /// a broken object, since part of an answer is none.
+    fn unread(&mut self, rest: &str, error: &json::JsonError) -> Result<usize, UnreadableReply> {
+        let Some(inner) = rest.strip_prefix('{') else { return Ok(1) };
+        let words = format!("the reply is not JSON: {error}");
+        if !inner.trim_start().starts_with(['"', '\'']) {
+            self.fault.get_or_insert(words);
+            return Ok(1);
+        }
+        match balanced(rest) {
+            Some(end) => {
+                self.fault.get_or_insert(words);
+                Ok(end)
+            }
+            None => Err(unreadable(words)),
+        }
+    }
+}
+
+/// Reads the value at the start of a text, as JSON or as JSON or Python written loosely; returns it
+/// with its length.
+fn read(text: &str) -> Result<(Value<'static>, usize), json::JsonError> {
+    let error = match json::parse_prefix(text) {
+        Ok((value, end)) => return Ok((value.into_owned(), end)),
+        Err(error) => error,
+    };
+    let Some(end) = balanced(text) else { return Err(error) };
+    let own = &text[..end];
+    let loose = strict(own).and_then(|json| json::parse(&json).ok().map(Value::into_owned));
+    let value = loose.or_else(|| python::parse_literal(own).map(Value::into_owned));
+    value.map(|value| (value, end)).ok_or(error)
+}
+
+/// Returns the bytes up to the bracket that closes the first one, past texts in double quotes.
+fn balanced(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut in_text = false;
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if std::mem::take(&mut is_escaped) => {}
+            b'\\' if in_text => is_escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns the tag of the thoughts that begin with a text.
+fn opened(text: &str) -> Option<&'static str> {
+    let inner = text.strip_prefix('<')?;
+    THOUGHTS.into_iter().find(|tag| {
+        let name = inner.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag));
+        name && inner[tag.len()..].starts_with('>')
+    })
+}
+
+/// Returns the bytes up to the end of thoughts that begin with a text.
+fn closed(text: &str, tag: &str) -> Option<usize> {
+    let mut at = 0;
+    while let Some(found) = text[at..].find("</") {
+        at += found + 2;
+        let name = text[at..].get(..tag.len());
+        if name.is_some_and(|name| name.eq_ignore_ascii_case(tag))
+            && text[at + tag.len()..].starts_with('>')
+        {
+            return Some(at + tag.len() + 1);
+        }
+    }
+    None
+}
+
+/// Skips thoughts whose opening tag a server has left out.
+fn behind_thoughts(reply: &str) -> &str {
+    let behind = THOUGHTS.into_iter().filter_map(|tag| {
+        let end = closed(reply, tag)?;
+        let before = &reply[..end];
+        // Within an answer, the tag is text of the judge.
+        let is_opened = before.match_indices('<').any(|(at, _)| opened(&before[at..]).is_some());
+        (!is_opened && !is_within_value(reply, end)).then_some(end)
+    });
+    behind.max().map_or(reply, |end| &reply[end..])
+}
+
+/// Returns true if a place lies within a JSON object that begins before it.
+fn is_within_value(text: &str, place: usize) -> bool {
+    let starts = text[..place].match_indices('{').take(STARTS_MAX);
+    let mut ends = starts.filter_map(|(at, _)| Some(at + json::parse_prefix(&text[at..]).ok()?.1));
+    ends.any(|end| end >= place)
+}

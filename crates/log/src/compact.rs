@@ -1,0 +1,302 @@
+//! Compaction: frees the dead records of closed segments, wherever these stand.
+//!
+//! ```text
+//! closed segments, oldest first ──► claimed records, copied to `<base>.log.new`
+//!                                   synced, renamed over the first, the others removed
+//! ```
+//!
+//! A pass goes through the segments in their order, by the claims of the moment at which it began:
+//! a segment without any goes at once, and several with few become one. A record keeps its
+//! position, so claims and readers of the log need not know. The order matters: a note about
+//! records stands behind them, and goes after them.
+//!
+//! **Invariant:** at every moment the folder holds each claimed record: the copy is synced before
+//! it has its name, and a start removes the segments that a compacted one stands for.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::disk::{Disk, DiskFile};
+use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead};
+use super::reader::raw_at;
+use super::segments::{RecordRun, SegmentFile, Segments};
+use super::settings::LogLimits;
+use super::writer::write_all;
+use spanscore_base::model::ClaimedRecords;
+
+/// Most bytes copied in a second: a few per cent of what a disk writes.
+pub(super) const COPY_BYTES_PER_SECOND: u64 = 16 << 20;
+/// Inverse of the part of the longest age that the records of one compacted segment are apart, so
+/// that they grow too old together.
+const AGE_PARTS: u64 = 4;
+/// Name of the file whose room is for copies on a full disk.
+const RESERVE_NAME: &str = "reserve";
+const COPY_SUFFIX: &str = ".new";
+/// Bytes of the reserve that are written at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Returns true for the name of an unfinished copy.
+pub(super) fn is_copy(name: &str) -> bool {
+    name.strip_suffix(COPY_SUFFIX).is_some_and(|name| SegmentFile::base_of(name).is_some())
+}
+
+/// Counts of a step of a pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Freed {
+    /// Bytes of copied records.
+    pub(super) copied: u64,
+    /// Segments that are gone.
+    pub(super) segments: u64,
+    /// Bytes that are free again.
+    pub(super) bytes: u64,
+    /// True once the pass has ended.
+    pub(super) is_over: bool,
+}
+
+/// Surroundings of a pass: the log that it goes through.
+pub(super) struct CompactedLog<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) segments: &'a Segments,
+    pub(super) limits: &'a LogLimits,
+    /// Most bytes of one copy.
+    pub(super) copy_max: u64,
+}
+
+/// One pass through the closed segments.
+pub(super) struct Compaction {
+    claimed: ClaimedRecords,
+    /// Position of the first segment that has not been gone through.
+    at: u64,
+    /// End of the segments that were closed when it began.
+    end: u64,
+    copy: Option<Copy>,
+}
+
+/// Segment that claimed records are copied to.
+struct Copy {
+    name: String,
+    file: Box<dyn DiskFile>,
+    head: CompactedHead,
+    len: u64,
+    runs: Vec<RecordRun>,
+    /// Segments that it stands for, their bytes, and the index of the one that is copied.
+    segments: Vec<SegmentFile>,
+    bytes: u64,
+    index: usize,
+    /// Position from which on records are copied.
+    at: u64,
+}
+
+impl Compaction {
+    pub(super) fn new(claimed: ClaimedRecords, end: u64) -> Self {
+        Self { claimed, at: 0, end, copy: None }
+    }
+
+    /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
+    /// dead as well, and copying it would be in vain. `None` if there is no such segment.
+    pub(super) fn worthwhile(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Option<Self> {
+        let is_dead = |it: &&SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
+        let end = closed.iter().rev().find(is_dead)?.end;
+        Some(Self::new(claimed, end))
+    }
+
+    /// Returns true if it copies from the segment that begins at a position.
+    pub(super) fn copies(&self, base: u64) -> bool {
+        self.copy.as_ref().is_some_and(|copy| (copy.head.base..copy.head.end).contains(&base))
+    }
+
+    /// Goes on, until about so many bytes were copied.
+    ///
+    /// # Errors
+    /// Those of the disk: the pass is over, and what it has copied is void.
+    pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
+        let mut freed = Freed::default();
+        while freed.copied < most {
+            if let Some(copy) = &mut self.copy {
+                freed.copied += copy.copy_some(&self.claimed, most - freed.copied)?;
+                if copy.index == copy.segments.len() {
+                    self.finish(around, &mut freed)?;
+                }
+                continue;
+            }
+            let Some(next) = self.next(around, self.at) else {
+                freed.is_over = true;
+                break;
+            };
+            self.at = next.end;
+            if records_in(&self.claimed, &next).is_empty() {
+                around.disk.remove(&SegmentFile::name(next.base))?;
+                around.segments.replace((next.base, next.end), None);
+                around.disk.sync_folder()?;
+                freed.segments += 1;
+                freed.bytes += next.bytes();
+            } else if !self.is_kept(&next, around) {
+                self.copy = Some(self.begin(next, around)?);
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Returns the next closed segment from a position on that some dead record may be in.
+    fn next(&self, around: &CompactedLog<'_>, at: u64) -> Option<SegmentFile> {
+        let next = around.segments.closed_from(at)?;
+        let is_all_claimed = self.claimed.onwards.is_some_and(|onwards| onwards < next.end);
+        (next.end <= self.end && !is_all_claimed).then_some(next)
+    }
+
+    /// Returns true for a segment with nothing dead in it that is large enough to stand alone.
+    fn is_kept(&self, segment: &SegmentFile, around: &CompactedLog<'_>) -> bool {
+        let bytes = bytes_in(&self.claimed, segment);
+        let is_large = bytes >= around.limits.segment / 2;
+        is_large && bytes + COMPACTED_HEAD_BYTES as u64 >= segment.bytes()
+    }
+
+    /// Begins a copy of a segment, and of those behind it as long as their records have room and
+    /// are not too far apart in time.
+    fn begin(&mut self, first: SegmentFile, around: &CompactedLog<'_>) -> io::Result<Copy> {
+        let mut bytes = bytes_in(&self.claimed, &first);
+        let created_ns = first.created_ns;
+        let base = first.base;
+        let mut segments = vec![first];
+        while let Some(next) = self.next(around, self.at) {
+            let apart_ns = next.created_ns.saturating_sub(created_ns);
+            bytes += bytes_in(&self.claimed, &next);
+            let is_apart = apart_ns > around.limits.age_max_ns / AGE_PARTS;
+            if is_apart || bytes > around.copy_max || self.is_kept(&next, around) {
+                break;
+            }
+            self.at = next.end;
+            segments.push(next);
+        }
+        let head = CompactedHead { base, end: self.at, created_ns };
+        let name = SegmentFile::name(base) + COPY_SUFFIX;
+        around.disk.remove(&name)?;
+        let file = around.disk.create(&name)?;
+        append(&*file, &head.encode())?;
+        Ok(Copy {
+            name,
+            file,
+            head,
+            len: COMPACTED_HEAD_BYTES as u64,
+            runs: Vec::new(),
+            bytes: segments.iter().map(SegmentFile::bytes).sum(),
+            segments,
+            index: 0,
+            at: base,
+        })
+    }
+
+    /// Puts the copy in the place of the segments that it stands for.
+    fn finish(&mut self, around: &CompactedLog<'_>, freed: &mut Freed) -> io::Result<()> {
+        let Some(copy) = self.copy.take() else { return Ok(()) };
+        let CompactedHead { base, end, created_ns } = copy.head;
+        copy.file.sync()?;
+        around.disk.rename(&copy.name, &SegmentFile::name(base))?;
+        around.disk.sync_folder()?;
+        let runs = Some(copy.runs.into());
+        let file = Arc::from(copy.file);
+        let since = copy.segments.first().map_or_else(Instant::now, |first| first.since);
+        around
+            .segments
+            .replace((base, end), Some(SegmentFile { base, end, created_ns, since, file, runs }));
+        for old in copy.segments.iter().filter(|old| old.base != base) {
+            // One that cannot be removed is found at the next start.
+            let _ = around.disk.remove(&SegmentFile::name(old.base));
+        }
+        around.disk.sync_folder()?;
+        freed.segments += copy.segments.len() as u64 - 1;
+        freed.bytes += copy.bytes.saturating_sub(copy.len);
+        Ok(())
+    }
+}
+
+impl Copy {
+    /// Copies records of its next segment; returns their bytes.
+    fn copy_some(&mut self, claimed: &ClaimedRecords, most: u64) -> io::Result<u64> {
+        let Some(segment) = self.segments.get(self.index) else { return Ok(0) };
+        let mut copied = 0;
+        for (position, _) in records_in(claimed, segment) {
+            if *position < self.at {
+                continue;
+            }
+            if copied >= most {
+                return Ok(copied);
+            }
+            self.at = position + 1;
+            // One that is damaged cannot be read at a start either.
+            let Some(record) = raw_at(segment, *position)? else { continue };
+            append(&*self.file, &record)?;
+            let bytes = record.len() as u64;
+            match self.runs.last_mut() {
+                Some(run) if run.end() == *position => run.bytes += bytes,
+                _ => self.runs.push(RecordRun { position: *position, bytes, offset: self.len }),
+            }
+            self.len += bytes;
+            copied += bytes;
+        }
+        self.index += 1;
+        Ok(copied)
+    }
+}
+
+/// Returns the claimed records of a segment.
+fn records_in<'a>(claimed: &'a ClaimedRecords, segment: &SegmentFile) -> &'a [(u64, u32)] {
+    let first = claimed.records.partition_point(|(position, _)| *position < segment.base);
+    let after = claimed.records.partition_point(|(position, _)| *position < segment.end);
+    claimed.records.get(first..after).unwrap_or(&[])
+}
+
+fn bytes_in(claimed: &ClaimedRecords, segment: &SegmentFile) -> u64 {
+    records_in(claimed, segment).iter().map(|(_, bytes)| u64::from(*bytes)).sum()
+}
+
+fn append(file: &dyn DiskFile, bytes: &[u8]) -> io::Result<()> {
+    write_all(|parts| file.append(parts), &mut [IoSlice::new(bytes)])
+}
+
+/// Room on the disk that is set aside, so that a full one can be compacted.
+#[derive(Default)]
+pub(super) struct Reserve {
+    is_held: bool,
+}
+
+impl Reserve {
+    /// Sets the room aside, unless it is already or there is none to be.
+    pub(super) fn hold(&mut self, disk: &dyn Disk, bytes: u64) {
+        if self.is_held || bytes == 0 {
+            return;
+        }
+        self.is_held = Self::write(disk, bytes).is_ok();
+        if !self.is_held {
+            // It is tried again: the disk may be full.
+            let _ = disk.remove(RESERVE_NAME);
+        }
+    }
+
+    fn write(disk: &dyn Disk, bytes: u64) -> io::Result<()> {
+        disk.remove(RESERVE_NAME)?;
+        let file = disk.create(RESERVE_NAME)?;
+        let mut left = usize::try_from(bytes).unwrap_or(usize::MAX);
+        while left > 0 {
+            let part = ZEROS.len().min(left);
+            append(&*file, &ZEROS[..part])?;
+            left -= part;
+        }
+        // Some systems take the room only now.
+        file.sync()
+    }
+
+    /// Returns true while the room is set aside.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Gives the room to the disk.
+    pub(super) fn give_up(&mut self, disk: &dyn Disk) {
+        if std::mem::take(&mut self.is_held) {
+            // What cannot be removed gives no room, and the copy fails.
+            let _ = disk.remove(RESERVE_NAME);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Notes that could not be written, held until a failed log can be written again.
+
+use bytes::Bytes;
+
+use super::super::frame::{RECORD_HEAD_BYTES, RecordHead};
+use super::super::queue::WaitingRecord;
+use spanscore_base::model::NoteClaim;
+
+/// Most bytes of notes that stay in memory until a failed log can be written again.
+const UNWRITTEN_BYTES_MAX: usize = 4 << 20;
+
+/// Notes that could not be written.
+#[derive(Default)]
+pub(super) struct UnwrittenNotes {
+    pub(super) notes: Vec<(RecordHead, Bytes, Option<NoteClaim>)>,
+    bytes: usize,
+}
+
+impl UnwrittenNotes {
+    /// Keeps a note for later, if there is room.
+    pub(super) fn keep(&mut self, note: WaitingRecord) -> bool {
+        let bytes = RECORD_HEAD_BYTES + note.payload.len();
+        let has_room = self.bytes + bytes <= UNWRITTEN_BYTES_MAX;
+        if has_room {
+            self.bytes += bytes;
+            self.notes.push((note.head, note.payload, note.note));
+        }
+        has_room
+    }
+}

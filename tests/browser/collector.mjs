@@ -1,0 +1,59 @@
+// Collector under test: started on free ports with a store of its own, stopped at the end.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Milliseconds until it must answer. */
+const START_MAX = 60000;
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+const config = ({ folder, otlp, grpc, dashboard, metrics, health }) => `
+data_dir: ${folder}/data
+receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:${grpc}"}, http: {endpoint: "127.0.0.1:${otlp}"}}}}
+telemetry: {metrics: {endpoint: "127.0.0.1:${metrics}"}, health: {endpoint: "127.0.0.1:${health}"}}
+dashboard: {endpoint: "127.0.0.1:${dashboard}"}
+store: {content: full, details: all}
+evaluators:
+  tool_error: {}
+  tool_efficiency: {}
+  tool_trajectory/refund:
+    when: service_name == "shop"
+    match_mode: in_order
+    criteria: {expected_tool_calls: [{name: get_order, arguments: {order: A-17}}, {name: check_policy, arguments: {order: A-17}}, {name: issue_refund, arguments: {order: A-17, amount: 60, currency: EUR}}]}
+exporters: {}
+`;
+
+/** Starts the binary; returns its addresses and what stops it. */
+export async function start(binary) {
+  const folder = mkdtempSync(join(tmpdir(), 'spanscore-browser-'));
+  const [otlp, grpc, dashboard, metrics, health] = await Promise.all(Array.from({ length: 5 }, freePort));
+  const file = join(folder, 'spanscore.yaml');
+  writeFileSync(file, config({ folder, otlp, grpc, dashboard, metrics, health }));
+  const child = spawn(binary, ['serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (data) => { said = (said + data).slice(-20000); });
+  child.stdout.resume();
+  const base = `http://127.0.0.1:${dashboard}`;
+  const isOver = () => child.exitCode !== null;
+  const until = Date.now() + START_MAX;
+  while (!(await fetch(`${base}/api/v1/status`).then((answer) => answer.ok, () => false))) {
+    if (isOver() || Date.now() > until) throw new Error(`the collector did not start:\n${said}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  const stop = async () => {
+    child.kill('SIGTERM');
+    if (!isOver()) await new Promise((resolve) => child.once('exit', resolve));
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { base, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
+}

@@ -1,0 +1,180 @@
+// The pages in a real browser, over a real collector that is fed by real OTLP.
+//
+//     node run.mjs PATH-TO-SPANSCORE [FOLDER]
+//
+// Prints a line for each check and ends with `N passed, N failed`; exits 1 if any failed. With a
+// folder, it leaves a picture of each page there. Without Chromium it says so and exits 0, unless
+// SPANSCORE_BROWSER=required.
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+import { sendHostile, sendLong, sendOrdinary } from './agent.mjs';
+import { faults, settled, watch } from './checks.mjs';
+import { start } from './collector.mjs';
+import { CORPUS } from './hostile.mjs';
+import { walk } from './walk.mjs';
+
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const WIDTHS = [360, 1280];
+const THEMES = ['light', 'dark'];
+/** Calls of the long run, and milliseconds until it must stand. */
+const LONG = 9000;
+const LONG_MS = 2000;
+
+const [, , binary, pictures] = process.argv;
+if (!existsSync(CHROMIUM)) {
+  console.log(`skipped: there is no ${CHROMIUM} (Debian: apt-get install chromium; another: CHROMIUM=PATH)`);
+  process.exit(process.env.SPANSCORE_BROWSER === 'required' ? 1 : 0);
+}
+
+let passed = 0;
+let failed = 0;
+function check(what, found) {
+  const isGood = found.length === 0;
+  if (isGood) passed += 1; else failed += 1;
+  console.log(isGood ? 'ok  ' : 'FAIL', what, isGood ? '' : `\n     ${found.slice(0, 8).join('\n     ')}`);
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const REPORTS = 'globalThis.__csp = []; addEventListener("securitypolicyviolation", (event) => __csp.push(`${event.violatedDirective} ${event.blockedURI}`));';
+
+/** Opens a page of its own in the browser, hands it over, and closes it. */
+async function within(browser, base, { width = 1280, theme = 'light', height = 900 }, use) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
+  await context.addInitScript(REPORTS);
+  await context.addInitScript(axe);
+  const page = await context.newPage();
+  const found = watch(page, base);
+  try {
+    await use(page, found);
+  } finally {
+    await context.close();
+  }
+}
+
+async function everyPage(browser, base, places) {
+  for (const theme of THEMES) {
+    for (const width of WIDTHS) {
+      for (const [name, hash] of places) {
+        await within(browser, base, { theme, width }, async (page, found) => {
+          await page.goto(`${base}/${hash}`);
+          await settled(page);
+          check(`${name}, ${theme}, ${width} px`, [...found, ...await faults(page)]);
+          if (pictures) await page.screenshot({ path: `${pictures}/${name}-${theme}-${width}.png` });
+        });
+      }
+    }
+  }
+}
+
+/** States that a good collector seldom shows: its answers are replaced. */
+async function everyState(browser, base, places) {
+  const problem = (status) => ({ status, contentType: 'application/problem+json', body: JSON.stringify({ type: 'urn:spanscore:problem:too_long', title: 'The question takes too long', status, detail: 'ask for a shorter time, or for fewer fields' }) });
+  const states = { failing: (route) => route.fulfill(problem(503)), unauthorised: (route) => route.fulfill(problem(401)), waiting: () => {} };
+  for (const [state, answer] of Object.entries(states)) {
+    for (const [name, hash] of places) {
+      await within(browser, base, { theme: 'dark', width: 360 }, async (page, found) => {
+        await page.route('**/api/v1/**', answer);
+        await page.goto(`${base}/${hash}`);
+        await page.waitForSelector(state === 'waiting' ? 'main' : '.problem, .note');
+        check(`${name}, ${state}`, [...found, ...await faults(page)]);
+      });
+    }
+  }
+}
+
+async function setup(browser, { base, otlp }) {
+  await within(browser, base, {}, async (page, found) => {
+    await page.goto(`${base}/`);
+    await page.waitForSelector('.stands');
+    check('setup opens by itself while nothing was received', page.url().endsWith('#/setup') ? [] : [page.url()]);
+    check('setup before the first span', [...found, ...await faults(page)]);
+    await sendOrdinary(otlp, 60);
+    await page.waitForSelector('text=See the runs', { timeout: 60000 });
+    await page.click('text=See the runs');
+    await page.waitForSelector('a.row');
+    check('setup leads to the runs', [...found, ...await faults(page)]);
+  });
+}
+
+async function long({ base, otlp }, browser) {
+  const id = await sendLong(otlp, LONG);
+  await stored(base, id);
+  await within(browser, base, {}, async (page, found) => {
+    await page.goto(`${base}/#/live`);
+    await settled(page);
+    const opened = await page.evaluate((hash) => new Promise((resolve) => {
+      const began = performance.now();
+      const look = () => (document.querySelector('[data-line="20"]') ? resolve(performance.now() - began) : requestAnimationFrame(look));
+      location.hash = hash;
+      look();
+    }), `#/runs/${id}`);
+    const lines = await page.locator('.call').count();
+    const unfolded = await page.evaluate(() => new Promise((resolve) => {
+      const began = performance.now();
+      document.querySelector('[data-line="5"] button').click();
+      requestAnimationFrame(() => requestAnimationFrame(() => resolve(performance.now() - began)));
+    }));
+    console.log(`     ${LONG} calls: ${Math.round(opened)} ms until they stand, ${lines} lines in the document, ${Math.round(unfolded)} ms to unfold one`);
+    check('a run of many calls opens, with few lines in the document', [...found, ...(opened > LONG_MS ? [`${opened} ms`] : []), ...(lines > 400 ? [`${lines} lines`] : []), ...await faults(page)]);
+  });
+}
+
+/** Waits until the store has a run. */
+async function stored(base, id) {
+  for (let turn = 0; turn < 300; turn += 1) {
+    if ((await fetch(`${base}/api/v1/traces/${id}`)).ok) return;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  throw new Error(`the run ${id} is not stored`);
+}
+
+/** Every string in every field, in the lists and on its own page. */
+async function hostile({ base, otlp }, browser) {
+  const ids = await sendHostile(otlp, CORPUS);
+  for (const id of ids) await stored(base, id);
+  const lists = ['#/runs', '#/runs?sort=worst', '#/overview', '#/evaluators', '#/tools', '#/sessions', '#/compare', '#/live'];
+  for (const width of WIDTHS) {
+    await within(browser, base, { width, height: 6000 }, async (page, found) => {
+      for (const hash of lists) {
+        await page.goto(`${base}/${hash}`);
+        await settled(page);
+        for (let turn = 0; turn < 4; turn += 1) await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+        await page.evaluate(() => scrollTo(0, 0));
+        check(`hostile strings in ${hash}, ${width} px`, [...found.splice(0), ...await faults(page, { axe: width === WIDTHS[1] })]);
+      }
+      // Pages of their own are looked at where there is least room.
+      if (width !== WIDTHS[0]) return;
+      const bad = [];
+      for (const [at, id] of ids.entries()) {
+        await page.goto(`${base}/#/runs/${id}?call=${1 + (at % 2)}`);
+        await page.waitForSelector(`.trace-head [title$="${id}"]`);
+        await page.waitForSelector('.call-body');
+        const own = [...found.splice(0), ...await faults(page, { axe: at % 40 === 0 })];
+        bad.push(...own.map((it) => `${JSON.stringify(CORPUS[at]).slice(0, 40)}: ${it}`));
+      }
+      check(`${ids.length} hostile strings on pages of their own, ${width} px`, bad);
+    });
+  }
+}
+
+const collector = await start(binary);
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+try {
+  await setup(browser, collector);
+  const failing = await (await fetch(`${collector.base}/api/v1/traces?label=fail&limit=1`)).json();
+  const id = failing.items[0].trace_id;
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['setup', '#/setup']];
+  await everyPage(browser, collector.base, places);
+  await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
+  await everyState(browser, collector.base, places);
+  await within(browser, collector.base, {}, async (page, found) => check('a walk by keys alone', [...await walk(page, collector.base), ...found]));
+  await long(collector, browser);
+  await hostile(collector, browser);
+} finally {
+  await browser.close();
+  await collector.stop();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
