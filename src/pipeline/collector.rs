@@ -265,13 +265,11 @@ impl Collector {
             shard_count: settings.shard_count.unwrap_or_else(cores),
             forwards: Arc::clone(&forwards),
         };
-        let setup = Setup { resolver, evaluators };
-        let context = WorkerContext::new(&of_pipeline, setup, outlet, metrics);
         let context = WorkerContext {
             store: store.clone(),
             journal: journal.clone(),
             lanes: lanes.handles(),
-            ..context
+            ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
         };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
             .map_err(CollectorStartError::Threads)?;
@@ -284,8 +282,7 @@ impl Collector {
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
-        let files_read = receivers.files().iter().chain(telemetry.files());
-        let (rereader, rereading) = reread(files_read, &meter);
+        let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
         telemetry.readiness().set(true);
         Ok(Self {
             telemetry,
@@ -435,10 +432,8 @@ fn outlet_of(exporters: &Arc<Exporters>, store: &Option<Arc<Store>>) -> Outlet {
 }
 
 /// Starts the task that re-reads certificates and tokens, until the guard is dropped.
-fn reread<'a>(
-    files: impl Iterator<Item = &'a Arc<dyn Reread>>,
-    meter: &Meter,
-) -> (Rereader, DropGuard) {
+fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rereader, DropGuard) {
+    let files = receivers.files().iter().chain(telemetry.files());
     let rereader = Rereader::new(meter);
     files.for_each(|file| rereader.add(Arc::clone(file)));
     let stop = CancellationToken::new();
