@@ -43,7 +43,7 @@ use spanscore_evaluate::engine::run::Configured;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
 use spanscore_log::LogLimits;
-use spanscore_net::tls::{Reread, Rereader};
+use spanscore_net::tls::Rereader;
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
 use spanscore_store::{Store, StoreSettings};
