@@ -98,6 +98,24 @@ async function setup(browser, { base, otlp }) {
   });
 }
 
+/** What arrives is seen at once on Live, and announced on Runs. */
+async function arrivals({ base, otlp }, browser) {
+  await within(browser, base, {}, async (page, found) => {
+    await page.goto(`${base}/#/live`);
+    await page.waitForSelector('text=listening');
+    await sendOrdinary(otlp, 2);
+    await page.waitForSelector('tbody tr:nth-child(9)', { timeout: 30000 });
+    check('evaluations appear as they come', [...found, ...await faults(page)]);
+    await page.goto(`${base}/#/runs`);
+    await page.waitForSelector('a.row');
+    const before = await page.textContent('.page-head [role="status"]');
+    await sendOrdinary(otlp, 1);
+    await page.click('.button.main', { timeout: 30000 });
+    await page.waitForFunction((was) => document.querySelector('.page-head [role="status"]').textContent !== was, before);
+    check('new runs are announced, and come when asked for', [...found, ...await faults(page)]);
+  });
+}
+
 async function long({ base, otlp }, browser) {
   const id = await sendLong(otlp, LONG);
   await stored(base, id);
@@ -170,6 +188,7 @@ try {
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);
   await within(browser, collector.base, {}, async (page, found) => check('a walk by keys alone', [...await walk(page, collector.base), ...found]));
+  await arrivals(collector, browser);
   await long(collector, browser);
   await hostile(collector, browser);
 } finally {

@@ -1,4 +1,4 @@
-//! Comments and indentation left out of a module: what a reader of the source needs, and no browser.
+//! Comments and indentation left out of a module: they are for readers of its source.
 
 /// Returns a module without indentation and without lines that are comments alone: those stay as
 /// empty lines, so that an error names the line of the source. Lines of a template that begin like

@@ -51,7 +51,7 @@ function Calls({ run }) {
   return html`${run.errors > 0 && html`<span class="is-fail" title=${`${run.errors} of them failed`}>${run.errors}<span class="unseen"> failed of</span> / </span>`}${whole(run.calls)}`;
 }
 
-function columnsOf(evaluators) {
+function columnsOf(evaluators, hasCost) {
   return [
     { head: 'Verdict', kind: 'w-verdict', cell: (run) => html`<${RunVerdict} run=${run} />` },
     { head: 'Run', kind: 'main', cell: (run) => html`<${Title} run=${run} />` },
@@ -59,9 +59,9 @@ function columnsOf(evaluators) {
     agent,
     { head: 'Calls', kind: 'wide w-tiny num', cell: (run) => html`<${Calls} run=${run} />` },
     { head: 'Took', kind: 'wide w-tiny num', cell: (run) => duration(run.duration_s) },
-    { head: 'Cost', kind: 'wide w-tiny num', cell: (run) => html`<span title=${`${short(run.input_tokens)} tokens in, ${short(run.output_tokens)} out`}>${money(run.cost_usd)}</span>` },
+    hasCost && { head: 'Cost', kind: 'wide w-tiny num', cell: (run) => html`<span title=${`${short(run.input_tokens)} tokens in, ${short(run.output_tokens)} out`}>${money(run.cost_usd)}</span>` },
     ended('Ended'),
-  ];
+  ].filter(Boolean);
 }
 
 function NoRuns({ query }) {
@@ -82,7 +82,8 @@ export function Runs({ route }) {
   const list = useList('/traces', [...asked(query), ['sort', sort]]);
   const arrived = useArrivals('trajectory', query, list.reload);
   const evaluators = useMemo(() => evaluatorsOf(list.rows ?? []), [list.rows]);
-  const columns = useMemo(() => columnsOf(evaluators), [evaluators]);
+  const hasCost = list.rows?.some((run) => run.cost_usd !== null) ?? false;
+  const columns = useMemo(() => columnsOf(evaluators, hasCost), [evaluators, hasCost]);
   return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
       <span class="end">
         ${arrived.count > 0 && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
