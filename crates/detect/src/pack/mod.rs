@@ -9,13 +9,14 @@
 mod cache;
 pub(crate) mod compile;
 pub mod config;
-mod engine;
+pub(crate) mod engine;
 pub(crate) mod expression;
 pub(crate) mod match_bounds;
 mod named;
 mod needs;
 pub(crate) mod number;
 mod numbers;
+pub(crate) mod openings;
 mod scan;
 pub(crate) mod tail;
 mod token;
@@ -270,13 +271,6 @@ impl Pack {
                 places: &hit.places,
             })
         })
-    }
-
-    /// Returns the kind and the category of the first detector of a rule that hit.
-    pub(crate) fn first(&self, scan: &Scan, rule: &str) -> Option<(&str, &str)> {
-        let mut hits = scan.hits.iter().map(|hit| &self.detectors[usize::from(hit.detector)]);
-        let detector = hits.find(|detector| detector.rule == rule)?;
-        Some((&detector.kind, &detector.category))
     }
 
     /// Returns the kind of the first detector of a rule that gave up on a text.
