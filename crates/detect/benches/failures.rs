@@ -1,11 +1,11 @@
 //! Time and findings of failure detection on texts that are read once.
 //!
-//! `cargo bench -p spanscore-detect --bench failures -- FILE..` reads results, one JSON value a line:
-//! a text, or an object with the text under `text` or `result`. A row tells the processor time of
-//! the first look at each text in a fresh process, the next one that of a second look, when caches
-//! are warm. Beside the files there are texts of a load generator's words, drawn anew for each, and logs of
-//! 100 kB. Each set has a process of its own, so that no set warms what another one is timed on.
-//! `--findings FILE` prints the finding of each line instead.
+//! `cargo bench -p spanscore-detect --bench failures -- FILE..` reads results, one JSON value a
+//! line: a text, or an object with the text under `text` or `result`. A row tells the processor
+//! time of the first look at each text in a fresh process, the next one that of a second look, when
+//! caches are warm. Beside the files there are texts of a load generator's words, drawn anew for
+//! each, and logs of 100 kB. Each set has a process of its own, so that no set warms what another
+//! one is timed on. `--findings FILE` prints the finding of each line instead.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "it prints, and stops if it cannot")]
 

@@ -17,7 +17,7 @@ use crate::automata::AutomatonError;
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
 use crate::pack::engine::General;
-use crate::pack::openings::{Alternative, Opening, rough};
+use crate::pack::openings::{Opening, PatternBranch, rough};
 use crate::prefilter::sieve::{Hits, Sieve};
 
 /// A text as expressions see it: normalised, and in small letters where capitals do not matter.
@@ -47,7 +47,7 @@ impl<'t> FoldedText<'t> {
 pub(super) struct Branch {
     /// Number of its expression.
     pub(super) expression: usize,
-    alternative: Alternative,
+    alternative: PatternBranch,
     binding: Binding,
     /// Sets of its literals, of each of which a match has one.
     sets: u8,
@@ -56,7 +56,7 @@ pub(super) struct Branch {
     exact: OnceLock<Option<General>>,
 }
 
-/// What an expression is bound to.
+/// Bounds of an expression to a place and to capitals.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Binding {
     /// Place where its matches begin.
@@ -65,12 +65,12 @@ pub(super) struct Binding {
     pub(super) case_sensitive: bool,
 }
 
-/// Place where matches begin.
+/// Beginning of matches.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Begin {
-    /// Where the text does.
+    /// At that of the text.
     Text,
-    /// Where a line does.
+    /// At that of a line.
     Line,
     /// Anywhere.
     Anywhere,
@@ -83,7 +83,7 @@ impl Branch {
     }
 
     /// Returns its first match in a part of the text that it reads.
-    pub(super) fn find(&self, text: &[u8], part: &Candidate) -> Option<Range<usize>> {
+    pub(super) fn find(&self, text: &[u8], part: &OpenedPart) -> Option<Range<usize>> {
         let bound = if part.is_anchored { Anchored::Yes } else { Anchored::No };
         let input = Input::new(text).span(Span::from(part.part.clone())).anchored(bound);
         let rough = self.rough.get_or_init(|| {
@@ -121,7 +121,7 @@ struct Opener {
 
 /// A branch that may match, and the part of the text in which it may.
 #[derive(Clone)]
-pub(super) struct Candidate {
+pub(super) struct OpenedPart {
     pub(super) branch: u16,
     pub(super) part: Range<usize>,
     /// Number of the set of literals that it is by.
@@ -155,7 +155,7 @@ pub(super) struct OpenedBuilder {
 
 impl OpenedBuilder {
     /// Adds an alternative of an expression.
-    pub(super) fn add(&mut self, expression: usize, alternative: Alternative, binding: Binding) {
+    pub(super) fn add(&mut self, expression: usize, alternative: PatternBranch, binding: Binding) {
         let branch = self.branches.len() as u16;
         let mut alternative = alternative;
         let openings = std::mem::take(&mut alternative.openings);
@@ -202,12 +202,12 @@ impl OpenedExpressions {
     }
 
     /// Returns a branch by its number.
-    pub(super) fn branch(&self, candidate: &Candidate) -> &Branch {
+    pub(super) fn branch(&self, candidate: &OpenedPart) -> &Branch {
         &self.branches[usize::from(candidate.branch)]
     }
 
     /// Returns the branches that may match a text, in their order; parts of one do not overlap.
-    pub(super) fn candidates(&self, text: &FoldedText<'_>) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, text: &FoldedText<'_>) -> Vec<OpenedPart> {
         let bytes = text.bytes();
         let mut hits = Hits::default();
         let is_wide = !bytes.is_ascii();
@@ -216,12 +216,12 @@ impl OpenedExpressions {
         if is_wide {
             self.wide.find(bytes, 0..bytes.len(), top, &mut hits);
         }
-        let mut found: Vec<Candidate> = Vec::new();
+        let mut found: Vec<OpenedPart> = Vec::new();
         for &(literal, at) in &hits.places {
             let openers = self.openers[usize::from(literal)].iter();
             found.extend(openers.filter_map(|opener| self.opened(opener, at as usize, bytes)));
         }
-        let unopened = self.unopened.iter().map(|&branch| Candidate {
+        let unopened = self.unopened.iter().map(|&branch| OpenedPart {
             branch,
             part: 0..bytes.len(),
             set: 0,
@@ -247,10 +247,10 @@ impl OpenedExpressions {
     }
 
     /// Retains the candidates by the first set of their branch, where something of each was found.
-    fn retain_complete(&self, found: &mut Vec<Candidate>) {
+    fn retain_complete(&self, found: &mut Vec<OpenedPart>) {
         let mut complete = None;
         for index in (0..found.len()).rev() {
-            let Candidate { branch, set, .. } = found[index];
+            let OpenedPart { branch, set, .. } = found[index];
             let sets = self.branches[usize::from(branch)].sets;
             if set > 0 {
                 complete = Some(branch);
@@ -262,7 +262,7 @@ impl OpenedExpressions {
     }
 
     /// Returns the branch of a literal that stands at this place, if it may match around it.
-    fn opened(&self, opener: &Opener, at: usize, text: &[u8]) -> Option<Candidate> {
+    fn opened(&self, opener: &Opener, at: usize, text: &[u8]) -> Option<OpenedPart> {
         let Opener { branch, set, opening } = opener;
         let Branch { alternative, binding, .. } = &self.branches[usize::from(*branch)];
         let next = text.get(at + opening.literal.len());
@@ -290,6 +290,6 @@ impl OpenedExpressions {
         }
         let start = begin.unwrap_or(at.saturating_sub(opening.before));
         let part = start..end.min(text.len());
-        Some(Candidate { branch: *branch, part, set: *set, is_anchored: begin.is_some() })
+        Some(OpenedPart { branch: *branch, part, set: *set, is_anchored: begin.is_some() })
     }
 }

@@ -6,7 +6,7 @@ use memchr::memmem;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use super::opened::{Begin, Binding, Candidate, FoldedText, OpenedBuilder, OpenedExpressions};
+use super::opened::{Begin, Binding, FoldedText, OpenedBuilder, OpenedExpressions, OpenedPart};
 use crate::limits::{DETECTOR_STEPS_PER_BYTE, DETECTORS_MAX};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
@@ -164,7 +164,7 @@ fn by_bytes(pattern: &str) -> String {
 impl DetectorGroup {
     /// Returns the finding of the first detector that hits.
     fn first(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        let expression = |candidate: &Candidate| self.expressions.branch(candidate).expression;
+        let expression = |candidate: &OpenedPart| self.expressions.branch(candidate).expression;
         let candidates = self.expressions.candidates(text);
         for parts in candidates.chunk_by(|a, b| expression(a) == expression(b)) {
             let detector = &self.detectors[expression(&parts[0])];
@@ -183,7 +183,7 @@ impl TextDetector {
     fn hits(
         &self,
         expressions: &OpenedExpressions,
-        parts: &[Candidate],
+        parts: &[OpenedPart],
         text: &FoldedText<'_>,
         effort: &WorkBudget,
     ) -> Option<bool> {

@@ -38,7 +38,7 @@ pub(crate) struct Opening {
 }
 
 /// One alternative of an expression.
-pub(crate) struct Alternative {
+pub(crate) struct PatternBranch {
     /// Its expression; for texts in lower case where capitals do not matter.
     pub(crate) hir: Hir,
     /// Bytes of ASCII that it starts with, a bit each; all where it may be empty.
@@ -57,13 +57,13 @@ pub(crate) fn alternatives(
     case_sensitive: bool,
     is_whole: bool,
     needs: &[String],
-) -> Vec<Alternative> {
+) -> Vec<PatternBranch> {
     let is_named = openings(&in_lower(hir), needs.to_vec(), false).is_some();
     let hirs = if is_whole || is_named { vec![hir.clone()] } else { split(hir) };
     let alternative = |hir: Hir| {
         let small = in_lower(&hir);
         let (bytes, may_be_empty) = first(&small);
-        Alternative {
+        PatternBranch {
             first: if may_be_empty { u128::MAX } else { bytes },
             is_last: hir.properties().look_set_suffix().contains(Look::End),
             openings: [
@@ -122,7 +122,8 @@ fn openings(hir: &Hir, mut literals: Vec<String>, is_known: bool) -> Option<Vec<
     let reaches = match_bounds::reaches(hir, &named).or_else(|| is_known.then(all))?;
     let (begin, next) = around(hir, &named).unwrap_or_default();
     let most = |byte| begin.as_ref().map_or(usize::MAX, |begin| most(begin, byte));
-    let (spaces, lines) = (most(b' '), most(b'\n'));
+    let spaces = most(b' ');
+    let lines = most(b'\n');
     let opening = |(index, reach): (usize, MatchBounds)| Opening {
         literal: literals[index].clone(),
         before: reach.before,
