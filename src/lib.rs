@@ -16,7 +16,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Stages import `base`, never each other; only [`pipeline`] knows them all.
+//! 1. Stages share `base` and tools such as `net`, `log` and `detect`. `ask` is the one that
+//!    imports another, `evaluate`, whose inquiries it sends; only [`pipeline`] knows them all.
 //! 2. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 3. Bad input never panics and never poisons its batch.

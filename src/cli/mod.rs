@@ -102,9 +102,6 @@ pub(crate) enum CommandError {
     /// A failure at run time.
     #[error(transparent)]
     Runtime(#[from] anyhow::Error),
-    /// The reader of standard output is gone.
-    #[error("the reader of the output has gone")]
-    ReaderGone,
 }
 
 /// Runs the program with its arguments, of which the first is its name.
@@ -170,7 +167,6 @@ fn report_panic(info: &PanicHookInfo<'_>) {
 
 fn report(failure: &CommandError) -> Exit {
     match failure {
-        CommandError::ReaderGone => Exit::Success,
         CommandError::Usage(message) => {
             let message = visible::line(message);
             output::note(format_args!("error: {message}\n\nFor more information, try '--help'."));

@@ -11,8 +11,8 @@ use comfy_table::{ContentArrangement, Row, Table, presets};
 use super::CommandError;
 use spanscore_base::visible;
 
-/// Writes one or more lines to standard output. A reader that is gone (`| head`) ends the program
-/// quietly: see [`CommandError::ReaderGone`].
+/// Writes one or more lines to standard output. What a reader that is gone (`| head`) would have
+/// read is dropped: the command comes to its end, and to the exit code that it has with a reader.
 pub(super) fn line(text: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::lines(text)))
 }
@@ -52,10 +52,11 @@ pub(super) fn table(header: impl Into<Row>) -> Table {
 }
 
 fn checked(written: io::Result<()>) -> Result<(), CommandError> {
-    written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => CommandError::ReaderGone,
-        _ => CommandError::Runtime(
-            anyhow::Error::new(error).context("cannot write to standard output"),
-        ),
-    })
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let error = anyhow::Error::new(error).context("cannot write to standard output");
+            Err(CommandError::Runtime(error))
+        }
+        _ => Ok(()),
+    }
 }

@@ -18,9 +18,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::idle_trimmer::IdleTrimmer;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
-use super::judging::{self, LanePlaces, RunningLanes};
+use super::judging::{LanePlaces, RunningLanes};
+use super::metrics::PipelineMetrics;
 use super::reload::ReloadCounter;
+use super::reload::setup::Setup;
 use super::shutdown_report::CarriedOver;
+use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
 use crate::config::ResolvedConfig;
 use crate::telemetry::{Telemetry, TelemetryError, TelemetrySettings};
@@ -29,10 +32,10 @@ use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Memory, MemoryLimits};
 use spanscore_emit::forward::{
-    ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack, Unforwarded,
+    ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack,
 };
 use spanscore_emit::settings::ExporterSettings;
-use spanscore_emit::{self, Exporters, Persistence, Unsent};
+use spanscore_emit::{self, Exporters, Persistence, Undelivered};
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
@@ -234,23 +237,22 @@ impl Collector {
         let judges = (&settings.judges, &settings.judging);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
-        let (links, lanes) =
-            judging::link(judges, places, (&evaluators, &forwards), &outlet, &meter)?;
-        let pipeline = Pipeline::start_linked(
-            &PipelineSettings {
-                traces: settings.traces,
-                sessions: settings.sessions,
-                limits: settings.limits,
-                memory: memory.clone(),
-                shard_count: settings.shard_count.unwrap_or_else(cores),
-                forwards: Arc::clone(&forwards),
-            },
-            (resolver, evaluators),
-            &outlet,
-            &meter,
-            links,
-        )
-        .map_err(CollectorStartError::Threads)?;
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let links = (&outlet, &metrics, &forwards);
+        let lanes = RunningLanes::start(judges, places, &evaluators, links, &meter)?;
+        let of_pipeline = PipelineSettings {
+            traces: settings.traces,
+            sessions: settings.sessions,
+            limits: settings.limits,
+            memory: memory.clone(),
+            shard_count: settings.shard_count.unwrap_or_else(cores),
+            forwards: Arc::clone(&forwards),
+        };
+        let setup = Setup { resolver, evaluators };
+        let context = WorkerContext::new(&of_pipeline, setup, outlet, metrics);
+        let context = WorkerContext { journal: journal.clone(), lanes: lanes.handles(), ..context };
+        let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
+            .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
         if let Some(journal) = &journal {
             telemetry.readiness().need(journal.works());
@@ -354,7 +356,7 @@ impl Collector {
         let unjudged = backlog.unjudged();
         let lost = ShutdownReport {
             unsent: since(&lost_before, self.exporters.lost()),
-            unforwarded: unforwarded_since(&unforwarded_before, self.forwards.lost()),
+            unforwarded: since(&unforwarded_before, self.forwards.lost()),
             ..ShutdownReport::default()
         };
         let left = CarriedOver {
@@ -376,22 +378,13 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the losses of each exporter since an earlier count, without those that lost nothing.
-fn since(before: &[Unsent], now: Vec<Unsent>) -> Vec<Unsent> {
-    let pairs = now.into_iter().zip(before);
-    let lost = pairs.map(|(now, before)| Unsent {
-        evaluations: now.evaluations.saturating_sub(before.evaluations),
-        ..now
-    });
-    lost.filter(|unsent| unsent.evaluations > 0).collect()
-}
-
-/// Returns the losses of each forward since an earlier count, without those that lost nothing.
-fn unforwarded_since(before: &[Unforwarded], now: Vec<Unforwarded>) -> Vec<Unforwarded> {
+/// Returns the losses of each exporter or forward since an earlier count, without those that lost
+/// nothing.
+fn since(before: &[Undelivered], now: Vec<Undelivered>) -> Vec<Undelivered> {
     let pairs = now.into_iter().zip(before);
     let lost = pairs
-        .map(|(now, before)| Unforwarded { items: now.items.saturating_sub(before.items), ..now });
-    lost.filter(|unforwarded| unforwarded.items > 0).collect()
+        .map(|(now, before)| Undelivered { count: now.count.saturating_sub(before.count), ..now });
+    lost.filter(|lost| lost.count > 0).collect()
 }
 
 /// Builds the outlet that offers evaluations to exporters.

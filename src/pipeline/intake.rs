@@ -1,18 +1,19 @@
 //! Intake of requests: admission, extraction, log, hand-over to the shards' queues.
 //!
 //! ```text
-//! start ── empty log, or none ──► live
+//! start ── empty log, or none ──► Live
 //!   │                               ▲
-//!   └─► restoring ── resume ────────┘
-//!           └────── fault ──► lost: refuses
+//!   └─► Restoring ── resume ────────┘
+//!           └────── fault ──► Lost: refuses
+//! any ── shutdown ──► Closed: refuses
 //! ```
 //!
 //! While an earlier process is restored, requests are only logged and acknowledged; the restore
 //! reads them from the log in their turn. So shards see one order, that of the log, and a request
 //! that arrives early cannot overtake the spans of its trace from before the restart.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,15 +25,14 @@ use super::backlog::Backlog;
 use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{EarlierVerdicts, Journal};
 use super::metrics::PipelineMetrics;
-use super::pool::BatchPool;
 use super::reload::setup::Reform;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
-use super::worker::ShardMessage;
+use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
-use spanscore_base::model::{Claim, Claims, MemoryQuota, SpanBatch, shard_of};
-use spanscore_base::otlp::{RawBody, Signal};
+use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, shard_of};
+use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
-use spanscore_extract::{Extracted, Table};
+use spanscore_extract::Extracted;
 use spanscore_log::AppendError;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
@@ -42,17 +42,13 @@ pub struct PipelineIntake {
     shards: Vec<(mpsc::Sender<ShardMessage>, ShardQueue)>,
     /// Byte-bounded queue in front of the shards.
     queue: Arc<RequestQueue>,
-    is_closed: AtomicBool,
+    state: RwLock<IntakeState>,
     /// True if a request came since the last call of `rest`.
     is_used: AtomicBool,
     metrics: Arc<PipelineMetrics>,
     backlog: Arc<Backlog>,
     /// Log that holds requests before they are acknowledged.
     journal: Option<Arc<Journal>>,
-    /// True if nothing is to be restored, or all is.
-    is_live: AtomicBool,
-    /// True after a fault of the restore: requests in the log would be read by nobody.
-    is_lost: AtomicBool,
     /// Read-locked by each request that comes during the restore, write-locked to end it.
     gate: Arc<AsyncRwLock<()>>,
     forwards: Arc<Forwards>,
@@ -65,59 +61,73 @@ const LOG_WAIT: Duration = Duration::from_secs(5);
 /// Wait of a restored request for room before it is counted as refused and tried again.
 const RESTORE_WAIT: Duration = Duration::from_secs(600);
 
+/// State of the intake, which decides what becomes of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IntakeState {
+    /// An earlier process is being restored: requests are logged only.
+    Restoring,
+    /// Nothing is to be restored, or all is: requests go to the shards.
+    Live,
+    /// The restore met a fault: requests in the log would be read by nobody.
+    Lost,
+    /// The last state, that of a shutdown.
+    Closed,
+}
+
 /// Origin of a request.
 enum RequestOrigin<'a> {
     /// Account that waits for an answer.
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
-    Log { claim: Claim, at_ms: u64 },
+    Log { claim: Claim, at_ms: u64, sender: SenderId },
 }
 
 impl PipelineIntake {
+    /// Builds the intake. With a log it hands nothing to the shards before
+    /// [`resume`](Self::resume).
     pub(super) fn new(
-        table: Arc<Table>,
+        context: &WorkerContext,
         shards: Vec<mpsc::Sender<ShardMessage>>,
-        queue: Arc<MemoryQuota>,
-        metrics: Arc<PipelineMetrics>,
-        pool: Arc<BatchPool>,
-        backlog: Arc<Backlog>,
+        queue: &Arc<MemoryQuota>,
         meter: &Meter,
     ) -> Self {
-        show_queue(meter, &queue, &backlog);
+        show_queue(meter, queue, &context.backlog);
+        let journal = context.journal.clone();
+        let table = Arc::clone(context.resolver.table());
+        let pool = Arc::clone(&context.pool);
+        let state = journal.as_ref().map_or(IntakeState::Live, |_| IntakeState::Restoring);
         let shard_count = shards.len();
         let with_queue = |shard| (shard, ShardQueue::new(shard_count));
         Self {
             extraction: Extraction::new(table, pool, shard_count),
             shards: shards.into_iter().map(with_queue).collect(),
-            queue: RequestQueue::new(queue),
-            is_closed: AtomicBool::new(false),
+            queue: RequestQueue::new(Arc::clone(queue)),
+            state: RwLock::new(state),
             is_used: AtomicBool::new(false),
-            metrics,
-            backlog,
-            journal: None,
-            is_live: AtomicBool::new(true),
-            is_lost: AtomicBool::new(false),
+            metrics: Arc::clone(&context.metrics),
+            backlog: Arc::clone(&context.backlog),
+            journal,
             gate: Arc::default(),
-            forwards: Arc::default(),
+            forwards: Arc::clone(&context.forwards),
             restorer: Arc::default(),
         }
     }
 
-    /// Logs each request, and hands none to the shards before [`resume`](Self::resume).
-    pub(super) fn with_journal(mut self, journal: Arc<Journal>) -> Self {
-        self.journal = Some(journal);
-        self.is_live = AtomicBool::new(false);
-        self
+    fn state(&self) -> IntakeState {
+        *self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Offers accepted requests to the forwards.
-    pub(super) fn forwarding(self, forwards: &Arc<Forwards>) -> Self {
-        Self { forwards: Arc::clone(forwards), ..self }
+    /// Changes the state, unless it is the last one.
+    fn enter(&self, next: IntakeState) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if *state != IntakeState::Closed {
+            *state = next;
+        }
     }
 
     /// Refuses from now on, and sends each shard a last message.
     pub(super) async fn close(&self, last: ShardMessage) {
-        self.is_closed.store(true, Ordering::Release);
+        self.enter(IntakeState::Closed);
         for (shard, _) in &self.shards {
             // Fails only if the shard has ended.
             let _ = shard.send(last.clone()).await;
@@ -142,18 +152,18 @@ impl PipelineIntake {
         deadline: Instant,
     ) -> Result<QueueRoom, Refused> {
         let bytes = bytes.max(self.queue.share().limit() / QUEUED_REQUESTS_MAX);
-        let waits = || self.metrics.waited("queue");
+        let waits = || self.metrics.stages.waits.add("queue", 1);
         let room = self.queue.take(sender, bytes, deadline, waits).await;
         room.ok_or_else(|| self.overloaded("queue_full"))
     }
 
     fn overloaded(&self, reason: &'static str) -> Refused {
-        self.metrics.refused(reason);
+        self.metrics.stages.refused.add(reason, 1);
         Refused::Overloaded { retry_after: RETRY_AFTER }
     }
 
     fn not_kept(&self, reason: &'static str, why: &'static str) -> Refused {
-        self.metrics.refused(reason);
+        self.metrics.stages.refused.add(reason, 1);
         Refused::NotKept { retry_after: RETRY_AFTER, why }
     }
 
@@ -178,7 +188,11 @@ impl PipelineIntake {
         origin: RequestOrigin<'_>,
     ) -> Result<Option<Claim>, Refused> {
         let filled = batches.iter().filter(|batch| !batch.spans.is_empty());
-        room.grow(filled.map(SpanBatch::bytes).sum());
+        let copied = match &origin {
+            RequestOrigin::Sender(received) if self.journal.is_some() => received.copied_bytes(),
+            _ => 0,
+        };
+        room.grow(filled.map(SpanBatch::bytes).sum::<usize>() + copied);
         let room = Arc::new(room);
         let mut places = Vec::with_capacity(self.shards.len());
         for ((shard, queue), batch) in self.shards.iter().zip(batches) {
@@ -186,7 +200,7 @@ impl PipelineIntake {
                 self.extraction.pool().give_back(batch);
                 continue;
             }
-            let waits = || self.metrics.waited("shard");
+            let waits = || self.metrics.stages.waits.add("shard", 1);
             let own = queue.take(&room, batch.bytes(), deadline, waits).await;
             let own = own.ok_or_else(|| self.overloaded("shard_full"))?;
             // Places are taken at all shards before anything is sent, which makes it all or none. A
@@ -197,19 +211,20 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
-        let (claim, at_ms) = match origin {
+        let (claim, at_ms, sender) = match origin {
             RequestOrigin::Sender(received)
                 if !places.is_empty() || self.forwards.wants(received.signal) =>
             {
-                (self.keep(received).await?, None)
+                (self.keep(received).await?, None, received.sender)
             }
-            RequestOrigin::Sender(_) => (None, None),
-            RequestOrigin::Log { claim, at_ms } => (Some(claim), Some(at_ms)),
+            RequestOrigin::Sender(received) => (None, None, received.sender),
+            RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
+            batch.sender = sender;
             let room = Arc::new((own, Arc::clone(&room)));
             let batch = Arc::new(batch);
             let table = Arc::clone(&table);
@@ -219,17 +234,13 @@ impl PipelineIntake {
     }
 
     /// Offers a request to the forwards.
-    fn pass_on(
-        &self,
-        signal: Signal,
-        request: &Bytes,
-        raw: &RawBody,
-        extracted: &Extracted,
-        claim: Option<&Claim>,
-    ) {
+    fn pass_on(&self, received: &Received, extracted: &Extracted, claim: Option<&Claim>) {
+        let Received { signal, request, raw, sender } = received;
+        let signal = *signal;
         if self.forwards.wants(signal) {
             let items = extracted.accepted + extracted.rejected_total();
-            self.forwards.offer(&Passing { signal, request, raw, items }, claim);
+            self.forwards
+                .offer(&Passing { signal, request, raw, items, group: sender.group }, claim);
         }
     }
 
@@ -255,17 +266,26 @@ impl PipelineIntake {
         &self,
         deadline: Instant,
     ) -> Result<Option<RwLockReadGuard<'_, ()>>, Refused> {
-        if self.is_live.load(Ordering::Acquire) {
+        if !self.is_restoring()? {
             return Ok(None);
-        }
-        if self.is_lost.load(Ordering::Acquire) {
-            let why = "what an earlier process left cannot be read";
-            return Err(self.not_kept("restore_failed", why));
         }
         let restoring = timeout_at(deadline, self.gate.read()).await;
         let restoring = restoring.map_err(|_| self.overloaded("restoring"))?;
         // The writer that held the gate may have ended the restore.
-        Ok((!self.is_live.load(Ordering::Acquire)).then_some(restoring))
+        Ok(self.is_restoring()?.then_some(restoring))
+    }
+
+    /// Returns true if requests are logged only; refuses in a state that takes none.
+    fn is_restoring(&self) -> Result<bool, Refused> {
+        match self.state() {
+            IntakeState::Restoring => Ok(true),
+            IntakeState::Live => Ok(false),
+            IntakeState::Lost => {
+                let why = "what an earlier process left cannot be read";
+                Err(self.not_kept("restore_failed", why))
+            }
+            IntakeState::Closed => Err(Refused::ShuttingDown),
+        }
     }
 
     /// Sends each shard the earlier verdicts on its traces.
@@ -297,15 +317,14 @@ impl PipelineIntake {
         is_old: bool,
     ) -> Result<(), String> {
         loop {
-            let origin = RequestOrigin::Log { claim: claim.clone(), at_ms };
+            let origin = RequestOrigin::Log { claim: claim.clone(), at_ms, sender: kept.sender };
             match self.restore_in_time(kept, Instant::now() + RESTORE_WAIT, origin).await {
                 Ok(extracted) => {
                     if is_old {
                         if kept.signal == Signal::Traces {
-                            self.metrics.recovered(extracted.records);
+                            self.metrics.stages.recovered.add(extracted.records);
                         }
-                        let Received { signal, request, raw } = kept;
-                        self.pass_on(*signal, request, raw, &extracted, Some(&claim));
+                        self.pass_on(kept, &extracted, Some(&claim));
                     }
                     return Ok(());
                 }
@@ -336,7 +355,7 @@ impl PipelineIntake {
 
     /// Refuses from now on: logged requests would not be read.
     pub(super) fn give_up_restoring(&self) {
-        self.is_lost.store(true, Ordering::Release);
+        self.enter(IntakeState::Lost);
     }
 
     /// Ends the restore: sets the shards' clocks and lets requests pass.
@@ -351,7 +370,7 @@ impl PipelineIntake {
     /// Hands requests to the shards as they come.
     pub(super) fn go_live(&self) {
         self.forwards.replayed();
-        self.is_live.store(true, Ordering::Release);
+        self.enter(IntakeState::Live);
     }
 
     /// Extracts the records of a request, by shard.
@@ -361,7 +380,7 @@ impl PipelineIntake {
         request: &Bytes,
         deadline: Instant,
     ) -> Result<(TableBatches, Extracted), Refused> {
-        let waits = || self.metrics.waited("reading");
+        let waits = || self.metrics.stages.waits.add("reading", 1);
         let read = self.extraction.read(signal, request, deadline, waits).await;
         read.map_err(|unread| match unread {
             UnreadRequest::Broken(error) => Refused::Malformed(error.to_string()),
@@ -386,11 +405,8 @@ impl Intake for PipelineIntake {
         sender: &Arc<ConnectionAccount>,
         deadline: Instant,
     ) -> Result<Accepted, Refused> {
-        if self.is_closed.load(Ordering::Acquire) {
-            return Err(Refused::ShuttingDown);
-        }
-        self.is_used.store(true, Ordering::Relaxed);
         let restoring = self.restoring(deadline).await?;
+        self.is_used.store(true, Ordering::Relaxed);
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
         let claim = if restoring.is_some() {
@@ -401,8 +417,7 @@ impl Intake for PipelineIntake {
             self.hand_over(batches, room, deadline, RequestOrigin::Sender(&received)).await?
         };
         self.metrics.extracted(&extracted);
-        let Received { signal, request, raw } = &received;
-        self.pass_on(*signal, request, raw, &extracted, claim.as_ref());
+        self.pass_on(&received, &extracted, claim.as_ref());
         Ok(Accepted {
             accepted: extracted.accepted,
             rejected: extracted.rejected_total(),

@@ -37,8 +37,7 @@ use tokio::sync::mpsc;
 
 use crate::telemetry::Heartbeats;
 use spanscore_ask::judge::LaneHandle;
-use spanscore_assemble::Sessions;
-use spanscore_assemble::{LimitsSettings, SessionsSettings, Shard, TracesSettings};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Evaluation, Memory, Receipt};
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::engine::run::Evaluators;
@@ -50,16 +49,14 @@ pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, RecoveryClaim, Restore};
-use judging::Lanes;
 pub use judging::UNANSWERED_FILE;
 use metrics::PipelineMetrics;
-use pool::BatchPool;
-use reload::setup::{HeldSettings, Reform, Translator};
+use reload::setup::{Reform, Setup};
 pub use reload::{ReloadError, ReloadOutcome};
-use sessions::{QUEUED_TRACES_MAX, SessionSender, SessionVerdicts, SessionWorker};
+use sessions::{QUEUED_TRACES_MAX, SessionSender};
 pub use shutdown_report::{CarriedOver, ShutdownReport};
 use threads::Threads;
-use worker::{ExpensiveTraceLog, JudgingPace, ShardClock, ShardMessage, Worker};
+use worker::{ShardMessage, WorkerContext};
 
 /// Longest wait of a sender for room before it is refused.
 pub const ROOM_WAIT: Duration = Duration::from_secs(1);
@@ -72,6 +69,7 @@ const QUEUED_REQUESTS_MAX: usize = 4096;
 pub type Outlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
 
 /// Settings of the pipeline.
+#[derive(Default)]
 pub struct PipelineSettings {
     /// Completion of traces.
     pub traces: TracesSettings,
@@ -108,68 +106,38 @@ impl Pipeline {
         outlet: &Outlet,
         meter: &Meter,
     ) -> std::io::Result<Self> {
-        let links = PipelineLinks {
-            metrics: Arc::new(PipelineMetrics::new(meter, &evaluators)),
-            journal: None,
-            lanes: Lanes::default(),
-        };
-        Self::start_linked(settings, (resolver, evaluators), outlet, meter, links)
+        let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
+        let setup = Setup { resolver, evaluators };
+        let context = WorkerContext::new(settings, setup, Arc::clone(outlet), metrics);
+        Self::start_in(settings, context, meter)
     }
 
-    /// Starts the workers with log, lanes and metrics.
-    fn start_linked(
+    /// Starts the workers in a context.
+    fn start_in(
         settings: &PipelineSettings,
-        (resolver, evaluators): (Arc<Resolver>, Arc<Evaluators>),
-        outlet: &Outlet,
+        context: WorkerContext,
         meter: &Meter,
-        PipelineLinks { metrics, journal, lanes }: PipelineLinks,
     ) -> std::io::Result<Self> {
-        let shard_count = settings.shard_count.max(1);
         let memory = &settings.memory;
-        let pool = Arc::default();
-        let backlog = Arc::new(Backlog::new(shard_count));
-        // The last one is that of the session worker.
-        let heartbeats = Arc::new(Heartbeats::new(shard_count + 1));
-        show_silence(meter, &heartbeats);
-        let shared = WorkerParts {
-            settings,
-            shard_count,
-            resolver: &resolver,
-            evaluators: &evaluators,
-            outlet,
-            metrics: &metrics,
-            pool: &pool,
-            backlog: &backlog,
-            heartbeats: &heartbeats,
-            journal: journal.as_ref(),
-            lanes: &lanes,
-        };
+        show_silence(meter, &context.heartbeats);
         let mut threads = Threads::default();
         // Runs even if no evaluator judges sessions: a reload may bring one.
         let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
-        threads.spawn("sessions".to_owned(), shared.session_worker().run(receiver))?;
+        let worker = context.session_worker(settings);
+        threads.spawn("sessions".to_owned(), worker.run(receiver))?;
         let fields = settings.sessions.key;
         let held = Arc::clone(&memory.sessions);
         let sessions = SessionSender { fields, queue: traces, memory: held };
-        let mut senders = Vec::with_capacity(shard_count);
-        for index in 0..shard_count {
+        let mut senders = Vec::with_capacity(context.shard_count);
+        for index in 0..context.shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let worker = shared.worker(index, Some(sessions.clone()));
+            let worker = context.worker(settings, index, Some(sessions.clone()));
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         drop(sessions);
-        let table = Arc::clone(resolver.table());
-        let queue = Arc::clone(&memory.queue);
-        let known = Arc::clone(&backlog);
-        let counted = Arc::clone(&metrics);
-        let mut intake = PipelineIntake::new(table, senders, queue, metrics, pool, known, meter)
-            .forwarding(&settings.forwards);
-        if let Some(journal) = journal {
-            intake = intake.with_journal(Arc::clone(&journal));
-        }
-        let intake = Arc::new(intake);
-        let metrics = counted;
+        let intake = Arc::new(PipelineIntake::new(&context, senders, &memory.queue, meter));
+        let WorkerContext { backlog, heartbeats, metrics, .. } = context;
         Ok(Self { intake, threads, backlog, heartbeats, metrics })
     }
 
@@ -219,111 +187,6 @@ impl Pipeline {
     pub async fn shutdown(self) {
         self.intake.close(ShardMessage::Drain).await;
         self.threads.join().await;
-    }
-}
-
-/// Shared parts of shards and of the session worker.
-struct WorkerParts<'a> {
-    settings: &'a PipelineSettings,
-    shard_count: usize,
-    resolver: &'a Arc<Resolver>,
-    evaluators: &'a Arc<Evaluators>,
-    outlet: &'a Outlet,
-    metrics: &'a Arc<PipelineMetrics>,
-    pool: &'a Arc<BatchPool>,
-    backlog: &'a Arc<Backlog>,
-    heartbeats: &'a Arc<Heartbeats>,
-    journal: Option<&'a Arc<Journal>>,
-    lanes: &'a Lanes,
-}
-
-/// Parts of the pipeline other than its stages.
-struct PipelineLinks {
-    metrics: Arc<PipelineMetrics>,
-    /// Log that holds requests before they are acknowledged.
-    journal: Option<Arc<Journal>>,
-    /// Lanes to judges and external evaluators.
-    lanes: Lanes,
-}
-
-impl WorkerParts<'_> {
-    fn worker(&self, index: usize, sessions: Option<SessionSender>) -> Worker {
-        let memory = &self.settings.memory;
-        let PipelineSettings { traces, sessions: of_sessions, limits, .. } = self.settings;
-        let held = HeldSettings {
-            traces: *traces,
-            sessions: *of_sessions,
-            limits: *limits,
-            tells_ignored: self.settings.forwards.wants_judgements(),
-        };
-        let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
-        Worker {
-            index,
-            shard: empty(0),
-            empty: Box::new(empty),
-            shard_count: self.shard_count,
-            resolver: Arc::clone(self.resolver),
-            evaluators: Arc::clone(self.evaluators),
-            outlet: Arc::clone(self.outlet),
-            metrics: Arc::clone(self.metrics),
-            pool: Arc::clone(self.pool),
-            memory: Arc::clone(&memory.traces),
-            held: 0,
-            judging: Arc::clone(&memory.judging),
-            trace_steps: u64::from(self.settings.limits.trace_steps),
-            pace: JudgingPace::default(),
-            costly: ExpensiveTraceLog::default(),
-            backlog: Arc::clone(self.backlog),
-            heartbeats: Arc::clone(self.heartbeats),
-            sessions,
-            forwards: Arc::clone(&self.settings.forwards),
-            journal: self.journal.cloned(),
-            lanes: self.lanes.clone(),
-            clock: ShardClock::new(),
-            translator: Translator::default(),
-        }
-    }
-
-    fn session_worker(&self) -> SessionWorker {
-        let memory = &self.settings.memory;
-        let settings = self.settings.sessions;
-        SessionWorker {
-            settings,
-            sessions: Sessions::new(settings, 0),
-            resolver: Arc::clone(self.resolver),
-            evaluators: Arc::clone(self.evaluators),
-            outlet: Arc::clone(self.outlet),
-            metrics: Arc::clone(self.metrics),
-            memory: Arc::clone(&memory.sessions),
-            held: 0,
-            judging: Arc::clone(&memory.judging),
-            trace_steps: u64::from(self.settings.limits.trace_steps),
-            translator: Translator::default(),
-            backlog: Arc::clone(self.backlog),
-            heartbeats: Arc::clone(self.heartbeats),
-            place: self.shard_count,
-            verdicts: SessionVerdicts::new(&settings, &memory.sessions),
-            journal: self.journal.cloned(),
-            lanes: self.lanes.clone(),
-        }
-    }
-}
-
-/// Returns a factory of empty shards for a time in milliseconds; with `is_watched` they report
-/// running traces.
-fn empty_shard(
-    held: HeldSettings,
-    shard_count: usize,
-    is_watched: bool,
-) -> impl Fn(u64) -> Shard + Send + 'static {
-    let HeldSettings { traces, limits, tells_ignored, .. } = held;
-    move |now_ms| {
-        let mut shard = Shard::new(traces, limits, shard_count, now_ms);
-        if is_watched {
-            shard.watch_running();
-        }
-        shard.watch_ignored_if(tells_ignored);
-        shard
     }
 }
 

@@ -3,16 +3,15 @@
 use std::fmt;
 
 use super::backlog::Unjudged;
-use spanscore_emit::Unsent;
-use spanscore_emit::forward::Unforwarded;
+use spanscore_emit::Undelivered;
 
 /// Losses of a shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Undelivered evaluations by exporter, without exporters that lost none.
-    pub unsent: Vec<Unsent>,
+    pub unsent: Vec<Undelivered>,
     /// Accepted items that were not forwarded, by forward, without those that lost none.
-    pub unforwarded: Vec<Unforwarded>,
+    pub unforwarded: Vec<Undelivered>,
     /// Acknowledged data that was never judged.
     pub unjudged: Unjudged,
     /// Work that the next process continues; not lost.
@@ -23,9 +22,9 @@ pub struct ShutdownReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarriedOver {
     /// Undelivered evaluations by exporter.
-    pub unsent: Vec<Unsent>,
+    pub unsent: Vec<Undelivered>,
     /// Items that were not forwarded, by forward.
-    pub unforwarded: Vec<Unforwarded>,
+    pub unforwarded: Vec<Undelivered>,
     /// Data that was not judged.
     pub unjudged: Unjudged,
 }
@@ -39,7 +38,7 @@ impl ShutdownReport {
 
     /// Sums the undelivered evaluations of all exporters.
     pub fn evaluations(&self) -> u64 {
-        self.unsent.iter().map(|unsent| unsent.evaluations).sum()
+        self.unsent.iter().map(|unsent| unsent.count).sum()
     }
 }
 
@@ -50,18 +49,8 @@ impl ShutdownReport {
             return Self { kept: left, ..self };
         }
         self.unjudged = left.unjudged;
-        for left in left.unsent {
-            match self.unsent.iter_mut().find(|lost| lost.exporter == left.exporter) {
-                Some(lost) => lost.evaluations += left.evaluations,
-                None => self.unsent.push(left),
-            }
-        }
-        for left in left.unforwarded {
-            match self.unforwarded.iter_mut().find(|lost| lost.forward == left.forward) {
-                Some(lost) => lost.items += left.items,
-                None => self.unforwarded.push(left),
-            }
-        }
+        add(&mut self.unsent, left.unsent);
+        add(&mut self.unforwarded, left.unforwarded);
         self
     }
 
@@ -70,6 +59,16 @@ impl ShutdownReport {
         let CarriedOver { unsent, unforwarded, unjudged } = self.kept.clone();
         let kept = Self { unsent, unforwarded, unjudged, kept: CarriedOver::default() };
         (!kept.is_nothing()).then(|| kept.to_string())
+    }
+}
+
+/// Adds counts to those of the same name.
+fn add(lost: &mut Vec<Undelivered>, left: Vec<Undelivered>) {
+    for left in left {
+        match lost.iter_mut().find(|lost| lost.name == left.name) {
+            Some(lost) => lost.count += left.count,
+            None => lost.push(left),
+        }
     }
 }
 
@@ -90,14 +89,14 @@ impl fmt::Display for ShutdownReport {
             write!(f, "{divider}{count} {} {what}", if count == 1 { one } else { many })?;
             divider = ", ";
             if one == "evaluation" {
-                let each = |unsent: &Unsent| format!("{} {}", unsent.exporter, unsent.evaluations);
+                let each = |unsent: &Undelivered| format!("{} {}", unsent.name, unsent.count);
                 let exporters: Vec<_> = self.unsent.iter().map(each).collect();
                 write!(f, " ({})", exporters.join(", "))?;
             }
         }
-        for Unforwarded { forward, items } in &self.unforwarded {
-            let many = if *items == 1 { "item" } else { "items" };
-            write!(f, "{divider}{items} {many} not passed on ({forward})")?;
+        for Undelivered { name, count } in &self.unforwarded {
+            let many = if *count == 1 { "item" } else { "items" };
+            write!(f, "{divider}{count} {many} not passed on ({name})")?;
             divider = ", ";
         }
         if divider.is_empty() { f.write_str("nothing") } else { Ok(()) }
@@ -110,8 +109,8 @@ mod tests {
 
     #[test]
     fn what_is_left_is_kept_or_lost_and_never_neither() {
-        let unsent = vec![Unsent { exporter: "file".into(), evaluations: 3 }];
-        let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 7 }];
+        let unsent = vec![Undelivered { name: "file".into(), count: 3 }];
+        let unforwarded = vec![Undelivered { name: "otlp/b".into(), count: 7 }];
         let lost = ShutdownReport { unsent: unsent.clone(), ..ShutdownReport::default() };
         let unjudged = Unjudged { records: 0, traces: 2, sessions: 0 };
         let left = CarriedOver { unsent, unforwarded, unjudged };
@@ -126,11 +125,10 @@ mod tests {
 
     #[test]
     fn the_line_names_what_was_lost_and_nothing_else() {
-        let unsent =
-            |exporter: &str, evaluations| Unsent { exporter: exporter.into(), evaluations };
+        let unsent = |name: &str, count| Undelivered { name: name.into(), count };
         let all = ShutdownReport {
             unsent: vec![unsent("file", 1), unsent("otlp_grpc/a", 20)],
-            unforwarded: vec![Unforwarded { forward: "otlp/b".into(), items: 7 }],
+            unforwarded: vec![Undelivered { name: "otlp/b".into(), count: 7 }],
             unjudged: Unjudged { records: 4, traces: 1, sessions: 2 },
             kept: CarriedOver::default(),
         };
@@ -143,7 +141,7 @@ mod tests {
         let one = ShutdownReport { unsent: vec![unsent("file", 1)], ..ShutdownReport::default() };
         assert_eq!(one.to_string(), "1 evaluation not delivered (file 1)");
         assert!(!one.is_nothing() && ShutdownReport::default().is_nothing());
-        let unforwarded = vec![Unforwarded { forward: "otlp/b".into(), items: 1 }];
+        let unforwarded = vec![Undelivered { name: "otlp/b".into(), count: 1 }];
         let passed =
             ShutdownReport { unforwarded: unforwarded.clone(), ..ShutdownReport::default() };
         assert!(!passed.is_nothing() && passed.kept().is_none());

@@ -327,17 +327,31 @@ fn the_collector_says_where_it_is_scores_and_ends_in_order() {
 }
 
 #[test]
-fn a_reader_that_goes_early_ends_the_program_quietly() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_spanscore"))
-        .arg("schema")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    drop(child.stdout.take());
-    let ended = child.wait_with_output().expect("the program ends");
-    assert_eq!(ended.status.code(), Some(0));
-    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+fn a_reader_that_goes_early_changes_no_exit_code() {
+    let cases: [(&[&str], i32); 5] = [
+        (&["schema"], 0),
+        (&["score", "examples/traces"], 2),
+        (&["score", "--format", "junit", "examples/traces"], 2),
+        (&["inspect", "examples/traces/refund_agent.json"], 0),
+        (&["run", "--wait", "0", "--", "sh", "-c", "exit 3"], 3),
+    ];
+    for (args, code) in cases {
+        check(args, code, "", "");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_spanscore"))
+            .args(args)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env_remove("SPANSCORE_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().expect("the program ends");
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{args:?}: {err}");
+        assert!(!err.contains("error:"), "{args:?}: {err}");
+    }
 }
 
 #[test]

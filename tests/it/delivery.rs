@@ -11,6 +11,7 @@ use spanscore_base::model::{Claims, Evaluation, Receipt};
 use crate::support::evaluations::scored;
 use crate::support::exporters::{Fixture, KINDS, backend, otlp};
 use crate::support::fake_backend::{Behavior, FakeBackend};
+use crate::support::patience::{eventually, once};
 
 fn evaluations(ids: impl Iterator<Item = u8>) -> Vec<Evaluation> {
     ids.map(|n| scored(n, 1.0)).collect()
@@ -40,7 +41,7 @@ async fn backend_that_refuses_one_in_ten_gets_the_others_and_the_rest_can_be_sen
         let labels = format!(r#"exporter="{kind}",reason="dead_lettered""#);
         assert_eq!(fixture.counter("send_failed", &labels), 10);
         assert_eq!(fixture.counter("sent", &format!(r#"exporter="{kind}""#)), 90);
-        assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.evaluations).sum::<u64>(), 0);
+        assert_eq!(fixture.exporters.lost().iter().map(|lost| lost.count).sum::<u64>(), 0);
         fixture.adds_up().await;
         let letters = format!(r#"exporter="{kind}",outcome="written""#);
         assert_eq!(fixture.metric("dead_letters_total", &letters), 20);
@@ -68,9 +69,11 @@ async fn backend_that_refuses_everything_is_not_asked_about_every_record() {
     let more = r#","forms": ["span"]"#;
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
     fixture.offer(evaluations(0..=255));
-    while fixture.sum("send_failed_evaluations_total") < 256 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(|| {
+        let failed = fixture.sum("send_failed_evaluations_total");
+        once(failed >= 256, || format!("{failed} are refused"))
+    })
+    .await;
     let asked = backend.requests();
     assert!((20..=70).contains(&asked), "{asked}");
     // Having refused one in all its parts, it is asked once about the next.
@@ -92,7 +95,7 @@ async fn without_a_folder_what_is_refused_for_good_is_lost() {
     assert_eq!(fixture.shutdown().await, []);
     assert_eq!(fixture.counter("sent", r#"exporter="otlp_http""#), 8);
     assert_eq!(fixture.counter("send_failed", r#"exporter="otlp_http",reason="refused""#), 1);
-    assert_eq!(fixture.exporters.lost()[0].evaluations, 1);
+    assert_eq!(fixture.exporters.lost()[0].count, 1);
 }
 
 /// Counts receipts that were let go because their evaluations have arrived.
@@ -115,7 +118,7 @@ impl Arrivals {
 #[tokio::test]
 async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
     for kind in KINDS {
-        let (backend, folder) = (FakeBackend::dead().await, tempfile::tempdir().expect("a folder"));
+        let (backend, folder) = (FakeBackend::dead(), tempfile::tempdir().expect("a folder"));
         let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, kind, ""));
         let arrivals = Arrivals::default();
         for n in 1..=3 {
@@ -123,9 +126,9 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
         }
         fixture.exporters.offer(evaluations(9..=9), None);
         let unsent = fixture.exporters.shutdown(tokio::time::sleep(Duration::from_millis(500)));
-        assert_eq!(unsent.await[0].evaluations, 1, "{kind}");
+        assert_eq!(unsent.await[0].count, 1, "{kind}");
         let left = fixture.exporters.left();
-        assert_eq!((left[0].exporter.as_str(), left[0].evaluations), (kind, 3));
+        assert_eq!((left[0].name.as_str(), left[0].count), (kind, 3));
         assert_eq!((arrivals.count(), fixture.lost()), (0, 1));
         fixture.adds_up().await;
     }
@@ -133,7 +136,7 @@ async fn what_a_dead_backend_has_not_taken_at_the_end_is_left_and_not_lost() {
 
 #[tokio::test]
 async fn exporters_that_need_not_deliver_keep_no_receipt() {
-    let (backend, folder) = (FakeBackend::dead().await, tempfile::tempdir().expect("a folder"));
+    let (backend, folder) = (FakeBackend::dead(), tempfile::tempdir().expect("a folder"));
     let more = r#","must_deliver": false"#;
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_grpc", more));
     let arrivals = Arrivals::default();
@@ -195,16 +198,18 @@ async fn what_went_to_disk_is_sent_by_the_next_process() {
     offer_many(&fixture, 1000, &arrivals).await;
     assert_eq!(fixture.exporters.shutdown(tokio::time::sleep(Duration::ZERO)).await, []);
     let on_disk = fixture.sum("overflow_evaluations");
-    assert_eq!(fixture.exporters.left()[0].evaluations, 1000);
+    assert_eq!(fixture.exporters.left()[0].count, 1000);
     assert_eq!(fixture.sum("left_evaluations_total") + on_disk, 1000);
     assert!(arrivals.count() <= on_disk, "{} of {on_disk}", arrivals.count());
     drop(fixture);
     backend.always(Behavior::Take);
     let fixture = Fixture::start_in(Some(folder.path()), &otlp(&backend, "otlp_http", more));
     backend.until(|backend| backend.spans().len() as u64 >= on_disk).await;
-    while fixture.sum("overflow_evaluations") > 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(|| {
+        let kept = fixture.sum("overflow_evaluations");
+        once(kept == 0, || format!("{kept} are on the disk"))
+    })
+    .await;
     fixture.shutdown().await;
     fixture.adds_up().await;
     // What was being written when the first process gave up may stand there, too.

@@ -14,6 +14,7 @@ use tonic::transport::Channel;
 
 use crate::support::collector::Event;
 use crate::support::fake_backend::{Behavior, FakeBackend};
+use crate::support::patience::{PATIENCE, eventually, eventually_blocking, once};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool};
 
@@ -21,8 +22,6 @@ use crate::support::spans::{agent, request, searches, tool};
 const KILLS: u64 = 10;
 /// The same for being told to stop.
 const STOPS: u64 = 5;
-/// Longest that a process takes to stop: its `shutdown_timeout`, and a little.
-const SHUTDOWN: Duration = Duration::from_secs(12);
 /// Senders at once.
 const SENDERS: u64 = 3;
 /// Traces that a sender sends at once.
@@ -173,30 +172,25 @@ async fn check_ends_under_load(signal: &str, code: Option<i32>, ends: u64) {
             *number = sending.await.unwrap();
         }
         stop.cancel();
-        let ended = tokio::time::timeout(SHUTDOWN, ended).await.expect("it ends in time").unwrap();
+        let ended = tokio::time::timeout(PATIENCE, ended).await.expect("it ends in time").unwrap();
         assert_eq!(ended.0, code, "{}", ended.1);
     }
     let last = Program::start(folder.path(), &config);
     let acknowledged = acknowledged.lock().unwrap().clone();
     assert!(acknowledged.len() > 100, "there was load: {}", acknowledged.len());
-    let waits = std::time::Instant::now();
-    let mut looks = tokio::time::interval(Duration::from_millis(100));
-    let several = loop {
-        looks.tick().await;
+    let several = eventually(|| {
         let (calls, several) = arrived(&backend.log_records());
-        let missing: Vec<_> = acknowledged.difference(&calls).take(3).collect();
-        if missing.is_empty() {
-            break several;
-        }
-        let count = acknowledged.difference(&calls).count();
-        let of = acknowledged.len();
-        assert!(waits.elapsed() < Duration::from_secs(60), "{count} of {of}: {missing:?}");
-    };
+        let missing: Vec<_> = acknowledged.difference(&calls).collect();
+        let seen = || format!("{} of {}: {:?}", missing.len(), acknowledged.len(), missing[0]);
+        once(missing.is_empty(), seen).map(|()| several)
+    })
+    .await;
     let traces: BTreeSet<_> = acknowledged.iter().map(|(trace, _)| hex(trace)).collect();
-    while let Some(missing) = traces.difference(&traces_in_file(folder.path())).next() {
-        assert!(waits.elapsed() < Duration::from_secs(60), "not in the file: {missing}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    eventually(|| match traces.difference(&traces_in_file(folder.path())).next() {
+        Some(missing) => Err(format!("not in the file: {missing}")),
+        None => Ok(()),
+    })
+    .await;
     assert_eq!(several, [], "what is sent twice is recognised by its id");
     last.page_when(|page| page.sum("assemble_open_spans", "") == 0 && page.is_sum()).await;
 }
@@ -235,11 +229,10 @@ async fn stopped(program: Program) -> (Option<i32>, String) {
 }
 
 fn written(folder: &Path, count: usize) {
-    let waits = std::time::Instant::now();
-    while verdicts(folder).len() < count {
-        assert!(waits.elapsed() < Duration::from_secs(20), "{:?}", verdicts(folder));
-        std::thread::yield_now();
-    }
+    eventually_blocking(|| {
+        let verdicts = verdicts(folder);
+        once(verdicts.len() >= count, || format!("{verdicts:?}"))
+    });
 }
 
 #[tokio::test]
@@ -357,7 +350,7 @@ async fn what_no_forward_passed_on_is_lost_or_kept_and_told_either_way() {
     assert_eq!(code, Some(3), "{last}");
     assert!(last.ends_with("lost at shutdown: 2 items not passed on (otlp_http/gone)"), "{last}");
 
-    let data = format!("data_dir: {:?}\nshutdown_timeout: 60s", folder.path().join("data"));
+    let data = format!("data_dir: {:?}\nshutdown_timeout: 10m", folder.path().join("data"));
     let program = Program::start(folder.path(), &forwarding_to_nobody(folder.path(), &data));
     for trace in 1..10 {
         program.client().await.export(request(searches(trace, &[2]))).await.unwrap();
@@ -368,7 +361,7 @@ async fn what_no_forward_passed_on_is_lost_or_kept_and_told_either_way() {
     assert_eq!(code, Some(0), "{last}");
     let kept = "kept in the log for the next start: 18 items not passed on (otlp_http/gone)";
     assert!(last.ends_with(kept), "{last}");
-    assert!(began.elapsed() < Duration::from_secs(30), "nobody is waited for in vain");
+    assert!(began.elapsed() < PATIENCE, "nobody is waited for in vain");
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Verdicts that are told while an agent still runs.
 
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
 use serde_json::Value as Json;
 use spanscore::config::ConfigPart;
@@ -16,6 +15,7 @@ use spanscore_evaluate::kind;
 use spanscore_receive::{Intake, Received};
 
 use crate::expectations::{call, plan, request, resolver, root};
+use crate::support::patience::PATIENCE;
 
 /// What an evaluator of these settings says early of calls of these tools, each taking a second,
 /// with 100 tokens used: the explanation and the best score that is still possible.
@@ -156,7 +156,7 @@ async fn run(requests: Vec<Vec<Json>>, awaited: usize) -> Vec<Evaluation> {
             .await
             .unwrap();
         if index + 1 == awaited {
-            all.push(receiver.recv_timeout(Duration::from_secs(20)).unwrap());
+            all.push(receiver.recv_timeout(PATIENCE).unwrap());
         }
     }
     pipeline.shutdown().await;

@@ -47,6 +47,7 @@ mod support;
 mod telemetry;
 mod terminal;
 mod together;
+mod trace_floods;
 mod traps;
 mod unmarked;
 mod upgrade;

@@ -1,12 +1,13 @@
 //! The program under signals: what it does, and the exit code that it ends with.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::support::collector::HELD;
 use crate::support::fake_backend::FakeBackend;
+use crate::support::patience::PATIENCE;
 use crate::support::program::Program;
 use crate::support::spans::{request, searches};
 
@@ -38,8 +39,8 @@ async fn a_signal_judges_what_is_open_and_flushes_it() {
 }
 
 /// A config whose backend is not there.
-async fn to_nobody(timeout: &str) -> String {
-    let address = FakeBackend::dead().await.address;
+fn to_nobody(dead: &FakeBackend, timeout: &str) -> String {
+    let address = dead.address;
     format!(
         "{HELD}shutdown_timeout: {timeout}
 exporters: {{otlp_grpc/gone: {{endpoint: \"http://{address}\", forms: [event]}}}}
@@ -50,7 +51,8 @@ exporters: {{otlp_grpc/gone: {{endpoint: \"http://{address}\", forms: [event]}}}
 #[tokio::test]
 async fn what_a_dead_backend_never_got_is_exit_code_3_and_the_last_line() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::start(folder.path(), &to_nobody("400ms").await);
+    let dead = FakeBackend::dead();
+    let program = Program::start(folder.path(), &to_nobody(&dead, "400ms"));
     program.client().await.export(request(searches(7, &[2]))).await.unwrap();
     program.signal("-TERM");
     let (code, last) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
@@ -61,7 +63,8 @@ async fn what_a_dead_backend_never_got_is_exit_code_3_and_the_last_line() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once_with_what_is_lost() {
     let folder = tempfile::tempdir().unwrap();
-    let mut program = Program::start(folder.path(), &to_nobody("10m").await);
+    let dead = FakeBackend::dead();
+    let mut program = Program::start(folder.path(), &to_nobody(&dead, "10m"));
     program.client().await.export(request(searches(7, &[2]))).await.unwrap();
     let started = Instant::now();
     program.signal("-TERM");
@@ -70,7 +73,7 @@ async fn a_second_signal_ends_it_at_once_with_what_is_lost() {
     let (code, last) = tokio::task::spawn_blocking(|| program.end()).await.unwrap();
     assert_eq!(last, "lost at shutdown: 2 evaluations not delivered (otlp_grpc/gone 2)");
     assert_eq!(code, Some(3));
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 #[tokio::test]

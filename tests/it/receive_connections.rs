@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
 /// The start of an HTTP/2 connection: the preface and an empty `SETTINGS` frame.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -153,13 +154,13 @@ async fn senders_are_told_to_come_again_while_the_process_ends() {
         assert!(status.metadata().contains_key("google.rpc.retryinfo-bin"), "{status:?}");
     }
     assert_eq!(harness.intake.take(), []);
-    assert!(harness.drain(Duration::from_secs(20)).await);
+    assert!(harness.drain(PATIENCE).await);
     assert!(TcpStream::connect(harness.http).await.is_err());
 }
 
 #[tokio::test]
 async fn a_request_that_is_taken_is_waited_for_and_one_that_does_not_end_is_answered() {
-    let long = HumanDuration::from_secs(60);
+    let long = HumanDuration(PATIENCE);
     let harness =
         Harness::with(OtlpReceiverSettings { read_timeout: long, ..small_settings() }).await;
     harness.intake.gate.forget_permits(usize::MAX);
@@ -189,7 +190,7 @@ async fn bodies_that_come_slowly_keep_nobody_else_out() {
         max_concurrent_requests: 4,
         max_connections: 100,
         wait_for_room: HumanDuration::from_millis(1),
-        read_timeout: HumanDuration::from_secs(60),
+        read_timeout: HumanDuration(PATIENCE),
         ..small_settings()
     })
     .await;
@@ -207,5 +208,5 @@ async fn bodies_that_come_slowly_keep_nobody_else_out() {
     let answer = client.export(ExportTraceServiceRequest::default()).await;
     assert!(answer.is_ok(), "{answer:?}");
     drop(slow);
-    assert!(harness.drain(Duration::from_secs(5)).await);
+    assert!(harness.drain(PATIENCE).await);
 }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
 /// The start of an HTTP/2 connection: the preface and an empty `SETTINGS` frame.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -144,7 +145,7 @@ async fn post(stream: &mut TcpStream, bytes: usize) -> String {
 #[tokio::test]
 async fn body_without_room_is_told_to_come_again_wherever_the_room_ends() {
     let memory = Memory::default();
-    let read_timeout = HumanDuration::from_secs(20);
+    let read_timeout = HumanDuration(PATIENCE);
     let settings = OtlpReceiverSettings { read_timeout, ..small_settings() };
     let harness = Harness::within(settings, &memory).await;
     for room in (0..200 << 10).step_by(9 << 10) {

@@ -18,6 +18,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::transport::Channel;
 
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
@@ -205,7 +206,7 @@ async fn one_call_past_the_limit_is_unavailable() {
     assert!(status.metadata().contains_key("google.rpc.retryinfo-bin"));
     harness.intake.gate.add_permits(1);
     assert!(first.await.unwrap().is_ok());
-    assert!(harness.drain(Duration::from_secs(5)).await);
+    assert!(harness.drain(PATIENCE).await);
 }
 
 #[tokio::test]
@@ -220,7 +221,7 @@ async fn running_calls_end_before_the_receivers_do() {
     harness.receivers.as_ref().unwrap().stop_accepting();
     let address = harness.grpc;
     let intake = std::sync::Arc::clone(&harness.intake);
-    let drained = tokio::spawn(async move { harness.drain(Duration::from_secs(5)).await });
+    let drained = tokio::spawn(async move { harness.drain(PATIENCE).await });
     while tokio::net::TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }

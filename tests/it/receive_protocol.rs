@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::PATIENCE;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 /// A call's one message: an empty request.
@@ -111,7 +112,7 @@ async fn headers_beyond_the_limit_are_431() {
 
 /// Settings under which only a call's own deadline ends a wait.
 fn patient() -> OtlpReceiverSettings {
-    let long = HumanDuration::from_secs(20);
+    let long = HumanDuration(PATIENCE);
     OtlpReceiverSettings {
         max_concurrent_requests: 1,
         wait_for_room: long,

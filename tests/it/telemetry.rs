@@ -6,6 +6,7 @@ use tokio::net::TcpStream;
 use crate::support::collector::Running;
 use crate::support::fake_backend::FakeBackend;
 use crate::support::intake::Harness;
+use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::spans::{request, searches, tool};
 use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
 
@@ -152,21 +153,18 @@ async fn own_metrics_are_reported_over_otlp_with_those_of_the_process() {
 
 #[tokio::test]
 async fn a_backend_of_own_metrics_that_is_away_holds_up_nothing_and_is_counted() {
-    let backend = FakeBackend::dead().await;
+    let backend = FakeBackend::dead();
     let to = format!("{{endpoint: 'http://{}', interval: 20ms}}", backend.address);
     let running = Running::start(&format!("telemetry: {{metrics: {{otlp: {to}}}}}\n")).await;
-    let mut looks = tokio::time::interval(std::time::Duration::from_millis(10));
     let failed = "spanscore_telemetry_reports_total{outcome=\"failed\"} ";
     let count = |text: String| {
         let value = text.lines().find_map(|line| line.strip_prefix(failed)?.parse::<u64>().ok());
         value.unwrap_or(0)
     };
-    while count(running.exposition()) == 0 {
-        looks.tick().await;
-    }
+    eventually(|| once(count(running.exposition()) > 0, || "no report failed")).await;
     let began = std::time::Instant::now();
     assert_eq!(running.stop().await.1, 0);
-    assert!(began.elapsed().as_secs() < 10);
+    assert!(began.elapsed() < PATIENCE);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 //! trace is complete when its root ended and nothing came for `quiet_period`; or nothing came for
 //! `idle_timeout`; or it is older than `age_max`; or the process shuts down; or a limit evicts it.
 //! Rules use arrival time and are applied after a request, never within: spans of one request stand
-//! in any order. By default the quiet period adapts to what a trace lacks ([`patience`]).
+//! in any order. By default the quiet period adapts to what a trace lacks ([`completion_policy`]).
 //!
 //! A judged trace is remembered for `remember_period`; a late span reopens it, and it is judged
 //! again on all its spans. Exact duplicates of its spans change nothing.

@@ -109,8 +109,8 @@ impl Default for TracesSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsSettings {
-    /// Traces that are open or remembered at once, over all shards. Beyond it the oldest are
-    /// judged and forgotten.
+    /// Traces that are open or remembered at once, over all shards. Beyond it those of whoever
+    /// holds most are forgotten, then judged; running agents go last.
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub open_traces_max: u32,
@@ -129,13 +129,14 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 32))]
     pub memory_mib: u32,
-    /// Mebibytes of these for all open and remembered traces together. Beyond it the oldest
-    /// remembered traces are forgotten, then the oldest open ones are judged.
+    /// Mebibytes of these for all open and remembered traces together. Beyond it
+    /// remembered traces are forgotten, then open ones judged, of whoever holds most.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub traces_mib: Option<u32>,
-    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it the
-    /// oldest are forgotten before their time. Half of `traces_mib` where it is left out.
+    /// Mebibytes of `traces_mib` kept of judged traces, remembered for late spans. Beyond it those
+    /// of whoever holds most are forgotten before their time. Half of `traces_mib` where it is left
+    /// out.
     #[serde(deserialize_with = "some_above_zero")]
     #[schemars(range(min = 1))]
     pub remembered_mib: Option<u32>,
@@ -276,6 +277,6 @@ impl SessionKeyFields {
             Self::ServiceAndSession => Some(trajectory.service_name().into()),
             Self::Session => None,
         };
-        Some(SessionKey { service_name, session_id })
+        Some(SessionKey { service_name, session_id, group: trajectory.group })
     }
 }

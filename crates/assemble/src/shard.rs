@@ -5,12 +5,15 @@
 //! over or room is needed.
 
 mod counts;
+mod grouped;
 mod held;
 mod judging;
 mod kept;
 mod reform;
 mod restore;
 mod room;
+mod severed;
+mod shares;
 mod ticking;
 mod waiting;
 
@@ -22,8 +25,11 @@ pub use room::CutTrace;
 
 use hashbrown::HashMap;
 
+use grouped::GroupedIds;
 use held::HeldResources;
 use restore::Restoring;
+use severed::SeveredTraces;
+use shares::{Shares, TraceClass};
 
 use super::completion_policy::CompletionPolicy;
 use super::trace::{Added, OpenTrace, State, TakenSteps, TraceLimits};
@@ -89,6 +95,12 @@ pub struct Shard {
     bytes: usize,
     /// Resources of all traces; their bytes are beside `bytes`.
     resources: HeldResources,
+    /// Holders of the limits, by whom room is made.
+    shares: Shares,
+    /// Sent ids of traces of groups.
+    grouped: GroupedIds,
+    /// Traces that went before their time, so that their later parts revise them.
+    severed: SeveredTraces,
     /// The part of `bytes` that is held for judged traces.
     remembered_bytes: usize,
     open_count: usize,
@@ -138,9 +150,9 @@ impl ShardLimits {
 }
 
 /// Bytes of a trace in the tables and queues of a shard: its id with its slot number at 7 of 16 to
-/// 7 of 8 slots (about 32 bytes), its slot, its entries among the open and the touched, and one or
-/// two deadlines, in vectors that double.
-const TABLES_BYTES: usize = 128;
+/// 7 of 8 slots (about 32 bytes), its slot, its entries among the open, the touched and its
+/// holder's, and one or two deadlines, in vectors that double.
+const TABLES_BYTES: usize = 160;
 /// Bytes of a trace beside its spans, with its entries in the tables and queues of the shard.
 const TRACE_BYTES: usize = size_of::<OpenTrace>() + TABLES_BYTES;
 
@@ -158,6 +170,7 @@ impl Shard {
         let limits = ShardLimits::of(limits, shard_count);
         Self {
             traces,
+            severed: SeveredTraces::new(limits.trace_count_max),
             limits,
             by_id: HashMap::new(),
             places: Vec::new(),
@@ -167,6 +180,8 @@ impl Shard {
             judged: VecDeque::new(),
             bytes: 0,
             resources: HeldResources::default(),
+            shares: Shares::default(),
+            grouped: GroupedIds::default(),
             remembered_bytes: 0,
             open_count: 0,
             open_spans: 0,
@@ -183,7 +198,7 @@ impl Shard {
     /// Adds the batch of one request; pushes traces that a limit makes due.
     pub fn add(&mut self, batch: &SpanBatch, now_ms: u64, due: &mut Vec<Due>) {
         for (trace_id, run) in batch.by_trace() {
-            let handle = self.handle_of(trace_id, now_ms);
+            let handle = self.handle_of(trace_id, run, batch, now_ms);
             self.reserve(handle, run);
             if !self.add_run(handle, run, batch, now_ms) {
                 for record in run {
@@ -199,12 +214,26 @@ impl Shard {
         self.make_room(now_ms, due);
     }
 
-    fn handle_of(&mut self, trace_id: TraceId, now_ms: u64) -> Handle {
-        if let Some(&index) = self.by_id.get(&trace_id) {
+    /// Returns the handle of a trace, which is opened by these records if it is new.
+    fn handle_of(
+        &mut self,
+        trace_id: TraceId,
+        run: &[SpanRecord],
+        batch: &SpanBatch,
+        now_ms: u64,
+    ) -> Handle {
+        let key = batch.sender.group.key(trace_id);
+        if let Some(&index) = self.by_id.get(&key) {
             return Handle { index, generation: self.places[index as usize].generation };
         }
-        let spans = TraceSpans { trace_id, ..TraceSpans::default() };
-        let trace = Some(Box::new(OpenTrace::new(spans, now_ms)));
+        let spans = TraceSpans::of(batch.sender.group, trace_id);
+        let mut trace = Box::new(OpenTrace::new(spans, now_ms));
+        trace.digest = self.grouped.join(&trace.spans, self.by_id.contains_key(&trace_id));
+        if let Some(judged) = self.severed.take(key) {
+            trace.set_judged(Some(judged));
+            trace.is_severed = true;
+        }
+        let trace = Some(trace);
         let index = match self.free.pop() {
             Some(index) => {
                 self.places[index as usize].trace = trace;
@@ -216,8 +245,11 @@ impl Shard {
             }
         };
         let handle = Handle { index, generation: self.places[index as usize].generation };
-        self.by_id.insert(trace_id, index);
+        self.by_id.insert(key, index);
         self.opened.push_back(handle);
+        let resource = run.first().and_then(|record| batch.resources.get(record.resource as usize));
+        let service = resource.map_or("", |resource| &resource.service_name);
+        self.shares.join(index, batch.sender, service);
         self.bytes += TRACE_BYTES;
         self.open_count += 1;
         handle
@@ -293,6 +325,7 @@ impl Shard {
             trace.state = State::Open;
             self.remembered_bytes -= std::mem::take(&mut trace.remembered_bytes);
             trace.is_open = true;
+            self.shares.put(handle.index, class_of(trace));
             self.counts.reopened += 1;
             self.open_count += 1;
             self.opened.push_back(handle);
@@ -409,7 +442,11 @@ impl Shard {
 
     /// Returns the bytes held for open and remembered traces.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.resources.bytes()
+        self.bytes
+            + self.resources.bytes()
+            + self.shares.bytes()
+            + self.severed.bytes()
+            + self.grouped.bytes()
     }
 
     /// Returns the counts since the last call.
@@ -432,11 +469,29 @@ impl Shard {
     }
 }
 
+/// Returns the class of an open trace.
+fn class_of(trace: &OpenTrace) -> TraceClass {
+    if !trace.is_agent {
+        TraceClass::Plain
+    } else if trace.root_ended {
+        TraceClass::Complete
+    } else {
+        TraceClass::Running
+    }
+}
+
 /// Returns true if a handle names a trace that waits for judgement.
 fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
     let place = &places[handle.index as usize];
     let is_open = place.trace.as_ref().is_some_and(|trace| trace.is_open);
     place.generation == handle.generation && is_open
+}
+
+/// Returns true if the last judgement of a trace was at that time.
+fn is_judged_at(places: &[TraceSlot], handle: &Handle, since_ms: u64) -> bool {
+    let place = &places[handle.index as usize];
+    let judged_since = place.trace.as_ref().and_then(|trace| trace.judged_since());
+    place.generation == handle.generation && judged_since == Some(since_ms)
 }
 
 #[cfg(test)]

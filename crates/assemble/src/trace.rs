@@ -121,6 +121,8 @@ pub(super) struct OpenTrace {
     pub(super) patience_ms: u64,
     /// True if it certainly lacks something, and is judged without it.
     pub(super) is_partial: bool,
+    /// True if earlier records of it went to make room for others.
+    pub(super) is_severed: bool,
     /// True if some of its records came before all facts that are read now were retained.
     pub(super) lacks_facts: bool,
     /// The earliest armed deadline, milliseconds.
@@ -129,7 +131,7 @@ pub(super) struct OpenTrace {
     places: PlaceIndex,
 }
 
-const _: () = assert!(size_of::<OpenTrace>() <= 320, "very many are open at once");
+const _: () = assert!(size_of::<OpenTrace>() <= 336, "very many are open at once");
 
 impl OpenTrace {
     pub(super) fn new(spans: TraceSpans, now_ms: u64) -> Self {
@@ -155,6 +157,7 @@ impl OpenTrace {
             root_end: None,
             patience_ms: 0,
             is_partial: false,
+            is_severed: false,
             lacks_facts: false,
             armed_ms: u64::MAX,
             places: PlaceIndex::default(),
@@ -163,7 +166,7 @@ impl OpenTrace {
 
     /// Returns true if it certainly lacks something as it is judged.
     pub(super) fn is_partial_at(&self, completion: Completion) -> bool {
-        if self.lacks_facts {
+        if self.lacks_facts || self.is_severed {
             return true;
         }
         match completion {
@@ -171,8 +174,8 @@ impl OpenTrace {
             | Completion::Idle
             | Completion::AgeMax
             | Completion::EndOfInput => self.is_partial,
-            // The rest of it comes when the process is there again, or elsewhere.
-            Completion::Shutdown => !self.root_ended,
+            // The rest of it comes when the process is there again, elsewhere, or to no room.
+            Completion::Shutdown | Completion::Evicted => !self.root_ended,
             _ => false,
         }
     }

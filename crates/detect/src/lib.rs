@@ -25,7 +25,6 @@ pub mod limits;
 pub mod normalise;
 pub mod pack;
 pub mod prefilter;
-pub mod redact;
 pub mod redactor;
 mod severity;
 pub(crate) mod validate;

@@ -1,79 +1,73 @@
-//! Pseudonymising redactor for values that are sent out: placeholders such as `[SECRET_1]` name the
-//! kind of a value and are the same for the same value throughout, so that a reader still sees
-//! where a value came from.
+//! Pseudonymising redactor for values that are shown or sent out: placeholders such as `[SECRET_1]`
+//! name the kind of a value and are the same for the same value throughout, so that a reader still
+//! sees where a value came from. The one redactor of exporters, the MCP server, judges and external
+//! evaluators.
 //!
-//! Beside the findings of detectors, every value under the key of a secret is replaced wherever it
-//! is repeated. One scan of a text finds both what is to be replaced and attempts to sway a judge.
+//! ```text
+//! keys       classes of keys by their words (words): password yes, password_policy no
+//! structure  classes of entries by what stands around them: headers as pairs, schemas
+//! embedded   JSON within texts, which is read as a structure
+//! assigned   names and values in flat texts: password=..., JSON that is cut off
+//! bare_words ends of values without quotes
+//! keyed      search for values of keys wherever else they stand
+//! marked     a text with the places of its placeholders
+//! ```
+//!
+//! It first learns the values of keys from all that is shown together, then replaces them, and the
+//! findings of detectors beside them. One scan of a text finds both what is to be replaced and
+//! attempts to sway a judge.
 //!
 //! All scans of a redactor have one budget of steps, and a text may not grow beyond [`GROWTH_MAX`]
 //! times its size: one that would is withheld, and counted.
 
+mod assigned;
+mod bare_words;
+mod embedded;
+mod gaps;
 mod keyed;
+mod keys;
 mod marked;
+mod names;
+mod replacing;
+mod structure;
+mod words;
 
-use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::keyed::KeyedSecrets;
-use self::marked::MarkedText;
-use super::pack::{self, Pack, names};
+use self::structure::{MapFacts, classes_of_items};
+use super::pack::{self, Pack};
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::{Map, Value, json};
+use spanscore_base::value::Value;
+
+pub use self::gaps::{RedactionGaps, WithheldTexts};
+pub use self::keys::UnderKey;
+pub use self::names::{PlaceholderNumbers, Placeholders};
 
 /// Steps of looking at all texts, and as many again of replacing in them; texts beyond it are
 /// withheld.
 const STEPS_MAX: usize = 1 << 30;
+/// Steps of replacing in texts that are displayed together.
+const DISPLAY_STEPS_MAX: usize = 1 << 27;
 /// Factor by which placeholders may lengthen a text.
 const GROWTH_MAX: usize = 2;
 /// Bytes up to which any text may grow.
 const GROWN_BYTES_MIN: usize = 1 << 10;
 /// Bytes below which a string holds nothing that a detector looks for.
 const BYTES_MIN: usize = 6;
+/// Bytes that a text counts as at least.
+const TEXT_BYTES_MIN: usize = 16;
+/// Deepest level of values, and of JSON within their texts; deeper ones are withheld.
+const DEPTH_MAX: usize = 128;
 /// Replacement of a string that is withheld as a whole.
 pub const WITHHELD: &str = "[WITHHELD]";
 /// Word of placeholders for values under keys of secrets.
 const SECRET: &str = "SECRET";
 /// Family of the detectors of secrets.
 const CREDENTIAL: &str = "credential";
-
-/// Parts of keys whose values are secrets, without case, `_` and `-`.
-const SECRET_KEYS: [&str; 8] = [
-    "password",
-    "passwd",
-    "secret",
-    "apikey",
-    "privatekey",
-    "credential",
-    "authorization",
-    "accesskey",
-];
-
-/// Flag that a value stands under a key of secrets. Computed once for each key, however many texts
-/// stand below it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnderKey(bool);
-
-impl UnderKey {
-    /// Stands under no key.
-    pub const NONE: Self = Self(false);
-
-    /// Tests a key.
-    pub fn of(key: &str) -> Self {
-        let key: String = key.chars().filter(|c| !matches!(c, '_' | '-')).collect();
-        let key = key.to_lowercase();
-        Self(
-            key == "token"
-                || key.ends_with("accesstoken")
-                || key.ends_with("refreshtoken")
-                || SECRET_KEYS.iter().any(|part| key.contains(part)),
-        )
-    }
-}
 
 /// Data that is replaced by placeholders before anything is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -88,62 +82,10 @@ pub enum Redact {
     None,
 }
 
-/// Texts that were withheld as a whole, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WithheldTexts {
-    /// Withheld as the steps for redaction were used up.
-    pub steps: u64,
-    /// Withheld as placeholders would have made them too long.
-    pub size: u64,
-    /// Withheld as a detector gave up before their end.
-    pub unread: u64,
-}
-
-impl WithheldTexts {
-    /// Returns each reason, as counters name it, with its count.
-    pub fn by_reason(self) -> [(&'static str, u64); 3] {
-        [("redaction_steps", self.steps), ("size", self.size), ("unread", self.unread)]
-    }
-
-    /// Adds the counts of another redactor.
-    pub fn add(&mut self, other: Self) {
-        self.steps += other.steps;
-        self.size += other.size;
-        self.unread += other.unread;
-    }
-}
-
-/// Shortcomings of a redactor, for counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RedactionGaps {
-    /// Values of keys for secrets that are replaced there but not looked for elsewhere, as too many
-    /// others came before them.
-    pub unfollowed: u64,
-    /// Texts of which nothing is shown.
-    pub withheld: WithheldTexts,
-}
-
-impl RedactionGaps {
-    /// Adds the counts of another redactor.
-    pub fn add(&mut self, other: Self) {
-        self.unfollowed += other.unfollowed;
-        self.withheld.add(other.withheld);
-    }
-}
-
-/// Reasons for withholding a text.
-enum Unshown {
-    Steps,
-    Size,
-    Unread,
-    /// It tries to sway a judge, which is reported elsewhere.
-    Sways,
-}
-
 /// Redactor of values: replaces findings, and values under keys of secrets, by placeholders that
-/// are the same for the same value throughout. It replaces only in texts that it has been shown
-/// before.
-pub struct Redactor {
+/// are the same for the same value throughout. It replaces values of keys wherever they are
+/// repeated only if it has been shown them before.
+pub struct Redactor<N = PlaceholderNumbers> {
     pack: Arc<Pack>,
     redact: Redact,
     withholds: bool,
@@ -157,27 +99,47 @@ pub struct Redactor {
     look_steps: usize,
     /// Steps left for replacing in them.
     replace_steps: usize,
-    known: PlaceholderNumbers,
+    /// Bytes left of texts to replace in, a text once more after each pass that found something.
+    replace_bytes: usize,
+    names: N,
 }
 
 impl Redactor {
-    /// Starts with nothing seen.
+    /// Starts with nothing seen, for what a judge or an external evaluator is sent.
     ///
     /// # Errors
     /// The detectors cannot be built, which a test rules out.
     pub fn new(redact: Redact) -> Result<Self, SettingsError> {
-        Ok(Self {
-            pack: pack::evidence()?,
+        let steps = (STEPS_MAX, usize::MAX);
+        Ok(Self::with(pack::evidence()?, redact, PlaceholderNumbers::default(), steps))
+    }
+}
+
+impl<N: Placeholders> Redactor<N> {
+    /// Starts with nothing seen, for texts of so many bytes that are displayed together: secrets
+    /// and personal data get names.
+    ///
+    /// # Errors
+    /// The detectors cannot be built, which a test rules out.
+    pub fn for_display(names: N, bytes_max: usize) -> Result<Self, SettingsError> {
+        let limits = (DISPLAY_STEPS_MAX, bytes_max);
+        Ok(Self::with(pack::safety()?, Redact::SecretsAndPii, names, limits))
+    }
+
+    fn with(pack: Arc<Pack>, redact: Redact, names: N, (steps, bytes): (usize, usize)) -> Self {
+        Self {
+            pack,
             redact,
             withholds: false,
             injection: false,
             dirty: false,
             keyed: KeyedSecrets::default(),
             gaps: RedactionGaps::default(),
-            look_steps: STEPS_MAX,
-            replace_steps: STEPS_MAX,
-            known: PlaceholderNumbers::default(),
-        })
+            look_steps: steps,
+            replace_steps: steps,
+            replace_bytes: bytes,
+            names,
+        }
     }
 
     /// Sets what is replaced from now on.
@@ -190,7 +152,7 @@ impl Redactor {
         self.withholds = true;
     }
 
-    /// Returns true if a text that was shown tries to sway a judge.
+    /// Returns true if a text that was looked at tries to sway a judge.
     pub fn found_injection(&self) -> bool {
         self.injection
     }
@@ -200,60 +162,105 @@ impl Redactor {
         self.gaps
     }
 
-    /// Returns true if something that was shown is to be replaced.
+    /// Returns true if something that was looked at is to be replaced.
     pub fn is_needed(&self) -> bool {
         self.dirty
     }
 
-    /// Looks at a value that stands under a key.
+    /// Looks at a value that stands under a key, and learns the secrets in it.
     pub fn look_at(&mut self, value: &Value<'_>, key: UnderKey) {
+        self.learn(value, key);
+        self.scan_value(value);
+    }
+
+    /// Looks at a text that stands under a key, and learns the secrets in it.
+    pub fn look_at_entry(&mut self, key: UnderKey, text: &str) {
+        self.learn_text(text, key);
+        self.scan_text(text);
+    }
+
+    /// Looks at a text that stands under no key.
+    pub fn look_at_text(&mut self, text: &str) {
+        self.look_at_entry(UnderKey::NONE, text);
+    }
+
+    /// Learns the values of keys in a value that stands under a key.
+    pub fn learn(&mut self, value: &Value<'_>, key: UnderKey) {
+        if self.redact != Redact::None {
+            self.learn_value(value, key, DEPTH_MAX);
+        }
+    }
+
+    /// Learns the values of keys in a text that stands under a key.
+    pub fn learn_text(&mut self, text: &str, key: UnderKey) {
+        if self.redact != Redact::None {
+            self.learn_entry(text, key, DEPTH_MAX);
+        }
+    }
+
+    fn learn_value(&mut self, value: &Value<'_>, key: UnderKey, depth: usize) {
+        let Some(below) = depth.checked_sub(1) else {
+            self.dirty = true;
+            return;
+        };
         match value {
-            Value::String(text) => self.look_at_entry(key, text),
-            Value::List(list) => list.iter().for_each(|item| self.look_at(item, key)),
+            Value::String(text) => self.learn_entry(text, key, depth),
+            Value::Number(number) => self.dirty |= key.holds_number(&number.to_string()),
+            Value::List(list) => {
+                for (item, key) in list.iter().zip(classes_of_items(list, key)) {
+                    self.learn_value(item, key, below);
+                }
+            }
+            Value::Map(map) => {
+                let facts = MapFacts::of(map, key);
+                for (key, item) in map.iter() {
+                    self.learn_value(item, facts.class(key), below);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn learn_entry(&mut self, text: &str, key: UnderKey, depth: usize) {
+        if key.holds(text) {
+            self.know(text);
+            return;
+        }
+        for (_, value) in embedded::json_parts(text) {
+            self.learn_value(&value, UnderKey::NONE, depth.saturating_sub(1));
+        }
+        for secret in assigned::secrets(text) {
+            self.know(&text[secret]);
+        }
+    }
+
+    /// Remembers a secret, and what follows the scheme in it, to replace them wherever they stand.
+    fn know(&mut self, text: &str) {
+        self.dirty = true;
+        let bare = keys::scheme(text).map(|scheme| text[scheme..].trim());
+        for secret in [text].into_iter().chain(bare) {
+            if secret.len() >= BYTES_MIN && !self.keyed.know(secret) {
+                self.gaps.unfollowed += 1;
+            }
+        }
+    }
+
+    fn scan_value(&mut self, value: &Value<'_>) {
+        match value {
+            Value::String(text) => self.scan_text(text),
+            Value::Number(number) if self.redact == Redact::SecretsAndPii => {
+                self.scan_text(&number.to_string());
+            }
+            Value::List(list) => list.iter().for_each(|item| self.scan_value(item)),
             Value::Map(map) => map.iter().for_each(|(key, item)| {
-                self.look_at_text(key);
-                self.look_at(item, UnderKey::of(key));
+                self.scan_text(key);
+                self.scan_value(item);
             }),
             _ => {}
         }
     }
 
-    /// Looks at a text that stands under a key, and, where it is itself JSON, at the values in it.
-    pub fn look_at_entry(&mut self, key: UnderKey, text: &str) {
-        self.know_keyed(key, text);
-        if self.redact != Redact::None
-            && text.starts_with(['{', '['])
-            && let Ok(nested) = json::parse(text)
-        {
-            self.know_nested(&nested, UnderKey::NONE);
-        }
-        self.look_at_text(text);
-    }
-
-    fn know_nested(&mut self, value: &Value<'_>, key: UnderKey) {
-        match value {
-            Value::String(text) => self.know_keyed(key, text),
-            Value::List(list) => list.iter().for_each(|item| self.know_nested(item, key)),
-            Value::Map(map) => {
-                map.iter().for_each(|(key, item)| self.know_nested(item, UnderKey::of(key)));
-            }
-            _ => {}
-        }
-    }
-
-    /// Remembers a text that stands under the key of a secret.
-    fn know_keyed(&mut self, key: UnderKey, text: &str) {
-        if !self.is_keyed_secret(key, text) {
-            return;
-        }
-        self.dirty = true;
-        if text.len() >= BYTES_MIN && !self.keyed.know(text) {
-            self.gaps.unfollowed += 1;
-        }
-    }
-
-    /// Looks at a text that stands under no key.
-    pub fn look_at_text(&mut self, text: &str) {
+    fn scan_text(&mut self, text: &str) {
         if text.len() < BYTES_MIN {
             return;
         }
@@ -266,190 +273,15 @@ impl Redactor {
         self.injection |= !is_cut && self.sways(&scan);
         self.dirty |= self.redact != Redact::None
             && (is_cut
-                || self.pack.gave_up(&scan, names::PII).is_some()
-                || self.pack.hits(&scan, names::PII).next().is_some());
-    }
-
-    /// Replaces in a text that stands under a key.
-    pub fn replace_entry(&mut self, key: UnderKey, text: &mut String) {
-        if self.is_keyed_secret(key, text) {
-            *text = self.known.placeholder(SECRET, text);
-        } else {
-            self.replace_text(text);
-        }
-    }
-
-    /// Replaces in a value that stands under a key.
-    pub fn replace(&mut self, value: &mut Value<'static>, key: UnderKey) {
-        match value {
-            Value::String(text) => {
-                let mut owned = std::mem::take(text).into_owned();
-                self.replace_entry(key, &mut owned);
-                *text = Cow::Owned(owned);
-            }
-            Value::List(list) => list.iter_mut().for_each(|item| self.replace(item, key)),
-            Value::Map(map) => {
-                let entries = std::mem::take(map).into_entries().into_iter();
-                let replaced = entries.map(|(key, mut item)| {
-                    self.replace(&mut item, UnderKey::of(&key));
-                    let mut key = key.into_owned();
-                    self.replace_text(&mut key);
-                    (Cow::Owned(key), item)
-                });
-                *map = Map::from_entries(replaced.collect());
-            }
-            _ => {}
-        }
-    }
-
-    /// Replaces in a text that stands under no key.
-    pub fn replace_text(&mut self, text: &mut String) {
-        if text.len() < BYTES_MIN {
-            return;
-        }
-        match self.replaced_text(text) {
-            Ok(None) => return,
-            Ok(Some(replaced)) => {
-                *text = replaced;
-                return;
-            }
-            Err(Unshown::Steps) => self.gaps.withheld.steps += 1,
-            Err(Unshown::Size) => self.gaps.withheld.size += 1,
-            Err(Unshown::Unread) => self.gaps.withheld.unread += 1,
-            Err(Unshown::Sways) => {}
-        }
-        WITHHELD.clone_into(text);
-    }
-
-    /// Returns a text with placeholders; nothing if it stays as it is.
-    fn replaced_text(&mut self, text: &str) -> Result<Option<String>, Unshown> {
-        let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(GROWN_BYTES_MIN);
-        let mut marked = MarkedText::of(text);
-        if self.redact != Redact::None {
-            self.replace_keyed(&mut marked, bytes_max)?;
-        }
-        // Each round replaces something that was no placeholder, so there is an end.
-        loop {
-            let scan = self.pack.scan(marked.text(), self.replace_steps);
-            let is_cut = scan.steps() > self.replace_steps;
-            self.replace_steps = self.replace_steps.saturating_sub(scan.steps());
-            if is_cut && (self.withholds || self.redact != Redact::None) {
-                return Err(Unshown::Steps);
-            }
-            if self.withholds && self.sways(&scan) {
-                return Err(Unshown::Sways);
-            }
-            if is_cut || self.redact == Redact::None {
-                break;
-            }
-            if self.pack.gave_up(&scan, names::PII).is_some() {
-                return Err(Unshown::Unread);
-            }
-            let found = marked.widened(self.found(marked.text(), &scan));
-            if found.is_empty() {
-                break;
-            }
-            let known = &mut self.known;
-            let text = marked.text();
-            let named = found.into_iter().map(|(range, word)| {
-                let name = known.placeholder(&word, &text[range.clone()]);
-                (range, name)
-            });
-            marked = marked.replaced(named, bytes_max).ok_or(Unshown::Size)?;
-        }
-        Ok(marked.into_changed())
-    }
-
-    /// Replaces the values of keys for secrets, in one pass over the text as it came: never within
-    /// a placeholder.
-    fn replace_keyed(
-        &mut self,
-        marked: &mut MarkedText<'_>,
-        bytes_max: usize,
-    ) -> Result<(), Unshown> {
-        if self.keyed.texts().is_empty() {
-            return Ok(());
-        }
-        let search = self.keyed.search().ok_or(Unshown::Unread)?;
-        let mut is_there = vec![false; self.keyed.texts().len()];
-        for found in search.find_iter(marked.text()) {
-            is_there[found.pattern().as_usize()] = true;
-        }
-        if !is_there.contains(&true) {
-            return Ok(());
-        }
-        // Numbered in the order in which they were shown.
-        let known = &mut self.known;
-        let names: Vec<String> = is_there
-            .into_iter()
-            .zip(self.keyed.texts())
-            .map(
-                |(is_there, secret)| {
-                    if is_there { known.placeholder(SECRET, secret) } else { String::new() }
-                },
-            )
-            .collect();
-        let found = search.find_iter(marked.text());
-        let found = found.map(|it| (it.range(), &names[it.pattern().as_usize()]));
-        *marked = marked.replaced(found, bytes_max).ok_or(Unshown::Size)?;
-        Ok(())
+                || self.pack.gave_up(&scan, pack::names::PII).is_some()
+                || self.pack.hits(&scan, pack::names::PII).next().is_some());
     }
 
     /// Returns true if a text gives orders to an agent, or to a judge.
     fn sways(&self, scan: &pack::Scan) -> bool {
-        let rules = [names::INJECTION, names::JUDGE];
+        let rules = [pack::names::INJECTION, pack::names::JUDGE];
         rules.iter().any(|rule| self.pack.hits(scan, rule).next().is_some())
     }
-
-    /// Returns the findings that are to be replaced, in order and without overlaps, with the words
-    /// of their placeholders.
-    fn found(&self, text: &str, scan: &pack::Scan) -> Vec<(Range<usize>, String)> {
-        let findings = self.pack.hits(scan, names::PII).flat_map(|hit| {
-            // Collected, as a hit does not outlive this step.
-            hit.findings(text).collect::<Vec<_>>()
-        });
-        let is_asked = |finding: &pack::Finding| {
-            self.redact == Redact::SecretsAndPii || finding.category == CREDENTIAL
-        };
-        let mut found: Vec<_> = findings.filter(is_asked).collect();
-        found.retain(|one| !one.range.is_empty() && text.get(one.range.clone()).is_some());
-        found.sort_by_key(|one| (one.range.start, usize::MAX - one.range.end));
-        let mut apart: Vec<(Range<usize>, String)> = Vec::new();
-        for finding in found {
-            match apart.last_mut() {
-                // It overlaps the one before, so they go together: no part of it stays.
-                Some((last, _)) if finding.range.start < last.end => {
-                    last.end = last.end.max(finding.range.end);
-                }
-                _ => apart.push((finding.range, word(&finding.kind))),
-            }
-        }
-        apart
-    }
-
-    fn is_keyed_secret(&self, key: UnderKey, text: &str) -> bool {
-        self.redact != Redact::None && key.0 && text.len() >= 4 && !text.starts_with('[')
-    }
-}
-
-/// Placeholder numbers: for each kind the number of each value that was replaced.
-#[derive(Default)]
-struct PlaceholderNumbers(HashMap<String, HashMap<String, usize>>);
-
-impl PlaceholderNumbers {
-    fn placeholder(&mut self, word: &str, value: &str) -> String {
-        let known = self.0.entry_ref(word).or_default();
-        let next = known.len() + 1;
-        let number = *known.entry_ref(value).or_insert(next);
-        format!("[{word}_{number}]")
-    }
-}
-
-/// Returns the kind of a finding as a word of placeholders.
-fn word(kind: &str) -> String {
-    let upper =
-        kind.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
-    upper.collect()
 }
 
 #[cfg(test)]

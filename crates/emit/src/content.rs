@@ -1,27 +1,27 @@
-//! Content filter of an exporter: shows all content, none, or redacts personal data and
-//! credentials.
+//! Content filter of an exporter: shows all content, none, or redacts personal data and secrets.
 //!
-//! Redacted, each finding of a detector has a name such as `[EMAIL_1]`, the same throughout a trace
-//! and for every exporter, so that a reader can still see that two calls had the same address. Only
-//! hashes of findings are stored, of few traces.
+//! Redacted, each finding has a name such as `[EMAIL_1]`, the same throughout a trace and for every
+//! exporter, so that a reader can still see that two calls had the same address. Only hashes of
+//! findings are stored, of few traces. The redactor itself is that of judges
+//! ([`spanscore_detect::redactor`]).
 
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::counters::Tally;
 use super::queue::{EvaluationBatch, size_of_evaluations};
-use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, TraceId};
+use spanscore_base::model::{Evaluation, Explanation, Outcome, Recent, Score, Target, TraceId};
 use spanscore_base::panics::Panicked;
 use spanscore_base::settings::nearest;
-use spanscore_base::value::{Map, Value};
-use spanscore_detect::redact::{Redaction, RedactionBudget, UNREAD};
+use spanscore_base::value::Value;
+use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, WithheldTexts};
 use spanscore_net::lane::BlockingPool;
+use spanscore_net::metrics::CounterBy;
 
 /// Most names that are stored, over all traces.
 const NAMES_MAX: usize = 65_536;
@@ -29,8 +29,10 @@ const NAMES_MAX: usize = 65_536;
 const TRACE_NAMES_MAX: usize = 1_000;
 /// Largest batch that is rendered on a thread of the network, if nothing is redacted.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// Deepest details that are redacted; deeper ones are not shown.
-const DEPTH_MAX: usize = 64;
+/// Bytes of texts that are read of one evaluation, over all passes.
+const EVALUATION_BYTES_MAX: usize = 256 << 10;
+/// Bytes of texts that are read of one trace that is shown on this machine.
+const TRACE_BYTES_MAX: usize = 16 << 20;
 
 /// Amount of content that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,17 +106,13 @@ impl JsonSchema for ShownContent {
     }
 }
 
-/// Reasons for which texts are withheld: the texts of an evaluation take more than the redaction
-/// budget, or one cannot be read to its end.
-pub(super) const WITHHELD: [&str; 2] = ["redaction_budget", "unread"];
-
 /// Content filter of one exporter.
 #[derive(Clone)]
 pub struct ContentFilter {
     /// Redactor, shared by all exporters; `None` if nothing is redacted.
     redactor: Option<Arc<ContentRedactor>>,
     /// Counter of withheld texts, by reason.
-    withheld: Option<Tally>,
+    withheld: Option<CounterBy>,
     aside: BlockingPool,
 }
 
@@ -126,7 +124,7 @@ impl ContentFilter {
 
     /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
     /// share.
-    pub(super) fn of_exporter(self, withheld: Tally, aside: &BlockingPool) -> Self {
+    pub(super) fn of_exporter(self, withheld: CounterBy, aside: &BlockingPool) -> Self {
         Self { withheld: Some(withheld), aside: aside.clone(), ..self }
     }
 
@@ -157,15 +155,10 @@ impl ContentFilter {
         }
     }
 
-    /// Returns a value of a trace as it may be shown.
-    pub fn value(&self, trace: TraceId, value: &Value<'_>) -> Value<'static> {
-        match &self.redactor {
-            None => value.clone().into_owned(),
-            Some(redactor) => {
-                let mut budget = RedactionBudget::of_value();
-                redactor.value(trace, value, (DEPTH_MAX, &mut budget))
-            }
-        }
+    /// Starts to show the values of a trace, which share their names.
+    pub fn trace(&self, trace: TraceId) -> TraceContent<'_> {
+        let redactor = self.redactor.as_ref();
+        TraceContent(redactor.map(|redactor| redactor.start(trace, TRACE_BYTES_MAX)))
     }
 
     /// Returns the filter of an exporter that shows all content or none.
@@ -190,25 +183,57 @@ impl ContentFilter {
     }
 
     fn redacted(&self, redactor: &ContentRedactor, evaluation: &Evaluation) -> Evaluation {
-        let mut budget = RedactionBudget::of_evaluation();
-        let shown = redactor.redact(evaluation, &mut budget);
-        if let Some(withheld) = &self.withheld {
-            WITHHELD.into_iter().zip([budget.unaffordable, budget.unread]).for_each(
-                |(reason, texts)| {
-                    if texts > 0 {
-                        withheld.add(reason, texts);
-                    }
-                },
-            );
+        let (shown, withheld) = redactor.redact(evaluation, EVALUATION_BYTES_MAX);
+        if let Some(tally) = &self.withheld {
+            let reasons = withheld.by_reason().into_iter();
+            reasons.filter(|(_, texts)| *texts > 0).for_each(|(reason, texts)| {
+                tally.add(reason, texts);
+            });
         }
         shown
     }
 }
 
-/// Redactor of personal data and credentials, with stable names per trace.
+/// Values of one trace as they may be shown: as they are, or redacted; nothing of a text where
+/// there are no detectors.
+pub struct TraceContent<'r>(Option<Option<Redactor<TraceNaming<'r>>>>);
+
+impl TraceContent<'_> {
+    /// Learns the secrets in a value, to hide them in all values that are shown.
+    pub fn learn(&mut self, value: &Value<'_>) {
+        if let Some(Some(redactor)) = &mut self.0 {
+            redactor.learn(value, UnderKey::NONE);
+        }
+    }
+
+    /// Returns a value as it may be shown.
+    pub fn show(&mut self, value: &Value<'_>) -> Value<'static> {
+        let mut shown = value.clone().into_owned();
+        match &mut self.0 {
+            None => {}
+            Some(None) => shown = Value::from(WITHHELD),
+            Some(Some(redactor)) => redactor.replace(&mut shown, UnderKey::NONE),
+        }
+        shown
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        match self.show(&Value::from(text)) {
+            Value::String(shown) => shown.into_owned(),
+            _ => WITHHELD.to_owned(),
+        }
+    }
+
+    fn withheld(&self) -> WithheldTexts {
+        let redactor = self.0.as_ref().and_then(Option::as_ref);
+        redactor.map(|redactor| redactor.gaps().withheld).unwrap_or_default()
+    }
+}
+
+/// Redactor of personal data and secrets, with stable names per trace.
 pub(crate) struct ContentRedactor {
-    /// Detectors; without them nothing that may be content is shown.
-    detectors: Option<Redaction>,
+    /// Logs once that there are no detectors.
+    told: Once,
     names: Mutex<Recent<TraceId, TraceNames>>,
     hasher: hashbrown::DefaultHashBuilder,
 }
@@ -217,100 +242,87 @@ pub(crate) struct ContentRedactor {
 #[derive(Default)]
 struct TraceNames(Vec<(u64, u64, usize)>);
 
+/// Source of the names of one trace.
+struct TraceNaming<'r> {
+    redactor: &'r ContentRedactor,
+    trace: TraceId,
+}
+
+impl Placeholders for TraceNaming<'_> {
+    fn placeholder(&mut self, word: &str, value: &str) -> String {
+        match self.redactor.number(self.trace, word, value) {
+            Some(number) => format!("[{word}_{number}]"),
+            None => format!("[{word}]"),
+        }
+    }
+}
+
 impl ContentRedactor {
     pub(super) fn new() -> Self {
-        let detectors = Redaction::new();
-        if let Err(error) = &detectors {
-            tracing::error!(%error, "nothing can be redacted, so no content is shown");
-        }
         Self {
-            detectors: detectors.ok(),
+            told: Once::new(),
             names: Mutex::new(Recent::new(NAMES_MAX)),
             hasher: hashbrown::DefaultHashBuilder::default(),
         }
     }
 
-    fn redact(&self, evaluation: &Evaluation, budget: &mut RedactionBudget) -> Evaluation {
-        let trace = evaluation.target.trace_id;
+    /// Starts to redact what is shown together of a trace.
+    fn start(&self, trace: TraceId, bytes_max: usize) -> Option<Redactor<TraceNaming<'_>>> {
+        let redactor = Redactor::for_display(TraceNaming { redactor: self, trace }, bytes_max);
+        if let Err(error) = &redactor {
+            self.told.call_once(|| {
+                tracing::error!(%error, "nothing can be redacted, so no content is shown");
+            });
+        }
+        redactor.ok()
+    }
+
+    fn redact(&self, evaluation: &Evaluation, bytes_max: usize) -> (Evaluation, WithheldTexts) {
+        let mut content = TraceContent(Some(self.start(evaluation.target.trace_id, bytes_max)));
         let outcome = match &evaluation.outcome {
-            Outcome::Scored(score) => Outcome::Scored(Score {
-                explanation: self.explanation(trace, &score.explanation, budget),
-                details: self.value(trace, &score.details, (DEPTH_MAX, budget)),
-                value: score.value,
-                label: score.label,
-            }),
+            Outcome::Scored(score) => {
+                // The explanation may quote what has a key in the details alone.
+                content.learn(&score.details);
+                content.learn(&Value::from(score.explanation.as_str()));
+                Outcome::Scored(Score {
+                    // All of it is plain now: what is left may be shown.
+                    explanation: Explanation::plain(content.text(score.explanation.as_str())),
+                    details: content.show(&score.details),
+                    value: score.value,
+                    label: score.label,
+                })
+            }
             Outcome::NotEvaluable { reason, explanation } => {
-                let explanation = self.text(trace, explanation, budget);
+                content.learn(&Value::from(&**explanation));
+                let explanation = content.text(explanation);
                 Outcome::NotEvaluable { reason: *reason, explanation }
             }
             Outcome::Failed { error_type, error } => {
-                Outcome::Failed { error_type, error: self.text(trace, error, budget) }
+                content.learn(&Value::from(&**error));
+                Outcome::Failed { error_type, error: content.text(error) }
             }
         };
-        Evaluation { outcome, ..evaluation.clone() }
-    }
-
-    /// Redacts an explanation, and marks all of it as plain: what is left may be shown.
-    fn explanation(
-        &self,
-        trace: TraceId,
-        explanation: &Explanation,
-        budget: &mut RedactionBudget,
-    ) -> Explanation {
-        Explanation::plain(self.text(trace, explanation.as_str(), budget))
-    }
-
-    fn value(
-        &self,
-        trace: TraceId,
-        value: &Value<'_>,
-        (depth, budget): (usize, &mut RedactionBudget),
-    ) -> Value<'static> {
-        let Some(below) = depth.checked_sub(1) else { return Value::from(UNREAD) };
-        match value {
-            Value::String(text) => Value::from(self.text(trace, text, budget)),
-            Value::List(items) => {
-                let items = items.iter();
-                Value::List(items.map(|item| self.value(trace, item, (below, budget))).collect())
+        let mut shown = Evaluation { outcome, ..evaluation.clone() };
+        if let Some(name) = &evaluation.target.agent_name {
+            let name_shown = content.text(name);
+            if name_shown != **name {
+                let agent_name = Some(name_shown.into());
+                shown.target = Arc::new(Target { agent_name, ..(*evaluation.target).clone() });
             }
-            Value::Map(map) => {
-                let entries = map.iter().map(|(key, value)| {
-                    let key = self.text(trace, key, budget);
-                    (key, self.value(trace, value, (below, budget)))
-                });
-                Value::Map(entries.collect::<Map<'_>>())
-            }
-            // The number of a card may be a JSON number.
-            Value::Number(number) => {
-                let text = number.to_string();
-                let shown = self.text(trace, &text, budget);
-                if shown == text { value.clone().into_owned() } else { Value::from(shown) }
-            }
-            Value::Null | Value::Bool(_) => value.clone().into_owned(),
         }
+        (shown, content.withheld())
     }
 
-    fn text(&self, trace: TraceId, text: &str, budget: &mut RedactionBudget) -> String {
-        let Some(detectors) = &self.detectors else { return UNREAD.to_owned() };
-        detectors.apply(text, budget, |kind, found| self.name(trace, kind, found)).into_owned()
-    }
-
-    /// Returns the name of a finding: its kind, and its number among those of the kind in the
-    /// trace.
-    fn name(&self, trace: TraceId, kind: &str, found: &str) -> String {
-        let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-        let word: String = kind.chars().map(word).collect();
-        let data = self.hasher.hash_one(found.trim());
-        let kind = self.hasher.hash_one(kind);
+    /// Returns the number of a value among those of its kind in the trace.
+    fn number(&self, trace: TraceId, word: &str, value: &str) -> Option<usize> {
+        let data = self.hasher.hash_one(value.trim());
+        let kind = self.hasher.hash_one(word);
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = names.get(&trace).map(std::mem::take).unwrap_or_default();
         let number = known.number(data, kind);
         let weight = known.0.len().max(1);
         names.keep(trace, known, weight);
-        match number {
-            Some(number) => format!("[{word}_{number}]"),
-            None => format!("[{word}]"),
-        }
+        number
     }
 }
 
@@ -372,20 +384,41 @@ mod tests {
     }
 
     #[test]
+    fn values_of_keys_and_names_of_agents_are_hidden_in_all_parts() {
+        let details = r#"{"password": "swordfish", "body": "{\"api_key\": \"Zx81\"}", "n": 3}"#;
+        let mut evaluation = scored("got swordfish, wanted nothing", details);
+        let target = (*evaluation.target).clone();
+        let agent_name = Some("agent of jane@acme-post.net, password=swordfish".into());
+        evaluation.target = Arc::new(Target { agent_name, ..target });
+        let filter = ContentFilter::redacting(&Arc::new(ContentRedactor::new()));
+        let shown = filter.apply(&evaluation).into_owned();
+        let name = shown.target.agent_name.clone();
+        assert_eq!(name.as_deref(), Some("agent of [EMAIL_1], password=[SECRET_1]"));
+        let Outcome::Scored(score) = shown.outcome else { panic!("a score") };
+        assert_eq!(&*score.explanation, "got [SECRET_1], wanted nothing");
+        let hidden = r#"{"password":"[SECRET_1]","body":"{\"api_key\":\"[SECRET_2]\"}","n":3}"#;
+        assert_eq!(score.details.to_string(), hidden);
+        let error = "swordfish was refused, password=swordfish".into();
+        evaluation.outcome = Outcome::Failed { error_type: "login", error };
+        let Outcome::Failed { error, .. } = filter.apply(&evaluation).into_owned().outcome else {
+            panic!("an error")
+        };
+        assert_eq!(&*error, "[SECRET_1] was refused, password=[SECRET_1]");
+    }
+
+    #[test]
     fn what_redaction_may_not_read_of_an_evaluation_is_withheld() {
         let text: String = (0..250).map(|n| format!("ab{n}cd@foobar.com ")).collect();
         let entry = format!(r#"{{"actual": "{text}", "name": "find"}}"#);
         let evaluation = scored("as expected", &format!("[{}]", vec![entry; 64].join(",")));
-        let mut budget = RedactionBudget::of_evaluation();
         let redactor = ContentRedactor::new();
-        let Outcome::Scored(score) = redactor.redact(&evaluation, &mut budget).outcome else {
-            panic!("a score")
-        };
+        let (shown, withheld) = redactor.redact(&evaluation, EVALUATION_BYTES_MAX);
+        let Outcome::Scored(score) = shown.outcome else { panic!("a score") };
         let actual = score.details.as_list().unwrap().iter();
         let actual: Vec<_> = actual.map(|it| it.get("actual").cloned()).collect();
         assert!(actual[0].as_ref().is_some_and(|it| it.to_string().contains("[EMAIL_250]")));
-        assert!(actual[63].as_ref().is_none_or(|it| *it == Value::from(UNREAD)));
-        assert!(budget.unaffordable > 0 && !score.details.to_string().contains('@'));
+        assert!(actual[63].as_ref().is_none_or(|it| *it == Value::from(WITHHELD)));
+        assert!(withheld.steps > 0 && !score.details.to_string().contains('@'));
     }
 
     #[tokio::test]

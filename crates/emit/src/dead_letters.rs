@@ -15,9 +15,10 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use serde::Serialize;
 
-use super::counters::{Instruments, LogLimiter, Tally};
+use super::counters::{DeadLetterMetrics, Instruments, LogLimiter};
 use super::rotating::{Rotating, Rotation};
 use spanscore_base::otlp::Signal;
+use spanscore_net::metrics::{CounterBy, label};
 
 /// Member of a line with the origin of its request.
 pub(super) const MEMBER: &str = "deadLetter";
@@ -38,7 +39,7 @@ pub(super) struct DeadLetters {
     path: Option<PathBuf>,
     /// File, opened with the first letter.
     file: Arc<Mutex<Option<Rotating>>>,
-    counter: Tally,
+    requests: CounterBy,
     trouble: LogLimiter,
 }
 
@@ -56,20 +57,13 @@ impl DeadLetters {
     /// Returns those of an exporter, below the folder of the process if it has one; nothing is
     /// opened yet.
     pub(super) fn new(data_dir: Option<&Path>, exporter: &str, instruments: &Instruments) -> Self {
-        let counter = instruments.tally(
-            ("spanscore.exporter.dead_letters", "{request}"),
-            "Requests that a backend refused for good: written to the file of dead letters, failed \
-             to be written, or dropped with its oldest part.",
-            exporter,
-        );
-        for outcome in ["written", "failed", "dropped"] {
-            counter.add(outcome, 0);
-        }
+        let counter = DeadLetterMetrics::new(&instruments.meter);
+        let DeadLetterMetrics { requests } = counter.of(&[label("exporter", exporter)]);
         let name = format!("{}.jsonl", file_name(exporter));
         let path = data_dir.map(|data_dir| data_dir.join(FOLDER).join(name));
         let file = Arc::default();
         let trouble = LogLimiter::new();
-        Self { exporter: exporter.into(), path, file, counter, trouble }
+        Self { exporter: exporter.into(), path, file, requests, trouble }
     }
 
     /// Appends a request, encoded in protobuf; returns true if it is written.
@@ -81,12 +75,12 @@ impl DeadLetters {
         };
         match kept {
             Ok(dropped) => {
-                self.counter.add("dropped", dropped);
-                self.counter.add("written", 1);
+                self.requests.add("dropped", dropped);
+                self.requests.add("written", 1);
                 true
             }
             Err(error) => {
-                self.counter.add("failed", 1);
+                self.requests.add("failed", 1);
                 if self.trouble.may_log() {
                     let path = path.display();
                     tracing::warn!(exporter = %self.exporter, %path, %error,

@@ -38,7 +38,7 @@ pub mod settings;
 pub use counters::Loss;
 pub use exporters::{Exporters, ExportersChange, Persistence, Starting};
 
-pub use content::{ContentFilter, ShownContent};
+pub use content::{ContentFilter, ShownContent, TraceContent};
 use spanscore_log::LogOpenError;
 
 /// Error of an exporter that could not start.
@@ -91,11 +91,12 @@ pub enum ExporterStartError {
     },
 }
 
-/// Number of evaluations that an exporter did not deliver.
+/// Number of evaluations that an exporter did not deliver, or of accepted spans, log records and
+/// data points that a forward did not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsent {
-    /// Name of the exporter in the config.
-    pub exporter: String,
-    /// Number of evaluations.
-    pub evaluations: u64,
+pub struct Undelivered {
+    /// Name of the exporter or forward in the config.
+    pub name: String,
+    /// Number of evaluations or items.
+    pub count: u64,
 }

@@ -42,6 +42,18 @@ fn append(log: &Log, number: u8, len: usize) -> Result<Claim, AppendError> {
     runtime().block_on(log.append(head(number), payload(number, len)))
 }
 
+/// Longest wait for what must come: a bound for a test that fails, and no measure of speed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until a log is as wanted.
+fn eventually(log: &Log, mut is_so: impl FnMut() -> bool) {
+    let waits = Instant::now();
+    while !is_so() {
+        assert!(waits.elapsed() < PATIENCE, "{:?}", log.usage());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
@@ -97,11 +109,7 @@ fn segments_go_when_nobody_claims_a_position_in_them() {
     let kept = claims[20].clone();
     let mut gone = claims;
     gone.clear();
-    let waits = Instant::now();
-    while log.usage().segments > 5 {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().segments <= 5);
     assert_eq!(log.read(kept.position()).unwrap().payload, payload(20, 50));
     assert_eq!(log.usage().counts.dropped_segments, 0, "nobody needed them");
     drop(log);
@@ -171,11 +179,7 @@ fn what_is_too_old_is_dropped_and_counted() {
     let claim = append(&log, 1, 250).unwrap();
     let _next = append(&log, 2, 250).unwrap();
     time.store(2000, Ordering::Relaxed);
-    let waits = Instant::now();
-    while log.read(claim.position()).is_ok() {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.read(claim.position()).is_err());
     assert_eq!(log.usage().counts.dropped_segments, 1);
 }
 
@@ -299,11 +303,7 @@ fn files_that_cannot_be_removed_are_kept_and_counted() {
         append(&log, number, 100).unwrap();
     }
     drop(all);
-    let waits = Instant::now();
-    while log.usage().counts.remove_errors == 0 {
-        assert!(waits.elapsed() < Duration::from_secs(10));
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().counts.remove_errors > 0);
     assert!(log.usage().segments > 3 && append(&log, 9, 100).is_ok());
 }
 

@@ -58,9 +58,8 @@ impl<I: Intake> GrpcService<I> {
     pub(super) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         let metrics = &self.ingest.metrics;
         if !is_grpc(request.headers()) || request.version() != Version::HTTP_2 {
-            metrics.refused_request(Transport::Grpc, RefusalReason::ContentType);
             let code = Transport::Http.failure(RefusalReason::ContentType);
-            metrics.answered(Transport::Grpc, code);
+            metrics.of(Transport::Grpc).refused_request(RefusalReason::ContentType, code);
             return ControlFlow::Break(not_a_call());
         }
         match check_size(&request) {
@@ -82,7 +81,7 @@ impl<I: Intake> GrpcService<I> {
         match answered {
             Ok(accepted) => {
                 let metrics = &self.ingest.metrics;
-                metrics.answered(Transport::Grpc, Transport::Grpc.success());
+                metrics.of(Transport::Grpc).requests.add(Transport::Grpc.success(), 1);
                 succeeded(&accepted)
             }
             Err(failure) => {
@@ -95,8 +94,8 @@ impl<I: Intake> GrpcService<I> {
 
     fn refused(&self, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
-        metrics.refused_request(Transport::Grpc, failure.reason);
-        metrics.answered(Transport::Grpc, Transport::Grpc.failure(failure.reason));
+        let code = Transport::Grpc.failure(failure.reason);
+        metrics.of(Transport::Grpc).refused_request(failure.reason, code);
         failed(failure)
     }
 

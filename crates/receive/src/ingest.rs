@@ -74,7 +74,7 @@ impl<I: Intake> Ingest<I> {
         (began, patience): (Instant, Option<Duration>),
     ) {
         let Some((until, _held)) = self.admission.hold_back(refused, sender, began) else { return };
-        self.metrics.held_back(transport);
+        self.metrics.of(transport).held_back.add(1);
         let until = patience.map_or(until, |patience| until.min(began + patience / 2));
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
@@ -115,10 +115,13 @@ impl<I: Intake> Ingest<I> {
         mut ticket: Ticket,
     ) -> Result<Accepted, RefusedRequest> {
         let Packed { signal, mut raw, client } = packed;
-        self.metrics.received(transport, raw.bytes.len());
+        let account = ticket.sender();
+        let sender = client.as_ref().map_or(account.id(), |client| account.id_of(client.group()));
+        let metrics = self.metrics.of(transport);
+        metrics.received.add(raw.bytes.len() as u64);
+        let waits = || metrics.waits.add(1);
         let deadline = self.admission.deadline();
-        ticket = self.admission.turn(ticket, deadline, || self.metrics.waited(transport)).await?;
-        let waits = || self.metrics.waited(transport);
+        ticket = self.admission.turn(ticket, deadline, waits).await?;
         let (mut request, mut ticket) =
             self.unpacker.unpack(signal, &raw, limit, (ticket, deadline), waits).await?;
         if let Some(client) = client.filter(|client| client.is_tagged()) {
@@ -132,7 +135,7 @@ impl<I: Intake> Ingest<I> {
             // The log and the forwards get the tagged request too.
             raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
         }
-        let received = Received { signal, request: request.clone(), raw };
+        let received = Received { signal, request: request.clone(), raw, sender };
         let outcome = self.intake.accept_by(received, ticket.sender(), deadline).await;
         drop(ticket);
         self.count(transport, signal, &request, outcome)

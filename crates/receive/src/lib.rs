@@ -27,6 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use spanscore_base::model::SenderId;
 use spanscore_base::otlp::{RawBody, Signal};
 
 pub use admission::{AskedRoom, Waiters};
@@ -81,13 +82,20 @@ pub struct Received {
     pub request: Bytes,
     /// Bytes in the form they came in.
     pub raw: RawBody,
+    /// Its sender.
+    pub sender: SenderId,
 }
 
 impl Received {
+    /// Returns the bytes that the log copies to write its group before it.
+    pub fn copied_bytes(&self) -> usize {
+        if self.sender.group.is_everybody() { 0 } else { self.raw.bytes.len() }
+    }
+
     /// Makes a request that came as protobuf, not compressed.
     pub fn protobuf(signal: Signal, request: Bytes) -> Self {
         let raw = RawBody { bytes: request.clone(), compression: None, is_json: false };
-        Self { signal, request, raw }
+        Self { signal, request, raw, sender: SenderId::default() }
     }
 }
 

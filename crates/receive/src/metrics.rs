@@ -4,11 +4,10 @@
 //! spelling; the Prometheus form of `spanscore.receiver.accepted_spans` is
 //! `spanscore_receiver_accepted_spans_total`. Counters stand at 0 from the start.
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter, UpDownCounter};
-
 use super::status::RefusalReason;
 use spanscore_base::otlp::Signal;
+use spanscore_net::metrics;
+use spanscore_net::metrics::{KeyValue, Meter};
 use spanscore_net::tls::HandshakeFailure;
 
 /// Protocol that data came in by.
@@ -19,16 +18,11 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    const ALL: [Self; 2] = [Self::Grpc, Self::Http];
-
-    fn label(self) -> KeyValue {
-        KeyValue::new(
-            "transport",
-            match self {
-                Self::Grpc => "grpc",
-                Self::Http => "http",
-            },
-        )
+    fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http => "http",
+        }
     }
 }
 
@@ -68,21 +62,18 @@ impl Closed {
         Self::Handshake,
     ];
 
-    fn label(self) -> KeyValue {
-        KeyValue::new(
-            "reason",
-            match self {
-                Self::Limit => "limit",
-                Self::HeaderTimeout => "header_timeout",
-                Self::Idle => "idle",
-                Self::PingTimeout => "ping_timeout",
-                Self::Protocol => "protocol",
-                Self::Flood => "flood",
-                Self::Memory => "memory",
-                Self::Shutdown => "shutdown",
-                Self::Handshake => "tls_handshake",
-            },
-        )
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::HeaderTimeout => "header_timeout",
+            Self::Idle => "idle",
+            Self::PingTimeout => "ping_timeout",
+            Self::Protocol => "protocol",
+            Self::Flood => "flood",
+            Self::Memory => "memory",
+            Self::Shutdown => "shutdown",
+            Self::Handshake => "tls_handshake",
+        }
     }
 }
 
@@ -98,15 +89,13 @@ pub(super) enum By {
 impl By {
     const ALL: [Self; 2] = [Self::Sender, Self::Receiver];
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Sender => "sender",
             Self::Receiver => "receiver",
         }
     }
 }
-
-const SIGNALS: [Signal; 3] = [Signal::Traces, Signal::Logs, Signal::Metrics];
 
 /// Reasons for refusing items whose number is known: the intake has seen them.
 const ITEM_REASONS: [RefusalReason; 4] = [
@@ -116,118 +105,88 @@ const ITEM_REASONS: [RefusalReason; 4] = [
     RefusalReason::ShuttingDown,
 ];
 
-/// Instruments of the receivers.
-pub(super) struct ReceiverMetrics {
-    accepted: [Counter<u64>; 3],
-    refused: [Counter<u64>; 3],
-    requests: Counter<u64>,
-    refused_requests: Counter<u64>,
-    received: Counter<u64>,
-    connections: UpDownCounter<i64>,
-    closed_connections: Counter<u64>,
-    accept_errors: Counter<u64>,
-    waits: Counter<u64>,
-    held_back: Counter<u64>,
-    resets: Counter<u64>,
-    goaways: Counter<u64>,
-    failed_handshakes: Counter<u64>,
+metrics! {
+    /// Items that were taken, for all receivers.
+    pub(super) struct AcceptedMetrics {
+        spans: Counter("spanscore.receiver.accepted_spans", "{span}", "Spans that were taken");
+        log_records: Counter("spanscore.receiver.accepted_log_records", "{record}",
+            "Log records that were taken");
+        metric_points: Counter("spanscore.receiver.accepted_metric_points", "{point}",
+            "Metric data points that were taken");
+    }
 }
+
+metrics! {
+    /// Items that were not taken.
+    struct RefusedMetrics {
+        spans: CounterBy("spanscore.receiver.refused_spans", "{span}",
+            "Spans that were not taken, where their number is known",
+            "reason", ITEM_REASONS.map(RefusalReason::name));
+        log_records: CounterBy("spanscore.receiver.refused_log_records", "{record}",
+            "Log records that were not taken, where their number is known",
+            "reason", ITEM_REASONS.map(RefusalReason::name));
+        metric_points: CounterBy("spanscore.receiver.refused_metric_points", "{point}",
+            "Metric data points that were not taken, where their number is known",
+            "reason", ITEM_REASONS.map(RefusalReason::name));
+    }
+}
+
+metrics! {
+    /// Requests and connections of one transport.
+    pub(super) struct TransportMetrics {
+        requests: CounterBy("spanscore.receiver.requests", "{request}",
+            "Requests that were answered", "code", []);
+        refused_requests: CounterBy("spanscore.receiver.refused_requests", "{request}",
+            "Requests not taken", "reason", request_reasons().map(RefusalReason::name));
+        received: Counter("spanscore.receiver.received", "By", "Request bodies as they came in");
+        connections: UpDownCounter("spanscore.receiver.connections", "{connection}",
+            "Open connections");
+        closed: CounterBy("spanscore.receiver.closed_connections", "{connection}",
+            "Connections that this side closed", "reason", Closed::ALL.map(Closed::name));
+        accept_errors: Counter("spanscore.receiver.accept_errors", "{error}",
+            "Connections that failed to open");
+        waits: Counter("spanscore.receiver.waits", "{request}",
+            "Requests that waited for their turn");
+        held_back: Counter("spanscore.receiver.held_back", "{request}",
+            "Refusals for want of room that were told later, to slow their sender down");
+        resets: CounterBy("spanscore.receiver.stream_resets", "{stream}",
+            "HTTP/2 streams that were reset", "by", By::ALL.map(By::name));
+        goaways: CounterBy("spanscore.receiver.goaways", "{frame}",
+            "HTTP/2 connections that were told to end", "by", By::ALL.map(By::name));
+        failed_handshakes: CounterBy("spanscore.receiver.failed_handshakes", "{connection}",
+            "Connections that did not come through the greeting of TLS",
+            "reason", HandshakeFailure::ALL.map(HandshakeFailure::name));
+    }
+}
+
+/// Reasons for refusing a request; a part of one is refused as items alone.
+fn request_reasons() -> impl Iterator<Item = RefusalReason> {
+    RefusalReason::ALL.into_iter().filter(|reason| *reason != RefusalReason::Rejected)
+}
+
+/// Instruments of the receivers, by transport.
+pub(super) struct ReceiverMetrics([(AcceptedMetrics, RefusedMetrics, TransportMetrics); 2]);
 
 impl ReceiverMetrics {
     pub(super) fn new(meter: &Meter) -> Self {
-        let items = |verb: &'static str, what: &str| {
-            SIGNALS.map(|signal| {
-                let (noun, unit, words) = match signal {
-                    Signal::Traces => ("spans", "{span}", "Spans"),
-                    Signal::Logs => ("log_records", "{record}", "Log records"),
-                    Signal::Metrics => ("metric_points", "{point}", "Metric data points"),
-                };
-                counter(
-                    meter,
-                    format!("spanscore.receiver.{verb}_{noun}"),
-                    unit,
-                    format!("{words} {what}"),
-                )
-            })
-        };
-        let own = |name: &str, unit: &'static str, what: &str| {
-            counter(meter, format!("spanscore.receiver.{name}"), unit, what.to_owned())
-        };
-        let metrics = Self {
-            accepted: items("accepted", "that were taken"),
-            refused: items("refused", "that were not taken, where their number is known"),
-            requests: own("requests", "{request}", "Requests that were answered"),
-            refused_requests: own("refused_requests", "{request}", "Requests not taken"),
-            received: own("received", "By", "Request bodies as they came in"),
-            connections: meter
-                .i64_up_down_counter("spanscore.receiver.connections")
-                .with_unit("{connection}")
-                .with_description("Open connections")
-                .build(),
-            closed_connections: own(
-                "closed_connections",
-                "{connection}",
-                "Connections that this side closed",
-            ),
-            accept_errors: own("accept_errors", "{error}", "Connections that failed to open"),
-            waits: own("waits", "{request}", "Requests that waited for their turn"),
-            held_back: own(
-                "held_back",
-                "{request}",
-                "Refusals for want of room that were told later, to slow their sender down",
-            ),
-            resets: own("stream_resets", "{stream}", "HTTP/2 streams that were reset"),
-            goaways: own("goaways", "{frame}", "HTTP/2 connections that were told to end"),
-            failed_handshakes: own(
-                "failed_handshakes",
-                "{connection}",
-                "Connections that did not come through the greeting of TLS",
-            ),
-        };
-        metrics.start_at_zero();
-        metrics
+        let accepted = AcceptedMetrics::new(meter);
+        let refused = RefusedMetrics::new(meter);
+        let all = TransportMetrics::new(meter);
+        Self([Transport::Grpc, Transport::Http].map(|transport| {
+            let labels = labels("otlp", transport.name());
+            let own = all.of(&labels);
+            let codes = request_reasons().map(|reason| transport.failure(reason));
+            codes.chain([transport.success()]).for_each(|code| own.requests.add(code, 0));
+            (accepted.of(&labels), refused.of(&labels), own)
+        }))
     }
 
-    /// Zeroes all series: a counter that appears only with its first event hides that event from
-    /// `rate()`.
-    fn start_at_zero(&self) {
-        for transport in Transport::ALL {
-            let labels = labels(transport);
-            for counter in &self.accepted {
-                counter.add(0, &labels);
-            }
-            for counter in &self.refused {
-                for reason in ITEM_REASONS {
-                    counter.add(0, &with(&labels, "reason", reason.name()));
-                }
-            }
-            for reason in
-                RefusalReason::ALL.into_iter().filter(|reason| *reason != RefusalReason::Rejected)
-            {
-                self.refused_requests.add(0, &with(&labels, "reason", reason.name()));
-                self.requests.add(0, &with(&labels, "code", transport.failure(reason)));
-            }
-            self.requests.add(0, &with(&labels, "code", transport.success()));
-            self.received.add(0, &labels);
-            self.connections.add(0, &labels);
-            self.accept_errors.add(0, &labels);
-            self.waits.add(0, &labels);
-            self.held_back.add(0, &labels);
-            for by in By::ALL {
-                self.resets.add(0, &with(&labels, "by", by.name()));
-                self.goaways.add(0, &with(&labels, "by", by.name()));
-            }
-            for closed in Closed::ALL {
-                self.closed(transport, closed, 0);
-            }
-            for why in HandshakeFailure::ALL {
-                self.failed_handshakes.add(0, &with(&labels, "reason", why.name()));
-            }
-        }
+    pub(super) fn of(&self, transport: Transport) -> &TransportMetrics {
+        &self.0[transport as usize].2
     }
 
     pub(super) fn accepted(&self, transport: Transport, signal: Signal, items: u64) {
-        self.accepted[index(signal)].add(items, &labels(transport));
+        self.0[transport as usize].0.add(signal, items);
     }
 
     pub(super) fn refused(
@@ -237,58 +196,36 @@ impl ReceiverMetrics {
         why: RefusalReason,
         items: u64,
     ) {
-        let labels = with(&labels(transport), "reason", why.name());
-        self.refused[index(signal)].add(items, &labels);
+        let RefusedMetrics { spans, log_records, metric_points } = &self.0[transport as usize].1;
+        let of_signal = match signal {
+            Signal::Traces => spans,
+            Signal::Logs => log_records,
+            Signal::Metrics => metric_points,
+        };
+        of_signal.add(why.name(), items);
     }
+}
 
-    pub(super) fn refused_request(&self, transport: Transport, why: RefusalReason) {
-        self.refused_requests.add(1, &with(&labels(transport), "reason", why.name()));
+impl AcceptedMetrics {
+    pub(super) fn add(&self, signal: Signal, items: u64) {
+        match signal {
+            Signal::Traces => self.spans.add(items),
+            Signal::Logs => self.log_records.add(items),
+            Signal::Metrics => self.metric_points.add(items),
+        }
     }
+}
 
-    pub(super) fn answered(&self, transport: Transport, code: &'static str) {
-        self.requests.add(1, &with(&labels(transport), "code", code));
-    }
+/// Returns the labels of a receiver.
+pub(super) fn labels(receiver: &'static str, transport: &'static str) -> [KeyValue; 2] {
+    [KeyValue::new("receiver", receiver), KeyValue::new("transport", transport)]
+}
 
-    pub(super) fn received(&self, transport: Transport, bytes: usize) {
-        self.received.add(bytes as u64, &labels(transport));
-    }
-
-    pub(super) fn connection(&self, transport: Transport, change: i64) {
-        self.connections.add(change, &labels(transport));
-    }
-
-    pub(super) fn closed(&self, transport: Transport, why: Closed, connections: u64) {
-        let [receiver, transport] = labels(transport);
-        self.closed_connections.add(connections, &[receiver, transport, why.label()]);
-    }
-
-    /// Counts a request that waits for its turn.
-    pub(super) fn waited(&self, transport: Transport) {
-        self.waits.add(1, &labels(transport));
-    }
-
-    /// Counts a refusal that is held back.
-    pub(super) fn held_back(&self, transport: Transport) {
-        self.held_back.add(1, &labels(transport));
-    }
-
-    /// Counts an HTTP/2 stream that was reset.
-    pub(super) fn reset(&self, transport: Transport, by: By) {
-        self.resets.add(1, &with(&labels(transport), "by", by.name()));
-    }
-
-    /// Counts a GOAWAY, by the side that sent it.
-    pub(super) fn goaway(&self, transport: Transport, by: By) {
-        self.goaways.add(1, &with(&labels(transport), "by", by.name()));
-    }
-
-    /// Counts a TLS handshake that failed.
-    pub(super) fn failed_handshake(&self, transport: Transport, why: HandshakeFailure) {
-        self.failed_handshakes.add(1, &with(&labels(transport), "reason", why.name()));
-    }
-
-    pub(super) fn accept_error(&self, transport: Transport) {
-        self.accept_errors.add(1, &labels(transport));
+impl TransportMetrics {
+    /// Counts a request that was refused, with the code of its answer.
+    pub(super) fn refused_request(&self, why: RefusalReason, code: &'static str) {
+        self.refused_requests.add(why.name(), 1);
+        self.requests.add(code, 1);
     }
 }
 
@@ -337,25 +274,4 @@ fn http_status_name(status: u16) -> &'static str {
         504 => "504",
         _ => "500",
     }
-}
-
-fn index(signal: Signal) -> usize {
-    match signal {
-        Signal::Traces => 0,
-        Signal::Logs => 1,
-        Signal::Metrics => 2,
-    }
-}
-
-fn labels(transport: Transport) -> [KeyValue; 2] {
-    [KeyValue::new("receiver", "otlp"), transport.label()]
-}
-
-fn with(labels: &[KeyValue; 2], key: &'static str, value: &'static str) -> [KeyValue; 3] {
-    let [receiver, transport] = labels.clone();
-    [receiver, transport, KeyValue::new(key, value)]
-}
-
-fn counter(meter: &Meter, name: String, unit: &'static str, what: String) -> Counter<u64> {
-    meter.u64_counter(name).with_unit(unit).with_description(what).build()
 }

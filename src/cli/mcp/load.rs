@@ -10,10 +10,10 @@ use crate::cli::score::{Heard, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
 use crate::pipeline::recordings;
-use spanscore_base::model::{Facts, TraceId, Trajectory};
+use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
-use spanscore_emit::{ContentFilter, ShownContent};
+use spanscore_emit::{ContentFilter, ShownContent, TraceContent};
 use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
@@ -29,6 +29,8 @@ const CONTENT: [&str; 4] = ["user_input", "final_output", "attributes", "resourc
 const CALL_CONTENT: [&str; 4] = ["arguments", "result", "error", "failed_reason"];
 /// Content fields of a tool definition.
 const DEFINITION_CONTENT: [&str; 2] = ["description", "input_schema"];
+/// Names in a trajectory and in a call that a sender makes up: redacted, never withheld.
+const NAMES: [&str; 3] = ["agent_name", "span_name", "agent"];
 
 /// Config, files and content setting of a load.
 pub(super) struct LoadPlan {
@@ -111,54 +113,38 @@ fn keep_trajectory(
         }
     }
     let trace_id = trajectory.trace_id;
-    let shown = shown_row(row, trace_id, shown, filter);
-    let names = [trajectory.agent_name.as_deref(), Some(trajectory.service_name())];
-    let name = names.into_iter().flatten().find(|name| !name.is_empty());
-    let name = name.unwrap_or(&trajectory.span_name);
+    let shown = shown_row(row, shown, filter.trace(trace_id));
+    let names = ["agent_name", "service_name", "span_name"].into_iter();
+    let mut names = names.filter_map(|key| shown.get(key).and_then(Value::as_str));
+    let name = names.find(|name| !name.is_empty()).unwrap_or_default();
     store.add_trace(trace_id, name, trajectory.tool_calls.len(), &shown.to_string())
 }
 
-/// Removes or redacts the content of a trajectory, as the setting says.
-fn shown_row(
-    row: Value<'_>,
-    trace: TraceId,
-    shown: ShownContent,
-    filter: &ContentFilter,
-) -> Value<'static> {
-    let show = |value: &Value<'_>| match shown {
-        ShownContent::None => Value::Null,
-        ShownContent::Redacted | ShownContent::Full => filter.value(trace, value),
-    };
-    let part = |part: &Value<'_>, content: &[&str]| match part {
-        Value::Map(map) => Value::Map(shown_map(map, content, show)),
-        other => other.clone().into_owned(),
+/// Removes or redacts the content of a trajectory, as the setting says. Secrets are learnt of all
+/// of it first: a result may repeat an argument.
+fn shown_row(row: Value<'_>, shown: ShownContent, mut content: TraceContent<'_>) -> Value<'static> {
+    content.learn(&row);
+    let mut show = |key: &str, value: &Value<'_>, fields: &[&str]| match shown {
+        ShownContent::None if fields.contains(&key) => Value::Null,
+        _ if fields.contains(&key) || NAMES.contains(&key) => content.show(value),
+        _ => value.clone().into_owned(),
     };
     let Value::Map(map) = row else { return Value::Null };
-    let mut out = shown_map(&map, &CONTENT, show);
-    for (key, content) in
+    let mut shown_map = |map: &Map<'_>, fields: &[&str]| -> Map<'static> {
+        map.iter().map(|(key, value)| (key.to_owned(), show(key, value, fields))).collect()
+    };
+    let mut out = shown_map(&map, &CONTENT);
+    for (key, fields) in
         [("tool_calls", &CALL_CONTENT[..]), ("tool_definitions", &DEFINITION_CONTENT[..])]
     {
-        let items = map.get(key).and_then(Value::as_list).unwrap_or_default();
-        out.insert(key, Value::List(items.iter().map(|item| part(item, content)).collect()));
+        let parts = map.get(key).and_then(Value::as_list).unwrap_or_default();
+        let parts = parts.iter().filter_map(Value::as_map);
+        out.insert(key, Value::List(parts.map(|it| Value::Map(shown_map(it, fields))).collect()));
     }
     if shown == ShownContent::None {
         out.insert("content", "withheld");
     }
     Value::Map(out)
-}
-
-fn shown_map(
-    map: &Map<'_>,
-    content: &[&str],
-    show: impl Fn(&Value<'_>) -> Value<'static>,
-) -> Map<'static> {
-    map.iter()
-        .map(|(key, value)| {
-            let shown =
-                if content.contains(&key) { show(value) } else { value.clone().into_owned() };
-            (key.to_owned(), shown)
-        })
-        .collect()
 }
 
 fn evaluator_row(configured: &Configured) -> Json {
@@ -245,7 +231,7 @@ impl Gathering<'_> {
         let has_room = self.inquiries_bytes <= INQUIRIES_BYTES_MAX;
         self.inquiries_lost += usize::from(self.keeps_inquiries && !has_room);
         let mut asked = Box::new(asked);
-        let open = asked.evaluation().clone();
+        let open = self.filter.apply(asked.evaluation()).into_owned();
         let mut stored = store.stored(&open, false, Some(asked))?;
         if !(self.keeps_inquiries && has_room) {
             stored.inquiry = None;

@@ -163,8 +163,8 @@ fn export(
     let lost = lost.map_err(anyhow::Error::new)?;
     let lost: Vec<String> = lost
         .into_iter()
-        .filter(|unsent| unsent.evaluations > 0)
-        .map(|unsent| format!("{} of {}", unsent.evaluations, unsent.exporter))
+        .filter(|unsent| unsent.count > 0)
+        .map(|unsent| format!("{} of {}", unsent.count, unsent.name))
         .collect();
     if !lost.is_empty() {
         let lost = lost.join(", ");

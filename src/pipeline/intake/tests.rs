@@ -1,18 +1,11 @@
 use super::*;
 use crate::telemetry::Telemetry;
-use spanscore_base::model::{SpanRecord, Want};
-use spanscore_evaluate::engine::run::Evaluators;
-use spanscore_extract::dialect::Dialect;
+use spanscore_base::model::SpanRecord;
 
 fn intake(shards: Vec<mpsc::Sender<ShardMessage>>, telemetry: &Telemetry) -> PipelineIntake {
-    let evaluators = Evaluators::new(Vec::new(), Want::ALL);
-    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-    let meter = telemetry.meter();
-    let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
-    let backlog = Arc::new(Backlog::new(shards.len()));
-    let table = Arc::new(table);
+    let (context, _) = WorkerContext::of(telemetry, Vec::new());
     let queue = MemoryQuota::new("queue", 1 << 20);
-    PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
+    PipelineIntake::new(&context, shards, &queue, &telemetry.meter())
 }
 
 fn batch() -> SpanBatch {
@@ -94,4 +87,30 @@ async fn request_that_one_shard_cannot_take_is_taken_by_none() {
     assert_eq!(give(vec![batch(), SpanBatch::default()]).await, Ok(()));
     assert!(matches!(first_queue.try_recv(), Ok(ShardMessage::Batch { .. })));
     assert_eq!(intake.queue.share().held(), 0, "what was taken in is dropped with its room");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_the_restore_goes_by_the_state_that_follows() {
+    let why = "what an earlier process left cannot be read";
+    let lost = Refused::NotKept { retry_after: RETRY_AFTER, why };
+    for (next, later, expected) in [
+        (IntakeState::Live, IntakeState::Live, Ok(())),
+        (IntakeState::Lost, IntakeState::Lost, Err(lost)),
+        (IntakeState::Closed, IntakeState::Closed, Err(Refused::ShuttingDown)),
+        (IntakeState::Closed, IntakeState::Live, Err(Refused::ShuttingDown)),
+    ] {
+        let telemetry = Telemetry::without_endpoints().unwrap();
+        let (shard, _queue) = mpsc::channel(4);
+        let intake = intake(vec![shard], &telemetry);
+        intake.enter(IntakeState::Restoring);
+        let gate = intake.hold_requests().await;
+        let ending = async {
+            intake.enter(next);
+            intake.enter(later);
+            drop(gate);
+        };
+        let sender = Arc::default();
+        let (answer, ()) = tokio::join!(biased; intake.accept(nothing(), &sender), ending);
+        assert_eq!(answer.map(drop), expected);
+    }
 }

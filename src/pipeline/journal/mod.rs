@@ -106,9 +106,10 @@ impl Journal {
     /// # Errors
     /// The log cannot take it.
     pub(super) async fn keep(&self, received: &Received) -> Result<Claim, AppendError> {
-        let tags = notes::request_tags(received.signal, &received.raw);
+        let tags = notes::request_tags(received.signal, &received.raw, received.sender);
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
-        self.log.append(head, received.raw.bytes.clone()).await
+        let payload = notes::request_payload(&received.raw, received.sender);
+        self.log.append(head, payload).await
     }
 
     /// Notes that traces were judged, before their evaluations leave.
@@ -175,7 +176,8 @@ impl ReadBack for Journal {
         let Record { head, payload, .. } =
             self.log.read(position).map_err(|error| error.to_string())?;
         let unknown = || "this record is no request".to_owned();
-        notes::request(head.tags, payload).ok_or_else(unknown)
+        let request = notes::request(head.tags, payload).ok_or_else(unknown);
+        request.map(|(signal, raw, _)| (signal, raw))
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! tags                              payload
-//! 1, signal, is JSON, compression   request: the body
+//! 1, form, connection 2             request: the group 8 where the form says so, then the body;
+//!                                   form as in `FormBits`
+//! 1, signal, is JSON, compression   the same without its sender, as earlier versions wrote it
 //! 2, 0, 0, 0                        judged: trace id 16, digest 16, revised 16, has revised 1,
 //!                                           revision 4; repeated
 //! 3, 0, 0, 0                        delivered: trace id 16, digest 16; repeated
@@ -14,7 +16,7 @@
 use bytes::Bytes;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::TraceId;
+use spanscore_base::model::{ClientGroup, SenderId, TraceId};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -47,8 +49,25 @@ impl JudgedNote {
     }
 }
 
-/// Returns the tags of a request's record.
-pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
+/// Bits of a request's second tag.
+struct FormBits;
+
+impl FormBits {
+    /// Signal, by its place.
+    const SIGNAL: u8 = 0b0000_0011;
+    /// The body is JSON.
+    const JSON: u8 = 0b0000_0100;
+    /// Compression, by its place; two bits.
+    const COMPRESSION_SHIFT: u32 = 3;
+    /// The group of the sender stands before the body.
+    const GROUPED: u8 = 0b0010_0000;
+    /// The connection stands in the other tags.
+    const WITH_SENDER: u8 = 0b1000_0000;
+}
+
+/// Returns the tags of a request's record. Addresses do not outlive the process: connections alone
+/// tell senders apart in what is restored.
+pub(super) fn request_tags(signal: Signal, raw: &RawBody, sender: SenderId) -> [u8; 4] {
     let signal = match signal {
         Signal::Traces => 0,
         Signal::Logs => 1,
@@ -59,7 +78,15 @@ pub(super) fn request_tags(signal: Signal, raw: &RawBody) -> [u8; 4] {
         Some(ContentCoding::Gzip) => 1,
         Some(ContentCoding::Zstd) => 2,
     };
-    [REQUEST_TAG, signal, u8::from(raw.is_json), compression]
+    let json = if raw.is_json { FormBits::JSON } else { 0 };
+    let grouped = if sender.group.is_everybody() { 0 } else { FormBits::GROUPED };
+    let form = FormBits::WITH_SENDER
+        | grouped
+        | signal
+        | json
+        | compression << FormBits::COMPRESSION_SHIFT;
+    let [high, low] = sender.connection.to_be_bytes();
+    [REQUEST_TAG, form, high, low]
 }
 
 /// Returns true for a note of a kind that this version knows.
@@ -67,11 +94,30 @@ pub(super) fn is_note(tags: [u8; 4]) -> bool {
     matches!(tags[0], PROBE_TAG | JUDGED_TAG | DELIVERED_TAG | ANSWER_TAG)
 }
 
+/// Returns the payload of a request's record.
+pub(super) fn request_payload(raw: &RawBody, sender: SenderId) -> Bytes {
+    if sender.group.is_everybody() {
+        return raw.bytes.clone();
+    }
+    [&sender.group.to_bytes()[..], &raw.bytes].concat().into()
+}
+
 /// Decodes a request; `None` if the tags are none that this version knows.
-pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Signal, RawBody)> {
-    let [REQUEST_TAG, signal, form, compression] = tags else { return None };
+pub(in crate::pipeline) fn request(
+    tags: [u8; 4],
+    payload: Bytes,
+) -> Option<(Signal, RawBody, SenderId)> {
+    let [REQUEST_TAG, form, high, low] = tags else { return None };
+    let (signal, json, compression, connection) = if form & FormBits::WITH_SENDER == 0 {
+        (form, high, low, 0)
+    } else {
+        let bits = form & !(FormBits::WITH_SENDER | FormBits::GROUPED);
+        let json = u8::from(bits & FormBits::JSON > 0);
+        let compression = bits >> FormBits::COMPRESSION_SHIFT;
+        (bits & FormBits::SIGNAL, json, compression, u16::from_be_bytes([high, low]))
+    };
     let signal = *Signal::ALL.get(usize::from(signal))?;
-    let is_json = match form {
+    let is_json = match json {
         0 => false,
         1 => true,
         _ => return None,
@@ -82,7 +128,15 @@ pub(in crate::pipeline) fn request(tags: [u8; 4], payload: Bytes) -> Option<(Sig
         2 => Some(ContentCoding::Zstd),
         _ => return None,
     };
-    Some((signal, RawBody { bytes: payload, compression, is_json }))
+    let is_grouped = form & FormBits::WITH_SENDER > 0 && form & FormBits::GROUPED > 0;
+    let (group, bytes) = if is_grouped {
+        let group = ClientGroup::from_bytes(*payload.first_chunk()?);
+        (group, payload.slice(size_of_val(&group)..))
+    } else {
+        (ClientGroup::default(), payload)
+    };
+    let sender = SenderId { group, connection, ..SenderId::default() };
+    Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
 
 /// Encodes a note of judged traces.
@@ -102,15 +156,15 @@ pub(super) fn decode_judged(payload: &[u8]) -> impl Iterator<Item = JudgedNote> 
     let (notes, _) = payload.as_chunks::<JUDGED_BYTES>();
     notes.iter().map(|note| {
         let mut at = NoteBytes(note);
+        let trace_id = TraceId(at.take());
+        let digest = at.take();
+        let revised = at.take();
+        let [has_revised] = at.take();
         JudgedNote {
-            trace_id: TraceId(at.take()),
-            digest: at.take(),
-            // Byte 48, behind three fields of 16 bytes, is the flag for this one.
-            revised: Some(at.take()).filter(|_| note[48] == 1),
-            revision: u32::from_be_bytes({
-                let [_] = at.take::<1>();
-                at.take()
-            }),
+            trace_id,
+            digest,
+            revised: (has_revised == 1).then_some(revised),
+            revision: u32::from_be_bytes(at.take()),
         }
     })
 }
@@ -183,12 +237,20 @@ mod tests {
             for is_json in [false, true] {
                 for compression in [None, Some(ContentCoding::Gzip), Some(ContentCoding::Zstd)] {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
-                    let tags = request_tags(signal, &raw);
-                    assert_eq!(request(tags, raw.bytes.clone()), Some((signal, raw)));
+                    for group in [ClientGroup::default(), ClientGroup::named("a")] {
+                        let sender = SenderId { group, peer: 0, connection: 0xfedc };
+                        let tags = request_tags(signal, &raw, sender);
+                        let payload = request_payload(&raw, sender);
+                        assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));
+                    }
                 }
             }
         }
-        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3]] {
+        let raw =
+            RawBody { bytes: Bytes::new(), compression: Some(ContentCoding::Zstd), is_json: true };
+        let earlier = Some((Signal::Logs, raw, SenderId::default()));
+        assert_eq!(request([1, 1, 1, 2], Bytes::new()), earlier, "as earlier versions wrote it");
+        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3], [1, 0x83, 0, 0]] {
             assert_eq!(request(tags, Bytes::new()), None, "{tags:?}");
         }
     }

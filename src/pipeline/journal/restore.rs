@@ -145,7 +145,7 @@ impl Restore {
             return;
         }
         let bytes = record.payload.len() as u64;
-        let Some((signal, raw)) = notes::request(record.head.tags, record.payload) else {
+        let Some((signal, raw, sender)) = notes::request(record.head.tags, record.payload) else {
             self.journal.metrics.unknown(bytes);
             tracing::error!(tags = ?record.head.tags, bytes, "a record of the log is of no kind \
                 that this version knows; it is passed over");
@@ -158,7 +158,7 @@ impl Restore {
                 let is_old = record.position < self.journal.log().found_end();
                 self.requests += u64::from(is_old);
                 self.journal.metrics.restored(u64::from(is_old));
-                let kept = Received { signal, request, raw };
+                let kept = Received { signal, request, raw, sender };
                 if let Err(error) = self.intake.restore(&kept, claim, at_ms, is_old).await {
                     self.journal.metrics.damaged(len);
                     tracing::error!(error, "a request in the log is no request");
@@ -251,14 +251,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::pipeline::backlog::Backlog;
-    use crate::pipeline::metrics::PipelineMetrics;
+    use crate::pipeline::worker::WorkerContext;
     use crate::telemetry::Telemetry;
-    use spanscore_base::model::{MemoryQuota, Want};
+    use spanscore_base::model::MemoryQuota;
     use spanscore_base::otlp::Signal;
-    use spanscore_evaluate::engine::run::Evaluators;
-    use spanscore_extract::Table;
-    use spanscore_extract::dialect::Dialect;
     use spanscore_log::{Durability, LogSettings};
     use spanscore_receive::{Intake, Refused};
 
@@ -271,17 +267,11 @@ mod tests {
         let meter = telemetry.meter();
         let opened = Journal::open(folder.path(), limits.limits(Durability::Os), &meter);
         let (journal, past) = opened.unwrap();
-        let evaluators = Evaluators::new(Vec::new(), Want::ALL);
-        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let (context, _) = WorkerContext::of(&telemetry, Vec::new());
+        let context = WorkerContext { journal: Some(Arc::clone(&journal)), ..context };
         let (shard, shard_queue) = tokio::sync::mpsc::channel(4);
-        let table = Arc::new(table);
         let queue = MemoryQuota::new("queue", 1 << 20);
-        let backlog = Arc::new(Backlog::new(1));
-        let shards = vec![shard];
-        let intake =
-            PipelineIntake::new(table, shards, queue, metrics, Arc::default(), backlog, &meter)
-                .with_journal(Arc::clone(&journal));
+        let intake = PipelineIntake::new(&context, vec![shard], &queue, &meter);
         let intake = Arc::new(intake);
         let kept = |intake: Arc<PipelineIntake>| async move {
             let request = Received::protobuf(Signal::Traces, bytes::Bytes::new());

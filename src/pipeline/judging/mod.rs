@@ -13,7 +13,7 @@ use opentelemetry::metrics::Meter;
 
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
-use super::{CollectorStartError, Outlet, PipelineLinks};
+use super::{CollectorStartError, Outlet};
 use crate::telemetry::OwnSpans;
 use spanscore_ask::external::{ExternalHandle, ExternalLane, ExternalSettings};
 use spanscore_ask::judge::{
@@ -105,6 +105,28 @@ pub(super) struct RunningLanes {
 }
 
 impl RunningLanes {
+    /// Starts both lanes. They run even if no evaluator asks: a reload may bring one that does.
+    pub(super) fn start(
+        judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+        places: LanePlaces<'_>,
+        evaluators: &Evaluators,
+        (outlet, metrics, forwards): (&Outlet, &Arc<PipelineMetrics>, &Arc<Forwards>),
+        meter: &Meter,
+    ) -> Result<Self, CollectorStartError> {
+        let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
+        let counted = |letters| AskedOutlet::new(metrics, outlet, &pending, letters).into_outlet();
+        let kept = KeptLetters::new(judges.1.dead_letter);
+        let letters = UnansweredLetters::start(places.data_dir, kept.clone(), meter);
+        let none = BTreeMap::new();
+        let asked = if evaluators.asks_judges() { judges.0 } else { &none };
+        let own = (places, asking(evaluators));
+        let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
+        let leaves = places.journal.is_some();
+        let settings = external_settings(judges.1, leaves);
+        let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
+        Ok(Self { judge, external: Some(external), pending, kept, leaves })
+    }
+
     /// Returns senders to both lanes.
     pub(super) fn handles(&self) -> Lanes {
         Lanes {
@@ -149,33 +171,6 @@ impl RunningLanes {
         };
         tokio::join!(judge, external);
     }
-}
-
-/// Starts both lanes, and returns them with the pipeline's other parts. They run even if no
-/// evaluator asks: a reload may bring one that does.
-pub(super) fn link(
-    judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-    places: LanePlaces<'_>,
-    (evaluators, forwards): (&Evaluators, &Arc<Forwards>),
-    outlet: &Outlet,
-    meter: &Meter,
-) -> Result<(PipelineLinks, RunningLanes), CollectorStartError> {
-    let metrics = Arc::new(PipelineMetrics::new(meter, evaluators));
-    let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
-    let counted = |letters| AskedOutlet::new(&metrics, outlet, &pending, letters).into_outlet();
-    let kept = KeptLetters::new(judges.1.dead_letter);
-    let letters = UnansweredLetters::start(places.data_dir, kept.clone(), meter);
-    let none = BTreeMap::new();
-    let asked = if evaluators.asks_judges() { judges.0 } else { &none };
-    let own = (places, asking(evaluators));
-    let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
-    let leaves = places.journal.is_some();
-    let settings = external_settings(judges.1, leaves);
-    let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
-    let lanes = RunningLanes { judge, external: Some(external), pending, kept, leaves };
-    let journal = places.journal.cloned();
-    let links = PipelineLinks { metrics, journal, lanes: lanes.handles() };
-    Ok((links, lanes))
 }
 
 /// Returns the evaluators known to ask a judge, each with its judge.

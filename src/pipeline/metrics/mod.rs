@@ -1,7 +1,6 @@
 //! Metrics of the pipeline.
 //!
-//! Names are those of the Prometheus exposition without prefix and suffix; every counter starts at
-//! 0 for each of its reasons.
+//! Names are those of the Prometheus exposition without prefix and suffix.
 
 mod skipped;
 
@@ -9,54 +8,105 @@ use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter};
-
-use self::skipped::{PassCounts, SkippedCounters};
+use self::skipped::PassCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
 use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
-use spanscore_evaluate::engine::run::{Evaluators, Skips};
+use spanscore_evaluate::engine::run::{Configured, Evaluators, SkipReason, Skips};
 use spanscore_extract::{Extracted, Rejection};
+use spanscore_net::metrics;
+use spanscore_net::metrics::{CounterBy, KeyValue, Meter, label};
 
-/// Instruments of the stages between receivers and exporters.
-pub(super) struct PipelineMetrics {
-    refused: Counter<u64>,
-    waits: Counter<u64>,
-    rejected: Counter<u64>,
-    repaired: Counter<u64>,
-    spans: SpanCounters,
-    ignored_traces: Counter<u64>,
-    judged: Counter<u64>,
-    evicted: Counter<u64>,
-    reopened: Counter<u64>,
-    waited_longer: Counter<u64>,
-    forgotten: Counter<u64>,
-    sessions: Counter<u64>,
-    session_losses: Counter<u64>,
-    skipped: SkippedCounters,
-    expensive: Counter<u64>,
-    cut_texts: Counter<u64>,
-    panics: Counter<u64>,
-    time: Counter<f64>,
-    not_evaluable: Counter<u64>,
-    failed: Counter<u64>,
-    partial: Counter<u64>,
-    revised: Counter<u64>,
-    /// Time from the end of a trace to its scores.
-    delay: Histogram<f64>,
-    open_traces: Gauge<u64>,
-    open_spans: Gauge<u64>,
-    held_bytes: Gauge<u64>,
-    shards: Mutex<Vec<[u64; 3]>>,
+metrics! {
+    /// Instruments of the stages between receivers and exporters.
+    pub(super) struct StageMetrics {
+        refused: CounterBy("spanscore.pipeline.refused_requests", "{request}",
+            "Requests refused retryably.", "reason", REFUSALS);
+        waits: CounterBy("spanscore.pipeline.waits", "{wait}",
+            "Requests that waited for room.", "for", ["queue", "reading", "shard"]);
+        recovered: Counter("spanscore.pipeline.recovered_spans", "{span}",
+            "Spans that an earlier process had taken.");
+        rejected: CounterBy("spanscore.extract.rejected_items", "{item}",
+            "Items that were not taken.", "reason", Rejection::ALL.map(Rejection::as_str));
+        repaired: CounterBy("spanscore.extract.repaired_items", "{item}",
+            "Items taken with a repair.", "reason", ["ended_before_start"]);
+        judged_spans: Counter("spanscore.assemble.judged_spans", "{span}",
+            "Spans of judged traces.");
+        ignored_spans: CounterBy("spanscore.assemble.ignored_spans", "{span}",
+            "Spans not judged.", "reason", ["no_agent_span"]);
+        dropped_spans: CounterBy("spanscore.assemble.dropped_spans", "{span}", "Spans dropped.",
+            "reason", dropped(&SpanCounts::default()).map(|(word, _)| word));
+        dropped_logs: CounterBy("spanscore.assemble.dropped_log_records", "{record}",
+            "Log events dropped.", "reason", ["duplicate", "trace_over_limit", "orphan"]);
+        ignored_traces: CounterBy("spanscore.assemble.ignored_traces", "{trace}",
+            "Traces not judged.", "reason", ["no_agent_span"]);
+        judged_traces: CounterBy("spanscore.assemble.judged_traces", "{trace}",
+            "Traces judged.", "completion", COMPLETIONS.map(Completion::as_str));
+        evicted: CounterBy("spanscore.assemble.evicted_traces", "{trace}",
+            "Traces that a limit ended.",
+            "reason", ["trace_size", "trace_count", "memory", "remembered", "session"]);
+        reopened: Counter("spanscore.assemble.reopened_traces", "{trace}",
+            "Judged traces reopened.");
+        waited_longer: Counter("spanscore.assemble.waited_longer_traces", "{trace}",
+            "Traces that were waited for since they lacked something.");
+        forgotten: CounterBy("spanscore.assemble.forgotten_facts", "{fact}",
+            "Facts learnt of senders that were evicted for newer ones.",
+            "reason", ["habits", "session_verdicts"]);
+        judged_sessions: Counter("spanscore.assemble.judged_sessions", "{session}",
+            "Sessions judged.");
+        session_losses: CounterBy("spanscore.assemble.session_losses", "{trace}",
+            "Traces missing from their session.", "reason", ["queue_full", "session_over_limit"]);
+        limited: CounterBy("spanscore.evaluate.limited_targets", "{target}",
+            "Traces and sessions not judged in part, as a limit of work was met.",
+            "reason", [EXPENSIVE, TOO_LARGE]);
+        cut_texts: Counter("spanscore.evaluate.cut_texts", "{text}",
+            "Texts in the details of evaluations that were cut.");
+        panics: Counter("spanscore.evaluate.panics", "{panic}",
+            "Faults of ours that were survived.");
+        time: FloatCounter("spanscore.evaluate.time", "s",
+            "Time that judging took, over all shards.");
+        revised: Counter("spanscore.evaluate.revised_evaluations", "{evaluation}",
+            "Evaluations that revise an earlier one of the same target.");
+        delay: Histogram("spanscore.evaluate.delay", "s",
+            "Time from the end of a trace whose root ended, by its sender's clock, until its \
+             evaluations are handed to the exporters.", &DELAY_BOUNDS);
+        open_traces: Gauge("spanscore.assemble.open_traces", "{trace}", "Traces open now.");
+        open_spans: Gauge("spanscore.assemble.open_spans", "{span}", "Spans of open traces.");
+        held_bytes: Gauge("spanscore.assemble.held", "By",
+            "Memory of open traces.");
+    }
 }
 
-/// Counters of spans and log events, by outcome.
-struct SpanCounters {
-    recovered: Counter<u64>,
-    judged: Counter<u64>,
-    ignored: Counter<u64>,
-    dropped: Counter<u64>,
-    dropped_logs: Counter<u64>,
+metrics! {
+    /// Instruments of one evaluator.
+    struct OutcomeMetrics {
+        not_evaluable: CounterBy("spanscore.evaluate.not_evaluable", "{evaluation}",
+            "Evaluations without a score, by reason.",
+            "reason", Reason::ALL.map(Reason::as_str));
+        failed: Counter("spanscore.evaluate.failed", "{evaluation}", "Evaluations that broke.");
+        partial: Counter("spanscore.evaluate.partial_evaluations", "{evaluation}",
+            "Evaluations of traces that certainly lacked something.");
+        when_errors: Counter("spanscore.evaluate.when_errors", "{error}",
+            "Expressions of `when` and `run_if` that could not be evaluated.");
+    }
+}
+
+metrics! {
+    /// Targets that an evaluator skipped; the judge is among the labels if it always asks the same
+    /// one.
+    struct SkippedMetrics {
+        targets: CounterBy("spanscore.evaluate.skipped", "{target}",
+            "Traces and sessions that an evaluator passed over as the config says, by reason.",
+            "reason", SkipReason::CHOSEN.map(SkipReason::as_str));
+    }
+}
+
+/// All metrics of these stages, and what the gauges sum up.
+pub(super) struct PipelineMetrics {
+    pub(super) stages: StageMetrics,
+    outcomes: OutcomeMetrics,
+    skipped: SkippedMetrics,
+    /// Open traces, open spans and bytes held of each shard.
+    shards: Mutex<Vec<[u64; 3]>>,
 }
 
 /// Counts of judged traces, added to the metrics in batches.
@@ -96,230 +146,90 @@ const COMPLETIONS: [Completion; 5] = [
 const DELAY_BOUNDS: [f64; 12] =
     [0.1, 0.5, 1.0, 2.0, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0, 120.0, 600.0];
 
-/// Reason of [`PipelineMetrics::expensive`]: the work budget of a trace.
+/// Reason of [`StageMetrics::limited`]: the work budget of a trace.
 pub(super) const EXPENSIVE: &str = "trace_steps";
-/// Reason of [`PipelineMetrics::expensive`]: the memory for judging.
+/// Reason of [`StageMetrics::limited`]: the memory for judging.
 pub(super) const TOO_LARGE: &str = "judging_memory";
 
-fn reason(word: &'static str) -> [KeyValue; 1] {
-    [KeyValue::new("reason", word)]
+/// Reasons for which a request is refused.
+const REFUSALS: [&str; 7] = [
+    "queue_full",
+    "reading_full",
+    "shard_full",
+    "log_full",
+    "log_behind",
+    "log_failed",
+    "restoring",
+];
+
+/// Returns the spans that were dropped, by reason.
+fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 6] {
+    [
+        ("duplicate", counts.duplicate),
+        ("conflict", counts.conflicting),
+        ("replaced", counts.replaced),
+        ("trace_over_limit", counts.over_limit),
+        ("fault", counts.lost),
+        ("forgotten", counts.forgotten),
+    ]
 }
 
-fn counter(meter: &Meter, name: &'static str, about: &'static str) -> Counter<u64> {
-    // The unit is the last word of the name, in the singular.
-    let counted = name.rsplit(['.', '_']).next().and_then(|word| word.strip_suffix('s'));
-    let unit = format!("{{{}}}", counted.unwrap_or("evaluation"));
-    meter.u64_counter(name).with_description(about).with_unit(unit).build()
-}
-
-fn delay_histogram(meter: &Meter) -> Histogram<f64> {
-    meter
-        .f64_histogram("spanscore.evaluate.delay")
-        .with_description(
-            "Time from the end of a trace whose root ended, by its sender's clock, until its \
-             evaluations are handed to the exporters.",
-        )
-        .with_unit("s")
-        .with_boundaries(DELAY_BOUNDS.to_vec())
-        .build()
-}
-
-impl SpanCounters {
-    fn new(meter: &Meter) -> Self {
-        let counter = |name: &'static str, about: &'static str| counter(meter, name, about);
-        let counters = Self {
-            recovered: counter(
-                "spanscore.pipeline.recovered_spans",
-                "Spans that an earlier process had taken.",
-            ),
-            judged: counter("spanscore.assemble.judged_spans", "Spans of judged traces."),
-            ignored: counter("spanscore.assemble.ignored_spans", "Spans not judged."),
-            dropped: counter("spanscore.assemble.dropped_spans", "Spans dropped."),
-            dropped_logs: counter("spanscore.assemble.dropped_log_records", "Log events dropped."),
-        };
-        counters.add(&SpanCounts::default());
-        for word in ["duplicate", "trace_over_limit", "orphan"] {
-            counters.dropped_logs.add(0, &reason(word));
-        }
-        counters.recovered.add(0, &[]);
-        counters
+/// Adds counts, unless they are nothing: adding costs more than looking.
+fn add(counter: &CounterBy, counts: &[(&'static str, u64)]) {
+    for (value, count) in counts.iter().filter(|(_, count)| *count > 0) {
+        counter.add(value, *count);
     }
+}
 
-    fn add(&self, counts: &SpanCounts) {
-        self.judged.add(counts.judged, &[]);
-        self.ignored.add(counts.ignored, &reason("no_agent_span"));
-        for (count, word) in [
-            (counts.duplicate, "duplicate"),
-            (counts.conflicting, "conflict"),
-            (counts.replaced, "replaced"),
-            (counts.over_limit, "trace_over_limit"),
-            (counts.lost, "fault"),
-            (counts.forgotten, "forgotten"),
-        ] {
-            self.dropped.add(count, &reason(word));
-        }
-    }
+fn evaluator(configured: &Configured) -> Vec<KeyValue> {
+    vec![label("evaluator", &configured.info.name)]
+}
+
+fn evaluator_and_judge(configured: &Configured) -> Vec<KeyValue> {
+    let mut labels = evaluator(configured);
+    labels.extend(configured.judge().map(|judge| label("judge", judge)));
+    labels
 }
 
 impl PipelineMetrics {
     pub(super) fn new(meter: &Meter, evaluators: &Evaluators) -> Self {
-        let counter = |name: &'static str, about: &'static str| counter(meter, name, about);
-        let gauge = |name: &'static str, about: &'static str, unit: &'static str| {
-            meter.u64_gauge(name).with_description(about).with_unit(unit).build()
-        };
         let metrics = Self {
-            refused: counter("spanscore.pipeline.refused_requests", "Requests refused retryably."),
-            waits: counter("spanscore.pipeline.waits", "Requests that waited for room."),
-            rejected: counter("spanscore.extract.rejected_items", "Items that were not taken."),
-            repaired: counter("spanscore.extract.repaired_items", "Items taken with a repair."),
-            spans: SpanCounters::new(meter),
-            ignored_traces: counter("spanscore.assemble.ignored_traces", "Traces not judged."),
-            judged: counter("spanscore.assemble.judged_traces", "Traces judged."),
-            evicted: counter("spanscore.assemble.evicted_traces", "Traces that a limit ended."),
-            reopened: counter("spanscore.assemble.reopened_traces", "Judged traces reopened."),
-            waited_longer: counter(
-                "spanscore.assemble.waited_longer_traces",
-                "Traces that were waited for since they lacked something.",
-            ),
-            forgotten: counter(
-                "spanscore.assemble.forgotten_facts",
-                "Facts learnt of senders that were evicted for newer ones.",
-            ),
-            sessions: counter("spanscore.assemble.judged_sessions", "Sessions judged."),
-            session_losses: counter(
-                "spanscore.assemble.session_losses",
-                "Traces missing from their session.",
-            ),
-            skipped: SkippedCounters::new(meter),
-            expensive: counter(
-                "spanscore.evaluate.limited_targets",
-                "Traces and sessions not judged in part, as a limit of work was met.",
-            ),
-            cut_texts: counter(
-                "spanscore.evaluate.cut_texts",
-                "Texts in the details of evaluations that were cut.",
-            ),
-            panics: counter("spanscore.evaluate.panics", "Faults of ours that were survived."),
-            time: meter
-                .f64_counter("spanscore.evaluate.time")
-                .with_description("Time that judging took, over all shards.")
-                .with_unit("s")
-                .build(),
-            not_evaluable: counter(
-                "spanscore.evaluate.not_evaluable",
-                "Evaluations without a score, by reason.",
-            ),
-            failed: counter("spanscore.evaluate.failed", "Evaluations that broke."),
-            partial: counter(
-                "spanscore.evaluate.partial_evaluations",
-                "Evaluations of traces that certainly lacked something.",
-            ),
-            revised: counter(
-                "spanscore.evaluate.revised_evaluations",
-                "Evaluations that revise an earlier one of the same target.",
-            ),
-            delay: delay_histogram(meter),
-            open_traces: gauge("spanscore.assemble.open_traces", "Traces open now.", "{trace}"),
-            open_spans: gauge("spanscore.assemble.open_spans", "Spans of open traces.", "{span}"),
-            held_bytes: gauge("spanscore.assemble.held", "Memory of open traces.", "By"),
+            stages: StageMetrics::new(meter).of(&[]),
+            outcomes: OutcomeMetrics::new(meter),
+            skipped: SkippedMetrics::new(meter),
             shards: Mutex::default(),
         };
-        metrics.start_at_zero();
         metrics.begin(evaluators);
         metrics
     }
 
-    /// Creates the series of evaluators at zero.
+    /// Shows the series of evaluators at zero.
     pub(super) fn begin(&self, evaluators: &Evaluators) {
         for configured in evaluators.evaluators() {
-            let evaluator = [KeyValue::new("evaluator", configured.info.name.clone())];
-            self.skipped.begin(configured);
-            self.failed.add(0, &evaluator);
-            self.partial.add(0, &evaluator);
-            for reason in Reason::ALL {
-                let reason = KeyValue::new("reason", reason.as_str());
-                self.not_evaluable.add(0, &[evaluator[0].clone(), reason]);
-            }
+            self.outcomes.of(&evaluator(configured));
+            self.skipped.of(&evaluator_and_judge(configured));
         }
-    }
-
-    fn start_at_zero(&self) {
-        self.refused.add(0, &reason("queue_full"));
-        for rejection in Rejection::ALL {
-            self.rejected.add(0, &reason(rejection.as_str()));
-        }
-        self.repaired.add(0, &reason("ended_before_start"));
-        self.ignored_traces.add(0, &reason("no_agent_span"));
-        for completion in COMPLETIONS {
-            self.judged.add(0, &[KeyValue::new("completion", completion.as_str())]);
-        }
-        for word in ["queue_full", "session_over_limit"] {
-            self.session_losses.add(0, &reason(word));
-        }
-        self.sessions.add(0, &[]);
-        for word in ["trace_size", "trace_count", "memory", "remembered", "session"] {
-            self.evicted.add(0, &reason(word));
-        }
-        self.reopened.add(0, &[]);
-        self.waited_longer.add(0, &[]);
-        for word in ["habits", "session_verdicts"] {
-            self.forgotten.add(0, &reason(word));
-        }
-        self.expensive.add(0, &reason(EXPENSIVE));
-        self.expensive.add(0, &reason(TOO_LARGE));
-        for place in ["queue", "reading", "shard"] {
-            self.waits.add(0, &[KeyValue::new("for", place)]);
-        }
-        for word in
-            ["reading_full", "shard_full", "log_full", "log_behind", "log_failed", "restoring"]
-        {
-            self.refused.add(0, &reason(word));
-        }
-        self.panics.add(0, &[]);
-        self.cut_texts.add(0, &[]);
-        self.revised.add(0, &[]);
-        self.time.add(0.0, &[]);
-    }
-
-    pub(super) fn refused(&self, word: &'static str) {
-        self.refused.add(1, &reason(word));
-    }
-
-    /// Counts a request that waits for room in the queue, for reading or at its shard.
-    pub(super) fn waited(&self, place: &'static str) {
-        self.waits.add(1, &[KeyValue::new("for", place)]);
     }
 
     pub(super) fn extracted(&self, extracted: &Extracted) {
         if extracted.rejected_total() > 0 {
-            for rejection in Rejection::ALL {
-                self.rejected.add(extracted.rejected(rejection), &reason(rejection.as_str()));
-            }
+            let rejected = Rejection::ALL.map(|it| (it.as_str(), extracted.rejected(it)));
+            add(&self.stages.rejected, &rejected);
         }
-        if extracted.ended_before_start > 0 {
-            self.repaired.add(extracted.ended_before_start, &reason("ended_before_start"));
-        }
+        add(&self.stages.repaired, &[("ended_before_start", extracted.ended_before_start)]);
     }
 
     pub(super) fn judged(&self, judged: &JudgedCounts, took: Duration, by: &Evaluators) {
-        self.time.add(took.as_secs_f64(), &[]);
+        self.stages.time.add(took.as_secs_f64());
         for (completion, count) in &judged.completions {
-            self.judged.add(*count, &[KeyValue::new("completion", completion.as_str())]);
+            self.stages.judged_traces.add(completion.as_str(), *count);
         }
-        if judged.expensive > 0 {
-            self.expensive.add(judged.expensive, &reason(EXPENSIVE));
+        let limited = [(EXPENSIVE, judged.expensive), (TOO_LARGE, judged.too_large)];
+        add(&self.stages.limited, &limited);
+        if judged.cut_texts > 0 {
+            self.stages.cut_texts.add(judged.cut_texts);
         }
-        if judged.too_large > 0 {
-            self.expensive.add(judged.too_large, &reason(TOO_LARGE));
-        }
-        self.cut_texts(judged.cut_texts);
-        self.skipped.add(&judged.passes, by);
-    }
-
-    pub(super) fn cut_texts(&self, texts: u64) {
-        if texts > 0 {
-            self.cut_texts.add(texts, &[]);
-        }
+        self.passes(&judged.passes, by);
     }
 
     pub(super) fn session_judged(
@@ -328,44 +238,42 @@ impl PipelineMetrics {
         limited: Option<&'static str>,
         by: &Evaluators,
     ) {
-        self.sessions.add(1, &[]);
+        self.stages.judged_sessions.add(1);
         if let Some(word) = limited {
-            self.expensive.add(1, &reason(word));
+            self.stages.limited.add(word, 1);
         }
         let mut counts = PassCounts::default();
         counts.add(passes);
-        self.skipped.add(&counts, by);
+        self.passes(&counts, by);
     }
 
-    pub(super) fn session_trace_lost(&self) {
-        self.session_losses.add(1, &reason("queue_full"));
+    fn passes(&self, counts: &PassCounts, by: &Evaluators) {
+        for ((index, reason), count) in &counts.0 {
+            let Some(configured) = by.evaluators().get(*index) else { continue };
+            if *reason == SkipReason::Error {
+                self.outcomes.when_errors.add_under(&evaluator(configured), *count);
+            } else {
+                let labels = evaluator_and_judge(configured);
+                self.skipped.targets.add_under(&labels, reason.as_str(), *count);
+            }
+        }
     }
 
     pub(super) fn sessions(&self, sessions: &mut Sessions) {
         let counts = sessions.take_counts();
-        if counts.traces_over_limit > 0 {
-            self.session_losses.add(counts.traces_over_limit, &reason("session_over_limit"));
-        }
-        if counts.evicted > 0 {
-            self.evicted.add(counts.evicted, &reason("session"));
-        }
+        add(&self.stages.session_losses, &[("session_over_limit", counts.traces_over_limit)]);
+        add(&self.stages.evicted, &[("session", counts.evicted)]);
     }
 
     pub(super) fn forgot_session_verdicts(&self, count: u64) {
-        if count > 0 {
-            self.forgotten.add(count, &reason("session_verdicts"));
-        }
-    }
-
-    pub(super) fn panicked(&self) {
-        self.panics.add(1, &[]);
+        add(&self.stages.forgotten, &[("session_verdicts", count)]);
     }
 
     /// Records the delay of each trace, and counts revisions.
     fn delays(&self, evaluations: &[Evaluation]) {
         let revised = evaluations.iter().filter(|evaluation| evaluation.revises.is_some()).count();
         if revised > 0 {
-            self.revised.add(revised as u64, &[]);
+            self.stages.revised.add(revised as u64);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for same in evaluations.chunk_by(|a, b| Arc::ptr_eq(&a.target, &b.target)) {
@@ -376,7 +284,7 @@ impl PipelineMetrics {
             let is_first = *revision == 0 && evaluator.level != Level::Session;
             if is_first && target.completion == Completion::RootEnded {
                 let ended = Duration::from_nanos(target.ended_ns);
-                self.delay.record(now.saturating_sub(ended).as_secs_f64(), &[]);
+                self.stages.delay.record(now.saturating_sub(ended).as_secs_f64());
             }
         }
     }
@@ -386,8 +294,7 @@ impl PipelineMetrics {
         // Adding to a counter costs more than an evaluation, so equal labels are added once.
         let mut tally: Vec<(&str, Option<&'static str>, u64)> = Vec::new();
         for evaluation in evaluations.iter().filter(|evaluation| evaluation.target.is_partial) {
-            let name = evaluation.evaluator.name.clone();
-            self.partial.add(1, &[KeyValue::new("evaluator", name)]);
+            self.outcomes.partial.add_under(&[label("evaluator", &evaluation.evaluator.name)], 1);
         }
         for evaluation in evaluations {
             let reason = match &evaluation.outcome {
@@ -402,51 +309,48 @@ impl PipelineMetrics {
             }
         }
         for (name, reason, count) in tally {
-            let evaluator = KeyValue::new("evaluator", name.to_owned());
+            let of = [label("evaluator", name)];
             match reason {
-                Some(word) => {
-                    self.not_evaluable.add(count, &[evaluator, KeyValue::new("reason", word)]);
-                }
-                None => self.failed.add(count, &[evaluator]),
+                Some(word) => self.outcomes.not_evaluable.add_under(&of, word, count),
+                None => self.outcomes.failed.add_under(&of, count),
             }
         }
     }
 
     /// Counts spans that a shard lost by an internal error.
     pub(super) fn lost_spans(&self, count: usize) {
-        self.spans.add(&SpanCounts { lost: count as u64, ..SpanCounts::default() });
-    }
-
-    /// Counts spans restored from an earlier process.
-    pub(super) fn recovered(&self, spans: u64) {
-        self.spans.recovered.add(spans, &[]);
+        self.stages.dropped_spans.add("fault", count as u64);
     }
 
     /// Adds the counts of a shard, and updates the gauges over all shards.
     pub(super) fn shard(&self, index: usize, shard: &mut Shard) {
         let counts = shard.take_counts();
-        let add = |counter: &Counter<u64>, count: u64, word: &'static str| {
-            if count > 0 {
-                counter.add(count, &reason(word));
-            }
-        };
+        let stages = &self.stages;
         if counts.spans != SpanCounts::default() {
-            self.spans.add(&counts.spans);
+            stages.judged_spans.add(counts.spans.judged);
+            add(&stages.ignored_spans, &[("no_agent_span", counts.spans.ignored)]);
+            add(&stages.dropped_spans, &dropped(&counts.spans));
         }
-        add(&self.spans.dropped_logs, counts.duplicate_logs, "duplicate");
-        add(&self.spans.dropped_logs, counts.logs_over_limit, "trace_over_limit");
-        add(&self.spans.dropped_logs, counts.orphan_logs, "orphan");
-        add(&self.ignored_traces, counts.without_agent, "no_agent_span");
-        add(&self.evicted, counts.evicted_by_size, "trace_size");
-        add(&self.evicted, counts.evicted_by_count, "trace_count");
-        add(&self.evicted, counts.evicted_by_memory, "memory");
-        add(&self.evicted, counts.forgotten_early, "remembered");
-        add(&self.forgotten, counts.forgotten_habits, "habits");
+        let dropped_logs = [
+            ("duplicate", counts.duplicate_logs),
+            ("trace_over_limit", counts.logs_over_limit),
+            ("orphan", counts.orphan_logs),
+        ];
+        add(&stages.dropped_logs, &dropped_logs);
+        add(&stages.ignored_traces, &[("no_agent_span", counts.without_agent)]);
+        let evicted = [
+            ("trace_size", counts.evicted_by_size),
+            ("trace_count", counts.evicted_by_count),
+            ("memory", counts.evicted_by_memory),
+            ("remembered", counts.forgotten_early),
+        ];
+        add(&stages.evicted, &evicted);
+        add(&stages.forgotten, &[("habits", counts.forgotten_habits)]);
         if counts.reopened > 0 {
-            self.reopened.add(counts.reopened, &[]);
+            stages.reopened.add(counts.reopened);
         }
         if counts.waited_longer > 0 {
-            self.waited_longer.add(counts.waited_longer, &[]);
+            stages.waited_longer.add(counts.waited_longer);
         }
         let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         if shards.len() <= index {
@@ -458,8 +362,8 @@ impl PipelineMetrics {
         }
         shards[index] = held;
         let sum = |of: usize| shards.iter().map(|held| held[of]).sum();
-        self.open_traces.record(sum(0), &[]);
-        self.open_spans.record(sum(1), &[]);
-        self.held_bytes.record(sum(2), &[]);
+        stages.open_traces.record(sum(0));
+        stages.open_spans.record(sum(1));
+        stages.held_bytes.record(sum(2));
     }
 }

@@ -37,6 +37,9 @@ pub enum ReloadError {
     /// A judge has no key or no client.
     #[error(transparent)]
     Judge(#[from] JudgeStartError),
+    /// The evaluators and dialects broke off while they were built.
+    #[error("cannot build the evaluators and dialects: {0}; please report it, with the config")]
+    Build(#[from] tokio::task::JoinError),
     /// A file of tokens cannot be used.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
@@ -108,7 +111,7 @@ impl Collector {
         let judges = (&settings.judges, &settings.judging);
         let judges = self.lanes.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, dialects));
-        let setup = building.await.map_err(|_| ReloadError::Tokens("interrupted".to_owned()))??;
+        let setup = building.await??;
         // Last of the steps that can fail: from here on everything is applied.
         self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
         self.memory.resize(&settings.memory);

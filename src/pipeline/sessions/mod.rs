@@ -11,22 +11,16 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::Outlet;
-use super::backlog::Backlog;
-use super::journal::Journal;
-use super::judging::Lanes;
-use super::metrics::{EXPENSIVE, PipelineMetrics, TOO_LARGE};
+use super::metrics::{EXPENSIVE, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
 use super::reading::reserve;
 use super::reload::setup::{Reform, Translator};
-use super::worker::{TICK, elapsed_ms, unix_ns};
-use crate::telemetry::Heartbeats;
+use super::worker::{TICK, WorkerContext, elapsed_ms, unix_ns};
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
 use spanscore_base::panics::caught;
 use spanscore_engine::session::{SessionAnswer, evaluate_session};
-use spanscore_evaluate::engine::run::Evaluators;
-use spanscore_extract::{Resolver, Table};
+use spanscore_extract::Table;
 
 pub(super) use verdicts::SessionVerdicts;
 
@@ -87,33 +81,19 @@ impl SessionSender {
 
 /// Sessions with all that is needed to judge them.
 pub(super) struct SessionWorker {
+    pub(super) context: WorkerContext,
     pub(super) settings: SessionsSettings,
     pub(super) sessions: Sessions,
-    pub(super) resolver: Arc<Resolver>,
-    pub(super) evaluators: Arc<Evaluators>,
-    pub(super) outlet: Outlet,
-    pub(super) metrics: Arc<PipelineMetrics>,
     /// Memory quota of sessions and of traces on their way.
     pub(super) memory: Arc<MemoryQuota>,
     /// Bytes of the sessions at the last report to the quota.
     pub(super) held: usize,
-    /// Memory quota for judging.
-    pub(super) judging: Arc<MemoryQuota>,
-    /// Work budget of a session's judgement, and of reading each of its traces, in steps.
-    pub(super) trace_steps: u64,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
-    pub(super) backlog: Arc<Backlog>,
-    /// Liveness, reported at each turn of the loop.
-    pub(super) heartbeats: Arc<Heartbeats>,
     /// Index of this worker among the heartbeats.
     pub(super) place: usize,
     /// Verdicts given on sessions, for revisions.
     pub(super) verdicts: SessionVerdicts,
-    /// Log that keeps the evidence of evaluations until they are delivered.
-    pub(super) journal: Option<Arc<Journal>>,
-    /// Lanes to judges and external evaluators.
-    pub(super) lanes: Lanes,
 }
 
 impl SessionWorker {
@@ -124,7 +104,7 @@ impl SessionWorker {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut due = Vec::new();
         loop {
-            self.heartbeats.beat(self.place);
+            self.context.heartbeats.beat(self.place);
             tokio::select! {
                 received = queue.recv() => {
                     let received = match received {
@@ -152,35 +132,35 @@ impl SessionWorker {
                         own.sessions.tick(now_ms, due);
                         own.judge_due(due);
                     });
-                    self.metrics.sessions(&mut self.sessions);
-                    self.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
+                    self.context.metrics.sessions(&mut self.sessions);
+                    self.context.metrics.forgot_session_verdicts(self.verdicts.take_forgotten());
                 }
             }
         }
         self.guarded(elapsed_ms(start), &mut due, |own, due| {
             own.judge_all(Completion::Shutdown, due);
         });
-        self.metrics.sessions(&mut self.sessions);
-        self.heartbeats.end(self.place);
+        self.context.metrics.sessions(&mut self.sessions);
+        self.context.heartbeats.end(self.place);
     }
 
     /// Applies a config update, to the traces of open sessions too.
     fn reform(&mut self, Reform { setup, held }: &Reform) {
-        let before = Arc::clone(self.resolver.table());
+        let before = Arc::clone(self.context.resolver.table());
         let translator = &mut self.translator;
         self.sessions.reform(|trace| {
             translator.translate(&before, setup.table(), &mut trace.arena, &trace.spans);
         });
-        self.resolver = Arc::clone(&setup.resolver);
-        self.evaluators = Arc::clone(&setup.evaluators);
+        self.context.resolver = Arc::clone(&setup.resolver);
+        self.context.evaluators = Arc::clone(&setup.evaluators);
         self.settings = held.sessions;
         self.sessions.limit(held.sessions);
-        self.trace_steps = u64::from(held.limits.trace_steps);
+        self.context.trace_steps = u64::from(held.limits.trace_steps);
         self.verdicts.limit(&held.sessions, &self.memory);
     }
 
     fn bring_up_to_date(&mut self, trace: &mut TraceSpans, table: &Arc<Table>) {
-        let today = self.resolver.table();
+        let today = self.context.resolver.table();
         self.translator.translate(table, today, &mut trace.arena, &trace.spans);
     }
 
@@ -192,38 +172,46 @@ impl SessionWorker {
     fn judge_due(&mut self, due: &mut Vec<DueSession>) {
         let mut left = self.sessions.open_count() + due.len();
         for due in due.drain(..) {
-            self.heartbeats.beat(self.place);
-            self.backlog.set_sessions(left);
+            self.context.heartbeats.beat(self.place);
+            self.context.backlog.set_sessions(left);
             left -= 1;
             let now_ns = unix_ns(SystemTime::now());
             let traces = due.traces.iter().map(|trace| &**trace);
-            let reading = reserve(&self.judging, traces, || self.heartbeats.beat(self.place));
-            let steps = if reading.is_some() { self.trace_steps } else { 0 };
-            let judged =
-                caught(|| evaluate_session(&self.resolver, &self.evaluators, &due, steps, now_ns));
+            let reading =
+                reserve(&self.context.judging, traces, || self.context.heartbeats.beat(self.place));
+            let steps = if reading.is_some() { self.context.trace_steps } else { 0 };
+            let judged = caught(|| {
+                evaluate_session(
+                    &self.context.resolver,
+                    &self.context.evaluators,
+                    &due,
+                    steps,
+                    now_ns,
+                )
+            });
             let Ok(SessionAnswer { mut evaluations, passes, asked, is_spent, cut_texts }) = judged
             else {
-                self.metrics.panicked();
+                self.context.metrics.stages.panics.add(1);
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
-            let asked = self.lanes.unless_unasked(asked, &mut evaluations);
+            let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
             self.verdicts.supersede(&due, &mut evaluations);
-            self.metrics.evaluations(&evaluations);
+            self.context.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
-            self.metrics.cut_texts(cut_texts);
-            self.metrics.session_judged(passes, limited, &self.evaluators);
+            self.context.metrics.stages.cut_texts.add(cut_texts);
+            self.context.metrics.session_judged(passes, limited, &self.context.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
-                let receipt = self.journal.as_ref().map(|journal| {
+                let receipt = self.context.journal.as_ref().map(|journal| {
                     let mut claims = Claims::default();
                     due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                     journal.receipt(claims, Vec::new())
                 });
-                self.lanes.ask(asked, receipt.as_ref());
+                self.context.lanes.ask(asked, receipt.as_ref());
                 if !evaluations.is_empty() {
-                    (self.outlet)(evaluations, receipt);
+                    (self.context.outlet)(evaluations, receipt);
                 }
             }
         }
@@ -234,7 +222,7 @@ impl PanicRecovery for SessionWorker {
     type Due = DueSession;
 
     fn panicked(&self, again: bool) {
-        self.metrics.panicked();
+        self.context.metrics.stages.panics.add(1);
         if again {
             tracing::error!("assembling sessions panicked again; the open ones are lost");
         } else {
@@ -251,7 +239,7 @@ impl PanicRecovery for SessionWorker {
     }
 
     fn report_open(&mut self) {
-        self.backlog.set_sessions(self.sessions.open_count());
+        self.context.backlog.set_sessions(self.sessions.open_count());
         let held = self.sessions.bytes() + self.verdicts.bytes();
         let before = std::mem::replace(&mut self.held, held);
         self.memory.change(before, self.held);

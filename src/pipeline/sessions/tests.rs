@@ -4,38 +4,17 @@ use super::*;
 use crate::pipeline::worker::brittle::{Brittle, configured};
 use crate::telemetry::Telemetry;
 use spanscore_base::model::Evaluation;
-use spanscore_base::model::{Level, Memory, TraceId, Want};
+use spanscore_base::model::{Level, TraceId};
 use spanscore_evaluate::engine::run::Configured;
-use spanscore_extract::Table;
-use spanscore_extract::dialect::Dialect;
 
 /// Builds a session worker with these evaluators, and the list of its evaluations.
 fn worker(evaluators: Vec<Configured>) -> (SessionWorker, Arc<Mutex<Vec<Evaluation>>>) {
     let telemetry = Telemetry::without_endpoints().unwrap();
-    let evaluators = Evaluators::new(evaluators, Want::ALL);
-    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+    let (mut context, settings) = WorkerContext::of(&telemetry, evaluators);
     let out = Arc::<Mutex<Vec<Evaluation>>>::default();
     let outlet = Arc::clone(&out);
-    let settings = SessionsSettings::default();
-    let worker = SessionWorker {
-        trace_steps: u64::from(spanscore_base::model::effort::TRACE_STEPS),
-        settings,
-        sessions: Sessions::new(settings, 0),
-        resolver: Arc::new(Resolver::new(Arc::new(table))),
-        metrics: Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators)),
-        evaluators: Arc::new(evaluators),
-        outlet: Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations)),
-        backlog: Arc::new(Backlog::new(1)),
-        lanes: Default::default(),
-        heartbeats: Arc::new(Heartbeats::new(1)),
-        place: 0,
-        memory: Memory::default().sessions,
-        held: 0,
-        judging: Memory::default().judging,
-        verdicts: SessionVerdicts::new(&settings, &Memory::default().sessions),
-        journal: None,
-        translator: Translator::default(),
-    };
+    context.outlet = Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations));
+    let worker = context.session_worker(&settings);
     (worker, out)
 }
 
@@ -50,7 +29,8 @@ fn evaluations_that_a_panic_dropped_are_never_revised() {
     let mut due = Vec::new();
     let mut evaluate_trace = |n: u8| {
         let trace = TraceSpans { trace_id: TraceId([n; 16]), ..TraceSpans::default() };
-        let key = SessionKey { service_name: None, session_id: "s-1".into() };
+        let key =
+            SessionKey { service_name: None, session_id: "s-1".into(), group: Default::default() };
         worker.sessions.add(key, Arc::new(trace), [n; 16], 0, &mut due);
         worker.judge_all(Completion::Idle, &mut due);
         std::mem::take(&mut *out.lock().unwrap())

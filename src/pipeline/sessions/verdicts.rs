@@ -63,7 +63,11 @@ mod tests {
     use spanscore_base::model::Completion;
 
     fn judge(verdicts: &mut SessionVerdicts, id: &str, revision: u32) {
-        let key = Arc::new(SessionKey { service_name: None, session_id: id.into() });
+        let key = Arc::new(SessionKey {
+            service_name: None,
+            session_id: id.into(),
+            group: Default::default(),
+        });
         let due = DueSession {
             key,
             traces: Vec::new(),

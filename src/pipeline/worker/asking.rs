@@ -24,11 +24,11 @@ impl Worker {
     ) {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
-        let receipt = self.journal.as_ref().map(|journal| journal.receipt(claims, notes));
-        self.lanes.ask(asked, receipt.as_ref());
+        let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
+        self.context.lanes.ask(asked, receipt.as_ref());
         if !evaluations.is_empty() {
-            self.metrics.evaluations(&evaluations);
-            (self.outlet)(evaluations, receipt);
+            self.context.metrics.evaluations(&evaluations);
+            (self.context.outlet)(evaluations, receipt);
         }
     }
 }

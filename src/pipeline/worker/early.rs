@@ -50,9 +50,9 @@ impl Worker {
         out: &mut Vec<Evaluation>,
     ) -> (Option<Vec<Reported>>, u64) {
         let mut reported = self.shard.reported(running.handle).to_vec();
-        let steps_max =
-            (self.trace_steps / EARLY_SHARE).saturating_sub(self.shard.steps(running.handle).early);
-        let asks = steps_max > 0 && self.evaluators.may_report(&reported);
+        let steps_max = (self.context.trace_steps / EARLY_SHARE)
+            .saturating_sub(self.shard.steps(running.handle).early);
+        let asks = steps_max > 0 && self.context.evaluators.may_report(&reported);
         let Some(trace) = self.shard.trace(running.handle).filter(|_| asks) else {
             return (None, 0);
         };
@@ -60,14 +60,15 @@ impl Worker {
         let before = out.len();
         let Some(_reading) = self.reserve(trace) else { return (None, steps_max) };
         let judged = caught(|| {
-            let mut trajectory = self.resolver.resolve_within(trace, WorkBudget::new(steps_max));
-            self.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
+            let mut trajectory =
+                self.context.resolver.resolve_within(trace, WorkBudget::new(steps_max));
+            self.context.evaluators.evaluate_early(&mut trajectory, evidence, &mut reported, out);
             trajectory.effort.taken()
         });
         if judged.is_err() {
             out.truncate(before);
-            self.metrics.panicked();
-            tracing::error!(trace_id = %trace.trace_id, "judging an open trace panicked");
+            self.context.metrics.stages.panics.add(1);
+            tracing::error!(trace_id = %trace.sent_id(), "judging an open trace panicked");
         }
         let reported = (out.len() > before).then_some(reported);
         (reported, judged.unwrap_or(steps_max))

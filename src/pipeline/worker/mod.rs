@@ -13,35 +13,30 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::backlog::Backlog;
+use super::QUEUED_REQUESTS_MAX;
+use super::journal::EarlierVerdicts;
 use super::journal::notes::JudgedNote;
-use super::journal::{EarlierVerdicts, Journal};
-use super::judging::Lanes;
-use super::metrics::{JudgedCounts, PipelineMetrics};
+use super::metrics::JudgedCounts;
 use super::panic_recovery::PanicRecovery;
-use super::pool::BatchPool;
 use super::reading::{ReadingMemory, reserve};
 use super::reload::setup::{Reform, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
-use super::{Outlet, QUEUED_REQUESTS_MAX};
 use asking::TraceAnswer;
-pub(super) use clock::ShardClock;
-pub(super) use expensive_traces::ExpensiveTraceLog;
+use clock::ShardClock;
+pub(super) use context::WorkerContext;
+use expensive_traces::ExpensiveTraceLog;
 use inbox::Inbox;
-pub(super) use pace::JudgingPace;
-use pace::SLICE_STEPS;
+use pace::{JudgingPace, SLICE_STEPS};
 
-use crate::telemetry::Heartbeats;
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
     Claims, Completion, Evaluation, MemoryQuota, Reported, SessionKey, SpanBatch, TraceSpans,
     WorkBudget,
 };
 use spanscore_base::panics::caught;
-use spanscore_emit::forward::Forwards;
-use spanscore_evaluate::engine::run::{Evaluators, Evidence, Skips};
-use spanscore_extract::{Resolver, Table};
+use spanscore_evaluate::engine::run::{Evidence, Skips};
+use spanscore_extract::Table;
 
 /// Interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -71,44 +66,23 @@ pub(super) enum ShardMessage {
 
 /// Shard with all that is needed to judge its traces.
 pub(super) struct Worker {
+    pub(super) context: WorkerContext,
     pub(super) index: usize,
     pub(super) shard: Shard,
     /// Factory of empty shards for a time, for after a panic.
     pub(super) empty: Box<dyn Fn(u64) -> Shard + Send>,
-    /// Number of shards.
-    pub(super) shard_count: usize,
-    pub(super) resolver: Arc<Resolver>,
-    pub(super) evaluators: Arc<Evaluators>,
-    pub(super) outlet: Outlet,
-    pub(super) metrics: Arc<PipelineMetrics>,
-    /// Pool for batches that have been added.
-    pub(super) pool: Arc<BatchPool>,
     /// Number of traces judged before the next requests are taken in.
     pub(super) pace: JudgingPace,
     /// Rate-limited log of expensive traces.
     pub(super) costly: ExpensiveTraceLog,
-    /// Counts of data that is not judged.
-    pub(super) backlog: Arc<Backlog>,
-    /// Liveness, reported at each turn of the loop.
-    pub(super) heartbeats: Arc<Heartbeats>,
     /// Memory quota of traces, and the bytes of this shard at its last report.
     pub(super) memory: Arc<MemoryQuota>,
     pub(super) held: usize,
-    /// Memory quota for judging.
-    pub(super) judging: Arc<MemoryQuota>,
-    /// Work budget of one trace over all its judgements, in steps.
-    pub(super) trace_steps: u64,
     /// Sender to the session worker.
     pub(super) sessions: Option<SessionSender>,
-    /// Log of judged traces.
-    pub(super) journal: Option<Arc<Journal>>,
     pub(super) clock: ShardClock,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
-    /// Forwards, which receive verdict notices.
-    pub(super) forwards: Arc<Forwards>,
-    /// Lanes to judges and external evaluators.
-    pub(super) lanes: Lanes,
 }
 
 impl Worker {
@@ -121,7 +95,7 @@ impl Worker {
         let mut due = Vec::new();
         let mut is_open = true;
         while is_open || !inbox.is_empty() {
-            self.heartbeats.beat(self.index);
+            self.context.heartbeats.beat(self.index);
             tokio::select! {
                 count = queue.recv_many(&mut came, QUEUED_REQUESTS_MAX), if is_open => {
                     is_open = count > 0;
@@ -152,8 +126,8 @@ impl Worker {
                 own.judge_all(Completion::Shutdown, now_ms, due);
             });
         }
-        self.metrics.shard(self.index, &mut self.shard);
-        self.heartbeats.end(self.index);
+        self.context.metrics.shard(self.index, &mut self.shard);
+        self.context.heartbeats.end(self.index);
     }
 
     /// Works off some of the inbox, at most one expensive trace, so that new messages have their
@@ -187,7 +161,7 @@ impl Worker {
     }
 
     fn restore(&mut self, priors: Arc<EarlierVerdicts>) {
-        let tells_known = self.sessions().is_some() || self.forwards.wants_judgements();
+        let tells_known = self.sessions().is_some() || self.context.forwards.wants_judgements();
         self.shard.restore(Arc::unwrap_or_clone(priors), tells_known);
     }
 
@@ -202,7 +176,7 @@ impl Worker {
             own.shard.tick_some(now_ms, most, due);
             let steps = own.judge_due(due);
             own.pace.took(steps);
-            own.metrics.shard(own.index, &mut own.shard);
+            own.context.metrics.shard(own.index, &mut own.shard);
         });
     }
 
@@ -225,7 +199,7 @@ impl Worker {
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         let mut steps = 0;
         self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
-        self.backlog.unqueue(records, is_spans);
+        self.context.backlog.unqueue(records, is_spans);
         steps
     }
 
@@ -239,10 +213,12 @@ impl Worker {
     ) -> u64 {
         self.shard.add(&batch, now_ms, due);
         if is_old {
-            batch.runs.iter().for_each(|run| self.shard.lacks_facts(run.trace_id));
+            let group = batch.sender.group;
+            let keys = batch.runs.iter().map(|run| group.key(run.trace_id));
+            keys.for_each(|key| self.shard.lacks_facts(key));
         }
         if let Ok(batch) = Arc::try_unwrap(batch) {
-            self.pool.give_back(batch);
+            self.context.pool.give_back(batch);
         }
         self.judge_due(due) + self.judge_running()
     }
@@ -264,16 +240,16 @@ impl Worker {
         for some in due.chunks(JUDGED_MAX) {
             let started = Instant::now();
             let mut evaluations =
-                Vec::with_capacity(some.len() * self.evaluators.evaluators().len());
+                Vec::with_capacity(some.len() * self.context.evaluators.evaluators().len());
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             let mut notes = Vec::new();
             let mut claims = Claims::default();
             for due in some {
                 let before = evaluations.len();
-                self.heartbeats.beat(self.index);
+                self.context.heartbeats.beat(self.index);
                 let steps = self.shard.steps(due.handle).judged;
-                let effort = WorkBudget::new(self.trace_steps.saturating_sub(steps));
+                let effort = WorkBudget::new(self.context.trace_steps.saturating_sub(steps));
                 let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
                 let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
                 let mut asked = out.asked;
@@ -282,7 +258,7 @@ impl Worker {
                     evaluations.truncate(before);
                     asked.clear();
                 }
-                let asked = self.lanes.unless_unasked(asked, &mut evaluations);
+                let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
                 if !asked.is_empty() {
                     self.hand_out_asking(due, evaluations.split_off(before), asked);
@@ -292,7 +268,7 @@ impl Worker {
                 }
                 said.push(done);
             }
-            self.metrics.judged(&judged, started.elapsed(), &self.evaluators);
+            self.context.metrics.judged(&judged, started.elapsed(), &self.context.evaluators);
             self.hand_out(evaluations, claims, notes);
             for (due, (reported, steps)) in some.iter().zip(said) {
                 taken += steps;
@@ -304,7 +280,7 @@ impl Worker {
                 self.shard.done(due.handle);
             }
             left -= some.len();
-            self.backlog.set_traces(self.index, self.shard.open_count() + left);
+            self.context.backlog.set_traces(self.index, self.shard.open_count() + left);
         }
         due.clear();
         taken
@@ -321,7 +297,7 @@ impl Worker {
 
     /// Returns the log's note of a judged trace, if there is a log.
     fn note_of(&self, due: &Due) -> Option<JudgedNote> {
-        self.journal.as_ref()?;
+        self.context.journal.as_ref()?;
         let trace_id = self.shard.trace(due.handle)?.trace_id;
         let Due { revision, digest, revised, .. } = *due;
         Some(JudgedNote { trace_id, revision, digest, revised })
@@ -333,26 +309,28 @@ impl Worker {
         if evaluations.is_empty() {
             return;
         }
-        self.metrics.evaluations(&evaluations);
-        let receipt = self.journal.as_ref().map(|journal| journal.receipt(claims, notes));
-        (self.outlet)(evaluations, receipt);
+        self.context.metrics.evaluations(&evaluations);
+        let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
+        (self.context.outlet)(evaluations, receipt);
     }
 
     /// Returns the sender to the session worker, while an evaluator judges sessions.
     fn sessions(&self) -> Option<&SessionSender> {
-        self.sessions.as_ref().filter(|_| self.evaluators.has_session_level())
+        self.sessions.as_ref().filter(|_| self.context.evaluators.has_session_level())
     }
 
     fn hand_to_session(&self, key: Option<SessionKey>, trace: &TraceSpans, digest: [u8; 16]) {
         let (Some(sessions), Some(key)) = (self.sessions(), key) else { return };
-        if !sessions.hand_over(key, trace, digest, self.resolver.table()) {
-            self.metrics.session_trace_lost();
+        if !sessions.hand_over(key, trace, digest, self.context.resolver.table()) {
+            self.context.metrics.stages.session_losses.add("queue_full", 1);
         }
     }
 
     /// Takes the memory for reading a trace; `None` if it exceeds the limit by itself.
     fn reserve(&self, trace: &TraceSpans) -> Option<ReadingMemory> {
-        reserve(&self.judging, std::iter::once(trace), || self.heartbeats.beat(self.index))
+        reserve(&self.context.judging, std::iter::once(trace), || {
+            self.context.heartbeats.beat(self.index)
+        })
     }
 
     /// Judges a trace; returns the reports on it, `None` after a panic, and the steps taken.
@@ -382,13 +360,19 @@ impl Worker {
         let before = out.evaluations.len();
         let outcome = caught(|| {
             let TraceAnswer { evaluations, asked } = out;
-            let mut trajectory = self.resolver.resolve_within(trace, effort);
-            let passes = if due.is_silent && !self.forwards.wants_judgements() {
+            let mut trajectory = self.context.resolver.resolve_within(trace, effort);
+            let passes = if due.is_silent && !self.context.forwards.wants_judgements() {
                 Skips::default()
             } else {
                 let trajectory = &mut trajectory;
                 let reported = &mut reported;
-                self.evaluators.evaluate_or_ask(trajectory, evidence, reported, evaluations, asked)
+                self.context.evaluators.evaluate_or_ask(
+                    trajectory,
+                    evidence,
+                    reported,
+                    evaluations,
+                    asked,
+                )
             };
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
             (passes, session, trajectory.effort)
@@ -402,15 +386,16 @@ impl Worker {
                 }
                 if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;
-                    self.costly.tell(trace.trace_id, trace.spans.len(), trace.arena.len());
+                    self.costly.tell(trace.sent_id(), trace.spans.len(), trace.arena.len());
                 }
                 (Some(reported), effort.taken())
             }
             Err(_) => {
                 out.evaluations.truncate(before);
                 out.asked.clear();
-                self.metrics.panicked();
-                tracing::error!(trace_id = %trace.trace_id, "judging a trace panicked; it is lost");
+                self.context.metrics.stages.panics.add(1);
+                let trace_id = trace.sent_id();
+                tracing::error!(%trace_id, "judging a trace panicked; it is lost");
                 // The steps before the panic are unknown: a quarter of the budget is charged.
                 (None, given / 4)
             }
@@ -422,7 +407,7 @@ impl PanicRecovery for Worker {
     type Due = Due;
 
     fn panicked(&self, again: bool) {
-        self.metrics.panicked();
+        self.context.metrics.stages.panics.add(1);
         if again {
             tracing::error!(shard = self.index, "a shard panicked again; its open traces are lost");
             return;
@@ -437,14 +422,14 @@ impl PanicRecovery for Worker {
     }
 
     fn start_anew(&mut self, now_ms: u64) {
-        self.metrics.shard(self.index, &mut self.shard);
-        self.metrics.lost_spans(self.shard.open_spans());
+        self.context.metrics.shard(self.index, &mut self.shard);
+        self.context.metrics.lost_spans(self.shard.open_spans());
         self.shard = (self.empty)(now_ms);
-        self.shard.watch_if(self.evaluators.reports_early());
+        self.shard.watch_if(self.context.evaluators.reports_early());
     }
 
     fn report_open(&mut self) {
-        self.backlog.set_traces(self.index, self.shard.open_count());
+        self.context.backlog.set_traces(self.index, self.shard.open_count());
         let before = std::mem::replace(&mut self.held, self.shard.bytes());
         self.memory.change(before, self.held);
     }
@@ -462,6 +447,7 @@ pub(super) fn unix_ns(time: SystemTime) -> u64 {
 
 mod asking;
 mod clock;
+mod context;
 mod early;
 mod expensive_traces;
 mod inbox;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Worker;
-use crate::pipeline::empty_shard;
+use super::context::empty_shard;
 use crate::pipeline::reload::setup::{Reform, Setup};
 use crate::pipeline::sessions::SessionMessage;
 use spanscore_base::model::SpanBatch;
@@ -16,7 +16,7 @@ impl Worker {
         let Reform { setup, held } = &*reform;
         let before = self.setup();
         let lacks = setup.asks_for_more_than(&before);
-        let heartbeats = &self.heartbeats;
+        let heartbeats = &self.context.heartbeats;
         let index = self.index;
         let translator = &mut self.translator;
         self.shard.reform(lacks, |trace, reported| {
@@ -26,12 +26,12 @@ impl Worker {
         });
         self.shard.watch_if(setup.evaluators.reports_early());
         self.shard.watch_ignored_if(held.tells_ignored);
-        self.shard.limit(held.traces, held.limits, self.shard_count);
-        self.trace_steps = u64::from(held.limits.trace_steps);
+        self.shard.limit(held.traces, held.limits, self.context.shard_count);
+        self.context.trace_steps = u64::from(held.limits.trace_steps);
         let is_watched = setup.evaluators.reports_early();
-        self.empty = Box::new(empty_shard(*held, self.shard_count, is_watched));
-        self.resolver = Arc::clone(&setup.resolver);
-        self.evaluators = Arc::clone(&setup.evaluators);
+        self.empty = Box::new(empty_shard(*held, self.context.shard_count, is_watched));
+        self.context.resolver = Arc::clone(&setup.resolver);
+        self.context.evaluators = Arc::clone(&setup.evaluators);
         if let Some(sessions) = &mut self.sessions {
             sessions.fields = held.sessions.key;
         }
@@ -43,14 +43,14 @@ impl Worker {
     }
 
     fn setup(&self) -> Setup {
-        let resolver = Arc::clone(&self.resolver);
-        let evaluators = Arc::clone(&self.evaluators);
+        let resolver = Arc::clone(&self.context.resolver);
+        let evaluators = Arc::clone(&self.context.evaluators);
         Setup { resolver, evaluators }
     }
 
     /// Translates a batch to the current table; returns true if it came with another one.
     pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
-        let today = self.resolver.table();
+        let today = self.context.resolver.table();
         self.translator.translate(table, today, &mut batch.arena, &batch.spans)
     }
 }

@@ -7,56 +7,18 @@ use super::*;
 use crate::pipeline::room::{RequestQueue, ShardQueue};
 use crate::pipeline::{PipelineIntake, Unjudged};
 use crate::telemetry::Telemetry;
-use spanscore_assemble::{LimitsSettings, TracesSettings};
-use spanscore_base::model::{EvaluationId, Level, Memory, Want};
+use spanscore_base::model::{EvaluationId, Level};
 use spanscore_base::otlp::{Signal, json};
 use spanscore_evaluate::engine::run::Configured;
-use spanscore_extract::dialect::Dialect;
-use spanscore_extract::{ExtractionCache, Table, extract};
+use spanscore_extract::{ExtractionCache, extract};
 use spanscore_receive::{Intake, Received};
 
 const SAMPLE: &[u8] = include_bytes!("../../../examples/traces/refund_agent.json");
 
 /// Builds a worker with these evaluators, whose metrics show its judgements.
 fn worker(telemetry: &Telemetry, evaluators: Vec<Configured>) -> Worker {
-    let evaluators = Evaluators::new(evaluators, Want::ALL);
-    let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
-    let metrics = PipelineMetrics::new(&telemetry.meter(), &evaluators);
-    let is_watched = evaluators.reports_early();
-    let empty = move |now_ms| {
-        let traces = TracesSettings::default();
-        let limits = LimitsSettings::default();
-        let mut shard = Shard::new(traces, limits, 1, now_ms);
-        if is_watched {
-            shard.watch_running();
-        }
-        shard
-    };
-    Worker {
-        trace_steps: u64::from(LimitsSettings::default().trace_steps),
-        pace: JudgingPace::default(),
-        costly: ExpensiveTraceLog::default(),
-        index: 0,
-        shard: empty(0),
-        empty: Box::new(empty),
-        shard_count: 1,
-        resolver: Arc::new(Resolver::new(Arc::new(table))),
-        evaluators: Arc::new(evaluators),
-        outlet: Arc::new(|_, _| {}),
-        metrics: Arc::new(metrics),
-        pool: Arc::default(),
-        backlog: Arc::new(Backlog::new(1)),
-        lanes: Default::default(),
-        heartbeats: Arc::new(Heartbeats::new(1)),
-        sessions: None,
-        forwards: Arc::default(),
-        memory: Memory::default().traces,
-        held: 0,
-        judging: Memory::default().judging,
-        journal: None,
-        clock: ShardClock::new(),
-        translator: Translator::default(),
-    }
+    let (context, settings) = WorkerContext::of(telemetry, evaluators);
+    context.worker(&settings, 0, None)
 }
 
 fn sample(worker: &Worker) -> Arc<SpanBatch> {
@@ -73,7 +35,7 @@ fn sample_with(worker: &Worker, changed: &[(&str, &str)]) -> Arc<SpanBatch> {
 fn batch(worker: &Worker, json: &[u8]) -> Arc<SpanBatch> {
     let request = json::transcode(Signal::Traces, json).unwrap();
     let mut batches = [SpanBatch::default()];
-    let table = worker.resolver.table();
+    let table = worker.context.resolver.table();
     extract(table, Signal::Traces, &request, &mut ExtractionCache::default(), &mut batches)
         .unwrap();
     let [batch] = batches;
@@ -86,7 +48,7 @@ async fn work_that_was_taken_is_judged_although_it_stands_behind_the_drain() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let worker = worker(&telemetry, Vec::new());
     let batch = sample(&worker);
-    let table = Arc::clone(worker.resolver.table());
+    let table = Arc::clone(worker.context.resolver.table());
     let count = batch.spans.len();
     let (sender, queue) = mpsc::channel(2 * WORK_MAX + 2);
     let room = room().await;
@@ -135,7 +97,7 @@ async fn what_comes_behind_the_last_word_is_judged_too() {
         sender.send(ShardMessage::Drain).await.unwrap();
     }
     let batch = sample(&worker);
-    let table = Arc::clone(worker.resolver.table());
+    let table = Arc::clone(worker.context.resolver.table());
     let batch = ShardMessage::Batch { batch, table, at_ms: None, room: room().await };
     sender.send(batch).await.unwrap();
     worker.run(queue).await;
@@ -147,14 +109,10 @@ async fn what_is_acknowledged_is_in_the_backlog_until_it_is_judged() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let mut worker = worker(&telemetry, Vec::new());
     let (sender, mut queue) = mpsc::channel(1);
-    let table = Arc::clone(worker.resolver.table());
-    let backlog = Arc::clone(&worker.backlog);
-    let metrics = Arc::clone(&worker.metrics);
-    let pool = Arc::default();
-    let meter = telemetry.meter();
+    let context = worker.context.clone();
+    let backlog = &context.backlog;
     let room = MemoryQuota::new("queue", 1 << 20);
-    let intake =
-        PipelineIntake::new(table, vec![sender], room, metrics, pool, backlog.clone(), &meter);
+    let intake = PipelineIntake::new(&context, vec![sender], &room, &telemetry.meter());
     let request = json::transcode(Signal::Traces, SAMPLE).unwrap();
     intake.accept(Received::protobuf(Signal::Traces, request), &Arc::default()).await.unwrap();
     assert_eq!(backlog.unjudged(), Unjudged { records: 6, ..Unjudged::default() });
@@ -197,7 +155,8 @@ type Kept = Arc<Mutex<Vec<Evaluation>>>;
 fn keep(worker: &mut Worker) -> Kept {
     let kept = Kept::default();
     let outlet = Arc::clone(&kept);
-    worker.outlet = Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations));
+    worker.context.outlet =
+        Arc::new(move |evaluations, _| outlet.lock().unwrap().extend(evaluations));
     kept
 }
 
@@ -245,9 +204,9 @@ fn early_verdicts_that_did_not_leave_are_never_revised() {
     let mut worker =
         worker(&telemetry, vec![configured("steady", Level::Trace, Brittle::default())]);
     let kept = keep(&mut worker);
-    let outlet = Arc::clone(&worker.outlet);
+    let outlet = Arc::clone(&worker.context.outlet);
     let breaks = AtomicBool::new(true);
-    worker.outlet = Arc::new(move |evaluations, receipt| {
+    worker.context.outlet = Arc::new(move |evaluations, receipt| {
         assert!(!breaks.swap(false, Ordering::Relaxed), "a fault of an exporter");
         outlet(evaluations, receipt);
     });

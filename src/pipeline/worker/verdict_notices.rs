@@ -15,25 +15,29 @@ impl Worker {
         evaluations: &[Evaluation],
         asked: &[AskedTarget],
     ) {
-        if !self.forwards.wants_judgements() {
+        if !self.context.forwards.wants_judgements() {
             return;
         }
         let Some(trace_id) = self.shard.trace(due.handle).map(|trace| trace.trace_id) else {
             return;
         };
         let has_fail = evaluations.iter().any(|one| one.label() == Some(Label::Fail));
-        let waits = !has_fail && !due.is_silent && self.lanes.answers_any(asked);
-        let pending = self.lanes.pending().filter(|_| waits);
+        let waits = !has_fail && !due.is_silent && self.context.lanes.answers_any(asked);
+        let pending = self.context.lanes.pending().filter(|_| waits);
         if pending.is_some_and(|pending| pending.expect(trace_id, asked)) {
             return;
         }
-        self.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+        self.context.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
     }
 
     /// Reports traces that are dropped without an agent.
     pub(super) fn tell_ignored(&mut self) {
         for trace_id in self.shard.take_ignored() {
-            self.forwards.judged(JudgedTrace { trace_id, is_agent: false, has_fail: false });
+            self.context.forwards.judged(JudgedTrace {
+                trace_id,
+                is_agent: false,
+                has_fail: false,
+            });
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -14,6 +13,7 @@ use spanscore_evaluate::{CodeEvaluator, Evaluator, Want};
 use tonic::Code;
 
 use crate::support::collector::{HELD, PROTOBUF, Running};
+use crate::support::patience::PATIENCE;
 use crate::support::spans::{agent, request, searches, tool, with};
 
 fn config(limits: &str) -> String {
@@ -182,7 +182,7 @@ async fn requests_beyond_the_queue_are_told_to_come_again() {
     })
     .await;
     running.send(request(searches(1, &[2]))).await;
-    tokio::task::block_in_place(|| is_asked.recv_timeout(Duration::from_secs(20))).unwrap();
+    tokio::task::block_in_place(|| is_asked.recv_timeout(PATIENCE)).unwrap();
 
     // The shard is at work and takes nothing: what comes now waits in the queue, and fills it but
     // for the tenth that is left to small requests.

@@ -1,19 +1,20 @@
 //! How the collector ends: open traces are judged and delivered, in the time that it has.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use spanscore::pipeline::Unjudged;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::collector::{HELD, Running};
 use crate::support::fake_backend::{Behavior, FakeBackend};
+use crate::support::patience::PATIENCE;
 use crate::support::spans::{request, searches};
 
 #[tokio::test]
 async fn a_backend_that_is_gone_or_hangs_delays_neither_senders_nor_the_end() {
     let hanging = FakeBackend::grpc().await;
     hanging.always(Behavior::Hang);
-    for backend in [FakeBackend::dead().await, hanging] {
+    for backend in [FakeBackend::dead(), hanging] {
         let config = "shutdown_timeout: 400ms
 exporters: {otlp_grpc/backend: {forms: [event, span, metric]}}
 ";
@@ -22,10 +23,10 @@ exporters: {otlp_grpc/backend: {forms: [event, span, metric]}}
         for trace in 1..=50 {
             assert_eq!(running.send(request(searches(trace, &[2]))).await.0, 0);
         }
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
         let started = Instant::now();
         let (events, unsent) = running.stop().await;
-        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
         assert_eq!((events.len(), unsent), (0, 100));
     }
 }
@@ -35,7 +36,7 @@ async fn what_is_given_up_while_it_stops_is_lost_too() {
     let config = format!(
         "{HELD}exporters: {{otlp_grpc/backend: {{retry_on_failure: {{enabled: false}}}}}}\n"
     );
-    let running = Running::between(FakeBackend::dead().await, &config, |_| {}).await;
+    let running = Running::between(FakeBackend::dead(), &config, |_| {}).await;
     running.send(request(searches(7, &[2]))).await;
     assert_eq!(running.stop().await.1, 2);
 }

@@ -1,7 +1,6 @@
 //! Evaluators that are processes: agentevals' protocol 1.0.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -11,6 +10,7 @@ use super::fixture;
 use crate::judges::refund;
 use crate::support::collector::{Event, Running};
 use crate::support::fake_backend::attribute;
+use crate::support::patience::{eventually, once};
 use crate::support::spans::{request, tool, with};
 
 /// A config with an evaluator of this mode; `mark` tells its processes from all others.
@@ -45,11 +45,11 @@ fn command_of(folder: &Path) -> String {
 
 /// Waits until nothing is left of what a mark was put on.
 pub(super) async fn nothing_left(mark: &str) {
-    let started = Instant::now();
-    while !marked(mark).is_empty() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", marked(mark));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(|| {
+        let left = marked(mark);
+        once(left.is_empty(), || format!("{left:?}"))
+    })
+    .await;
 }
 
 fn told(event: &Event) -> String {
@@ -249,11 +249,11 @@ async fn nothing_that_waits_started_outlives_the_collector() {
     let mark = mark("spares");
     let config = format!("evaluators:\n{}", entry("good", &mark, "spares: 3"));
     let running = Running::start(&config).await;
-    let started = Instant::now();
-    while marked(&mark).len() < 3 {
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", marked(&mark));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually(|| {
+        let spares = marked(&mark);
+        once(spares.len() >= 3, || format!("{spares:?}"))
+    })
+    .await;
     running.send(request(refund(7))).await;
     assert_eq!(running.events(1).await[0].score(), Some(0.75));
     running.judged().await;

@@ -16,6 +16,7 @@ use tonic::{Code, Status};
 use super::server::{FakeEvaluator, Script, Scripted, all, described, kind, scored};
 use crate::judges::refund;
 use crate::support::collector::{Event, Running};
+use crate::support::patience::PATIENCE;
 use crate::support::spans::{request, tool, with};
 
 /// A config with one evaluator that asks that server.
@@ -188,17 +189,15 @@ async fn a_restarted_evaluator_gets_what_waited_meanwhile() {
 #[tokio::test]
 async fn a_slow_evaluator_is_asked_three_times_and_holds_up_nobody() {
     let server = FakeEvaluator::start(Script::answering(|asked, _| Scripted {
-        delay: Duration::from_secs(20),
+        delay: PATIENCE,
         ..Scripted::now(&all(asked, 1.0))
     }))
     .await;
     let config = asking(&server, ", timeout: 200ms") + "  tool_error: {}\n";
     let running = Running::start(&config).await;
-    let started = Instant::now();
     running.send(request(refund(7))).await;
     let first = running.events(1).await.remove(0);
     assert_eq!(first.name(), "tool_error", "the others do not wait");
-    assert!(started.elapsed() < Duration::from_secs(2));
     let events = running.events(2).await;
     let slow = events.iter().find(|event| event.name() == "grpc/quality").expect("it");
     assert_eq!(told(slow), "external_timeout");

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::support::patience::eventually;
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use spanscore_evaluate::external::proto::{
@@ -121,12 +122,11 @@ impl FakeEvaluator {
 
     /// At an address, which a server before it has left.
     pub(super) async fn at(address: SocketAddr, script: Script, tls: Option<Identity>) -> Self {
-        let listener = loop {
-            if let Ok(listener) = TcpListener::bind(address).await {
-                break listener;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let bind = || {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true).map(|()| listener)
         };
+        let listener = TcpListener::from_std(eventually(bind).await).expect("a listener");
         let address = listener.local_addr().expect("an address");
         let kept = Arc::<Kept>::default();
         let service = FakeService { script: Arc::new(script), kept: Arc::clone(&kept) };

@@ -121,7 +121,7 @@ async fn what_is_open_is_judged_and_passed_on_before_the_end() {
     running.send(request(vec![agent(2)])).await;
     running.send(request(searches(3, &[2, 3]))).await;
     running.counted("spanscore_assemble_open_traces", 3).await;
-    assert_eq!(balanced(&running, "otlp_grpc")["held_items"], 6);
+    assert_eq!(balanced(&running, "otlp_grpc").await["held_items"], 6);
     let lost = running.lost(&Default::default()).await;
     assert_eq!(lost.to_string(), "nothing");
     let traces: Vec<_> = spans(&backend).into_iter().map(|(trace, _)| trace).collect();

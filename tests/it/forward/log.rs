@@ -14,6 +14,7 @@ use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
 
 use super::forwards;
+use crate::support::patience::PATIENCE;
 use crate::support::raw_backend::RawBackend;
 use crate::support::spans::{request, searches};
 
@@ -44,8 +45,7 @@ impl Logged {
         let part = ConfigPart::Text { name: "test".into(), text: config.into() };
         let plan = ResolvedConfig::new(&load(&[part], &|_| None).unwrap()).unwrap();
         let telemetry = Telemetry::without_endpoints().unwrap();
-        let times =
-            HoldTimes { open_max: Duration::from_secs(60), remember: Duration::from_secs(60) };
+        let times = HoldTimes { open_max: PATIENCE, remember: PATIENCE };
         let end = log.records.lock().unwrap().keys().last().map_or(0, |last| last + 1);
         let back = Arc::clone(log) as Arc<dyn ReadBack>;
         let own = ForwardLog { log: back, folder: folder.to_owned(), end };
@@ -63,7 +63,13 @@ impl Logged {
     fn offer(&self, position: u64) {
         let bytes = self.log.records.lock().unwrap()[&position].clone();
         let raw = RawBody { bytes: bytes.clone(), compression: None, is_json: false };
-        let passing = Passing { signal: Signal::Traces, request: &bytes, raw: &raw, items: 2 };
+        let passing = Passing {
+            signal: Signal::Traces,
+            request: &bytes,
+            raw: &raw,
+            items: 2,
+            group: Default::default(),
+        };
         self.forwards.offer(&passing, Some(&self.log.source.claim(position)));
     }
 
@@ -88,7 +94,7 @@ const QUICK: &str = "sending_queue: {queue_size: 40000},
 
 #[tokio::test]
 async fn what_finds_no_room_waits_in_the_log_and_arrives() {
-    let (backend, folder) = (RawBackend::away().await, tempfile::tempdir().unwrap());
+    let (backend, folder) = (RawBackend::away(), tempfile::tempdir().unwrap());
     let log = Arc::new(FakeLog::default());
     let config = forwards(&[("otlp_grpc", QUICK, &backend)]);
     let logged = Logged::start(&log, folder.path(), &config);
@@ -97,12 +103,12 @@ async fn what_finds_no_room_waits_in_the_log_and_arrives() {
     assert_eq!((books["queued_requests"], books["dropped_requests"]), (150, 0));
     assert!(books["requests_in_log"] > 40 && books["queue_size_bytes"] <= 40_000, "{books:?}");
     assert_eq!(log.source.lowest(), Some(0));
-    backend.come().await;
+    backend.come();
     backend.until(150).await;
     let mut sent: Vec<_> = log.records.lock().unwrap().values().map(|it| it.to_vec()).collect();
     sent.sort();
     assert_eq!(backend.bodies(), sent);
-    logged.stop(Duration::from_secs(5)).await;
+    logged.stop(PATIENCE).await;
     assert_eq!(log.source.lowest(), None, "the log may forget all of it");
 }
 
@@ -114,7 +120,7 @@ async fn a_restart_sends_what_was_left_and_nothing_else() {
     let logged = Logged::start(&log, folder.path(), &config);
     (0..5).for_each(|at| logged.add(at, at as u8 + 1));
     backend.until(5).await;
-    backend.delay(Duration::from_secs(30));
+    backend.delay(PATIENCE);
     (5..15).for_each(|at| logged.add(at, at as u8 + 1));
     logged.stop(Duration::from_millis(100)).await;
     assert_eq!(log.source.lowest(), Some(5), "the log keeps what is left");
@@ -127,7 +133,7 @@ async fn a_restart_sends_what_was_left_and_nothing_else() {
     logged.forwards.replayed();
     logged.add(15, 200);
     healthy.until(11).await;
-    logged.stop(Duration::from_secs(5)).await;
+    logged.stop(PATIENCE).await;
     let records = log.records.lock().unwrap();
     let mut left: Vec<_> = records.range(5..).map(|(_, it)| it.to_vec()).collect();
     left.sort();
@@ -149,7 +155,7 @@ async fn chosen_traces_wait_in_the_log_for_their_judgement() {
         logged.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
     }
     backend.until(9).await;
-    logged.stop(Duration::from_secs(5)).await;
+    logged.stop(PATIENCE).await;
     assert_eq!(backend.requests().len(), 9);
     assert_eq!(log.source.lowest(), Some(19), "the last was not judged, and is left");
 }

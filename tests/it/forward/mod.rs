@@ -15,6 +15,7 @@ use spanscore_base::otlp::Signal;
 use spanscore_net::client::{Client, ClientSettings, Compression, Protocol, TlsSettings};
 
 use crate::support::collector::Running;
+use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::raw_backend::RawBackend;
 
 /// A client that sends encoded requests as they are.
@@ -25,7 +26,7 @@ fn client(running: &Running, protocol: Protocol, compression: Compression) -> Cl
         endpoint: format!("http://{address}").into(),
         headers: Default::default(),
         compression,
-        timeout: std::time::Duration::from_secs(10),
+        timeout: PATIENCE,
         tls: TlsSettings::default(),
     };
     Client::new(&settings).unwrap()
@@ -59,29 +60,38 @@ pub(crate) fn books(text: &str, forward: &str) -> BTreeMap<String, u64> {
     books
 }
 
-/// Asserts that what a forward accepted is where the books say, and gives them.
-pub(crate) fn balanced(running: &Running, forward: &str) -> BTreeMap<String, u64> {
-    let books = books(&running.exposition(), forward);
+/// Says that all that a forward accepted is where its books say.
+fn is_balanced(books: &BTreeMap<String, u64>) -> bool {
     let sum = |names: &[&str]| names.iter().map(|name| books[*name]).sum::<u64>();
     let items = ["sent", "failed", "dropped", "unchosen"].map(|name| format!("{name}_items"));
     let items: Vec<_> =
         items.iter().map(String::as_str).chain(["held_items", "queued_items"]).collect();
-    assert_eq!(books["accepted_items"], sum(&items), "{books:?}");
     let requests = ["sent_requests", "failed_requests", "queued_requests"];
-    assert_eq!(books["enqueued_requests"], sum(&requests), "{books:?}");
-    books
+    books["accepted_items"] == sum(&items) && books["enqueued_requests"] == sum(&requests)
 }
 
-/// Waits until a forward has nothing under way.
-pub(crate) async fn settled(running: &Running, forward: &str) -> BTreeMap<String, u64> {
-    for _ in 0..1000 {
+/// The books of a forward once they balance and are as wanted: some are read while a request is on
+/// its way from one place to another.
+async fn books_once(
+    running: &Running,
+    forward: &str,
+    is_so: impl Fn(&BTreeMap<String, u64>) -> bool,
+) -> BTreeMap<String, u64> {
+    eventually(|| {
         let books = books(&running.exposition(), forward);
-        if books["queued_requests"] + books["held_items"] == 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    balanced(running, forward)
+        once(is_balanced(&books) && is_so(&books), || format!("{books:?}")).map(|()| books)
+    })
+    .await
+}
+
+/// The books of a forward once all that it accepted is where they say.
+pub(crate) async fn balanced(running: &Running, forward: &str) -> BTreeMap<String, u64> {
+    books_once(running, forward, |_| true).await
+}
+
+/// The same once it has nothing under way.
+pub(crate) async fn settled(running: &Running, forward: &str) -> BTreeMap<String, u64> {
+    books_once(running, forward, |books| books["queued_requests"] + books["held_items"] == 0).await
 }
 
 /// A request with a log record of each of these traces.

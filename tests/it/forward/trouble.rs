@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{balanced, client, forwards, send, settled};
 use crate::support::collector::Running;
+use crate::support::patience::PATIENCE;
 use crate::support::raw_backend::RawBackend;
 use crate::support::spans::{request, searches};
 
@@ -28,14 +29,14 @@ async fn send_traces(running: &Running, traces: impl IntoIterator<Item = u8>) ->
 #[tokio::test]
 async fn what_a_backend_missed_arrives_when_it_is_back() {
     for kind in ["otlp_grpc", "otlp_http"] {
-        let backend = RawBackend::away().await;
+        let backend = RawBackend::away();
         let retries = "retry_on_failure: {initial_interval: 20ms, max_interval: 50ms}";
         let running = Running::start(&forwards(&[(kind, retries, &backend)])).await;
         let sent = send_traces(&running, 1..=100).await;
-        let books = balanced(&running, kind);
+        let books = balanced(&running, kind).await;
         assert_eq!((books["queued_requests"], books["queued_items"]), (100, 300));
         assert!(books["queue_size_bytes"] > 0);
-        backend.come().await;
+        backend.come();
         backend.until(100).await;
         assert_eq!(backend.bodies(), sent);
         let books = settled(&running, kind).await;
@@ -45,7 +46,7 @@ async fn what_a_backend_missed_arrives_when_it_is_back() {
 
 #[tokio::test]
 async fn a_dead_backend_slows_nobody_and_what_it_has_no_room_for_is_counted() {
-    let (dead, alive) = (RawBackend::away().await, RawBackend::start().await);
+    let (dead, alive) = (RawBackend::away(), RawBackend::start().await);
     let config = forwards(&[
         ("otlp_grpc/dead", "sending_queue: {queue_size: 20000}", &dead),
         ("otlp_grpc/alive", "", &alive),
@@ -53,10 +54,10 @@ async fn a_dead_backend_slows_nobody_and_what_it_has_no_room_for_is_counted() {
     let running = Running::start(&format!("{config}shutdown_timeout: 400ms\n")).await;
     let started = Instant::now();
     let sent = send_traces(&running, 1..=200).await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     alive.until(200).await;
     assert_eq!(alive.bodies(), sent);
-    let books = balanced(&running, "otlp_grpc/dead");
+    let books = balanced(&running, "otlp_grpc/dead").await;
     assert!(books["queue_size_bytes"] <= 20_000 && books["queued_requests"] > 5, "{books:?}");
     assert_eq!(books["dropped_requests"] + books["queued_requests"], 200);
     assert_eq!(books["dropped_items"] + books["queued_items"], 600);
@@ -65,12 +66,9 @@ async fn a_dead_backend_slows_nobody_and_what_it_has_no_room_for_is_counted() {
     running.counted(dropped, books["dropped_items"]).await;
     let started = Instant::now();
     let lost = running.lost(&CancellationToken::new()).await;
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     let [unforwarded] = &lost.unforwarded[..] else { panic!("{lost:?}") };
-    assert_eq!(
-        (&*unforwarded.forward, unforwarded.items),
-        ("otlp_grpc/dead", books["queued_items"])
-    );
+    assert_eq!((&*unforwarded.name, unforwarded.count), ("otlp_grpc/dead", books["queued_items"]));
 }
 
 #[tokio::test]

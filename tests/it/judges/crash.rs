@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{asking, refund};
 use crate::support::collector::Event;
 use crate::support::fake_backend::FakeBackend;
 use crate::support::fake_judge::{FakeJudge, Scripted};
+use crate::support::patience::{eventually, once};
 use crate::support::program::Program;
 use crate::support::spans::{request, with};
 
@@ -92,25 +93,21 @@ async fn killed_before_emission_nothing_is_lost_or_asked_twice_but_what_was_unde
         }
         // At a time when some were asked about, and some of those were told of.
         let enough = judge.asked().len() + 1 + (kill % TRACES) as usize;
-        let waits = Instant::now();
-        while judge.asked().len() < enough && waits.elapsed() < Duration::from_secs(20) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        eventually(|| {
+            let asked = judge.asked().len();
+            once(asked >= enough, || format!("{asked} of {enough} are asked"))
+        })
+        .await;
         tokio::time::sleep(Duration::from_millis(kill * 37 % 120)).await;
         program.signal("-KILL");
         unheard += asked(&judge).len() - told(&backend).len();
     }
     let _last = Program::start(folder.path(), &config);
-    let waits = Instant::now();
-    let ids = loop {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let ids = eventually(|| {
         let ids = told(&backend);
-        if ids.len() as u64 == number {
-            break ids;
-        }
-        let have = ids.len();
-        assert!(waits.elapsed() < Duration::from_secs(60), "{have} of {number}");
-    };
+        once(ids.len() as u64 == number, || format!("{} of {number}", ids.len())).map(|()| ids)
+    })
+    .await;
     let several: Vec<_> = ids.values().filter(|ids| ids.len() > 1).collect();
     assert!(several.is_empty(), "what is told twice has the same id: {several:?}");
     let asked = asked(&judge);

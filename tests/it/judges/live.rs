@@ -1,13 +1,15 @@
 //! A live collector that asks judges.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use tokio::sync::Semaphore;
 
 use super::{asking, refund};
 use crate::support::collector::Running;
 use crate::support::fake_backend::attribute;
 use crate::support::fake_judge::FakeJudge;
+use crate::support::patience::{eventually, once};
 use crate::support::spans::{request, searches, tool, with};
 
 const DOCS: &str = include_str!("../../../docs/output.md");
@@ -99,19 +101,19 @@ async fn what_sample_and_when_leave_out_is_counted_and_all_traces_add_up() {
     for trace in 1..=20 {
         running.send(request(refund(trace * 12))).await;
     }
-    let text = loop {
+    let text = eventually(|| {
         let text = running.exposition();
         let count = |series: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(series));
             line.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or_default()
         };
         let skipped = count(&skipped("sampled_out"));
-        if skipped + running.backend.log_records().len() as u64 == 20 {
-            assert!((3..=17).contains(&skipped), "{skipped} of 20 at a half");
-            break text;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+        let judged = running.backend.log_records().len() as u64;
+        once(skipped + judged == 20, || format!("{skipped} and {judged}"))?;
+        assert!((3..=17).contains(&skipped), "{skipped} of 20 at a half");
+        Ok::<_, String>(text)
+    })
+    .await;
     // Reasons that did not arise are there, too.
     assert!(text.contains(&format!("{} 0", skipped("when"))), "{text}");
     let unanswered = "spanscore_judge_unanswered_total{evaluator=\"task_completion/shop\",\
@@ -153,19 +155,15 @@ async fn calls_that_code_cannot_settle_are_judged_each_on_its_own_span() {
 /// While a judge keeps everybody waiting, senders do not notice.
 #[tokio::test]
 async fn senders_and_other_evaluators_do_not_wait_for_a_slow_judge() {
-    let judge = FakeJudge::start(|asked| {
-        let answer = asked.answer(&["yes"]);
-        crate::support::fake_judge::Scripted { delay: Duration::from_secs(3), ..answer }
-    })
-    .await;
+    let gate = Arc::new(Semaphore::new(0));
+    let judge = FakeJudge::behind(&gate, "yes").await;
     let config = format!("{}  tool_error/any: {{}}\n", asking(&judge, "openai", ""));
     let running = Running::start(&config).await;
-    let started = Instant::now();
     for trace in 1..=20 {
         running.send(request(refund(trace))).await;
     }
     let events = running.events(20).await;
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    gate.add_permits(1);
     assert!(events.iter().all(|event| event.name() == "tool_error/any"));
     running.judged().await;
 }

@@ -1,7 +1,6 @@
 //! Requests to judges as spans of our own telemetry.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -9,6 +8,7 @@ use super::{asking, refund};
 use crate::support::collector::Running;
 use crate::support::fake_backend::{FakeBackend, attribute};
 use crate::support::fake_judge::{FakeJudge, Scripted};
+use crate::support::patience::PATIENCE;
 use crate::support::spans::request;
 
 const DOCS: &str = include_str!("../../../docs/judges/README.md");
@@ -77,11 +77,8 @@ async fn each_request_is_a_span_linked_to_what_is_judged_and_without_content() {
 
 #[tokio::test]
 async fn a_request_that_is_cut_off_at_the_end_is_a_span_too() {
-    let judge = FakeJudge::start(|asked| Scripted {
-        delay: Duration::from_secs(60),
-        ..asked.answer(&["yes"])
-    })
-    .await;
+    let judge =
+        FakeJudge::start(|asked| Scripted { delay: PATIENCE, ..asked.answer(&["yes"]) }).await;
     let own = FakeBackend::grpc().await;
     let config = format!(
         "{}shutdown_timeout: 500ms\ntelemetry: {{traces: {{otlp: {{endpoint: \"http://{}\"}}}}}}\n",

@@ -72,7 +72,7 @@ async fn what_a_judge_did_not_answer_is_asked_again_under_its_id_and_only_once()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_score_are_letters_too_and_other_evidence_makes_a_revision() {
     let folder = tempfile::tempdir().unwrap();
-    let backend = FakeBackend::dead().await;
+    let backend = FakeBackend::dead();
     let (judge, works) = broken_judge().await;
     let config = config(&judge, &backend, folder.path());
     let config = config.split("data_dir:").next().unwrap();

@@ -1,13 +1,13 @@
 //! Texts of strangers that would harm whoever shows them, in every field that is shown.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use prost::Message;
 use serde_json::{Value as Json, json};
 use spanscore_base::otlp::{Signal, json};
 
 use crate::support::collector::{PROTOBUF, Running};
+use crate::support::patience::{eventually, once};
 use crate::support::spans::{agent, scoped, text, tool, with};
 
 /// Terminal escapes, bidirectional marks, control characters, label injection, and long texts.
@@ -85,14 +85,9 @@ exporters:
         assert_eq!(answer.status(), 200, "{hostile:?}");
     }
     let all = 2 * corpus.len();
-    let wait = async {
-        // What has no end yet is being written.
-        let lines = || std::fs::read_to_string(&path).map_or(0, |text| text.matches('\n').count());
-        while lines() < all {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.expect("all are judged");
+    // What has no end yet is being written.
+    let lines = || std::fs::read_to_string(&path).map_or(0, |text| text.matches('\n').count());
+    eventually(|| once(lines() >= all, || format!("{} of {all} are judged", lines()))).await;
     let text = std::fs::read_to_string(&path).unwrap();
     for line in text.lines() {
         assert_eq!(obeyed(line), None, "{}", line.escape_debug());
@@ -270,17 +265,15 @@ exporters: {{console: {{details: true}}, console/lines: {{format: jsonl}}}}
             .stderr(file("err"))
             .spawn()
             .unwrap();
-        let port = loop {
+        let port = eventually(|| {
             let said = String::from_utf8(read("err")).unwrap();
             let started =
                 said.lines().find(|line| line.contains("started") && line.contains("http"));
             let rest = started.and_then(|line| line.split("127.0.0.1:").nth(1)).map(str::to_owned);
             let port = rest.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
-            if let Some(port) = port.filter(|port: &String| !port.is_empty()) {
-                break port;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
+            port.filter(|port: &String| !port.is_empty()).ok_or("no port is told")
+        })
+        .await;
         let sent = crate::support::web_client().build().unwrap();
         let sent = sent.post(format!("http://127.0.0.1:{port}/v1/traces"));
         let sent = sent.header("content-type", "application/json").body(hostile_request());

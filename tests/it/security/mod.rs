@@ -2,6 +2,7 @@
 
 mod content;
 mod fuzz;
+mod groups;
 mod hostile;
 pub(crate) mod pki;
 mod reload;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::judges::{asking, refund};
 use crate::support::collector::{Event, Running};
 use crate::support::fake_judge::{FakeJudge, Scripted};
+use crate::support::patience::{eventually, once};
 use crate::support::spans::request;
 
 fn version(event: &Event) -> &str {
@@ -53,9 +54,7 @@ async fn what_waits_for_a_judge_that_is_away_is_asked_by_the_new_way() {
     for trace in 1..=10 {
         running.send(request(refund(trace))).await;
     }
-    while dead.asked().len() < 5 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually(|| once(dead.asked().len() >= 5, || "it is not asked")).await;
     assert_eq!(running.reload(&asking(&alive, "openai", "")).await, Ok(()));
     let events = running.events(10).await;
     assert!(events.iter().all(|event| event.label() == "pass"), "{events:?}");

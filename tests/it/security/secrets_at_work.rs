@@ -5,13 +5,13 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::net::TcpListener;
 
+use crate::support::patience::{eventually, once};
 use crate::support::web_client;
 
 /// What all planted secrets have in common.
@@ -112,13 +112,14 @@ fn program(folder: &Path, args: &[&str]) -> Command {
 
 /// What the program has written to a file, once it holds all of these.
 async fn said(path: &Path, parts: &[&str]) -> String {
-    let started = Instant::now();
-    loop {
+    eventually(|| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let Some(missing) = parts.iter().find(|part| !text.contains(**part)) else { return text };
-        assert!(started.elapsed() < Duration::from_secs(60), "never says {missing:?}:\n{text}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        match parts.iter().find(|part| !text.contains(**part)) {
+            Some(missing) => Err(format!("never says {missing:?}:\n{text}")),
+            None => Ok(text),
+        }
+    })
+    .await
 }
 
 /// The port that follows a word of the first line that the program writes.
@@ -181,12 +182,12 @@ async fn a_process_at_work_shows_none() {
     {
         std::fs::write(&path, own.replace(from, to)).unwrap();
         signal("-HUP");
-        let started = Instant::now();
         let told = |text: String| text.matches("the config has a mistake").count();
-        while told(std::fs::read_to_string(&err).unwrap()) <= round {
-            assert!(started.elapsed() < Duration::from_secs(60), "the mistake is told");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        eventually(|| {
+            let text = std::fs::read_to_string(&err).unwrap();
+            once(told(text) > round, || "the mistake is not told")
+        })
+        .await;
     }
     signal("-TERM");
     serving.0.wait().unwrap();

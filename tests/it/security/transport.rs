@@ -1,7 +1,6 @@
 //! TLS and mutual TLS at each port: who comes through the greeting, and who does not.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
@@ -16,6 +15,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity as GrpcId
 
 use super::pki::{Authority, Identity};
 use crate::support::intake::{Harness, small_settings};
+use crate::support::patience::{eventually, once};
 
 /// The start of a handshake by somebody who speaks TLS 1.1 at most: a ClientHello without
 /// extensions, of two old ciphers.
@@ -233,10 +233,9 @@ async fn metrics_are_shown_over_tls_to_those_who_may_see_them() {
     assert_eq!(post(address, &authority.pem, Some(&good)).await.unwrap(), 404, "POST of a path");
     assert!(post(address, &authority.pem, None).await.is_err());
     let line = "spanscore_telemetry_failed_handshakes_total{reason=\"no_certificate\"} 1";
-    let wait = async {
-        while !telemetry.exposition().contains(line) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), wait).await.expect(line);
+    eventually(|| {
+        let text = telemetry.exposition();
+        once(text.contains(line), || format!("no {line} in\n{text}"))
+    })
+    .await;
 }

@@ -1,7 +1,6 @@
 //! A whole collector on free ports, between real OTLP clients and an independent backend.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -16,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use super::fake_backend::{FakeBackend, attribute};
+use super::patience::{eventually, once};
 
 /// Quick settings that a test's own config is merged over.
 const BASE: &str = r#"
@@ -140,14 +140,11 @@ impl Running {
     /// Waits until a series of our own metrics has this value.
     pub(crate) async fn counted(&self, series: &str, value: u64) {
         let line = format!("{series} {value}");
-        let mut looks = tokio::time::interval(Duration::from_millis(10));
-        for _ in 0..1000 {
-            looks.tick().await;
-            if self.collector.exposition().lines().any(|have| have == line) {
-                return;
-            }
-        }
-        panic!("no {line} in\n{}", self.collector.exposition());
+        eventually(|| {
+            let text = self.collector.exposition();
+            once(text.lines().any(|have| have == line), || format!("no {line} in\n{text}"))
+        })
+        .await;
     }
 
     /// Lets it take another config, over the same quick settings; what is wrong with it.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use opentelemetry::metrics::MeterProvider;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
@@ -10,10 +9,11 @@ use prometheus::{Registry, TextEncoder};
 use spanscore_base::model::{Evaluation, Memory};
 use spanscore_base::settings::Node;
 use spanscore_base::value::json;
-use spanscore_emit::{Exporters, Persistence, Unsent, settings};
+use spanscore_emit::{Exporters, Persistence, Undelivered, settings};
 use spanscore_log::Durability;
 
 use super::fake_backend::FakeBackend;
+use super::patience::{PATIENCE, eventually, once};
 
 /// Running exporters and what they tell of themselves.
 pub(crate) struct Fixture {
@@ -57,8 +57,8 @@ impl Fixture {
         self.exporters.offer(evaluations, None);
     }
 
-    pub(crate) async fn shutdown(&self) -> Vec<Unsent> {
-        self.exporters.shutdown(tokio::time::sleep(Duration::from_secs(20))).await
+    pub(crate) async fn shutdown(&self) -> Vec<Undelivered> {
+        self.exporters.shutdown(tokio::time::sleep(PATIENCE)).await
     }
 
     /// The value of a counter of evaluations of one exporter.
@@ -84,15 +84,11 @@ impl Fixture {
             let left = self.sum("left_evaluations_total");
             (came, self.sum("sent_evaluations_total") + self.lost() + left + held)
         };
-        for _ in 0..100 {
+        eventually(|| {
             let (came, went) = sums();
-            if came == went {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let (came, went) = sums();
-        assert_eq!(came, went);
+            once(came == went, || format!("{came} came, {went} went"))
+        })
+        .await;
     }
 
     /// The sum of a metric over all its labels.

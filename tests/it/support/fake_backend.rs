@@ -35,11 +35,14 @@ use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
+
+use super::patience::PATIENCE;
+use super::raw_backend::unheard;
 
 /// How the backend answers one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +81,8 @@ pub(crate) struct FakeBackend {
     changed: Arc<Notify>,
     /// Where it listens.
     pub(crate) address: SocketAddr,
+    /// The port of one that is gone.
+    _held: Option<Arc<TcpSocket>>,
 }
 
 enum Failure {
@@ -139,15 +144,17 @@ impl FakeBackend {
             .with_state(self.clone())
     }
 
-    /// The address of a backend that is gone: its port was free a moment ago.
-    pub(crate) async fn dead() -> Self {
-        Self::bind().await.0
+    /// A backend that is gone: as long as this is kept, nobody else gets its port.
+    pub(crate) fn dead() -> Self {
+        let (port, address) = unheard();
+        let _held = Some(Arc::new(port));
+        Self { kept: Arc::default(), changed: Arc::default(), address, _held }
     }
 
     async fn bind() -> (Self, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        (Self { kept: Arc::default(), changed: Arc::default(), address }, listener)
+        (Self { kept: Arc::default(), changed: Arc::default(), address, _held: None }, listener)
     }
 
     fn with<T>(&self, read: impl FnOnce(&mut Kept) -> T) -> T {
@@ -169,18 +176,15 @@ impl FakeBackend {
         self.with(|kept| kept.poison = Some(poison));
     }
 
-    /// Waits until `ready` holds; a test that waits in vain fails after 20 s.
+    /// Waits until `ready` holds.
     pub(crate) async fn until(&self, ready: impl Fn(&Self) -> bool) {
-        let wait = async {
-            loop {
-                let changed = self.changed.notified();
-                if ready(self) {
-                    return;
-                }
-                changed.await;
+        loop {
+            let changed = self.changed.notified();
+            if ready(self) {
+                return;
             }
-        };
-        tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the backend got it");
+            tokio::time::timeout(PATIENCE, changed).await.expect("the backend gets more");
+        }
     }
 
     /// All log records that were taken.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 /// What a judge was asked.
@@ -81,6 +82,8 @@ pub(crate) struct Scripted {
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
     pub(crate) delay: Duration,
+    /// Answers wait until this has a permit.
+    pub(crate) gate: Option<Arc<Semaphore>>,
     /// Only half of the body comes, then the connection ends.
     pub(crate) is_cut: bool,
 }
@@ -88,7 +91,7 @@ pub(crate) struct Scripted {
 impl Default for Scripted {
     fn default() -> Self {
         let (headers, body) = (Vec::new(), String::new());
-        Self { status: 200, headers, body, delay: Duration::ZERO, is_cut: false }
+        Self { status: 200, headers, body, delay: Duration::ZERO, gate: None, is_cut: false }
     }
 }
 
@@ -132,6 +135,16 @@ impl FakeJudge {
         Self::start(move |asked| asked.answer(&[verdict])).await
     }
 
+    /// One that says the same to all once the gate has a permit.
+    pub(crate) async fn behind(gate: &Arc<Semaphore>, verdict: &'static str) -> Self {
+        let gate = Arc::clone(gate);
+        Self::start(move |asked| {
+            let gate = Some(Arc::clone(&gate));
+            Scripted { gate, ..asked.answer(&[verdict]) }
+        })
+        .await
+    }
+
     /// What it was asked.
     pub(crate) fn asked(&self) -> Vec<JudgeAsked> {
         self.asked.lock().unwrap().clone()
@@ -163,8 +176,11 @@ async fn serve(
         all.push(one.clone());
         one
     };
-    let Scripted { status, headers, body, delay, is_cut } = script(&one);
+    let Scripted { status, headers, body, delay, gate, is_cut } = script(&one);
     tokio::time::sleep(delay).await;
+    if let Some(gate) = gate {
+        let _permit = gate.acquire().await;
+    }
     let length = body.len();
     let mut answer = format!(
         "HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\n\

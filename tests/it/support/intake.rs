@@ -13,6 +13,8 @@ use spanscore_receive::settings::{OtlpReceiverSettings, ProtocolsSettings, Recei
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Receivers, Refused};
 use tokio::sync::Semaphore;
 
+use super::patience::{eventually, once};
+
 /// Takes requests as one item each, unless told otherwise.
 pub(crate) struct FakeIntake {
     /// What came in.
@@ -120,29 +122,21 @@ impl Harness {
 
     /// Waits until `/metrics` has this line: what is counted after an answer or a close.
     pub(crate) async fn counted(&self, line: &str) {
-        let has_line = async {
-            while !self.telemetry.exposition().lines().any(|have| have == line) {
-                tokio::task::yield_now().await;
-            }
-        };
-        if tokio::time::timeout(Duration::from_secs(10), has_line).await.is_err() {
-            self.assert_counted(line);
-        }
+        eventually(|| {
+            let text = self.telemetry.exposition();
+            once(text.lines().any(|have| have == line), || format!("no {line} in\n{text}"))
+        })
+        .await;
     }
 
     /// Waits until a series of `/metrics` is above zero.
     pub(crate) async fn counted_above_zero(&self, series: &str) {
-        let is_above = || {
+        let is_above = |line: &str| line.starts_with(series) && !line.ends_with(" 0");
+        eventually(|| {
             let text = self.telemetry.exposition();
-            text.lines().any(|line| line.starts_with(series) && !line.ends_with(" 0"))
-        };
-        let waiting = async {
-            while !is_above() {
-                tokio::task::yield_now().await;
-            }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(10), waiting).await;
-        assert!(waited.is_ok(), "{series} is 0 in\n{}", self.telemetry.exposition());
+            once(text.lines().any(is_above), || format!("{series} is 0 in\n{text}"))
+        })
+        .await;
     }
 
     pub(crate) async fn drain(&mut self, deadline: Duration) -> bool {

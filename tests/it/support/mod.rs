@@ -6,6 +6,7 @@ pub(crate) mod exporters;
 pub(crate) mod fake_backend;
 pub(crate) mod fake_judge;
 pub(crate) mod intake;
+pub(crate) mod patience;
 pub(crate) mod program;
 pub(crate) mod ran;
 pub(crate) mod raw_backend;

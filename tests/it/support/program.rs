@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::Channel;
 
+use super::patience::PATIENCE;
 use super::sums::Page;
 use super::web_client;
 
@@ -29,7 +30,8 @@ impl Drop for Program {
 }
 
 impl Program {
-    /// Starts it on free ports and waits until it listens. `config` is added to that.
+    /// Starts it on free ports and waits until it listens. `config` is added to that; one that
+    /// begins with `receivers` has its own.
     pub(crate) fn start(folder: &Path, config: &str) -> Self {
         Self::start_by(&[], folder, config)
     }
@@ -37,11 +39,12 @@ impl Program {
     /// The same, run by another program that is given it, its arguments behind its own.
     pub(crate) fn start_by(by: &[&str], folder: &Path, config: &str) -> Self {
         let path = folder.join("spanscore.yaml");
+        let receivers = r#"receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}"#;
+        let receivers = if config.starts_with("receivers:") { "" } else { receivers };
         let base = r#"
-receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}}}}
 telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
 "#;
-        std::fs::write(&path, [base, config].concat()).expect("a config");
+        std::fs::write(&path, [receivers, base, config].concat()).expect("a config");
         let words = by.iter().copied().chain([env!("CARGO_BIN_EXE_spanscore"), "serve"]);
         let words: Vec<&str> = words.collect();
         let mut child = Command::new(words[0])
@@ -89,7 +92,7 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             if is_so(&page) {
                 return page;
             }
-            let (late, why) = (started.elapsed() > Duration::from_secs(20), page.difference());
+            let (late, why) = (started.elapsed() > PATIENCE, page.difference());
             assert!(!late, "{why:?} {:?} {:?}", page.spans(), page.evaluations());
         }
     }

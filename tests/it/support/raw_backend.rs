@@ -10,8 +10,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::sync::Notify;
+
+use super::patience::PATIENCE;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,25 +38,36 @@ pub(crate) struct RawBackend {
     state: Arc<Mutex<RawState>>,
     changed: Arc<Notify>,
     pub(crate) address: SocketAddr,
+    /// The port of one that is away.
+    port: Arc<Mutex<Option<TcpSocket>>>,
+}
+
+/// A port of the loopback that nobody listens at and nobody else gets: connections are refused.
+pub(crate) fn unheard() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = socket.local_addr().expect("an address");
+    (socket, address)
 }
 
 impl RawBackend {
     pub(crate) async fn start() -> Self {
-        let backend = Self::away().await;
-        backend.come().await;
+        let backend = Self::away();
+        backend.come();
         backend
     }
 
-    /// One that is not there yet: its port was free a moment ago.
-    pub(crate) async fn away() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        Self { state: Arc::default(), changed: Arc::default(), address }
+    /// One that is not there yet; its port is its own already.
+    pub(crate) fn away() -> Self {
+        let (port, address) = unheard();
+        let port = Arc::new(Mutex::new(Some(port)));
+        Self { state: Arc::default(), changed: Arc::default(), address, port }
     }
 
     /// Listens from now on.
-    pub(crate) async fn come(&self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
+    pub(crate) fn come(&self) {
+        let port = self.port.lock().unwrap().take().expect("it comes once");
+        let listener = port.listen(1024).unwrap();
         let router = axum::Router::new().fallback(take).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
     }
@@ -80,19 +93,17 @@ impl RawBackend {
         bodies
     }
 
-    /// Waits until so many requests have come; a test that waits in vain fails after 20 s.
+    /// Waits until so many requests have come.
     pub(crate) async fn until(&self, count: usize) {
-        let wait = async {
-            loop {
-                let changed = self.changed.notified();
-                if self.requests().len() >= count {
-                    return;
-                }
-                changed.await;
+        loop {
+            let changed = self.changed.notified();
+            let come = self.requests().len();
+            if come >= count {
+                return;
             }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
-        waited.unwrap_or_else(|_| panic!("{} of {count} came", self.requests().len()));
+            let waited = tokio::time::timeout(PATIENCE, changed).await;
+            waited.unwrap_or_else(|_| panic!("{come} of {count} came"));
+        }
     }
 }
 

@@ -3,159 +3,117 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
-use opentelemetry_sdk::metrics::SdkMeterProvider;
-
 use super::lane::core::ExternalCount;
 use spanscore_base::model::WaitingRoom;
 use spanscore_evaluate::external::RedactionGaps;
+use spanscore_net::metrics::{Meter, Scraped, label};
+use spanscore_net::{metrics, readings};
+
+/// Upper bounds of the histograms, seconds.
+const BOUNDS: [f64; 11] = [0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+metrics! {
+    /// Instruments of one evaluator.
+    struct EvaluatorMetrics {
+        describes: CounterBy("spanscore.external.describes", "{request}",
+            "Times that external evaluators were asked what they evaluate.",
+            "outcome", ["described"]);
+        requests: CounterBy("spanscore.external.requests", "{request}",
+            "Requests to external evaluators, or processes.", "outcome", ["answered"]);
+        retries: Counter("spanscore.external.retries", "{task}", "Tasks tried again.");
+        ignored: CounterBy("spanscore.external.ignored", "{answer}",
+            "Answers of external evaluators that fit no task.",
+            "reason", ["unknown_task", "repeated"]);
+        unfollowed: Counter("spanscore.external.unfollowed_secrets", "{value}",
+            "Values of keys for secrets that were not looked for elsewhere.");
+        withheld: CounterBy("spanscore.external.withheld_texts", "{text}",
+            "Texts that were withheld as a whole, by reason.",
+            "reason", RedactionGaps::default().withheld.by_reason().map(|(reason, _)| reason));
+        waits: Histogram("spanscore.external.wait", "s", "Time that tasks waited.", &BOUNDS);
+        durations: Histogram("spanscore.external.duration", "s", "Time that requests took.",
+            &BOUNDS);
+    }
+}
+
+metrics! {
+    /// Instruments of all evaluators.
+    struct TaskMetrics {
+        tasks: CounterBy("spanscore.external.tasks", "{task}",
+            "Tasks that left otherwise than with an evaluation.",
+            "outcome", ["replaced", "superseded", "left"]);
+    }
+}
+
+readings! {
+    const WAITING: Arc<WaitingRoom> {
+        gauge("spanscore.external.waiting", "{task}", "Tasks that wait for external evaluators.",
+            |room| room.now().0 as u64);
+        gauge("spanscore.external.waiting_size", "By", "Bytes of tasks that wait.",
+            |room| room.now().1 as u64);
+    }
+}
 
 /// Counters and histograms of the lane.
 pub(super) struct ExternalMetrics {
-    describes: Counter<u64>,
-    requests: Counter<u64>,
-    retries: Counter<u64>,
-    ignored: Counter<u64>,
-    unfollowed: Counter<u64>,
-    withheld: Counter<u64>,
-    tasks: Counter<u64>,
-    waits: Histogram<f64>,
-    durations: Histogram<f64>,
+    evaluators: EvaluatorMetrics,
+    all: TaskMetrics,
 }
 
 impl ExternalMetrics {
-    /// The instruments; without a meter, for commands, nobody sees them.
-    pub(super) fn new(meter: Option<&Meter>, room: &Arc<WaitingRoom>) -> Self {
-        let none = SdkMeterProvider::default().meter("spanscore");
-        let meter = meter.unwrap_or(&none);
-        show_waiting(meter, room);
-        let counter = |name: &'static str, about: &'static str, unit: &'static str| {
-            meter.u64_counter(name).with_description(about).with_unit(unit).build()
-        };
-        let seconds = |name: &'static str, about: &'static str| {
-            let histogram = meter.f64_histogram(name).with_description(about).with_unit("s");
-            let bounds = vec![0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-            histogram.with_boundaries(bounds).build()
-        };
-        Self {
-            describes: counter(
-                "spanscore.external.describes",
-                "Times that external evaluators were asked what they evaluate.",
-                "{request}",
-            ),
-            requests: counter(
-                "spanscore.external.requests",
-                "Requests to external evaluators, or processes.",
-                "{request}",
-            ),
-            retries: counter("spanscore.external.retries", "Tasks tried again.", "{task}"),
-            ignored: counter(
-                "spanscore.external.ignored",
-                "Answers of external evaluators that fit no task.",
-                "{answer}",
-            ),
-            unfollowed: counter(
-                "spanscore.external.unfollowed_secrets",
-                "Values of keys for secrets that were not looked for elsewhere.",
-                "{value}",
-            ),
-            withheld: counter(
-                "spanscore.external.withheld_texts",
-                "Texts that were withheld as a whole, by reason.",
-                "{text}",
-            ),
-            tasks: counter(
-                "spanscore.external.tasks",
-                "Tasks that left otherwise than with an evaluation.",
-                "{task}",
-            ),
-            waits: seconds("spanscore.external.wait", "Time that tasks waited."),
-            durations: seconds("spanscore.external.duration", "Time that requests took."),
-        }
+    pub(super) fn new(meter: &Meter, room: &Arc<WaitingRoom>) -> Self {
+        let room = Arc::clone(room);
+        Scraped::show_all(WAITING, meter, move |see| see(&room, &[]));
+        Self { evaluators: EvaluatorMetrics::new(meter), all: TaskMetrics::new(meter) }
     }
 
     /// Shows an evaluator with nothing, so that an alert need not wait for a first time.
     pub(super) fn begin(&self, evaluator: &str) {
-        let of = KeyValue::new("evaluator", evaluator.to_owned());
-        self.describes.add(0, &[of.clone(), KeyValue::new("outcome", "described")]);
-        self.requests.add(0, &[of.clone(), KeyValue::new("outcome", "answered")]);
-        self.retries.add(0, std::slice::from_ref(&of));
-        self.gaps(evaluator)(RedactionGaps::default());
-        for reason in ["unknown_task", "repeated"] {
-            self.ignored.add(0, &[of.clone(), KeyValue::new("reason", reason)]);
-        }
-        for outcome in ["replaced", "superseded", "left"] {
-            self.tasks.add(0, &[KeyValue::new("outcome", outcome)]);
-        }
+        self.evaluators.of(&[label("evaluator", evaluator)]);
+        self.all.of(&[]);
     }
 
     /// Counts what redaction could not do as it should in what one evaluator is sent.
     pub(super) fn gaps(&self, evaluator: &str) -> impl Fn(RedactionGaps) + Send + use<> {
-        let of = KeyValue::new("evaluator", evaluator.to_owned());
-        let unfollowed = self.unfollowed.clone();
-        let withheld = self.withheld.clone();
+        let of = [label("evaluator", evaluator)];
+        let unfollowed = self.evaluators.unfollowed.under(&of);
+        let withheld = self.evaluators.withheld.under(&of);
         move |gaps| {
-            unfollowed.add(gaps.unfollowed, std::slice::from_ref(&of));
-            for (reason, count) in gaps.withheld.by_reason() {
-                withheld.add(count, &[of.clone(), KeyValue::new("reason", reason)]);
-            }
+            unfollowed.add(gaps.unfollowed);
+            gaps.withheld
+                .by_reason()
+                .into_iter()
+                .for_each(|(reason, count)| withheld.add(reason, count));
         }
     }
 
     /// Records the duration of a request.
     pub(super) fn took(&self, evaluator: &str, took: Duration) {
-        let of = KeyValue::new("evaluator", evaluator.to_owned());
-        self.durations.record(took.as_secs_f64(), &[of]);
+        let of = [label("evaluator", evaluator)];
+        self.evaluators.durations.under(&of).record(took.as_secs_f64());
     }
 
     pub(super) fn count<'n>(&self, name: impl Fn(usize) -> &'n str, count: &ExternalCount) {
-        let of = |channel: usize| KeyValue::new("evaluator", name(channel).to_owned());
-        let outcome = match count {
+        let of = |channel: usize| [label("evaluator", name(channel))];
+        let own = &self.evaluators;
+        match count {
             ExternalCount::Described(channel, outcome) => {
-                let all = [of(*channel), KeyValue::new("outcome", *outcome)];
-                return self.describes.add(1, &all);
+                own.describes.under(&of(*channel)).add(outcome, 1);
             }
             ExternalCount::Request(channel, outcome) => {
-                let all = [of(*channel), KeyValue::new("outcome", *outcome)];
-                return self.requests.add(1, &all);
+                own.requests.under(&of(*channel)).add(outcome, 1);
             }
-            ExternalCount::Retry(channel) => return self.retries.add(1, &[of(*channel)]),
+            ExternalCount::Retry(channel) => own.retries.under(&of(*channel)).add(1),
             ExternalCount::Ignored(channel, ignored) => {
-                let counts =
-                    [("unknown_task", ignored.unknown_task), ("repeated", ignored.repeated)];
-                for (reason, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-                    self.ignored.add(count, &[of(*channel), KeyValue::new("reason", reason)]);
-                }
-                return;
+                let counter = own.ignored.under(&of(*channel));
+                counter.add("unknown_task", ignored.unknown_task);
+                counter.add("repeated", ignored.repeated);
             }
             ExternalCount::Waited(channel, ms) => {
-                return self.waits.record(*ms as f64 / 1e3, &[of(*channel)]);
+                own.waits.under(&of(*channel)).record(*ms as f64 / 1e3);
             }
-            ExternalCount::Replaced => "replaced",
-            ExternalCount::Superseded => "superseded",
-            ExternalCount::Left => "left",
-        };
-        self.tasks.add(1, &[KeyValue::new("outcome", outcome)]);
-    }
-}
-
-fn show_waiting(meter: &Meter, room: &Arc<WaitingRoom>) {
-    let gauges = [
-        ("spanscore.external.waiting", "Tasks that wait for external evaluators.", "{task}"),
-        ("spanscore.external.waiting_size", "Bytes of tasks that wait.", "By"),
-    ];
-    for (name, about, unit) in gauges {
-        let room = Arc::clone(room);
-        let is_size = unit == "By";
-        meter
-            .u64_observable_gauge(name)
-            .with_description(about)
-            .with_unit(unit)
-            .with_callback(move |gauge| {
-                let (tasks, bytes) = room.now();
-                gauge.observe(if is_size { bytes } else { tasks } as u64, &[]);
-            })
-            .build();
+            ExternalCount::Replaced => self.all.tasks.add("replaced", 1),
+            ExternalCount::Superseded => self.all.tasks.add("superseded", 1),
+            ExternalCount::Left => self.all.tasks.add("left", 1),
+        }
     }
 }

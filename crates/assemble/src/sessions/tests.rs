@@ -13,7 +13,7 @@ fn add(sessions: &mut Sessions, now_ms: u64, id: &str, trace: u64, digest: u8) -
     let mut due = Vec::new();
     let trace_id = TraceId(u128::from(trace).to_be_bytes());
     let spans = TraceSpans { trace_id, ..TraceSpans::default() };
-    let key = SessionKey { service_name: None, session_id: id.into() };
+    let key = SessionKey { service_name: None, session_id: id.into(), group: Default::default() };
     sessions.add(key, Arc::new(spans), [digest; 16], now_ms, &mut due);
     due
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Handle, Shard};
+use super::{Handle, Shard, TRACE_BYTES, class_of};
 use crate::trace::{CountedTrace, OpenTrace};
 use spanscore_base::model::Resource;
 
@@ -31,12 +31,15 @@ impl HeldResources {
         self.bytes
     }
 
-    fn add(&mut self, resource: &Arc<Resource>) {
+    /// Counts a resource of one more trace; returns the bytes that are new by it.
+    fn add(&mut self, resource: &Arc<Resource>) -> usize {
         let count = self.counts.entry(address(resource)).or_default();
         *count += 1;
-        if *count == 1 {
-            self.bytes += resource.bytes();
+        if *count > 1 {
+            return 0;
         }
+        self.bytes += resource.bytes();
+        resource.bytes()
     }
 
     fn remove(&mut self, resource: &Arc<Resource>) {
@@ -63,10 +66,17 @@ impl Shard {
         let trace = place.trace.as_deref_mut().filter(|_| place.generation == handle.generation);
         let Some(trace) = trace else { return };
         let resources = &trace.spans.resources;
-        resources.iter().skip(trace.counted.resources).for_each(|it| self.resources.add(it));
+        let new = resources.iter().skip(trace.counted.resources);
+        let new_bytes: usize = new.map(|resource| self.resources.add(resource)).sum();
         let counted = CountedTrace { bytes: trace.bytes(), resources: resources.len() };
         self.bytes = self.bytes + counted.bytes - trace.counted.bytes;
+        // Who brings a resource holds it.
+        let held = self.shares.bytes_of(handle.index).max(TRACE_BYTES);
+        let held = held + new_bytes + counted.bytes - trace.counted.bytes;
         trace.counted = counted;
+        let class =
+            if trace.is_open { class_of(trace) } else { self.shares.class_of(handle.index) };
+        self.shares.set(handle.index, class, held);
     }
 
     /// Takes a trace out of the count.
@@ -91,6 +101,7 @@ impl Shard {
         if is_empty(self.fired.len(), self.fired.capacity()) {
             self.fired.shrink_to(2 * self.fired.len());
         }
+        self.shares.shrink();
         if is_empty(self.judged.len(), self.judged.capacity()) {
             self.judged.shrink_to(2 * self.judged.len());
         }

@@ -2,6 +2,7 @@
 
 use super::super::trace::State;
 use super::restore::{PriorVerdict, SaidBefore};
+use super::shares::TraceClass;
 use super::{Due, Handle, Shard};
 use spanscore_base::model::Completion;
 
@@ -22,6 +23,8 @@ impl Shard {
         if trace.state == State::Open {
             trace.state = State::Judged(now_ms);
         }
+        self.shares.put(handle.index, TraceClass::Going);
+        let Some(trace) = self.get_mut(handle) else { return };
         let has_span = trace.tally.taken > 0;
         let is_agent = trace.is_agent;
         let judged = trace.judged();

@@ -1,6 +1,7 @@
 //! Eviction: judged traces after their time, and traces beyond a limit.
 
 use super::super::trace::{LeftOut, OpenTrace, State, TraceLimit};
+use super::shares::{Measure, TraceClass};
 use super::{Due, Handle, Shard, TRACE_BYTES};
 use spanscore_base::model::{Completion, TraceId};
 
@@ -24,7 +25,7 @@ impl Shard {
         let traces = self.places.iter().filter_map(|place| place.trace.as_deref());
         traces.filter_map(|trace| {
             let LeftOut { limit, count } = trace.left_out?;
-            let trace_id = trace.spans.trace_id;
+            let trace_id = trace.spans.sent_id();
             let kept = trace.spans.spans.len();
             Some(CutTrace { trace_id, kept, left_out: count, limit })
         })
@@ -70,6 +71,7 @@ impl Shard {
             self.remembered_bytes += bytes;
         }
         self.judged.push_back((since_ms, handle));
+        self.shares.put(handle.index, TraceClass::Remembered);
     }
 
     /// Forgets a judged trace, for callers that need no revisions.
@@ -85,7 +87,9 @@ impl Shard {
         place.generation = place.generation.wrapping_add(1);
         self.free.push(handle.index);
         self.by_id.remove(&trace.spans.trace_id);
+        self.grouped.leave(&trace.spans);
         self.uncount(&trace);
+        self.shares.leave(handle.index);
         self.bytes -= TRACE_BYTES;
         self.remembered_bytes -= trace.remembered_bytes;
         self.open_count -= usize::from(trace.is_open);
@@ -110,8 +114,8 @@ impl Shard {
         self.get_mut(handle).is_some_and(|trace| trace.judged_since() == Some(since_ms))
     }
 
-    /// Forgets judged traces, then judges open ones, oldest first, until the limits hold. A trace
-    /// judged here goes once the driver is done with it.
+    /// Forgets judged traces, then judges open ones, until the limits hold, each time of whoever
+    /// holds most ([`super::shares`]). A trace judged here goes once the driver is done with it.
     pub(super) fn make_room(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         let mut going_count = 0;
         let mut going_bytes = 0;
@@ -123,20 +127,18 @@ impl Shard {
             if !over_bytes && !over_count && !over_remembered {
                 return;
             }
-            if let Some((since_ms, handle)) = self.judged.pop_front() {
-                if self.is_remembered_since(handle, since_ms) {
-                    self.counts.forgotten_early += 1;
-                    self.forget(handle);
-                }
+            if let Some(handle) = self.next_to_go(Measure::RememberedBytes) {
+                self.counts.forgotten_early += 1;
+                self.sever(handle);
+                self.forget(handle);
                 continue;
             }
             if !over_bytes && !over_count {
                 return;
             }
-            let Some(handle) = self.opened.pop_front() else { return };
-            let Some(trace) = self.get(handle).filter(|trace| trace.state == State::Open) else {
-                continue;
-            };
+            let measure = if over_bytes { Measure::OpenBytes } else { Measure::OpenTraces };
+            let Some(handle) = self.next_to_go(measure) else { return };
+            let Some(trace) = self.get(handle) else { return };
             going_count += 1;
             going_bytes += trace.counted.bytes + TRACE_BYTES + self.resources.alone(trace);
             if over_bytes {
@@ -145,6 +147,21 @@ impl Shard {
                 self.counts.evicted_by_count += 1;
             }
             self.judge(handle, Completion::Evicted, now_ms, due);
+        }
+    }
+
+    fn next_to_go(&self, measure: Measure) -> Option<Handle> {
+        let index = self.shares.next(measure)?;
+        let generation = self.places.get(index as usize)?.generation;
+        Some(Handle { index, generation })
+    }
+
+    /// Remembers of a trace that goes before its time what its later parts revise.
+    fn sever(&mut self, handle: Handle) {
+        let Some(trace) = self.get(handle) else { return };
+        if let Some(judged) = trace.judged() {
+            let trace_id = trace.spans.trace_id;
+            self.severed.add(trace_id, judged);
         }
     }
 }

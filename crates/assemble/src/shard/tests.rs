@@ -1,6 +1,7 @@
 mod conflicts;
 mod held;
 mod restore;
+mod room;
 mod ticking;
 mod waiting;
 
@@ -257,19 +258,6 @@ fn log_events_wait_for_their_spans() {
     assert_eq!(tick(&mut shard, 6_000), [(1, Completion::RootEnded, 0, 3)]);
     assert_eq!(tick(&mut shard, 10_000), NONE);
     assert_eq!(shard.take_counts().orphan_logs, 1);
-}
-
-#[test]
-fn too_many_traces_evict_the_oldest_which_are_judged() {
-    let mut shard = shard(|_, limits| limits.open_traces_max = 3);
-    for trace in 1..=3 {
-        assert_eq!(add(&mut shard, u64::from(trace), &[(trace, 1, TOOL)]), NONE);
-    }
-    assert_eq!(add(&mut shard, 4, &[(4, 1, TOOL)]), [(1, Completion::Evicted, 0, 1)]);
-    assert_eq!(add(&mut shard, 5, &[(5, 1, TOOL)]), [(2, Completion::Evicted, 0, 1)]);
-    let counts = shard.take_counts();
-    assert_eq!((counts.evicted_by_count, counts.forgotten_early), (2, 1));
-    assert_eq!(shard.open_count(), 3);
 }
 
 #[test]

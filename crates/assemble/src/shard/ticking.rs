@@ -1,6 +1,6 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
-use super::{Due, Shard, State, is_open};
+use super::{Due, Shard, State, is_judged_at, is_open};
 use spanscore_base::model::Completion;
 
 impl Shard {
@@ -47,6 +47,11 @@ impl Shard {
         if self.opened.len() > 2 * self.open_count + 1024 {
             let places = &self.places;
             self.opened.retain(|handle| is_open(places, handle));
+        }
+        let remembered_count = self.by_id.len() - self.open_count;
+        if self.judged.len() > 2 * remembered_count + 1024 {
+            let places = &self.places;
+            self.judged.retain(|(since_ms, handle)| is_judged_at(places, handle, *since_ms));
         }
         self.make_room(now_ms, due);
         self.shrink();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
+use super::{ClientGroup, Completion, EvaluationId, Explanation, Resource, SpanId, TraceId};
 use crate::value::Value;
 
 /// Kind of target that an evaluator judges.
@@ -33,6 +33,8 @@ impl Level {
 pub struct Target {
     /// The trace; of a session, its last.
     pub trace_id: TraceId,
+    /// Group of its senders.
+    pub group: ClientGroup,
     /// The session, if the spans name one; `None` when no exporter shows it.
     pub session_id: Option<Box<str>>,
     /// The judged trace's resource.

@@ -21,6 +21,12 @@ impl TraceId {
         (id != [0; 16]).then_some(Self(id))
     }
 
+    /// Returns it with another first half.
+    pub fn with_first_half(mut self, half: u64) -> Self {
+        self.0[..8].copy_from_slice(&half.to_be_bytes());
+        self
+    }
+
     /// Reads 32 hexadecimal digits.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut id = [0; 16];

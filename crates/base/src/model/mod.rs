@@ -6,6 +6,7 @@ pub mod effort;
 pub mod evaluation;
 pub mod explanation;
 pub mod facts;
+mod group;
 pub mod id;
 pub mod ledger;
 pub mod memory;
@@ -24,13 +25,14 @@ pub use self::evaluation::{
 };
 pub use explanation::Explanation;
 pub use facts::{Facts, Want};
+pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
 pub use ledger::{Claim, Claims, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
 pub use session::SessionKey;
 pub use span::{
-    Resource, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch,
+    Resource, SenderId, SignCounts, SpanBatch, SpanFlags, SpanRecord, TraceRun, TraceSpans, fetch,
     fingerprint, shard_of,
 };
 pub use tool_call::{CallStatus, Content, Origin, ToolCall, ToolDefinition};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::{Exchange, ToolCall, ToolDefinition, Trajectory, Usage, WorkBudget};
+use super::{ClientGroup, Exchange, ToolCall, ToolDefinition, Trajectory, Usage, WorkBudget};
 
 /// Key of a session.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -14,6 +14,8 @@ pub struct SessionKey {
     pub service_name: Option<Box<str>>,
     /// The id that the spans of its traces name.
     pub session_id: Box<str>,
+    /// Group of their senders.
+    pub group: ClientGroup,
 }
 
 impl SessionKey {
@@ -155,7 +157,7 @@ mod tests {
         let key = |service: &str, session: &str| {
             let service_name = Some(service.into());
             let session_id = session.into();
-            SessionKey { service_name, session_id }.to_bytes()
+            SessionKey { service_name, session_id, group: ClientGroup::default() }.to_bytes()
         };
         assert_ne!(key("shop", "1"), key("sho", "p1"));
         assert_ne!(key("", "shop1"), key("shop", "1"));

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Claims, SpanId, TraceId};
+use super::{Claims, ClientGroup, SpanId, TraceId};
 
 /// Resource of spans, as it came.
 #[derive(Debug, Default, PartialEq)]
@@ -87,6 +87,17 @@ pub struct SpanRecord {
 
 const _: () = assert!(size_of::<SpanRecord>() == 56, "an open trace holds many of them");
 
+/// Sender of a request, by hashes of what tells it from others when room is short.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
+pub struct SenderId {
+    /// Its group: traces of another are not its own.
+    pub group: ClientGroup,
+    /// Its client, or its address where clients are not known.
+    pub peer: u32,
+    /// Its connection.
+    pub connection: u16,
+}
+
 /// The records that one request brought for one shard, in arrival order.
 #[derive(Default, Debug)]
 pub struct SpanBatch {
@@ -100,6 +111,8 @@ pub struct SpanBatch {
     pub resources: Vec<Arc<Resource>>,
     /// Claims on the log positions of the records.
     pub claims: Claims,
+    /// Sender of the request.
+    pub sender: SenderId,
 }
 
 /// Run of records of one trace in a batch.
@@ -142,6 +155,7 @@ impl SpanBatch {
         self.runs.clear();
         self.resources.clear();
         self.claims = Claims::default();
+        self.sender = SenderId::default();
     }
 
     /// Returns true if its records are spans, not log events: a request brings either.
@@ -161,8 +175,10 @@ impl SpanRecord {
 /// All records of one trace.
 #[derive(Default, Debug, Clone)]
 pub struct TraceSpans {
-    /// The trace's id.
+    /// The id under which it is held; see [`ClientGroup::key`].
     pub trace_id: TraceId,
+    /// Group of its senders, and the id that they sent; `None` where that is everybody's.
+    pub grouped: Option<Box<(ClientGroup, TraceId)>>,
     /// Facts of all records, end to end.
     pub arena: Vec<u8>,
     /// The records in arrival order; their `facts` point into `arena`.
@@ -174,6 +190,22 @@ pub struct TraceSpans {
 }
 
 impl TraceSpans {
+    /// Returns a trace of a group without a record.
+    pub fn of(group: ClientGroup, sent_id: TraceId) -> Self {
+        let grouped = (!group.is_everybody()).then(|| Box::new((group, sent_id)));
+        Self { trace_id: group.key(sent_id), grouped, ..Self::default() }
+    }
+
+    /// Returns the group of its senders.
+    pub fn group(&self) -> ClientGroup {
+        self.grouped.as_ref().map_or_else(ClientGroup::default, |grouped| grouped.0)
+    }
+
+    /// Returns the id that its senders gave it.
+    pub fn sent_id(&self) -> TraceId {
+        self.grouped.as_ref().map_or(self.trace_id, |grouped| grouped.1)
+    }
+
     /// Counts the signs in its facts that tell how costly they are to read.
     pub fn signs(&self) -> SignCounts {
         let (blocks, rest) = self.arena.as_chunks::<COUNTED_AT_ONCE>();

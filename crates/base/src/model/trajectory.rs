@@ -5,7 +5,9 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::tool_call::groups;
-use super::{Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget};
+use super::{
+    ClientGroup, Content, Resource, SpanId, ToolCall, ToolDefinition, TraceId, WorkBudget,
+};
 use crate::otlp::AnyValue;
 use crate::value::Value;
 
@@ -112,6 +114,8 @@ impl<'a> ForeignResults<'a> {
 pub struct Trajectory<'a> {
     /// The trace; of a session, its last.
     pub trace_id: TraceId,
+    /// Group of its senders.
+    pub group: ClientGroup,
     /// The span that a trace-level evaluation is attached to: the root, or without one the earliest
     /// span without a known parent.
     pub span_id: SpanId,

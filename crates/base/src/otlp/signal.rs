@@ -15,6 +15,15 @@ impl Signal {
     /// All, in the order of declaration.
     pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
 
+    /// Returns its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Logs => "logs",
+            Self::Metrics => "metrics",
+        }
+    }
+
     /// Returns the path of the gRPC method that takes it.
     pub fn grpc_path(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 //!
 //! In goes the HIR of an expression, out comes an automaton that reads a text one way: to the end
 //! of the first match, or from one place on. The states that it built for the texts it has read are
-//! kept in a pool of [caches](notes).
+//! kept in a pool of [caches](cache_pool).
 
 mod any_case;
 pub(crate) mod cache_pool;

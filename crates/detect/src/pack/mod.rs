@@ -197,6 +197,11 @@ pub struct Finding {
 }
 
 impl Hit<'_> {
+    /// Returns the family of what it detects.
+    pub(crate) fn category(&self) -> &str {
+        self.category
+    }
+
     /// Returns the byte ranges of its findings in the text; of many the first.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
         self.places.iter().map(|&(start, end)| start as usize..end as usize)

@@ -15,6 +15,19 @@ impl<'t> MarkedText<'t> {
         Self { text: Cow::Borrowed(text), placeholders: Vec::new() }
     }
 
+    /// Takes a text in which values were replaced by placeholders of one word.
+    pub(super) fn with(text: String, word: &str) -> Self {
+        let begin = format!("[{word}");
+        let placeholders = memchr::memmem::find_iter(text.as_bytes(), begin.as_bytes());
+        let placeholders = placeholders.filter_map(|at| {
+            let rest = &text.as_bytes()[at + begin.len()..];
+            let number = rest.iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count();
+            (rest.get(number) == Some(&b']')).then(|| at..at + begin.len() + number + 1)
+        });
+        let placeholders = placeholders.collect();
+        Self { text: Cow::Owned(text), placeholders }
+    }
+
     /// Returns the text.
     pub(super) fn text(&self) -> &str {
         &self.text

@@ -1,4 +1,49 @@
 use super::*;
+use spanscore_base::value::json;
+
+/// Texts that must go, and texts that must stay, for each value.
+const HIDDEN: &str = include_str!("../../../../tests/fixtures/redaction/hidden.jsonl");
+/// Values that stay as they are.
+const READABLE: &str = include_str!("../../../../tests/fixtures/redaction/readable.jsonl");
+
+/// Shows a value as one for an assistant, and as one for a judge.
+fn shown(value: &Value<'_>) -> [String; 2] {
+    let display = Redactor::for_display(PlaceholderNumbers::default(), usize::MAX).unwrap();
+    [display, Redactor::new(Redact::Secrets).unwrap()].map(|mut redactor| {
+        redactor.learn(value, UnderKey::NONE);
+        let mut value = value.clone().into_owned();
+        redactor.replace(&mut value, UnderKey::NONE);
+        value.to_string()
+    })
+}
+
+fn texts<'v>(case: &'v Value<'_>, key: &str) -> impl Iterator<Item = &'v str> {
+    case.get(key).and_then(Value::as_list).unwrap_or_default().iter().filter_map(Value::as_str)
+}
+
+#[test]
+fn values_of_keys_are_hidden_in_all_forms_and_other_values_stay() {
+    let mut wrong = Vec::new();
+    for line in HIDDEN.lines().chain(READABLE.lines()) {
+        let case = json::parse(line).unwrap();
+        let value = case.get("value").unwrap();
+        let whole = value.to_string();
+        for shown in shown(value) {
+            let is_right = match case.get("hides") {
+                Some(_) => {
+                    texts(&case, "hides")
+                        .all(|hidden| !shown.contains(hidden) && whole.contains(hidden))
+                        && texts(&case, "shows").all(|kept| shown.contains(kept))
+                }
+                None => shown == whole,
+            };
+            if !is_right {
+                wrong.push(format!("{whole}\n    {shown}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
 
 fn redactor(keyed: &[&str]) -> Redactor {
     let mut redactor = Redactor::new(Redact::SecretsAndPii).unwrap();

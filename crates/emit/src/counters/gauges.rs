@@ -1,112 +1,128 @@
-//! Observable gauges of exporters, read whenever metrics are.
+//! Numbers of exporters that are read whenever metrics are.
 //!
-//! An exporter may come, change and go while the process runs, an instrument may not: so there is
-//! one instrument for each name, which reads all present exporters.
+//! An exporter may come, change and go while the process runs, an instrument may not: so each
+//! instrument reads all present exporters.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::Meter;
+use crate::otlp::Circuit;
+use crate::queue::{Held, Overflow};
+use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
+use spanscore_net::readings;
 
-/// Callback that reads a number of one exporter.
-type ReadNumber = Box<dyn Fn() -> u64 + Send + Sync>;
+/// Present exporters, each with what is read of it.
+pub(crate) struct LiveSources<S>(Arc<Mutex<Vec<(KeyValue, S)>>>);
 
-/// Callbacks of one instrument, by exporter.
-#[derive(Clone, Default)]
-struct Readers(Arc<Mutex<Vec<(KeyValue, ReadNumber)>>>);
+impl<S: Send + 'static> LiveSources<S> {
+    /// Returns none yet, and shows the readings of all that come.
+    fn shown(meter: &Meter, readings: &[Scraped<S>]) -> Self {
+        let own = Self(Arc::default());
+        let all = Arc::clone(&own.0);
+        Scraped::show_all(readings, meter, move |see| {
+            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().for_each(|(exporter, source)| see(source, std::slice::from_ref(exporter)));
+        });
+        own
+    }
 
-impl Readers {
-    fn lock(&self) -> MutexGuard<'_, Vec<(KeyValue, ReadNumber)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(KeyValue, S)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn each(&self, mut see: impl FnMut(u64, &KeyValue)) {
-        self.lock().iter().for_each(|(exporter, read)| see(read(), exporter));
+    /// Reads this of an exporter from now on.
+    pub(crate) fn watch(&self, exporter: &str, source: S) {
+        let exporter = label("exporter", exporter);
+        let mut all = self.lock();
+        all.retain(|(known, _)| *known != exporter);
+        all.push((exporter, source));
+    }
+
+    fn forget(&self, exporter: &str) {
+        self.lock().retain(|(known, _)| known.value.as_str() != exporter);
     }
 }
 
-/// Name of an instrument with its unit.
-pub(crate) type NameAndUnit = (&'static str, &'static str);
+/// A queue's evaluations and its capacity, bytes.
+type QueueSource = (Arc<Held>, usize);
+/// Overflow on disk, if there is one; weak, so that a gauge does not keep a log open.
+type OverflowSource = Option<Weak<Overflow>>;
 
-/// Observable instruments of all exporters.
-pub(super) struct LiveGauges {
-    meter: Meter,
-    shown: Mutex<BTreeMap<&'static str, Readers>>,
+/// Readings of all exporters.
+pub(crate) struct LiveGauges {
+    pub(crate) queues: LiveSources<QueueSource>,
+    pub(crate) overflows: LiveSources<OverflowSource>,
+    pub(crate) circuits: LiveSources<Arc<Circuit>>,
+    /// Counts of names of services and agents that were cut.
+    pub(crate) cut: LiveSources<Arc<AtomicU64>>,
 }
 
 impl LiveGauges {
     pub(super) fn new(meter: &Meter) -> Self {
-        Self { meter: meter.clone(), shown: Mutex::default() }
-    }
-
-    /// Adds a gauge of an exporter, in place of one of the same exporter and name.
-    pub(super) fn gauge(
-        &self,
-        name: NameAndUnit,
-        about: &'static str,
-        exporter: &str,
-        read: impl Fn() -> u64 + Send + Sync + 'static,
-    ) {
-        let build = |readers: Readers| {
-            let gauge = self.meter.u64_observable_gauge(name.0).with_unit(name.1);
-            let see = move |gauge: &dyn opentelemetry::metrics::AsyncInstrument<u64>| {
-                readers.each(|value, label| gauge.observe(value, std::slice::from_ref(label)));
-            };
-            // May be dropped: the instrument lives as long as the meter's provider.
-            let _ = gauge.with_description(about).with_callback(see).build();
-        };
-        self.show(name.0, exporter, Box::new(read), build);
-    }
-
-    /// Adds an observable counter of an exporter, a number that only grows, in place of one of the
-    /// same exporter and name.
-    pub(super) fn sum(
-        &self,
-        name: NameAndUnit,
-        about: &'static str,
-        exporter: &str,
-        read: impl Fn() -> u64 + Send + Sync + 'static,
-    ) {
-        let build = |readers: Readers| {
-            let sum = self.meter.u64_observable_counter(name.0).with_unit(name.1);
-            let see = move |sum: &dyn opentelemetry::metrics::AsyncInstrument<u64>| {
-                readers.each(|value, label| sum.observe(value, std::slice::from_ref(label)));
-            };
-            let _ = sum.with_description(about).with_callback(see).build();
-        };
-        self.show(name.0, exporter, Box::new(read), build);
-    }
-
-    fn show(
-        &self,
-        name: &'static str,
-        exporter: &str,
-        read: ReadNumber,
-        build: impl FnOnce(Readers),
-    ) {
-        let mut shown = self.lock();
-        let readers = shown.entry(name).or_insert_with(|| {
-            let readers = Readers::default();
-            build(readers.clone());
-            readers
-        });
-        let label = KeyValue::new("exporter", exporter.to_owned());
-        let mut readers = readers.lock();
-        match readers.iter_mut().find(|(known, _)| *known == label) {
-            Some((_, before)) => *before = read,
-            None => readers.push((label, read)),
+        Self {
+            queues: LiveSources::shown(meter, QUEUES),
+            overflows: LiveSources::shown(meter, OVERFLOWS),
+            circuits: LiveSources::shown(meter, CIRCUITS),
+            cut: LiveSources::shown(meter, CUT),
         }
     }
 
-    /// Removes all gauges and sums of an exporter.
-    pub(super) fn forget(&self, exporter: &str) {
-        for readers in self.lock().values() {
-            readers.lock().retain(|(label, _)| label.value.as_str() != exporter);
-        }
+    /// Reads an exporter no more; its counters stay.
+    pub(crate) fn forget(&self, exporter: &str) {
+        self.queues.forget(exporter);
+        self.overflows.forget(exporter);
+        self.circuits.forget(exporter);
+        self.cut.forget(exporter);
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Readers>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+readings! {
+    const QUEUES: QueueSource {
+        gauge("spanscore.exporter.queue_size", "By",
+            "Bytes held for an exporter, waiting and on their way.",
+            |(held, _)| held.bytes() as u64);
+        gauge("spanscore.exporter.queued_evaluations", "{evaluation}",
+            "Evaluations held for an exporter in memory, waiting and on their way.",
+            |(held, _)| held.evaluations());
+        gauge("spanscore.exporter.queue_capacity", "By",
+            "Most bytes held for an exporter.", |(_, capacity)| *capacity as u64);
+    }
+}
+
+readings! {
+    const OVERFLOWS: OverflowSource {
+        gauge("spanscore.exporter.overflow_size", "By",
+            "Bytes kept on disk for an exporter whose queue was full.",
+            |source| of_overflow(source, Overflow::bytes));
+        gauge("spanscore.exporter.overflow_capacity", "By",
+            "Most bytes kept on disk for an exporter whose queue was full.",
+            |source| of_overflow(source, Overflow::bytes_max));
+        gauge("spanscore.exporter.overflow_evaluations", "{evaluation}",
+            "Evaluations kept on disk for an exporter whose queue was full.",
+            |source| of_overflow(source, Overflow::evaluations));
+    }
+}
+
+fn of_overflow(source: &OverflowSource, read: fn(&Overflow) -> u64) -> u64 {
+    source.as_ref().and_then(Weak::upgrade).map_or(0, |overflow| read(&overflow))
+}
+
+readings! {
+    const CIRCUITS: Arc<Circuit> {
+        gauge("spanscore.exporter.circuit_state", "",
+            "State of the circuit breaker: 0 closed (the backend takes requests), 1 half open (a \
+             probe is on its way), 2 open (it does not take them).",
+            |circuit| circuit.state_number());
+        gauge("spanscore.exporter.time_since_taken", "s",
+            "Time since the backend last took a request, or since the start where it took none.",
+            |circuit| circuit.since_taken().as_secs());
+    }
+}
+
+readings! {
+    const CUT: Arc<AtomicU64> {
+        sum("spanscore.exporter.cut_labels", "{label}",
+            "Names of services and agents that were cut to be labels.",
+            |cut| cut.load(Ordering::Relaxed));
     }
 }

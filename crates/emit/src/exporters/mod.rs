@@ -20,7 +20,7 @@ use super::dead_letters::file_name;
 use super::prometheus::ShownScores;
 use super::queue::{Abandoned, Queue, size_of_evaluations};
 use super::settings::ExporterSettings;
-use super::{ExporterStartError, Loss, Unsent};
+use super::{ExporterStartError, Loss, Undelivered};
 use spanscore_base::model::{Evaluation, Memory, Receipt, Want};
 use spanscore_net::lane::BlockingPool;
 
@@ -125,9 +125,9 @@ impl Exporters {
         }
         for (sender, counters) in &self.channels {
             let count = evaluations.len() as u64;
-            counters.offered(count);
+            counters.metrics.offered.add(count);
             match sender.try_send(evaluations.clone()) {
-                Ok(()) => counters.sent(count),
+                Ok(()) => counters.metrics.sent.add(count),
                 Err(mpsc::error::TrySendError::Full(_)) => counters.lost(Loss::QueueFull, count),
                 Err(mpsc::error::TrySendError::Closed(_)) => {
                     counters.lost(Loss::ShuttingDown, count);
@@ -137,17 +137,17 @@ impl Exporters {
     }
 
     /// Returns the evaluations that each exporter has lost since its start, for any reason.
-    pub fn lost(&self) -> Vec<Unsent> {
-        let unsent = |(exporter, evaluations)| Unsent { exporter, evaluations };
+    pub fn lost(&self) -> Vec<Undelivered> {
+        let unsent = |(name, count)| Undelivered { name, count };
         self.instruments.lost().into_iter().map(unsent).collect()
     }
 
     /// Returns the evaluations that each exporter leaves to the next process: those in the log, for
     /// which receipts still waited when the queue ended, and those in its overflow on disk.
-    pub fn left(&self) -> Vec<Unsent> {
-        let left = |queue: &Queue, overflown| Unsent {
-            exporter: queue.name().to_owned(),
-            evaluations: queue.left() + overflown,
+    pub fn left(&self) -> Vec<Undelivered> {
+        let left = |queue: &Queue, overflown| Undelivered {
+            name: queue.name().to_owned(),
+            count: queue.left() + overflown,
         };
         let running = self.running();
         let queues = running.iter().filter_map(|it| it.started.queue.as_ref());
@@ -155,13 +155,13 @@ impl Exporters {
         let retired = self.retired();
         let retired = retired.iter().filter_map(|it| it.queue.as_deref());
         let all = queues.chain(retired.map(|queue| left(queue, 0)));
-        all.filter(|unsent| unsent.evaluations > 0).collect()
+        all.filter(|unsent| unsent.count > 0).collect()
     }
 
     /// Delivers what the queues hold, until `no_more_time` is ready; then gives up, counts and
     /// returns what is lost by that, by exporter. Evaluations offered from now on are dropped and
     /// counted. Those for which a receipt waits are not lost but [`left`](Self::left).
-    pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Unsent> {
+    pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) -> Vec<Undelivered> {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;
         let mut unsent = Vec::new();
@@ -189,7 +189,7 @@ impl Exporters {
                 // It ends early if its backend is away: evaluations that no log holds are lost.
                 let lost = queue.as_ref().map_or(0, |queue| queue.dropped());
                 if let Some(queue) = queue.filter(|_| lost > 0) {
-                    unsent.push(Unsent { exporter: queue.name().to_owned(), evaluations: lost });
+                    unsent.push(Undelivered { name: queue.name().to_owned(), count: lost });
                 }
                 continue;
             }
@@ -201,7 +201,7 @@ impl Exporters {
             let exporter = queue.name().to_owned();
             tracing::warn!(%exporter, lost, left, "shut down before all evaluations were sent");
             if lost > 0 || left == 0 {
-                unsent.push(Unsent { exporter, evaluations: lost });
+                unsent.push(Undelivered { name: exporter, count: lost });
             }
         }
         unsent

@@ -46,7 +46,7 @@ impl Exporters {
             let _ended = ended.drop_guard();
             end(started, &name).await;
             if is_removed {
-                instruments.forget(&name);
+                instruments.gauges.forget(&name);
             }
         });
     }

@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::Exporters;
 use crate::ExporterStartError;
 use crate::content::{ContentFilter, ContentRedactor, ShownContent};
-use crate::counters::Instruments;
+use crate::counters::{Instruments, WithheldMetrics};
 use crate::dead_letters::{DeadLetters, file_name};
 use crate::queue::{Deliver, Overflow, OverflowLimits, Predecessor, Queue, QueueLimits, Successor};
 use crate::scores::{Grouping, Scores};
 use spanscore_base::model::Want;
 use spanscore_base::settings::HumanDuration;
 use spanscore_log::{Durability, WeakLog};
+use spanscore_net::metrics::label;
 
 /// Persistence of a process that has a log.
 #[derive(Clone, Debug)]
@@ -149,7 +150,9 @@ impl Starting<'_> {
             }
             ShownContent::None | ShownContent::Full => ContentFilter::nothing(),
         };
-        filter.of_exporter(self.instruments().withheld(self.name), &self.exporters.aside)
+        let withheld = WithheldMetrics::new(&self.instruments().meter);
+        let WithheldMetrics { texts } = withheld.of(&[label("exporter", self.name)]);
+        filter.of_exporter(texts, &self.exporters.aside)
     }
 
     /// Adds its queue of evaluations, with the delivery of its batches.
@@ -201,7 +204,7 @@ impl Starting<'_> {
         let taken = Arc::clone(&scores);
         self.when_taken(move |instruments| {
             taken.limit(series_max, idle);
-            instruments.watch_cut(&name, Arc::clone(taken.cut_names()));
+            instruments.gauges.cut.watch(&name, Arc::clone(taken.cut_names()));
         });
         self.started.scores = Some(Arc::clone(&scores));
         scores

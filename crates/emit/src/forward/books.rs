@@ -13,11 +13,10 @@ mod show;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
 
-use opentelemetry::metrics::Meter;
-
 use crate::counters::LogLimiter;
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
+use spanscore_net::metrics::Meter;
 
 /// Reason for which items did not reach the backend of a forward: a closed set, for counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,19 +100,13 @@ impl ForwardTally {
         self.items.fetch_sub(items, Ordering::Relaxed);
     }
 
-    fn read(&self, what: TallyPart) -> u64 {
-        let value = match what {
-            TallyPart::Requests => &self.requests,
-            TallyPart::Items => &self.items,
-        };
-        value.load(Ordering::Relaxed)
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
-}
 
-#[derive(Clone, Copy)]
-enum TallyPart {
-    Requests,
-    Items,
+    fn items(&self) -> u64 {
+        self.items.load(Ordering::Relaxed)
+    }
 }
 
 /// The accounts of one signal.
@@ -225,13 +218,13 @@ impl ForwardBooks {
     /// All items that are held or queued.
     pub(super) fn left_items(&self) -> u64 {
         let waiting = self.signals.iter().flat_map(|accounts| [&accounts.held, &accounts.queued]);
-        waiting.map(|waiting| waiting.read(TallyPart::Items)).sum()
+        waiting.map(ForwardTally::items).sum()
     }
 
     /// All items that were lost.
     pub(super) fn lost_items(&self) -> u64 {
         let lost = self.signals.iter().flat_map(|accounts| &accounts.lost);
-        lost.map(|tally| tally.read(TallyPart::Items)).sum()
+        lost.map(ForwardTally::items).sum()
     }
 }
 

@@ -37,11 +37,12 @@ pub use passed::{ForwardLog, ReadBack};
 pub use select::JudgedTrace;
 pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards};
 
+use super::Undelivered;
 use books::ForwardMetrics;
 use change::RetiredForward;
 use lane::ForwardLane;
 use passed::PassedFile;
-use spanscore_base::model::{Claim, Memory, MemoryQuota};
+use spanscore_base::model::{Claim, ClientGroup, Memory, MemoryQuota};
 use spanscore_base::otlp::{RawBody, Signal};
 
 /// Failure of a forward to start.
@@ -52,15 +53,6 @@ pub struct ForwardStartError {
     pub forward: String,
     /// Text of the failure, such as that a certificate cannot be read.
     pub error: String,
-}
-
-/// Accepted items that a forward has lost, or leaves in the log for the next process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unforwarded {
-    /// The forward's name in the config.
-    pub forward: String,
-    /// Spans, log records and data points.
-    pub items: u64,
 }
 
 /// Times for which chosen traces are held and remembered: the same as in the shards.
@@ -83,6 +75,8 @@ pub struct Passing<'a> {
     pub raw: &'a RawBody,
     /// Its spans, log records or data points.
     pub items: u64,
+    /// Group of its sender.
+    pub group: ClientGroup,
 }
 
 impl Passing<'_> {
@@ -173,26 +167,26 @@ impl Forwards {
     }
 
     /// Returns the items that each forward has lost since its start, for whatever reason.
-    pub fn lost(&self) -> Vec<Unforwarded> {
+    pub fn lost(&self) -> Vec<Undelivered> {
         let Some(common) = &self.common else { return Vec::new() };
         let all = common.books.all();
         let lost = all
             .iter()
-            .map(|books| Unforwarded { forward: books.name.clone(), items: books.lost_items() });
+            .map(|books| Undelivered { name: books.name.clone(), count: books.lost_items() });
         lost.collect()
     }
 
     /// Returns the items that each forward leaves in the log for the next process, once it was shut
     /// down; forwards that leave nothing do not appear.
-    pub fn left(&self) -> Vec<Unforwarded> {
+    pub fn left(&self) -> Vec<Undelivered> {
         let Some(common) = self.common.as_ref().filter(|common| common.log.is_some()) else {
             return Vec::new();
         };
         let all = common.books.all();
         let left = all
             .iter()
-            .map(|books| Unforwarded { forward: books.name.clone(), items: books.left_items() });
-        left.filter(|left| left.items > 0).collect()
+            .map(|books| Undelivered { name: books.name.clone(), count: books.left_items() });
+        left.filter(|left| left.count > 0).collect()
     }
 
     /// Sends what is queued, until there is no more time. What is left stays in the log, where

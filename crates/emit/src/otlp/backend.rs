@@ -9,11 +9,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::circuit::{Circuit, Pass};
 use super::settings::OtlpExporterSettings;
 use crate::Starting;
-use crate::counters::{LogLimiter, Tally};
+use crate::counters::{LogLimiter, PartMetrics};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 use spanscore_net::client::retry::{AttemptError, Backoff, GivenUp, RetrySettings, chance, retry};
 use spanscore_net::client::{Client, Protocol, Taken};
+use spanscore_net::metrics::{CounterBy, label};
 
 /// One OTLP backend.
 pub(super) struct Backend {
@@ -27,7 +28,7 @@ pub(super) struct Backend {
     /// taken none since.
     refuses_all: [AtomicBool; 2],
     /// Counter of parts of refused requests.
-    pub(super) parts: Tally,
+    pub(super) parts: CounterBy,
     pub(super) trouble: LogLimiter,
     losses: LogLimiter,
     partly: LogLimiter,
@@ -46,15 +47,9 @@ impl Backend {
         let circuit = Arc::new(Circuit::new(&retry));
         let shown = Arc::clone(&circuit);
         let name = starting.name().to_owned();
-        starting.when_taken(move |instruments| shown.show(instruments, &name));
-        let parts = starting.instruments().tally(
-            ("spanscore.exporter.request_parts", "{request}"),
-            "Parts of requests that were refused for good, sent by themselves, by outcome.",
-            starting.name(),
-        );
-        for outcome in ["taken", "refused", "given_up"] {
-            parts.add(outcome, 0);
-        }
+        starting.when_taken(move |instruments| instruments.gauges.circuits.watch(&name, shown));
+        let parts = PartMetrics::new(&starting.instruments().meter);
+        let PartMetrics { parts } = parts.of(&[label("exporter", starting.name())]);
         Ok(Self {
             name: starting.name().into(),
             client,

@@ -11,13 +11,12 @@
 //! request that is refused for good was answered: the backend is there. Waits grow by the back-off
 //! of `retry_on_failure`, and heed the wait that the backend asks for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::counters::Instruments;
 use spanscore_base::settings::HumanDuration;
 use spanscore_net::client::retry::{Backoff, RetrySettings, chance};
 
@@ -44,7 +43,7 @@ impl CircuitState {
 }
 
 /// Circuit breaker: lets requests pass while their backend takes them.
-pub(super) struct Circuit {
+pub(crate) struct Circuit {
     waits: RetrySettings,
     inner: Mutex<CircuitInner>,
     changed: Notify,
@@ -75,23 +74,14 @@ impl Circuit {
         Self { waits, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
-    /// Adds the gauges of its state.
-    pub(super) fn show(self: &Arc<Self>, instruments: &Instruments, exporter: &str) {
-        let state = Arc::clone(self);
-        let taken = Arc::clone(self);
-        instruments.gauge(
-            ("spanscore.exporter.circuit_state", ""),
-            "State of the circuit breaker: 0 closed (the backend takes requests), 1 half open (a \
-             probe is on its way), 2 open (it does not take them).",
-            exporter,
-            move || state.lock().state.number(),
-        );
-        instruments.gauge(
-            ("spanscore.exporter.time_since_taken", "s"),
-            "Time since the backend last took a request, or since the start where it took none.",
-            exporter,
-            move || taken.lock().last_taken.elapsed().as_secs(),
-        );
+    /// Returns the number for its state in metrics.
+    pub(crate) fn state_number(&self) -> u64 {
+        self.lock().state.number()
+    }
+
+    /// Returns the time since the backend last took a request, or since the start.
+    pub(crate) fn since_taken(&self) -> Duration {
+        self.lock().last_taken.elapsed()
     }
 
     /// Returns true if all requests pass.

@@ -54,7 +54,7 @@ async fn empty_overflow(
     let found = Arc::clone(&overflow);
     // Only a runtime that ends stops it.
     let recovered = tokio::task::spawn_blocking(move || found.recover()).await.unwrap_or(0);
-    shared.counters.recovered(recovered);
+    shared.counters.metrics.recovered.add(recovered);
     let deliver_all = async {
         loop {
             let entry = tokio::select! {
@@ -249,7 +249,7 @@ impl Drain {
                     return Some(QueueEntry { cargo: again, room });
                 }
             };
-            shared.counters.took(began.elapsed());
+            shared.counters.metrics.delivery_time.record(began.elapsed().as_secs_f64());
             room.settle(&delivery);
             None
         });

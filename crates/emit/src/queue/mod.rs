@@ -178,8 +178,10 @@ impl Queue {
 
     /// Shows what it holds, in place of what a queue of the same exporter showed.
     pub(crate) fn show(&self, instruments: &Instruments) {
-        instruments.watch(&self.name, Arc::clone(&self.shared.held), self.capacity);
-        instruments.watch_overflow(&self.name, self.overflow.as_ref());
+        let queue = (Arc::clone(&self.shared.held), self.capacity);
+        instruments.gauges.queues.watch(&self.name, queue);
+        let overflow = self.overflow.as_ref().map(Arc::downgrade);
+        instruments.gauges.overflows.watch(&self.name, overflow);
     }
 
     /// Takes evaluations, or drops and counts them where there is no room. Never waits. Where the
@@ -193,7 +195,7 @@ impl Queue {
         let shared = &self.shared;
         let count = evaluations.len() as u64;
         let receipt = receipt.filter(|_| self.must_deliver);
-        shared.counters.offered(count);
+        shared.counters.metrics.offered.add(count);
         if shared.closing.is_cancelled() {
             return self.come_too_late(count, receipt);
         }

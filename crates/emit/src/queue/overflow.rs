@@ -384,7 +384,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), room).await.expect("room again");
+        tokio::time::timeout(Duration::from_secs(120), room).await.expect("room again");
     }
 
     #[tokio::test]

@@ -83,7 +83,7 @@ pub(super) struct QueueShared {
 impl QueueShared {
     /// Counts evaluations that nobody delivers any more in this process; the next one will.
     pub(super) fn leave(&self, evaluations: u64) {
-        self.counters.left(evaluations);
+        self.counters.metrics.left.add(evaluations);
         self.left.fetch_add(evaluations, Ordering::Relaxed);
     }
 }

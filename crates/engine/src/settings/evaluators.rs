@@ -12,7 +12,7 @@ use super::read::read_all;
 use super::sources::ConfigSources;
 use super::tools_file;
 use spanscore_base::model::{EvaluatorInfo, Level};
-use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, nearest};
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, keys_of, nearest};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::expect::Template;
 use spanscore_evaluate::engine::identity;
@@ -92,18 +92,10 @@ pub enum LevelSetting {
 /// Keys that name the kind in a file of UiPath's package.
 const TYPE_KEYS: [&str; 2] = ["evaluatorTypeId", "evaluator_type_id"];
 
-/// The keys of [`SharedSettings`].
-const SHARED_KEYS: [&str; 9] = [
-    "when",
-    "sample",
-    "threshold",
-    "level",
-    "expect",
-    "early",
-    "run_if",
-    "only_tools",
-    "exclude_tools",
-];
+/// Returns the keys of [`SharedSettings`].
+fn shared_keys() -> &'static [&'static str] {
+    keys_of::<SharedSettings>()
+}
 
 /// Other sections that evaluators are configured with.
 #[derive(Clone, Copy)]
@@ -161,7 +153,7 @@ fn configure_one(
         _ => node.clone(),
     };
     let node = without_unknown(kind, node, errors);
-    let (shared, own) = node.split(|key| SHARED_KEYS.contains(&key));
+    let (shared, own) = node.split(|key| shared_keys().contains(&key));
     let settings = read_all(&shared, errors, |node| read_shared(kind, node));
     let when = shared.get("when").and_then(|when| compile("when", when, sources, errors));
     let asks = judged::asks(kind, &own);
@@ -202,7 +194,7 @@ fn configure_one(
 
 /// Returns the settings of an evaluator that belong to its kind, as the config writes them.
 pub fn own_settings(config: &Node, name: &str) -> Option<Value<'static>> {
-    let (_, own) = config.get("evaluators")?.get(name)?.split(|key| SHARED_KEYS.contains(&key));
+    let (_, own) = config.get("evaluators")?.get(name)?.split(|key| shared_keys().contains(&key));
     tools_file::resolve(own).ok().map(|own| own.to_value())
 }
 
@@ -333,7 +325,7 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
     let own: Vec<&str> = own.into_iter().flat_map(|own| own.keys()).map(String::as_str).collect();
     let NodeKind::Map(entries) = &mut node.kind else { return node };
     entries.retain_mut(|(key, _)| {
-        let mut known = SHARED_KEYS.iter().chain(&own).copied();
+        let mut known = shared_keys().iter().chain(&own).copied();
         if known.any(|word| word == key.text) {
             return true;
         }
@@ -345,8 +337,8 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
             key.text = word.to_owned();
             return true;
         }
-        let meant = nearest(&key.text, SHARED_KEYS.iter().chain(&own).copied());
-        let Some(meant) = meant.filter(|meant| SHARED_KEYS.contains(meant)) else { return true };
+        let meant = nearest(&key.text, shared_keys().iter().chain(&own).copied());
+        let Some(meant) = meant.filter(|meant| shared_keys().contains(meant)) else { return true };
         let message = format!("unknown setting `{}`", key.text);
         let help = format!("did you mean `{meant}`?");
         errors.push(SettingsError::new(message).with_help(help).at(key.place));

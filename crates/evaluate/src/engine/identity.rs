@@ -134,7 +134,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use spanscore_base::model::TraceId;
+    use spanscore_base::model::{ClientGroup, TraceId};
     use spanscore_base::value::json;
 
     fn call(span: u8, id: Option<&'static str>, name: &'static str) -> ToolCall<'static> {
@@ -171,6 +171,7 @@ mod tests {
         let info = EvaluatorInfo { digest: [1; 16], ..EvaluatorInfo::default() };
         let target = Target {
             trace_id: TraceId([2; 16]),
+            group: ClientGroup::default(),
             session_id: None,
             resource: Arc::default(),
             agent_name: None,
@@ -203,7 +204,11 @@ mod tests {
         check(JudgedTarget::Trace(span_id), Completion::Open, "4cb09408203ff63487369fba7d6bc8a1");
         check(call(0), Completion::Idle, "7c661a44e3e6555e5d989ab4feb65a13");
         check(call(1), Completion::Idle, "718172f10e33fe3222f8d380c7fc2eb5");
-        let key = |service_name| SessionKey { service_name, session_id: "s-1".into() };
+        let key = |service_name| SessionKey {
+            service_name,
+            session_id: "s-1".into(),
+            group: ClientGroup::default(),
+        };
         let shop = key(Some("shop".into()));
         let any = key(None);
         let session = |key| JudgedTarget::Session(key, span_id);

@@ -139,7 +139,7 @@ mod tests {
         let hidden = r#"["it is [SECRET_1], ok?",{"password":"[SECRET_1]"}]"#;
         check(said, Redact::Secrets, false, hidden);
         let nested = r#"["it is hunter22","{\"password\": \"hunter22\"}"]"#;
-        let hidden = r#"["it is [SECRET_1]","{\"password\": \"[SECRET_1]\"}"]"#;
+        let hidden = r#"["it is [SECRET_1]","{\"password\":\"[SECRET_1]\"}"]"#;
         check(nested, Redact::Secrets, false, hidden);
         check(r#"{"password":"hunter22"}"#, Redact::None, false, r#"{"password":"hunter22"}"#);
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::arguments::ArgumentMatcher;
 use super::expected_calls::{CallMatcher, Comparison, ExpectedCall, arguments_of};
-use super::order::grouped;
+use super::order;
 use spanscore_base::model::{Explanation, ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
@@ -74,7 +74,7 @@ impl<'c, 'a> Difference<'c, 'a> {
         let effort = WorkBudget::new(STEPS_MAX);
         let comparison = Comparison::new(matcher, first, second, &effort);
         let same = |e: usize, a: usize| comparison.same(e, a);
-        let groups = if matcher.is_listed { Vec::new() } else { grouped::ranges(second) };
+        let groups = if matcher.is_listed { Vec::new() } else { order::groups(second) };
         let alike = |e: usize, a: usize| first[e].name == second[a].name;
         let sizes = (first.len(), second.len());
         let steps = if counted.order {

@@ -43,11 +43,6 @@ impl<T> NameMap<T> {
         }
         &mut self.entries[place].1
     }
-
-    /// All values.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.entries.iter_mut().map(|(_, value)| value)
-    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,8 @@ impl Resolver {
         }
         let tool_calls = tool_calls.in_order(&tree, &gathered, &agents);
         let mut trajectory = Trajectory {
-            trace_id: trace.trace_id,
+            trace_id: trace.sent_id(),
+            group: trace.group(),
             session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
             agent_name: gathered.first_agent().cloned(),
             tool_calls,
@@ -228,7 +229,8 @@ fn unread<'a>(
     (gathered, effort): (Gathered<'a>, WorkBudget),
 ) -> Trajectory<'a> {
     let mut trajectory = Trajectory {
-        trace_id: trace.trace_id,
+        trace_id: trace.sent_id(),
+        group: trace.group(),
         session_id: gathered.session.as_ref().map(|(_, id)| id.clone()),
         agent_name: gathered.first_agent().cloned(),
         bytes: trace.arena.len(),

@@ -116,16 +116,9 @@ fn full_disk_is_started_on_and_what_is_done_with_makes_room() {
     assert_eq!(append(&log, 100, 10).err(), Some(AppendError::Failed));
     assert!(runtime().block_on(log.flush()), "what was acknowledged is kept");
     drop(all);
-    let waits = Instant::now();
-    while log.usage().segments > 0 {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().segments == 0);
     disk.heal();
-    while log.usage().is_failing {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || !log.usage().is_failing);
     let new = append(&log, 100, 10).unwrap();
     assert_eq!(log.read(new.position()).unwrap().payload, payload(100, 10));
     drop(log);
@@ -185,11 +178,7 @@ fn disk_with_room_for_little_is_failing_until_it_takes_what_it_refused() {
         assert!(log.usage().is_failing, "a small record says nothing of a large one");
     }
     room.store(true, Ordering::Relaxed);
-    while log.usage().is_failing {
-        assert!(waits.elapsed() < Duration::from_secs(10));
-        append(&log, 2, 10).unwrap();
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually(&log, || append(&log, 2, 10).is_ok() && !log.usage().is_failing);
     assert_eq!(log.usage().segments, 1);
 }
 
@@ -205,11 +194,7 @@ fn notes_that_could_not_be_written_are_written_once_the_disk_takes_them() {
     assert_eq!(append(&log, 2, 10).err(), Some(AppendError::Failed));
     disk.heal();
     append(&log, 3, 50).unwrap();
-    let waits = Instant::now();
-    while log.usage().counts.written < 4 {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", log.usage());
-        std::thread::yield_now();
-    }
+    eventually(&log, || log.usage().counts.written >= 4);
     drop(log);
     let (mut numbers, _) = found(&open(&disk, limits(Durability::Os)).0);
     numbers.sort_unstable();
@@ -256,11 +241,9 @@ fn log_that_is_full_borrows_what_another_has_free_and_no_more() {
     assert_eq!(append(&lender, 3, 200).err(), Some(AppendError::Full), "it is lent");
     assert!(lender.usage().lent > 3000);
     drop((claims, borrowed));
-    let waits = Instant::now();
-    while lender.usage().lent > 0 {
-        assert!(waits.elapsed() < Duration::from_secs(10), "{:?}", lender.usage());
+    eventually(&lender, || {
         loan.give_back(&log);
-        std::thread::yield_now();
-    }
+        lender.usage().lent == 0
+    });
     append(&lender, 3, 50).unwrap();
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Counter, Meter};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{KeyValue, Meter};
 
 /// Interval at which due reloads are looked for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,11 +35,20 @@ pub trait Reread: Send + Sync {
     fn reread(&self) -> Result<Changed, String>;
 }
 
+crate::metrics! {
+    /// Reloads that changed something or failed.
+    struct RereadMetrics {
+        rereads: CounterBy("spanscore.files.rereads", "{reread}",
+            "Certificates and tokens that were read again and had changed",
+            "outcome", ["changed", "failed"]);
+    }
+}
+
 /// Task that reloads its items, each at its interval.
 #[derive(Clone)]
 pub struct Rereader {
     items: Arc<Mutex<Vec<RereadItem>>>,
-    counter: Counter<u64>,
+    metrics: RereadMetrics,
 }
 
 struct RereadItem {
@@ -50,19 +59,12 @@ struct RereadItem {
 impl Rereader {
     /// Returns a reloader without items. `meter` counts reloads that changed something or failed.
     pub fn new(meter: &Meter) -> Self {
-        let counter = meter
-            .u64_counter("spanscore.files.rereads")
-            .with_unit("{reread}")
-            .with_description("Certificates and tokens that were read again and had changed")
-            .build();
-        Self { items: Arc::default(), counter }
+        Self { items: Arc::default(), metrics: RereadMetrics::new(meter) }
     }
 
     /// Adds an item.
     pub fn add(&self, what: Arc<dyn Reread>) {
-        for outcome in ["changed", "failed"] {
-            self.count(what.name(), outcome, 0);
-        }
+        self.metrics.of(&labels(&*what));
         let due = Instant::now() + what.interval();
         self.items().push(RereadItem { what, due });
     }
@@ -114,12 +116,12 @@ impl Rereader {
         match what.reread() {
             Ok(Changed::No) => true,
             Ok(Changed::Yes) => {
-                self.count(what.name(), "changed", 1);
+                self.metrics.rereads.under(&labels(what)).add("changed", 1);
                 tracing::info!(what = what.name(), "read again, and changed");
                 true
             }
             Err(error) => {
-                self.count(what.name(), "failed", 1);
+                self.metrics.rereads.under(&labels(what)).add("failed", 1);
                 let error = spanscore_base::visible::line(error).to_string();
                 tracing::error!(what = what.name(), %error, "cannot be read again: all stays");
                 false
@@ -127,13 +129,13 @@ impl Rereader {
         }
     }
 
-    fn count(&self, what: &'static str, outcome: &'static str, times: u64) {
-        self.counter.add(times, &[KeyValue::new("what", what), KeyValue::new("outcome", outcome)]);
-    }
-
     fn items(&self) -> std::sync::MutexGuard<'_, Vec<RereadItem>> {
         self.items.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn labels(what: &dyn Reread) -> [KeyValue; 1] {
+    [KeyValue::new("what", what.name())]
 }
 
 #[cfg(test)]

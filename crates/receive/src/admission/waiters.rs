@@ -1,4 +1,4 @@
-//! Waiting for a limit in the order of a fair queue ([`super::line`]).
+//! Waiting for a limit in the order of a fair queue ([`super::fair_queue`]).
 //!
 //! A request that gives something back wakes the first in the queue, and one that leaves it, served
 //! or not, wakes the next. So the first always looks again after the last change, and nobody

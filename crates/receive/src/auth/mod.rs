@@ -16,17 +16,18 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jiff::Timestamp;
-use opentelemetry::metrics::Meter;
 use tokio::time::Instant;
 
-use self::counters::ClientCounters;
+use self::counters::ClientMetrics;
 pub(crate) use self::counters::ClientOutcome;
 use self::rate::{LimitMet, SenderRate};
 use self::settings::AuthSettings;
 use self::tokens::TokenHash;
 use super::ConnectionAccount;
 use super::status::{RefusalReason, RefusedRequest};
+use spanscore_base::model::ClientGroup;
 use spanscore_base::otlp::Signal;
+use spanscore_net::metrics::{Meter, label};
 use spanscore_net::tls::{Changed, Reread};
 
 /// Scheme of the header, with the space behind it.
@@ -35,7 +36,7 @@ const SCHEME: &[u8] = b"bearer ";
 /// Clients that may send, as config and files list them now.
 pub(crate) struct Authenticator {
     known: RwLock<Arc<KnownClients>>,
-    counters: Arc<ClientCounters>,
+    metrics: ClientMetrics,
 }
 
 /// Clients that may send; everybody where there are no settings.
@@ -51,8 +52,9 @@ pub(crate) struct KnownClient {
     expires: Option<Timestamp>,
     certificate: Option<String>,
     is_tagged: bool,
+    group: ClientGroup,
     rate: Arc<Mutex<SenderRate>>,
-    counters: Arc<ClientCounters>,
+    metrics: ClientMetrics,
 }
 
 impl Authenticator {
@@ -61,10 +63,10 @@ impl Authenticator {
     /// # Errors
     /// The file that cannot be used, and the reason.
     pub(crate) fn new(settings: Option<AuthSettings>, meter: &Meter) -> Result<Self, String> {
-        let counters = Arc::new(ClientCounters::new(meter));
+        let metrics = ClientMetrics::new(meter);
         let nobody = KnownClients { settings: None, clients: Vec::new() };
-        let known = KnownClients::read(settings, &nobody, &counters)?;
-        Ok(Self { known: RwLock::new(Arc::new(known)), counters })
+        let known = KnownClients::read(settings, &nobody, &metrics)?;
+        Ok(Self { known: RwLock::new(Arc::new(known)), metrics })
     }
 
     /// Replaces the settings; on an error all stays as it was.
@@ -72,7 +74,7 @@ impl Authenticator {
     /// # Errors
     /// The file that cannot be used, and the reason.
     pub(crate) fn replace(&self, settings: Option<AuthSettings>) -> Result<(), String> {
-        let known = KnownClients::read(settings, &self.known(), &self.counters)?;
+        let known = KnownClients::read(settings, &self.known(), &self.metrics)?;
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
     }
@@ -116,7 +118,7 @@ impl Reread for Authenticator {
 
     fn reread(&self) -> Result<Changed, String> {
         let before = self.known();
-        let now = KnownClients::read(before.settings.clone(), &before, &self.counters)?;
+        let now = KnownClients::read(before.settings.clone(), &before, &self.metrics)?;
         let tokens = |known: &KnownClients| -> Vec<_> {
             known.clients.iter().map(|client| client.tokens.clone()).collect()
         };
@@ -137,7 +139,7 @@ impl KnownClients {
     fn read(
         settings: Option<AuthSettings>,
         before: &Self,
-        counters: &Arc<ClientCounters>,
+        metrics: &ClientMetrics,
     ) -> Result<Self, String> {
         let Some(settings) = settings else {
             return Ok(Self { settings: None, clients: Vec::new() });
@@ -151,17 +153,15 @@ impl KnownClients {
             });
             let rate = rate
                 .unwrap_or_else(|| Arc::new(Mutex::new(SenderRate::new(limits, Instant::now()))));
-            if known.is_none() {
-                counters.begin(name);
-            }
             clients.push(Arc::new(KnownClient {
                 name: name.as_str().into(),
                 tokens: tokens::read(client).map_err(|error| format!("`{name}`: {error}"))?,
                 expires: client.expires,
                 certificate: client.certificate.clone(),
                 is_tagged: settings.tag_resources,
+                group: ClientGroup::named(client.group.as_deref().unwrap_or(name)),
                 rate,
-                counters: Arc::clone(counters),
+                metrics: metrics.of(&[label("client", name)]),
             }));
         }
         Ok(Self { settings: Some(settings), clients })
@@ -215,6 +215,11 @@ impl KnownClient {
         &self.name
     }
 
+    /// Returns its group.
+    pub(crate) fn group(&self) -> ClientGroup {
+        self.group
+    }
+
     /// Returns true if its resources are tagged with its name.
     pub(crate) fn is_tagged(&self) -> bool {
         self.is_tagged
@@ -223,17 +228,17 @@ impl KnownClient {
     /// Charges the bytes of a body that has come.
     pub(crate) fn charge(&self, bytes: usize) {
         self.rate.lock().unwrap_or_else(PoisonError::into_inner).charge(bytes);
-        self.counters.received(&self.name, bytes);
+        self.metrics.received.add(bytes as u64);
     }
 
     /// Counts the outcome of a request.
     pub(crate) fn count(&self, outcome: ClientOutcome) {
-        self.counters.request(&self.name, outcome, 1);
+        self.metrics.requests.add(outcome.name(), 1);
     }
 
     /// Counts items that were accepted.
     pub(crate) fn count_items(&self, signal: Signal, items: u64) {
-        self.counters.items(&self.name, signal, items);
+        self.metrics.items.add(signal.as_str(), items);
     }
 }
 

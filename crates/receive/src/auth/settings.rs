@@ -58,6 +58,9 @@ pub struct KnownClientSettings {
     /// A name in its certificate, of a host or a URI: `team-a.example`, `spiffe://example/team-a`.
     /// Needs `tls.client_ca_file` of the protocol.
     pub certificate: Option<String>,
+    /// Group that it belongs to. Traces and sessions of clients of one group are the same where
+    /// their ids are; those of others never are. Its own name when left out.
+    pub group: Option<String>,
     /// Rate limits of this client.
     pub limits: Option<SenderLimits>,
 }
@@ -114,6 +117,10 @@ impl KnownClientSettings {
         if self.certificate.is_some() && !has_client_ca {
             let help = "name the authority in `tls.client_ca_file` of the protocol";
             return Err(format!("a `certificate` that nobody is asked for; {help}"));
+        }
+        let is_name = |name: &String| (1..=NAME_BYTES_MAX).contains(&name.len());
+        if !self.group.as_ref().is_none_or(is_name) {
+            return Err(format!("the name of a `group` has 1 to {NAME_BYTES_MAX} bytes"));
         }
         self.limits.map_or(Ok(()), |limits| limits.check())
     }

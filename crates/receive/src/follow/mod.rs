@@ -25,19 +25,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opentelemetry::metrics::Meter;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionAccount, Intake, Received, Refused};
-use counters::{FollowCounters, PassedOver};
+use crate::metrics::{AcceptedMetrics, labels};
+use counters::{FollowMetrics, PassedOver};
 use file::{FileBatch, FileIdentity, FilePosition, FileRecord, FollowedFile};
 use paths::FILES_MAX;
 use positions::PositionStore;
 use record::{ReadRoom, RecordSettings, read_records};
 use settings::{FileReceiverSettings, StartAt};
 use spanscore_base::model::{Memory, MemoryQuota};
+use spanscore_net::metrics::Meter;
 
 /// Interval at which positions are stored.
 const STORE_INTERVAL: Duration = Duration::from_secs(1);
@@ -75,7 +76,8 @@ impl FileReceiver {
             settings,
             intake,
             sender: Arc::default(),
-            counters: FollowCounters::new(meter),
+            metrics: FollowMetrics::new(meter).of(&[]),
+            accepted: AcceptedMetrics::new(meter).of(&labels("file", "file")),
             memory: Arc::clone(&memory.requests),
             stop: stop.clone(),
             files: Vec::new(),
@@ -106,7 +108,8 @@ struct Follower<I> {
     settings: FileReceiverSettings,
     intake: Arc<I>,
     sender: Arc<ConnectionAccount>,
-    counters: FollowCounters,
+    metrics: FollowMetrics,
+    accepted: AcceptedMetrics,
     memory: Arc<MemoryQuota>,
     stop: CancellationToken,
     files: Vec<FollowedFile>,
@@ -135,7 +138,8 @@ impl<I: Intake> Follower<I> {
             }
             self.let_go();
             let behind = self.files.iter().map(|it| it.len().saturating_sub(it.position.offset));
-            self.counters.show(self.files.len(), behind.sum());
+            self.metrics.files.record(self.files.len() as u64);
+            self.metrics.behind.record(behind.sum());
         }
         self.store(true).await;
     }
@@ -207,14 +211,14 @@ impl<I: Intake> Follower<I> {
         let bytes_max = self.settings.max_record_mib << 20;
         let Some(restarted) = self.with(at, FollowedFile::restart_if_cut).await else { return };
         if restarted {
-            self.counters.restarted();
+            self.metrics.restarts.add(1);
             tracing::info!(path = %self.files[at].path.display(), "a file was cut or written anew");
         }
         while !self.stop.is_cancelled() {
             let held = self.files[at].held() + READING_BYTES;
             // Reading goes on while there is any: one record at a time may go beyond it.
             while self.memory.left() < held && self.memory.held() > 0 {
-                self.counters.waited();
+                self.metrics.waits.add(1);
                 if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
                     return;
                 }
@@ -293,7 +297,7 @@ impl<I: Intake> Follower<I> {
             }
             drop(read.room);
             if read.next == next {
-                self.counters.waited();
+                self.metrics.waits.add(1);
                 if self.stop.run_until_cancelled(sleep(MEMORY_WAIT)).await.is_none() {
                     return false;
                 }
@@ -304,7 +308,7 @@ impl<I: Intake> Follower<I> {
     }
 
     fn pass_over(&mut self, path: &Path, line: u64, reason: PassedOver, error: &str) {
-        self.counters.passed_over(reason, 1);
+        self.metrics.passed_over.add(reason.as_str(), 1);
         self.log(path, Some(line), error);
     }
 
@@ -323,16 +327,16 @@ impl<I: Intake> Follower<I> {
             let mut wait = None;
             while let Some(handed) = handing.join_next().await {
                 let Ok((line, request, outcome)) = handed else {
-                    self.counters.passed_over(PassedOver::Malformed, 1);
+                    self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
                     continue;
                 };
                 match outcome {
                     Ok(accepted) => {
-                        self.counters.taken();
-                        self.counters.accepted(request.signal, accepted.accepted);
+                        self.metrics.records.add(1);
+                        self.accepted.add(request.signal, accepted.accepted);
                     }
                     Err(Refused::Malformed(error)) => {
-                        self.counters.passed_over(PassedOver::Malformed, 1);
+                        self.metrics.passed_over.add(PassedOver::Malformed.as_str(), 1);
                         self.log(path, Some(line), &error);
                     }
                     Err(
@@ -345,7 +349,7 @@ impl<I: Intake> Follower<I> {
                 }
             }
             let Some(wait) = wait else { continue };
-            self.counters.waited();
+            self.metrics.waits.add(1);
             requests.sort_by_key(|(line, _)| *line);
             if self.stop.run_until_cancelled(sleep(wait)).await.is_none() {
                 return false;
@@ -358,7 +362,7 @@ impl<I: Intake> Follower<I> {
     fn let_go(&mut self) {
         for file in self.files.extract_if(.., |file| file.absent > ABSENT_LOOKS_MAX) {
             if file.is_cut() {
-                self.counters.passed_over(PassedOver::Cut, 1);
+                self.metrics.passed_over.add(PassedOver::Cut.as_str(), 1);
             }
             // It may come back, as after a mount.
             self.stored.push(file.position);

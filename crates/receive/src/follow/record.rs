@@ -154,7 +154,7 @@ fn requests_of(
         requests.push(match signals.len() {
             1 => {
                 let raw = RawBody { bytes: body.clone(), compression: None, is_json: true };
-                Received { signal: *signal, request, raw }
+                Received { raw, ..Received::protobuf(*signal, request) }
             }
             _ => Received::protobuf(*signal, request),
         });

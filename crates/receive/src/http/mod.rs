@@ -65,8 +65,8 @@ impl<I: Intake> HttpService<I> {
     pub(crate) fn by_its_head(&self, request: Request<Incoming>) -> Admitted {
         if is_grpc(request.headers()) {
             let metrics = &self.ingest.metrics;
-            metrics.refused_request(Transport::Http, RefusalReason::NotFound);
-            metrics.answered(Transport::Http, Transport::Grpc.failure(RefusalReason::NotFound));
+            let code = Transport::Grpc.failure(RefusalReason::NotFound);
+            metrics.of(Transport::Http).refused_request(RefusalReason::NotFound, code);
             return ControlFlow::Break(refuse_call(
                 "this port takes OTLP/HTTP; OTLP/gRPC is at receivers.otlp.protocols.grpc.endpoint",
             ));
@@ -76,7 +76,7 @@ impl<I: Intake> HttpService<I> {
         }
         if let Some(answer) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             let metrics = &self.ingest.metrics;
-            metrics.answered(Transport::Http, "204");
+            metrics.of(Transport::Http).requests.add("204", 1);
             return ControlFlow::Break(answer);
         }
         ControlFlow::Continue(request)
@@ -94,7 +94,7 @@ impl<I: Intake> HttpService<I> {
         let mut answer = match self.export(request, encoding, sender).await {
             Ok((signal, accepted)) => {
                 let metrics = &self.ingest.metrics;
-                metrics.answered(Transport::Http, Transport::Http.success());
+                metrics.of(Transport::Http).requests.add(Transport::Http.success(), 1);
                 succeeded(signal, encoding, &accepted)
             }
             Err(failure) => {
@@ -116,8 +116,8 @@ impl<I: Intake> HttpService<I> {
 
     fn refused(&self, encoding: Option<Encoding>, failure: &RefusedRequest) -> Response<Answer> {
         let metrics = &self.ingest.metrics;
-        metrics.refused_request(Transport::Http, failure.reason);
-        metrics.answered(Transport::Http, Transport::Http.failure(failure.reason));
+        let code = Transport::Http.failure(failure.reason);
+        metrics.of(Transport::Http).refused_request(failure.reason, code);
         failed(encoding, failure)
     }
 

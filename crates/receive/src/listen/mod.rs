@@ -115,7 +115,7 @@ impl<S: Serve> Port<S> {
             match accepted {
                 Ok((stream, _)) => self.open(stream, &shared),
                 Err(_) => {
-                    shared.metrics.accept_error(self.transport);
+                    shared.metrics.of(self.transport).accept_errors.add(1);
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -125,13 +125,13 @@ impl<S: Serve> Port<S> {
     fn open(&self, stream: TcpStream, shared: &PortContext) {
         let metrics = Arc::clone(&shared.metrics);
         let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
-            metrics.closed(self.transport, Closed::Limit, 1);
+            metrics.of(self.transport).closed.add(Closed::Limit.name(), 1);
             return;
         };
         let share = Arc::clone(&shared.connection_bytes);
         let bytes = self.connection_bytes();
         if !share.try_take(bytes) {
-            metrics.closed(self.transport, Closed::Memory, 1);
+            metrics.of(self.transport).closed.add(Closed::Memory.name(), 1);
             return;
         }
         // Only latency depends on it, and a connection that just broke fails when read.
@@ -146,14 +146,15 @@ impl<S: Serve> Port<S> {
         shared.tasks.spawn(async move {
             let transport = connected.transport;
             let closing = connected.shared.closing.clone();
-            metrics.connection(transport, 1);
+            let metrics = metrics.of(transport);
+            metrics.connections.add(1);
             let closed = tokio::select! {
                 closed = connected.serve(stream) => closed,
                 () = closing.kill.cancelled() => Some(Closed::Shutdown),
             };
-            metrics.connection(transport, -1);
+            metrics.connections.add(-1);
             if let Some(why) = closed {
-                metrics.closed(transport, why, 1);
+                metrics.closed.add(why.name(), 1);
             }
             share.give_back(bytes);
             drop(permit);
@@ -180,6 +181,7 @@ impl<S: Serve> Connected<S> {
     async fn serve(self, stream: TcpStream) -> Option<Closed> {
         let Self { transport, service, limits, tls, shared } = self;
         let metrics = Arc::clone(&shared.metrics);
+        let address = stream.peer_addr().ok().map(|peer| peer.ip());
         let stream = match tls {
             None => Transported::Plain(stream),
             Some(tls) => {
@@ -191,13 +193,13 @@ impl<S: Serve> Connected<S> {
                 match greeted {
                     Ok(stream) => stream,
                     Err(why) => {
-                        metrics.failed_handshake(transport, why);
+                        metrics.of(transport).failed_handshakes.add(why.name(), 1);
                         return Some(Closed::Handshake);
                     }
                 }
             }
         };
-        let sender = Arc::new(ConnectionAccount::named(stream.names()));
+        let sender = Arc::new(ConnectionAccount::named(stream.names()).from(address));
         let requests = Arc::clone(&shared.request_bytes);
         let stream = Metered::new(stream, Arc::clone(&sender), requests, metrics, transport)
             .enforcing(limits.pings.clone());

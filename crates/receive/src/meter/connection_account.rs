@@ -3,10 +3,12 @@
 //! Behind a proxy, or on one machine, all senders have one address: a connection is the least that
 //! tells them apart.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metrics::Closed;
+use spanscore_base::model::{ClientGroup, SenderId, fingerprint};
 
 /// Requests of one connection that may wait for room; further ones are refused at once. Waiting is
 /// for shortages of a moment: a sender with so many waiting sends more than can be done.
@@ -33,12 +35,37 @@ pub struct ConnectionAccount {
     closed: OnceLock<Closed>,
     /// Names in the certificate of the peer.
     names: Vec<String>,
+    id: SenderId,
 }
 
 impl ConnectionAccount {
     /// Opens the account of a connection whose certificate has these names.
     pub(crate) fn named(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }
+    }
+
+    /// Opens the account of a connection from an address. Those of one network of IPv6 are one: a
+    /// host has them all.
+    pub(crate) fn from(self, address: Option<IpAddr>) -> Self {
+        /// Number of the next connection: those at hand differ.
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let peer = match address.map(|address| address.to_canonical()) {
+            None => 0,
+            Some(IpAddr::V4(address)) => fingerprint(&address.octets()),
+            Some(IpAddr::V6(address)) => fingerprint(&address.octets()[..8]),
+        };
+        let connection = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id: SenderId { peer, connection, ..self.id }, ..self }
+    }
+
+    /// Returns it as a sender.
+    pub(crate) fn id(&self) -> SenderId {
+        self.id
+    }
+
+    /// Returns it as a connection of a group, which is one peer.
+    pub(crate) fn id_of(&self, group: ClientGroup) -> SenderId {
+        SenderId { group, peer: fingerprint(&group.to_bytes()), ..self.id }
     }
 
     /// Returns the names in the certificate of the peer; none without one.

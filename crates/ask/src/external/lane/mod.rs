@@ -15,7 +15,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 
 use self::core::{ExternalCore, ExternalPatience, not_sent};
@@ -25,6 +24,7 @@ use spanscore_base::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRo
 use spanscore_evaluate::ExternalRequest;
 use spanscore_evaluate::external::ExternalPlan;
 use spanscore_net::lane::LaneRun;
+use spanscore_net::metrics::{Meter, unread_meter};
 
 /// Takes the evaluations of one task, with the receipt to hold until they have arrived.
 type ExternalOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
@@ -128,7 +128,7 @@ impl ExternalLane {
         for (name, plan) in known {
             core.channel(name, plan);
         }
-        let metrics = ExternalMetrics::new(Some(meter), &room);
+        let metrics = ExternalMetrics::new(meter, &room);
         let (lane, errors) = Self::start_with(core, room, outlet, metrics, settings.leaves);
         match errors.into_iter().next() {
             None => Ok(lane),
@@ -190,7 +190,7 @@ pub async fn ask_all(asked: Vec<ExternalRequest>) -> Vec<Vec<Evaluation>> {
         }
     });
     let room = WaitingRoom::new(usize::MAX, usize::MAX);
-    let metrics = ExternalMetrics::new(None, &room);
+    let metrics = ExternalMetrics::new(&unread_meter(), &room);
     let core = ExternalCore::new(RECORDED);
     let (lane, _) = ExternalLane::start_with(core, room, outlet, metrics, false);
     let numbered = asked.into_iter().zip(0u64..).map(|(mut asked, place)| {

@@ -20,7 +20,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 
 use self::change::{JudgePlace, place_of};
@@ -30,13 +29,14 @@ use self::task::{LaneRunner, LaneSurroundings};
 use super::cache::QuestionKey;
 use super::call::CallWatch;
 use super::client::{JudgeClient, JudgeStartError, ReplyRecording};
-use super::metrics::{JudgeMetrics, LaneMetrics};
+use super::metrics::LaneMetrics;
 use super::settings::{JudgeSettings, JudgingSettings};
 use spanscore_base::model::{Evaluation, Reason, Receipt, WaitingPlace, WaitingRoom};
 use spanscore_base::settings::HumanDuration;
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::MarkKey;
 use spanscore_net::lane::LaneRun;
+use spanscore_net::metrics::{Meter, unread_meter};
 
 /// Consumer of the evaluations of one inquiry, with the receipt to hold until they are delivered.
 pub type LaneOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
@@ -148,7 +148,7 @@ impl JudgeLane {
     ) -> Result<Self, JudgeStartError> {
         let limits = limits_of(judging);
         let load = judging.room();
-        Self::start_with(settings, outlet, limits, load, JudgeMetrics::new(meter))
+        Self::start_with(settings, outlet, limits, load, meter)
     }
 
     fn start_with(
@@ -156,7 +156,7 @@ impl JudgeLane {
         outlet: LaneOutlet,
         limits: LaneLimits,
         load: Arc<WaitingRoom>,
-        metrics: JudgeMetrics,
+        meter: &Meter,
     ) -> Result<Self, JudgeStartError> {
         let LaneSettings { judges, asking, recording, spent_file, log, watch } = settings;
         if let Some(ReplyRecording::Record(folder)) = &recording {
@@ -175,7 +175,7 @@ impl JudgeLane {
         let (sender, receiver) = mpsc::unbounded_channel();
         let leaves = log.is_some();
         let names = judges.keys().cloned().collect();
-        let metrics = Arc::new(metrics.of(names, &asking, &load));
+        let metrics = Arc::new(LaneMetrics::new(meter, names, &asking, &load));
         let handle =
             LaneHandle { sender, load, outlet: Arc::clone(&outlet), metrics: Arc::clone(&metrics) };
         let around = LaneSurroundings { outlet, metrics, spent_file, log, watch };
@@ -276,10 +276,9 @@ pub async fn ask_all(
     let outlet: LaneOutlet = Arc::new(move |evaluations, _| {
         kept.lock().unwrap_or_else(PoisonError::into_inner).push(evaluations);
     });
-    let metrics = JudgeMetrics::none();
     // The caller holds all inquiries in memory anyway.
     let unlimited = WaitingRoom::new(usize::MAX, usize::MAX);
-    let lane = JudgeLane::start_with(settings, outlet, RECORDED, unlimited, metrics)?;
+    let lane = JudgeLane::start_with(settings, outlet, RECORDED, unlimited, &unread_meter())?;
     lane.handle().ask(asked, None);
     lane.shutdown(std::future::pending()).await;
     let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));

@@ -8,7 +8,7 @@ use super::WantedTraces;
 use super::split::ItemsByTrace;
 use crate::forward::passed::LogPlace;
 use crate::forward::queue::Load;
-use spanscore_base::model::TraceId;
+use spanscore_base::model::{ClientGroup, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Times that a request may leave in part before all of it is decided.
@@ -60,6 +60,7 @@ enum HeldState {
 
 struct HeldRequest {
     signal: Signal,
+    group: ClientGroup,
     load: Load,
     place: Option<LogPlace>,
     /// Each with its items, by id.
@@ -113,10 +114,10 @@ impl Holding {
         self.decided.len()
     }
 
-    /// Takes a request whose items count as held.
+    /// Takes a request of a group whose items count as held.
     pub(super) fn add(
         &mut self,
-        signal: Signal,
+        (signal, group): (Signal, ClientGroup),
         items: ItemsByTrace,
         load: Load,
         place: Option<LogPlace>,
@@ -127,7 +128,8 @@ impl Holding {
         self.release_unchosen(signal, items.without);
         let mut waiting = 0;
         let mut traces: Vec<_> = Vec::with_capacity(items.traces.len());
-        for (trace, count) in items.traces {
+        for (sent_id, count) in items.traces {
+            let trace = group.key(sent_id);
             let state = match self.decided.get(&trace) {
                 Some(decision) if decision.is_chosen => HeldState::Chosen,
                 Some(_) => HeldState::Gone,
@@ -147,7 +149,7 @@ impl Holding {
         let is_dirty = traces.iter().any(|(_, _, state)| *state == HeldState::Chosen);
         let is_cut = items.without > 0;
         let request =
-            HeldRequest { signal, load, place, traces, waiting, parts: 0, is_dirty, is_cut };
+            HeldRequest { signal, group, load, place, traces, waiting, parts: 0, is_dirty, is_cut };
         self.requests.insert(index, request);
         if waiting == 0 {
             return self.leave(index);
@@ -308,7 +310,7 @@ impl Holding {
                 items,
                 load: request.load.clone(),
                 place: request.place.clone(),
-                wanted: (!is_whole).then(|| WantedTraces::new(chosen)),
+                wanted: (!is_whole).then(|| WantedTraces::new(request.group, chosen)),
             });
         }
         if request.waiting == 0 {
@@ -341,12 +343,18 @@ mod tests {
         let body = HeldBody { bytes: Bytes::new(), coding: None, is_json: false, _room };
         let traces = traces.iter().map(|(trace, count)| (id(*trace), *count)).collect();
         let items = ItemsByTrace { traces, without };
-        holding.add(Signal::Traces, items, Load::Held(body), None, now_ms);
+        holding.add(
+            (Signal::Traces, ClientGroup::default()),
+            items,
+            Load::Held(body),
+            None,
+            now_ms,
+        );
     }
 
     /// Takes what leaves: items, and the traces if it is a part.
     fn leaving(holding: &mut Holding) -> Vec<(u64, Option<Vec<u8>>)> {
-        let traces = |wanted: WantedTraces| wanted.0.iter().map(|trace| trace.0[0]).collect();
+        let traces = |wanted: WantedTraces| wanted.keys.iter().map(|trace| trace.0[0]).collect();
         let all = std::mem::take(&mut holding.leaving).into_iter();
         all.map(|part| (part.items, part.wanted.map(traces))).collect()
     }

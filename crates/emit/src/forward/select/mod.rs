@@ -14,7 +14,7 @@ mod task;
 
 use std::sync::Arc;
 
-use spanscore_base::model::TraceId;
+use spanscore_base::model::{ClientGroup, TraceId};
 
 pub(super) use split::only;
 pub(super) use task::Chooser;
@@ -22,15 +22,19 @@ pub use task::JudgedTrace;
 
 /// The traces that are sent of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct WantedTraces(Arc<[TraceId]>);
+pub(super) struct WantedTraces {
+    group: ClientGroup,
+    keys: Arc<[TraceId]>,
+}
 
 impl WantedTraces {
-    fn new(mut traces: Vec<TraceId>) -> Self {
-        traces.sort_unstable();
-        Self(traces.into())
+    /// Returns these traces, by their keys in a group.
+    fn new(group: ClientGroup, mut keys: Vec<TraceId>) -> Self {
+        keys.sort_unstable();
+        Self { group, keys: keys.into() }
     }
 
     fn has(&self, trace: TraceId) -> bool {
-        self.0.binary_search(&trace).is_ok()
+        self.keys.binary_search(&self.group.key(trace)).is_ok()
     }
 }

@@ -118,6 +118,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
+    use spanscore_base::model::ClientGroup;
 
     fn id(trace: u8) -> TraceId {
         TraceId([trace; 16])
@@ -158,6 +159,10 @@ mod tests {
         request
     }
 
+    fn wanted_of(traces: Vec<TraceId>) -> WantedTraces {
+        WantedTraces::new(ClientGroup::default(), traces)
+    }
+
     proptest! {
         #[test]
         fn only_the_items_of_wanted_traces_remain(
@@ -167,7 +172,7 @@ mod tests {
         ) {
             let request = request(&resources);
             let encoded = request.encode_to_vec();
-            let wanted = WantedTraces::new(wanted.into_iter().map(id).collect());
+            let wanted = wanted_of(wanted.into_iter().map(id).collect());
             let expected = expected(&request, &wanted);
             let part = only(Signal::Traces, &encoded, &wanted);
             let is_empty = expected.resource_spans.is_empty();
@@ -181,7 +186,7 @@ mod tests {
         #[test]
         fn no_bytes_are_too_wild(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let counts = items_by_trace(Signal::Traces, &bytes);
-            let all = WantedTraces::new(counts.traces.keys().copied().collect());
+            let all = wanted_of(counts.traces.keys().copied().collect());
             let part = only(Signal::Traces, &bytes, &all);
             prop_assert_eq!(part.is_some(), !counts.traces.is_empty());
         }
@@ -192,11 +197,11 @@ mod tests {
         let mut encoded = request(&[vec![vec![1, 2], vec![1]]]).encode_to_vec();
         // Field 900, a varint, behind the resources.
         encoded.extend([0xa0, 0x38, 0x05]);
-        let both = WantedTraces::new(vec![id(1), id(2)]);
+        let both = wanted_of(vec![id(1), id(2)]);
         assert_eq!(only(Signal::Traces, &encoded, &both).as_deref(), Some(&encoded[..]));
-        let one = only(Signal::Traces, &encoded, &WantedTraces::new(vec![id(2)])).unwrap();
+        let one = only(Signal::Traces, &encoded, &wanted_of(vec![id(2)])).unwrap();
         assert!(one.ends_with(&[0xa0, 0x38, 0x05]) && one.len() < encoded.len());
-        assert_eq!(only(Signal::Traces, &encoded, &WantedTraces::new(vec![id(9)])), None);
+        assert_eq!(only(Signal::Traces, &encoded, &wanted_of(vec![id(9)])), None);
     }
 
     #[test]
@@ -208,7 +213,7 @@ mod tests {
         let request = ExportLogsServiceRequest { resource_logs: vec![resource] }.encode_to_vec();
         let counts = items_by_trace(Signal::Logs, &request);
         assert_eq!((counts.traces.len(), counts.without), (2, 1));
-        let part = only(Signal::Logs, &request, &WantedTraces::new(vec![id(2)])).unwrap();
+        let part = only(Signal::Logs, &request, &wanted_of(vec![id(2)])).unwrap();
         let part = ExportLogsServiceRequest::decode(&part[..]).unwrap();
         assert_eq!(part.resource_logs[0].scope_logs[0].log_records, [record(2)]);
     }

@@ -16,7 +16,7 @@ use crate::forward::passed::{LogPlace, ReadBack};
 use crate::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
 use crate::forward::send::protobuf;
 use crate::forward::{HoldTimes, Passing};
-use spanscore_base::model::TraceId;
+use spanscore_base::model::{ClientGroup, TraceId};
 use spanscore_base::otlp::Signal;
 
 /// Interval at which chosen requests leave.
@@ -55,6 +55,7 @@ enum ChooserTold {
 /// A request that came.
 struct Came {
     signal: Signal,
+    group: ClientGroup,
     /// Protobuf, not compressed; none where it is in the log alone.
     request: Option<Bytes>,
     items: u64,
@@ -96,7 +97,7 @@ impl Chooser {
 
     /// Takes a request, or drops and counts it where there is no room. Never waits.
     pub(in crate::forward) fn offer(&self, passing: &Passing<'_>, place: Option<LogPlace>) {
-        let Passing { signal, request, items, .. } = *passing;
+        let Passing { signal, request, items, group, .. } = *passing;
         let memory = &self.queue.memory;
         let (request, room) = match memory.room(request.len() + HELD_TRACE_BYTES) {
             room @ Some(_) if passing.is_shared() => (Some(Bytes::copy_from_slice(request)), room),
@@ -108,7 +109,8 @@ impl Chooser {
             return self.queue.drop_items(signal, ForwardLoss::HoldFull, items);
         };
         self.queue.books().held(signal, items);
-        let _ = self.told.send(ChooserTold::Came(Came { signal, request, items, room, place }));
+        let _ =
+            self.told.send(ChooserTold::Came(Came { signal, group, request, items, room, place }));
     }
 
     /// Tells what was judged. Never waits.
@@ -198,7 +200,7 @@ impl HoldingTask {
     }
 
     async fn hold(&mut self, came: Came, now_ms: u64) {
-        let Came { signal, request, items, room, place } = came;
+        let Came { signal, group, request, items, room, place } = came;
         let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
             self.queue.books().released(signal, items);
             return self.queue.drop_items(signal, ForwardLoss::Unreadable, items);
@@ -210,7 +212,7 @@ impl HoldingTask {
         // What keeps it takes room of its own.
         drop(room);
         match self.queue.keep(&body, place.is_some(), more) {
-            Some(load) => self.holding.add(signal, by_trace, load, place, now_ms),
+            Some(load) => self.holding.add((signal, group), by_trace, load, place, now_ms),
             None => {
                 self.queue.books().released(signal, items + more_items);
                 self.queue.drop_items(signal, ForwardLoss::HoldFull, items + more_items);

@@ -4,7 +4,7 @@ use super::answer;
 use super::definition::{Definition, Flag, required_list, required_text};
 use super::spans::{self, ExpectedKey, MatchKey, UipathCall};
 use crate::evaluator::{CodeEvaluator, Evaluator};
-use crate::shared::order::{self, Masks, OrderTable};
+use crate::shared::order::{self, Masks};
 use spanscore_base::model::{Facts, Outcome, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::Value;
@@ -18,13 +18,8 @@ pub(crate) fn build(definition: &Definition) -> Result<Evaluator, SettingsError>
         required_list(criteria, ("tool_calls_order", "toolCallsOrder"), name)
     })?;
     let keys = names.iter().map(|name| ExpectedKey::new(name, None)).collect();
-    let [mut by_id, mut by_name] = [Masks::default(), Masks::default()];
-    for (at, name) in names.iter().enumerate() {
-        by_id.add(name, at);
-        by_name.add(&spans::sanitize(name), at);
-    }
-    by_id.close(names.len());
-    by_name.close(names.len());
+    let by_id = Masks::new(&names);
+    let by_name = Masks::new(names.iter().map(|name| spans::sanitize(name)));
     Ok(Evaluator::code(UipathOrder { strict, names, keys, by_id, by_name }))
 }
 
@@ -94,12 +89,7 @@ impl UipathOrder {
             MatchKey { is_id: true, text } => self.by_id.get(&text),
             MatchKey { is_id: false, text } => self.by_name.get(&text),
         });
-        let (length, common) = if want.details {
-            let table = OrderTable::build(rows, self.names.len());
-            (table.length(), table.walk_back())
-        } else {
-            (order::length(rows, self.names.len()), Vec::new())
-        };
+        let (length, common) = order::of_singles(rows, self.names.len(), want.details);
         (length as f64 / self.names.len() as f64, common)
     }
 }

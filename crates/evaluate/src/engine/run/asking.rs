@@ -240,11 +240,15 @@ fn subject_of(
     let mut hash = Sha256::new();
     hash.update(&info.name);
     hash.update([0]);
+    let trace = target.group.key(target.trace_id);
     match judged {
-        JudgedTarget::Session(key, _) => hash.update(key.to_bytes()),
-        JudgedTarget::Trace(_) => hash.update(target.trace_id.0),
+        JudgedTarget::Session(key, _) => {
+            hash.update(key.to_bytes());
+            hash.update(key.group.to_bytes());
+        }
+        JudgedTarget::Trace(_) => hash.update(trace.0),
         JudgedTarget::Call { span_id, id, ordinal } => {
-            hash.update(target.trace_id.0);
+            hash.update(trace.0);
             hash.update(span_id.0);
             hash.update(ordinal.to_be_bytes());
             hash.update(id);

@@ -389,6 +389,7 @@ impl Evaluators {
         let session_id = trajectory.session_id.as_deref().filter(|_| self.want.records);
         let target = Target {
             trace_id: trajectory.trace_id,
+            group: trajectory.group,
             session_id: session_id.map(Box::from),
             resource: Arc::clone(&trajectory.resource),
             agent_name: trajectory.agent_name.as_deref().map(Box::from),

@@ -207,7 +207,11 @@ fn session_is_sampled_by_its_key_whatever_trace_comes_last() {
             ..Trajectory::default()
         };
         let evidence = Evidence::first([1; 16], Completion::Idle, 7);
-        let key = SessionKey { service_name: service.map(Box::from), session_id };
+        let key = SessionKey {
+            service_name: service.map(Box::from),
+            session_id,
+            group: Default::default(),
+        };
         let mut out = Vec::new();
         Evaluators::new(vec![half], Want::ALL).evaluate_session(
             &mut trajectory,

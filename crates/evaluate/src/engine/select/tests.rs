@@ -91,8 +91,11 @@ fn a_sample_is_stable_and_close_to_its_share() {
     assert!((2_300..2_700).contains(&taken), "{taken}");
     assert!(Randomness::of_trace(TraceId([0xff; 16])).is_sampled(1.0));
     assert!(!Randomness::of_trace(TraceId([0; 16])).is_sampled(0.0));
-    let key =
-        |n: u32| SessionKey { service_name: Some("shop".into()), session_id: n.to_string().into() };
+    let key = |n: u32| SessionKey {
+        service_name: Some("shop".into()),
+        session_id: n.to_string().into(),
+        group: Default::default(),
+    };
     let sessions = (0..10_000).filter(|n| Randomness::of_session(&key(*n)).is_sampled(0.25));
     let taken = sessions.count();
     assert!((2_300..2_700).contains(&taken), "{taken}");

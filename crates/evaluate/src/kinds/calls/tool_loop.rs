@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, CallMatcher, arguments_of};
-use crate::shared::order::grouped::{self, InOrder};
+use crate::shared::order::{self, InOrder};
 use crate::shared::report;
 use crate::shared::step_limit::{self, WorkBudget};
 use crate::shared::within_group::WithinGroup;
@@ -111,10 +111,10 @@ struct Steps<'c, 'a> {
 impl<'c, 'a> Steps<'c, 'a> {
     fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher, effort: &'c WorkBudget) -> Self {
         let mut steps = Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort };
-        if !grouped::is_any(calls) {
+        if !order::is_grouped(calls) {
             return steps;
         }
-        steps.ranges = grouped::ranges(&calls.iter().collect::<Vec<_>>());
+        steps.ranges = order::groups(&calls.iter().collect::<Vec<_>>());
         if matcher.is_symmetric() {
             let matcher = CallMatcher { default: matcher.clone(), ..CallMatcher::default() };
             let named = calls.iter().map(|call| (&*call.name, arguments_of(call)));
@@ -171,14 +171,14 @@ impl Loop {
             (calls, others) if calls.len() != others.len() => false,
             (calls, others) => {
                 let questions = calls.len().saturating_mul(calls.len());
-                let order = InOrder {
+                let in_order = InOrder {
                     groups: once(0..group.len()).collect(),
                     expected: calls.len(),
                     questions_max: questions.saturating_mul(2),
                     effort: steps.effort,
                     fits: |call: usize, at: usize| self.same(&calls[at], &others[call]),
                 };
-                steps.effort.spend(questions) && order.exact() == Ok(true)
+                steps.effort.spend(questions) && in_order.exact() == Ok(true)
             }
         }
     }

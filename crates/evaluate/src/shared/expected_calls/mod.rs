@@ -16,8 +16,7 @@ use serde::Deserialize;
 
 use super::arguments::ArgumentMatcher;
 use super::failure::FailureRules;
-use super::order;
-use super::order::grouped::{self, InOrder};
+use super::order::{self, InOrder};
 use super::pairing::{self, MatchingTooLarge};
 use super::report;
 use super::step_limit::{STEPS_MAX, WorkBudget};
@@ -272,8 +271,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         actual: &'c [&'c ToolCall<'a>],
         effort: &'c WorkBudget,
     ) -> Self {
-        let is_grouped = !matcher.is_listed && grouped::is_any(actual.iter().copied());
-        let groups = is_grouped.then(|| grouped::ranges(actual));
+        let is_grouped = !matcher.is_listed && order::is_grouped(actual.iter().copied());
+        let groups = is_grouped.then(|| order::groups(actual));
         effort.spend((expected.len() + actual.len()) * STEPS_PER_CALL);
         let pairs = expected.len().saturating_mul(actual.len());
         let by = if pairs <= COMPARED_MAX {
@@ -377,17 +376,20 @@ impl<'c, 'a> Comparison<'c, 'a> {
         self.groups.as_deref()
     }
 
-    /// Returns the part of the expected order that orders of the groups can keep.
-    fn grouped(
-        &self,
-        groups: &[Range<usize>],
-    ) -> InOrder<'_, impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
+    /// Returns the groups as ranges of the actual calls; each call by itself where there are none
+    /// that matter.
+    pub fn groups_or_singles(&self) -> Vec<Range<usize>> {
+        self.groups.clone().unwrap_or_else(|| order::singles(self.actual.len()))
+    }
+
+    /// Returns the expected calls and the groups of the actual ones in order.
+    fn ordered(&self) -> InOrder<'_, impl FnMut(usize, usize) -> bool + use<'_, 'c, 'a>> {
         InOrder {
-            groups: groups.to_vec(),
+            groups: self.groups_or_singles(),
             expected: self.expected.len(),
             questions_max: self.questions_max(),
             effort: self.effort,
-            fits: |a, e| self.same(e, a),
+            fits: |actual: usize, expected: usize| self.same(expected, actual),
         }
     }
 
@@ -398,23 +400,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// Length of the longest common subsequence.
     pub fn in_order(&self) -> Result<usize, TooLarge> {
-        if let Some(groups) = &self.groups {
-            return Ok(self.grouped(groups).length()?);
-        }
-        let a = self.actual.len();
-        let e = self.expected.len();
-        Ok(order::length_where(a, e, self.questions_max(), |a, e| self.same(e, a))?)
+        Ok(self.ordered().length()?)
     }
 
     /// Returns true if the actual calls are the expected ones, one by one.
     pub fn is_exact(&self) -> Result<bool, TooLarge> {
-        let a = self.actual.len();
-        let e = self.expected.len();
-        match &self.groups {
-            _ if a != e => Ok(false),
-            Some(groups) => Ok(self.grouped(groups).exact()?),
-            None => Ok((0..e).all(|index| self.same(index, index))),
-        }
+        Ok(self.actual.len() == self.expected.len() && self.ordered().exact()?)
     }
 
     /// Counts the expected calls that equal some actual one, and the actual ones that equal some
@@ -436,16 +427,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
 
     /// Returns true if the expected calls stand among the actual ones in their order.
     pub fn is_subsequence(&self) -> Result<bool, TooLarge> {
-        if let Some(groups) = &self.groups {
-            return Ok(self.grouped(groups).whole()?);
-        }
-        let mut next = 0;
-        for actual in 0..self.actual.len() {
-            if next < self.expected.len() && self.same(next, actual) {
-                next += 1;
-            }
-        }
-        Ok(next == self.expected.len())
+        Ok(self.ordered().whole()?)
     }
 }
 

@@ -1,13 +1,267 @@
-//! Longest common subsequences: the part of an expected order that was kept.
+//! Longest common subsequence of expected positions and calls, some of which were made together.
 //!
-//! [`length`] serves where calls are told apart by words alone: the positions of each word are
-//! known beforehand ([`Masks`]), so a call costs one step for 64 expected positions.
-//! [`length_where`] asks for each pair, under any relation, and runs the same steps. [`OrderTable`]
-//! also tells which positions were kept, and [`weight()`] adds up what each pair is worth.
+//! Nobody asks for an order inside a group of calls ([`ToolCall::group`]), so the best one counts:
+//! the length is the most that any order inside the groups would give. One dynamic programme over
+//! the groups finds it; a call by itself is a group of one:
+//!
+//! ```text
+//! kept(g, j)   most of the first j positions that the first g groups stand for, in order
+//!              = max over i <= j of kept(g - 1, i) + rank of the positions from i to j in group g
+//! ```
+//!
+//! For the positions so far a group keeps the set of the latest ones that it can stand for
+//! ([`CallGroup`]): the rank of the positions from `i` on is how many of that set lie there.
+//!
+//! [`of_singles`] is the same for single words, 64 positions at a time; [`weight()`] is the same
+//! for single calls where pairs are worth different amounts.
+//!
+//! [`ToolCall::group`]: spanscore_base::model::ToolCall::group
 
 mod bits;
-pub(crate) mod grouped;
+mod group;
 mod weight;
 
-pub(crate) use bits::{CELLS_MAX, Mask, Masks, OrderTable, TableTooLarge, length, length_where};
+use std::ops::Range;
+
+pub(crate) use bits::{Mask, Masks, holds, of_singles};
+pub(crate) use group::CallGroup;
 pub(crate) use weight::weight;
+
+use crate::shared::step_limit::WorkBudget;
+use spanscore_base::model::ToolCall;
+
+/// Cells of the table that one comparison may cost where a cell costs next to nothing.
+pub(crate) const CELLS_MAX: usize = 64_000_000;
+
+/// Steps of a search for a call that cost no more than one question.
+const STEPS_PER_QUESTION: usize = 4;
+
+/// Error: the comparison would need more cells than the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("more than {cells_max} comparisons of calls would be needed")]
+pub struct TableTooLarge {
+    /// Limit on the cells of the table.
+    pub cells_max: usize,
+}
+
+/// Returns true if any of these calls were made together.
+pub(crate) fn is_grouped<'c, 'a: 'c>(calls: impl IntoIterator<Item = &'c ToolCall<'a>>) -> bool {
+    let mut calls = calls.into_iter();
+    let Some(mut last) = calls.next() else { return false };
+    calls.any(|call| std::mem::replace(&mut last, call).is_with(call))
+}
+
+/// Returns the ranges of the groups of some calls among them, in order.
+pub(crate) fn groups(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
+    let mut groups = Vec::with_capacity(calls.len());
+    let mut end = 0;
+    for group in calls.chunk_by(|one, next| one.is_with(next)) {
+        groups.push(end..end + group.len());
+        end += group.len();
+    }
+    groups
+}
+
+/// Returns the ranges of so many calls of which each is by itself.
+pub(crate) fn singles(calls: usize) -> Vec<Range<usize>> {
+    (0..calls).map(|call| call..call + 1).collect()
+}
+
+/// Expected positions and the groups of calls that may stand for them, in order.
+pub(crate) struct InOrder<'e, F> {
+    /// Ranges of the groups among the calls.
+    pub(crate) groups: Vec<Range<usize>>,
+    /// Number of expected positions.
+    pub(crate) expected: usize,
+    /// Limit on pairs of a call and a position, beside those that are common at both ends.
+    pub(crate) questions_max: usize,
+    /// Work budget of the searches inside groups.
+    pub(crate) effort: &'e WorkBudget,
+    /// Relation: returns true if a call fits a position.
+    pub(crate) fits: F,
+}
+
+impl<F: FnMut(usize, usize) -> bool> InOrder<'_, F> {
+    /// Returns the length of the longest common subsequence.
+    pub(crate) fn length(mut self) -> Result<usize, TableTooLarge> {
+        let (head, tail) = self.trim();
+        let mut row = vec![0; self.expected - head - tail + 1];
+        self.check_questions(row.len() - 1)?;
+        for at in 0..self.groups.len() {
+            self.advance(at, head, &mut row)?;
+        }
+        Ok(head + tail + row.last().copied().unwrap_or(0) as usize)
+    }
+
+    /// Returns the positions of one longest common subsequence, in order.
+    pub(crate) fn kept(mut self) -> Result<Vec<usize>, TableTooLarge> {
+        self.check_questions(self.expected)?;
+        let mut row = vec![0; self.expected + 1];
+        // Each row goes up by at most one from position to position: a bit each.
+        let mut rows = bits::row(self.expected).to_vec();
+        for at in 0..self.groups.len() {
+            self.advance(at, 0, &mut row)?;
+            rows.extend(bits::row_of(&row));
+        }
+        self.walk_back(&rows)
+    }
+
+    /// Takes what is common at both ends off, as far as no call there was made together with
+    /// others: it belongs to some longest common subsequence. Returns the lengths.
+    fn trim(&mut self) -> (usize, usize) {
+        let mut head = 0;
+        let mut tail = 0;
+        let alone = |group: Option<&Range<usize>>| group.filter(|g| g.len() == 1).map(|g| g.start);
+        while let Some(call) = alone(self.groups.get(head))
+            && head < self.expected
+            && (self.fits)(call, head)
+        {
+            head += 1;
+        }
+        self.groups.drain(..head);
+        while let Some(call) = alone(self.groups.last())
+            && head + tail < self.expected
+            && (self.fits)(call, self.expected - tail - 1)
+        {
+            self.groups.pop();
+            tail += 1;
+        }
+        (head, tail)
+    }
+
+    fn check_questions(&self, positions: usize) -> Result<(), TableTooLarge> {
+        let calls: usize = self.groups.iter().map(ExactSizeIterator::len).sum();
+        match calls.checked_mul(positions) {
+            Some(questions) if questions <= self.questions_max => Ok(()),
+            _ => Err(self.too_large()),
+        }
+    }
+
+    fn spend(&self, steps: usize) -> Result<(), TableTooLarge> {
+        if self.effort.spend(steps) { Ok(()) } else { Err(self.too_large()) }
+    }
+
+    fn too_large(&self) -> TableTooLarge {
+        TableTooLarge { cells_max: self.questions_max }
+    }
+
+    /// Goes from the row of the groups before one to that of this one too. The first position of
+    /// the row is `head`.
+    fn advance(&mut self, at: usize, head: usize, row: &mut [u32]) -> Result<(), TableTooLarge> {
+        let group = self.groups[at].clone();
+        if group.len() == 1 {
+            let mut diagonal = 0;
+            for j in 0..row.len() - 1 {
+                let above = row[j + 1];
+                let fits = (self.fits)(group.start, head + j);
+                row[j + 1] = if fits { diagonal + 1 } else { above.max(row[j]) };
+                diagonal = above;
+            }
+            return Ok(());
+        }
+        let before = row.to_vec();
+        let mut positions = CallGroup::new(group.len());
+        for j in 0..row.len() - 1 {
+            row[j + 1] = before[j + 1].max(row[j]);
+            if !positions.ask(|call| (self.fits)(group.start + call, head + j)) {
+                continue;
+            }
+            positions.take_latest();
+            for (count, position) in (1..).zip(positions.taken().iter().rev()) {
+                row[j + 1] = row[j + 1].max(before[*position as usize] + count);
+            }
+            self.spend(positions.take_steps() + positions.len())?;
+        }
+        Ok(())
+    }
+
+    /// Walks from the ends back: a position that adds nothing is left out, else a group that adds
+    /// none.
+    fn walk_back(&mut self, rows: &[u64]) -> Result<Vec<usize>, TableTooLarge> {
+        let blocks = self.expected.div_ceil(64);
+        let kept = |groups: usize, upto: usize| {
+            bits::kept(&rows[groups * blocks..(groups + 1) * blocks], upto)
+        };
+        let mut at = self.groups.len();
+        let mut upto = self.expected;
+        let mut found = Vec::new();
+        while at > 0 && upto > 0 {
+            let most = kept(at, upto);
+            if kept(at, upto - 1) == most {
+                upto -= 1;
+            } else if kept(at - 1, upto) == most {
+                at -= 1;
+            } else {
+                at -= 1;
+                for (count, position) in (1..).zip(self.latest(at, upto)?.iter().rev()) {
+                    upto = *position as usize;
+                    found.push(upto);
+                    if kept(at, upto) + count == most {
+                        break;
+                    }
+                }
+            }
+        }
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Returns the latest of the first positions that a group can stand for.
+    fn latest(&mut self, at: usize, upto: usize) -> Result<Vec<u32>, TableTooLarge> {
+        let group = self.groups[at].clone();
+        let mut positions = CallGroup::new(group.len());
+        for position in 0..upto {
+            if positions.ask(|call| (self.fits)(group.start + call, position)) {
+                positions.take_latest();
+            }
+        }
+        self.spend(positions.take_steps())?;
+        Ok(positions.taken().to_vec())
+    }
+
+    /// Returns true if the expected positions stand among the calls in their order. Each group
+    /// takes as many of the next positions as it can: to be further on is never worse.
+    pub(crate) fn whole(mut self) -> Result<bool, TableTooLarge> {
+        let mut next = 0;
+        for at in 0..self.groups.len() {
+            next += self.run(at, next)?;
+        }
+        Ok(next == self.expected)
+    }
+
+    /// Returns true if the calls are the expected ones, one for each position, in the best order.
+    pub(crate) fn exact(mut self) -> Result<bool, TableTooLarge> {
+        let mut next = 0;
+        for at in 0..self.groups.len() {
+            if self.run(at, next)? < self.groups[at].len() {
+                return Ok(false);
+            }
+            next += self.groups[at].len();
+        }
+        Ok(next == self.expected)
+    }
+
+    /// Counts the positions in a row, from one on, that a group can stand for.
+    fn run(&mut self, at: usize, from: usize) -> Result<usize, TableTooLarge> {
+        let group = self.groups[at].clone();
+        if group.len() == 1 {
+            return Ok(usize::from(from < self.expected && (self.fits)(group.start, from)));
+        }
+        let mut positions = CallGroup::new(group.len());
+        while positions.len() < group.len() && from + positions.len() < self.expected {
+            let position = from + positions.len();
+            let too_large = self.too_large();
+            self.questions_max = self.questions_max.checked_sub(group.len()).ok_or(too_large)?;
+            positions.ask(|call| (self.fits)(group.start + call, position));
+            if !positions.take() {
+                break;
+            }
+            let steps = positions.take_steps() / STEPS_PER_QUESTION;
+            self.questions_max = self.questions_max.checked_sub(steps).ok_or(too_large)?;
+        }
+        Ok(positions.len())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

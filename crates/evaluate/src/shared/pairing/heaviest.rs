@@ -1,27 +1,27 @@
-//! Calls that were made together, given to expected ones so that the sum of what each pair is worth
-//! is greatest: maximum weight bipartite matching, one expected call after the other.
+//! Maximum weight bipartite matching of expected calls with the calls of one group, one expected
+//! call after the other.
 
 use std::ops::Range;
 
 use crate::shared::report::total;
 use crate::shared::step_limit::WorkBudget;
 
-/// Pairs that are worth less than this more than others are worth the same: sums of fractions.
+/// Difference below which sums of fractions count as equal.
 const TINY: f64 = 1e-12;
 
-/// The pairs of some expected calls with calls of one group.
+/// Matching of some expected calls with calls of one group.
 pub(crate) struct Heaviest {
     count: usize,
-    /// Worth of each pair: a row for each expected call.
+    /// Weights of the pairs: a row for each expected call.
     worths: Vec<f64>,
-    /// The call of each expected one.
+    /// Call of each expected one.
     call_of: Vec<Option<usize>>,
-    /// The expected call that each call serves.
+    /// Expected call that each call serves.
     serves: Vec<Option<usize>>,
 }
 
 impl Heaviest {
-    /// No expected call yet, for a group of so many calls.
+    /// Returns a matching without expected calls, for a group of so many calls.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, worths: Vec::new(), call_of: Vec::new(), serves: vec![None; count] }
     }
@@ -30,47 +30,25 @@ impl Heaviest {
         self.worths[expected * self.count + call]
     }
 
-    /// Returns the worth of the pair of an expected call, 0 where it has none.
+    /// Returns the weight of an expected call's pair, 0 where it has none.
     pub(crate) fn share(&self, expected: usize) -> f64 {
         self.call_of[expected].map_or(0.0, |call| self.worth(expected, call))
     }
 
-    /// Returns the worth of all pairs.
+    /// Returns the weight of all pairs.
     pub(crate) fn sum(&self) -> f64 {
         total((0..self.call_of.len()).map(|expected| self.share(expected)))
     }
 
-    /// Adds an expected call, given what each call is worth to it; calls change places where that
-    /// is worth more. Of a heaviest matching that becomes a heaviest one along one path.
+    /// Adds an expected call, given what each call is worth to it, along the augmenting path that
+    /// gains the most. A heaviest matching becomes a heaviest one: the search is Bellman and
+    /// Ford's, as moving a call on costs the weight of its pair.
     pub(crate) fn add(&mut self, worths: impl IntoIterator<Item = f64>, effort: &WorkBudget) {
         let added = self.call_of.len();
         self.worths.extend(worths.into_iter().take(self.count));
         self.worths.resize((added + 1) * self.count, 0.0);
         self.call_of.push(None);
-        // What is gained if each call is given to the expected one of `from`, and so on back.
-        let mut from = vec![added; self.count];
-        let mut gains: Vec<f64> = (0..self.count).map(|call| self.worth(added, call)).collect();
-        for _ in 0..self.count {
-            let mut changed = false;
-            for call in 0..self.count {
-                let Some(served) = self.serves[call].filter(|_| gains[call] > 0.0) else {
-                    continue;
-                };
-                if !effort.spend(1 + self.count / 8) {
-                    return;
-                }
-                let left = gains[call] - self.worth(served, call);
-                for other in 0..self.count {
-                    let gain = left + self.worth(served, other);
-                    if self.worth(served, other) > 0.0 && gain > gains[other] + TINY {
-                        (gains[other], from[other], changed) = (gain, served, true);
-                    }
-                }
-            }
-            if !changed {
-                break;
-            }
-        }
+        let Some((gains, from)) = self.reach(added, effort) else { return };
         let total = |call: usize| match self.serves[call] {
             Some(served) => gains[call] - self.worth(served, call),
             None => gains[call],
@@ -86,6 +64,36 @@ impl Heaviest {
         }
     }
 
+    /// Returns the gain of each call if it is given to the expected one beside it, and so on back
+    /// to the added one; `None` if `effort` runs out.
+    fn reach(&self, added: usize, effort: &WorkBudget) -> Option<(Vec<f64>, Vec<usize>)> {
+        let mut from = vec![added; self.count];
+        let mut gains: Vec<f64> = (0..self.count).map(|call| self.worth(added, call)).collect();
+        for _ in 0..self.count {
+            let mut changed = false;
+            for call in 0..self.count {
+                let Some(served) = self.serves[call].filter(|_| gains[call] > 0.0) else {
+                    continue;
+                };
+                if !effort.spend(1 + self.count / 8) {
+                    return None;
+                }
+                let left = gains[call] - self.worth(served, call);
+                for other in 0..self.count {
+                    let gain = left + self.worth(served, other);
+                    if self.worth(served, other) > 0.0 && gain > gains[other] + TINY {
+                        (gains[other], from[other], changed) = (gain, served, true);
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        Some((gains, from))
+    }
+
+    /// Flips the augmenting path that ends at a call.
     fn hand_on(&mut self, last: usize, added: usize, from: &[usize]) {
         if let Some(served) = self.serves[last] {
             self.call_of[served] = None;
@@ -104,9 +112,9 @@ impl Heaviest {
     }
 }
 
-/// Weight of the heaviest common subsequence of expected calls and actual ones in groups, in the
-/// best order inside the groups; `worth(i, j)` is what the expected call `i` and the actual `j` are
-/// worth, 0 if they are no pair. `effort` may be spent in between: the answer is void then.
+/// Returns the weight of the heaviest common subsequence of expected calls and actual ones in
+/// groups, in the best order inside the groups; `worth(i, j)` is what the expected call `i` and the
+/// actual `j` are worth, 0 if they are no pair. Void if `effort` runs out in between.
 pub(crate) fn in_order(
     expected: usize,
     groups: &[Range<usize>],
@@ -148,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::shared::order;
-    use crate::shared::order::grouped::tests::{flattened, groups_of};
+    use crate::shared::order::tests::{flattened, groups_of};
 
     const WORTHS: [f64; 5] = [0.0, 0.0, 0.25, 1.0 / 3.0, 1.0];
 

@@ -182,7 +182,7 @@ impl Resolver {
             spans.push(span);
         }
         let Diagnostics { messages, facts, calls, .. } = diagnostics;
-        TraceExplanation { trace_id: trace.trace_id, spans, messages, facts, calls }
+        TraceExplanation { trace_id: trace.sent_id(), spans, messages, facts, calls }
     }
 
     /// Yields the spans of a trace that some dialect knows: as a tool's, an agent's or a model's,

@@ -48,6 +48,7 @@ pub(super) fn asked(n: u64, revision: u32) -> ExternalRequest {
     id[..8].copy_from_slice(&n.to_be_bytes());
     let subject = id;
     let target = Target {
+        group: Default::default(),
         started_ns: 0,
         ended_ns: 0,
         trace_id: TraceId(id),

@@ -10,12 +10,12 @@ use serde_json::json;
 use super::bench::{asked, plan, small};
 use crate::judge::ReplyRecording;
 use crate::judge::lane::{JudgeLane, LaneOutlet, LaneSettings, RECORDED};
-use crate::judge::metrics::JudgeMetrics;
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use spanscore_base::model::Outcome;
 use spanscore_evaluate::inquiry::{
     Conclusion, Inquiry, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
 };
+use spanscore_net::metrics::unread_meter;
 
 /// Inquiry that renders once it is told to, or after a time limit.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Slow(Mutex<Receiver<()>>);
 
 impl Inquiry for Slow {
     fn prompt(&self, _: &PromptRoom) -> Result<JudgePrompt, Outcome> {
-        let told = self.0.lock().expect("one thread").recv_timeout(Duration::from_secs(10));
+        let told = self.0.lock().expect("one thread").recv_timeout(Duration::from_secs(120));
         let error_type = if told.is_ok() { "in_time" } else { "held_up" };
         Err(Outcome::Failed { error_type, error: String::new() })
     }
@@ -63,7 +63,7 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
         let _ = goes_on.send(());
     });
     let room = JudgingSettings::default().room();
-    let lane = JudgeLane::start_with(settings, outlet, RECORDED, room, JudgeMetrics::none());
+    let lane = JudgeLane::start_with(settings, outlet, RECORDED, room, &unread_meter());
     let lane = lane.expect("it starts");
     let mut slow = asked(1, 0, plan(json!({})));
     slow.inquiry = Arc::new(Slow(Mutex::new(told)));

@@ -125,6 +125,7 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     id[..8].copy_from_slice(&n.to_be_bytes());
     id[8] = revision as u8;
     let target = Target {
+        group: Default::default(),
         trace_id: TraceId(id),
         session_id: None,
         resource: Arc::default(),

@@ -12,8 +12,7 @@ use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{CountedDifferences, Difference};
 use crate::shared::expected_calls::{CallMatcher, ExpectedCall};
-use crate::shared::order::grouped::{self, InOrder};
-use crate::shared::order::{self, Mask, Masks, OrderTable, TableTooLarge};
+use crate::shared::order::{self, InOrder, Mask, Masks, TableTooLarge};
 use crate::shared::pairing::{self, counted};
 use crate::shared::within_group::WithinGroup;
 use crate::shared::{expected_calls, report};
@@ -87,9 +86,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }
     let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
     let ExpectedOrder(names) = criteria.tool_calls_order;
-    let mut masks = Masks::default();
-    names.iter().enumerate().for_each(|(at, name)| masks.add(name, at));
-    masks.close(names.len());
+    let masks = Masks::new(&names);
     Ok(Evaluator::code(ToolCallOrder {
         strict: settings.strict,
         within_group: settings.within_group,
@@ -121,17 +118,9 @@ impl CodeEvaluator for ToolCallOrder {
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls;
         let expected = self.names.len();
-        let masks = calls.iter().map(|call| self.masks.either(&call.name, call.id.as_deref()));
-        let (length, kept) = if grouped::is_any(calls) {
-            match self.kept_by_groups(calls, &trajectory.effort, want) {
-                Ok(kept) => kept,
-                Err(error) => return expected_calls::too_large(error.into(), want),
-            }
-        } else if want.details {
-            let table = OrderTable::build(masks, expected);
-            (table.length(), table.walk_back())
-        } else {
-            (order::length(masks, expected), Vec::new())
+        let (length, kept) = match self.kept(calls, &trajectory.effort, want) {
+            Ok(kept) => kept,
+            Err(error) => return expected_calls::too_large(error.into(), want),
         };
         // With as many calls as expected, all of them are kept only if each is the expected one.
         let exact = length == expected && calls.len() == expected;
@@ -150,25 +139,27 @@ impl CodeEvaluator for ToolCallOrder {
 }
 
 impl ToolCallOrder {
-    /// Returns how much of the order is kept where some calls were made together.
-    fn kept_by_groups(
+    /// Returns how many expected calls were made in order, and their positions for the details.
+    fn kept(
         &self,
         calls: &[ToolCall<'_>],
         effort: &WorkBudget,
         want: Want,
     ) -> Result<(usize, Vec<usize>), TableTooLarge> {
         let mask = |call: &ToolCall<'_>| self.masks.either(&call.name, call.id.as_deref());
+        if !order::is_grouped(calls) {
+            let masks = calls.iter().map(mask);
+            return Ok(order::of_singles(masks, self.names.len(), want.details));
+        }
         let expected = calls.iter().map(|call| (call, mask(call)));
         let (expected, masks): (Vec<_>, Vec<Mask<'_>>) =
-            expected.filter(|(_, mask)| mask.iter().any(|bits| *bits != 0)).unzip();
+            expected.filter(|(_, mask)| !mask.is_empty()).unzip();
         let in_order = InOrder {
-            groups: grouped::ranges(&expected),
+            groups: order::groups(&expected),
             expected: self.names.len(),
             questions_max: order::CELLS_MAX,
             effort,
-            fits: |call: usize, at: usize| {
-                masks[call].get(at / 64).is_some_and(|bits| bits >> (at % 64) & 1 == 1)
-            },
+            fits: |call: usize, at: usize| order::holds(&masks[call], at),
         };
         if !want.details {
             return Ok((in_order.length()?, Vec::new()));

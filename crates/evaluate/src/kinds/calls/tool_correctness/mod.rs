@@ -20,8 +20,7 @@ use crate::shared::expected_calls::{
     self, CallMatcher, Comparison, Criteria, ExpectedCall, arguments_of,
 };
 use crate::shared::failure::FailureRules;
-use crate::shared::order;
-use crate::shared::order::grouped::{CallGroup, InOrder};
+use crate::shared::order::{self, CallGroup, InOrder};
 use crate::shared::within_group::WithinGroup;
 use crate::shared::{report, turns};
 use spanscore_base::model::{
@@ -249,16 +248,14 @@ fn names_in_order(comparison: &Comparison<'_, '_>) -> Result<f64, expected_calls
     };
     let e: Vec<usize> = expected.iter().map(|call| number(&*call.name)).collect();
     let a: Vec<usize> = actual.iter().map(|call| number(&*call.name)).collect();
-    let questions_max = order::CELLS_MAX;
-    let fits = |i: usize, j: usize| a[i] == e[j];
-    let common = match comparison.groups().map(<[_]>::to_vec) {
-        Some(groups) => {
-            let effort = comparison.effort();
-            InOrder { groups, expected: e.len(), questions_max, effort, fits }.length()?
-        }
-        None => order::length_where(a.len(), e.len(), questions_max, fits)?,
+    let common = InOrder {
+        groups: comparison.groups_or_singles(),
+        expected: e.len(),
+        questions_max: order::CELLS_MAX,
+        effort: comparison.effort(),
+        fits: |call: usize, at: usize| a[call] == e[at],
     };
-    Ok(report::ratio(common, longer))
+    Ok(report::ratio(common.length()?, longer))
 }
 
 /// Counts the pairs of each actual call with the first unused expected one that it matches.

@@ -15,7 +15,7 @@ use crate::compat::DokimosCompat;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::failure::{FailureRules, FailureSettings};
-use crate::shared::order::grouped;
+use crate::shared::order;
 use crate::shared::report;
 use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
@@ -132,7 +132,7 @@ impl ToolEfficiency {
     fn listed<'c, 'a>(&self, trajectory: &'c Trajectory<'a>) -> Listed<'c, 'a> {
         let calls = &trajectory.tool_calls[..];
         let mut listed = Listed { calls, places: Vec::new(), effort: &trajectory.effort };
-        if self.settings.compat.is_some() || !grouped::is_any(calls) {
+        if self.settings.compat.is_some() || !order::is_grouped(calls) {
             return listed;
         }
         let count = |call: &ToolCall<'_>| {

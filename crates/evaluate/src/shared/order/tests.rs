@@ -75,7 +75,7 @@ proptest! {
         let kept = order(&groups, &fits).kept().unwrap();
         prop_assert_eq!(kept.len(), best);
         prop_assert!(kept.is_sorted_by(|a, b| a < b));
-        // What is shown as kept can be kept: nothing else expected, some order has all of it.
+        // All kept positions can be kept: with nothing else expected, some order has them all.
         let only: Vec<Vec<bool>> =
             fits.iter().map(|row| kept.iter().map(|at| row[*at]).collect()).collect();
         prop_assert_eq!(all.iter().map(|calls| lcs(calls, &only)).max(), Some(best));
@@ -103,7 +103,7 @@ fn a_group_stands_for_the_latest_positions_that_it_can() {
         assert!(group.ask(|call| position[call]));
         group.take_latest();
     }
-    assert_eq!(group.taken, [2, 3]);
+    assert_eq!(group.taken(), [2, 3]);
     assert!(!group.ask(|_| false));
     assert!(!group.take());
 }
@@ -122,4 +122,95 @@ fn large_groups_are_judged_or_refused_in_time() {
     let refused = TableTooLarge { cells_max: 80_000 };
     assert_eq!(together(300, 300, 80_000).0, Err(refused));
     assert!(together(300, 300, 80_000).1.is_err());
+}
+
+/// The textbook's table, and its way back: the length and the positions.
+fn naive(calls: &[&str], expected: &[&str]) -> (usize, Vec<usize>) {
+    let m = calls.len();
+    let n = expected.len();
+    let mut table = vec![vec![0; n + 1]; m + 1];
+    for i in 1..=m {
+        for j in 1..=n {
+            table[i][j] = if calls[i - 1] == expected[j - 1] {
+                table[i - 1][j - 1] + 1
+            } else {
+                table[i - 1][j].max(table[i][j - 1])
+            };
+        }
+    }
+    let mut i = m;
+    let mut j = n;
+    let mut found = Vec::new();
+    while i > 0 && j > 0 {
+        if calls[i - 1] == expected[j - 1] {
+            found.push(j - 1);
+            (i, j) = (i - 1, j - 1);
+        } else if table[i - 1][j] > table[i][j - 1] {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    found.reverse();
+    (table[m][n], found)
+}
+
+fn singles_in_words(calls: &[&str], expected: &[&str]) -> (usize, Vec<usize>) {
+    let masks = Masks::new(expected);
+    let rows = || calls.iter().map(|word| masks.get(word));
+    let found = of_singles(rows(), expected.len(), true);
+    assert_eq!(of_singles(rows(), expected.len(), false), (found.0, Vec::new()));
+    let effort = WorkBudget::default();
+    let in_order = InOrder {
+        groups: singles(calls.len()),
+        expected: expected.len(),
+        questions_max: usize::MAX,
+        effort: &effort,
+        fits: |call: usize, at: usize| calls[call] == expected[at],
+    };
+    assert_eq!(in_order.length(), Ok(found.0));
+    found
+}
+
+proptest! {
+    #[test]
+    fn bits_find_what_the_textbook_table_finds(
+        calls in prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d"]), 0..150),
+        expected in prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]), 0..150),
+    ) {
+        let found = singles_in_words(&calls, &expected);
+        prop_assert_eq!(found, naive(&calls, &expected));
+    }
+
+    #[test]
+    fn single_calls_and_positions_can_change_places(a in "[abc]{0,9}", b in "[abc]{0,9}") {
+        let length = |a: &[u8], b: &[u8]| alone(a.len(), b.len(), CELLS_MAX, |i, j| a[i] == b[j]);
+        prop_assert_eq!(length(a.as_bytes(), b.as_bytes()), length(b.as_bytes(), a.as_bytes()));
+    }
+}
+
+#[test]
+fn ten_thousand_calls_against_a_thousand_take_a_bit_each() {
+    let words = ["a", "b", "c", "d", "e", "f", "g"];
+    let expected: Vec<&str> = (0..1000).map(|i| words[i * i % 7]).collect();
+    let calls: Vec<&str> = (0..10_000).map(|i| words[i % 7]).collect();
+    let found = singles_in_words(&calls, &expected);
+    assert_eq!(found, (1000, (0..1000).collect()));
+}
+
+fn alone(
+    calls: usize,
+    expected: usize,
+    questions_max: usize,
+    fits: impl FnMut(usize, usize) -> bool,
+) -> Result<usize, TableTooLarge> {
+    let effort = WorkBudget::default();
+    InOrder { groups: singles(calls), expected, questions_max, effort: &effort, fits }.length()
+}
+
+#[test]
+fn only_what_differs_counts_against_the_limit() {
+    assert_eq!(alone(100_000, 100_000, 0, |i, j| i == j), Ok(100_000));
+    assert_eq!(alone(10, 10, 100, |_, _| false), Ok(0));
+    assert_eq!(alone(10, 11, 100, |_, _| false), Err(TableTooLarge { cells_max: 100 }));
 }

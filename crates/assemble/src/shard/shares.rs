@@ -1,0 +1,309 @@
+//! Fair shares of the limits on traces: room is made from whoever holds most.
+//!
+//! ```text
+//! all ── client, else address ── service ── connection ── its traces, by class
+//! ```
+//!
+//! Down this tree of holders, the one that holds most gives a trace: connections of one address
+//! count together, so that many of them hold no more than one, and its services apart. A trace
+//! without a span of an agent weighs as much as [`PLAIN_WEIGHT`] with one. Of one holder, traces
+//! without one go first, then those of agents that have ended, oldest first. Running agents go
+//! last, the newest first: the one that has run longest has most to lose, and what a flood adds
+//! takes the place of the flood.
+//!
+//! Holdings are ordered by rank, which is exact up to 15 and within an eighth above: an order of
+//! sums that change with each record would cost more than the records.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+
+use spanscore_base::model::{SenderId, fingerprint};
+
+/// Weight of a trace without a span of an agent.
+pub(super) const PLAIN_WEIGHT: usize = 16;
+/// Services of one address that hold apart; further ones hold together.
+const SERVICES_MAX: usize = 256;
+/// Levels of the tree below its root.
+const LEVELS: usize = 3;
+/// No holder, or no trace.
+const NONE: u32 = u32::MAX;
+/// The root of the tree.
+const ROOT: u32 = 0;
+
+/// Kinds of traces, in the order in which a holder gives them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TraceClass {
+    /// Judged, and remembered for late spans.
+    Remembered,
+    /// Open, without a span of an agent, a model or a tool.
+    Plain,
+    /// Open, with one, and its root has ended.
+    Complete,
+    /// Open, with one.
+    Running,
+    /// Being judged: it goes or is remembered afterwards.
+    Going,
+}
+
+/// Measures of a holding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Measure {
+    /// Weight of its open traces by their number.
+    OpenTraces,
+    /// Weight of its open traces by their bytes.
+    OpenBytes,
+    /// Bytes of its remembered traces.
+    RememberedBytes,
+}
+
+/// A holding by all measures.
+type HeldShare = [usize; 3];
+
+/// A trace's entry: its holder, and its neighbours of the same class there.
+#[derive(Clone, Copy)]
+struct Entry {
+    bytes: usize,
+    holder: u32,
+    before: u32,
+    after: u32,
+    class: TraceClass,
+}
+
+/// Oldest and newest trace of one class.
+#[derive(Clone, Copy)]
+struct ClassEnds {
+    oldest: u32,
+    newest: u32,
+}
+
+/// A client or an address, a service or a connection of it.
+struct Holder {
+    above: u32,
+    key: u32,
+    /// Holders below it, or its traces.
+    parts: u32,
+    holding: HeldShare,
+    below: [BTreeSet<(u16, u32)>; 3],
+    traces: [ClassEnds; 4],
+}
+
+impl Holder {
+    fn new(above: u32, key: u32) -> Self {
+        let empty = ClassEnds { oldest: NONE, newest: NONE };
+        let below = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+        Self { above, key, parts: 0, holding: [0; 3], below, traces: [empty; 4] }
+    }
+}
+
+/// Bytes of a holder with its entries among those above it and by key.
+const HOLDER_BYTES: usize = size_of::<Holder>() + 160;
+
+/// Holders of all traces of a shard, by the traces' slot numbers.
+pub(super) struct Shares {
+    holders: Vec<Holder>,
+    free: Vec<u32>,
+    by_key: HashMap<(u32, u32), u32>,
+    entries: Vec<Entry>,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        let holders = vec![Holder::new(NONE, 0)];
+        Self { holders, free: Vec::new(), by_key: HashMap::new(), entries: Vec::new() }
+    }
+}
+
+impl Shares {
+    /// Returns the bytes of the holders; traces count their entries.
+    pub(super) fn bytes(&self) -> usize {
+        self.by_key.len() * HOLDER_BYTES
+    }
+
+    /// Adds a trace, which holds nothing yet.
+    pub(super) fn join(&mut self, trace: u32, sender: SenderId, service: &str) {
+        let peer = self.below(ROOT, sender.peer);
+        let service = self.below(peer, self.service_key(peer, service));
+        let holder = self.below(service, sender.connection.into());
+        self.holders[holder as usize].parts += 1;
+        let class = TraceClass::Going;
+        let entry = Entry { bytes: 0, holder, before: NONE, after: NONE, class };
+        let at = trace as usize;
+        if self.entries.len() <= at {
+            self.entries.resize(at + 1, entry);
+        }
+        self.entries[at] = entry;
+    }
+
+    /// Removes a trace, and holders that hold nothing any more.
+    pub(super) fn leave(&mut self, trace: u32) {
+        self.put(trace, TraceClass::Going);
+        let mut holder = self.entries[trace as usize].holder;
+        loop {
+            let held = &mut self.holders[holder as usize];
+            held.parts -= 1;
+            if held.parts > 0 || holder == ROOT {
+                return;
+            }
+            let above = held.above;
+            self.by_key.remove(&(above, held.key));
+            (0..3).for_each(|measure| {
+                self.holders[above as usize].below[measure].remove(&(0, holder));
+            });
+            self.free.push(holder);
+            holder = above;
+        }
+    }
+
+    /// Moves a trace to another class.
+    pub(super) fn put(&mut self, trace: u32, class: TraceClass) {
+        self.set(trace, class, self.bytes_of(trace));
+    }
+
+    /// Changes the class of a trace and the bytes that it holds.
+    pub(super) fn set(&mut self, trace: u32, class: TraceClass, bytes: usize) {
+        let before = self.entries[trace as usize];
+        if before.class != class {
+            self.unlink(trace);
+            self.entries[trace as usize].class = class;
+            self.link(trace);
+        }
+        self.entries[trace as usize].bytes = bytes;
+        self.weigh(before.holder, held(before), held(self.entries[trace as usize]));
+    }
+
+    /// Returns the class of a trace.
+    pub(super) fn class_of(&self, trace: u32) -> TraceClass {
+        self.entries[trace as usize].class
+    }
+
+    /// Returns the bytes that a trace holds.
+    pub(super) fn bytes_of(&self, trace: u32) -> usize {
+        self.entries[trace as usize].bytes
+    }
+
+    /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any.
+    pub(super) fn next(&self, measure: Measure) -> Option<u32> {
+        let mut holder = ROOT;
+        for _ in 0..LEVELS {
+            holder = self.holders[holder as usize].below[measure as usize].last()?.1;
+        }
+        let [remembered, plain, complete, running] = self.holders[holder as usize].traces;
+        let order = match measure {
+            Measure::RememberedBytes => [remembered.oldest, NONE, NONE],
+            Measure::OpenTraces | Measure::OpenBytes => {
+                [plain.oldest, complete.oldest, running.newest]
+            }
+        };
+        order.into_iter().find(|trace| *trace != NONE)
+    }
+
+    /// Gives back the memory that a flood has left mostly empty.
+    pub(super) fn shrink(&mut self) {
+        if self.by_key.capacity() > 1024 && self.by_key.len() < self.by_key.capacity() / 4 {
+            self.by_key.shrink_to(2 * self.by_key.len());
+        }
+    }
+
+    /// Returns the key of a service; that of all further ones once an address has many.
+    fn service_key(&self, peer: u32, service: &str) -> u32 {
+        let key = fingerprint(service.as_bytes());
+        let parts = self.holders[peer as usize].parts as usize;
+        let is_new = !self.by_key.contains_key(&(peer, key));
+        if is_new && parts + 1 >= SERVICES_MAX { 0 } else { key }
+    }
+
+    /// Returns the holder with a key below another, which it joins if it is new.
+    fn below(&mut self, above: u32, key: u32) -> u32 {
+        if let Some(&known) = self.by_key.get(&(above, key)) {
+            return known;
+        }
+        let holder = Holder::new(above, key);
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.holders[at as usize] = holder;
+                at
+            }
+            None => {
+                self.holders.push(holder);
+                self.holders.len() as u32 - 1
+            }
+        };
+        self.by_key.insert((above, key), at);
+        let above = &mut self.holders[above as usize];
+        above.parts += 1;
+        for below in &mut above.below {
+            below.insert((0, at));
+        }
+        at
+    }
+
+    /// Changes the holdings of a holder and of those above it.
+    fn weigh(&mut self, mut holder: u32, before: HeldShare, now: HeldShare) {
+        while holder != ROOT {
+            let above = self.holders[holder as usize].above;
+            for at in (0..3).filter(|at| before[*at] != now[*at]) {
+                let sum = &mut self.holders[holder as usize].holding[at];
+                let old_rank = rank(*sum);
+                *sum = *sum + now[at] - before[at];
+                let new_rank = rank(*sum);
+                if old_rank != new_rank {
+                    let below = &mut self.holders[above as usize].below[at];
+                    below.remove(&(old_rank, holder));
+                    below.insert((new_rank, holder));
+                }
+            }
+            holder = above;
+        }
+    }
+
+    /// Makes a trace the newest of its class.
+    fn link(&mut self, trace: u32) {
+        let Entry { holder, class, .. } = self.entries[trace as usize];
+        let Some(ends) = self.holders[holder as usize].traces.get_mut(class as usize) else {
+            return;
+        };
+        let before = std::mem::replace(&mut ends.newest, trace);
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.after = trace,
+            None => ends.oldest = trace,
+        }
+        let entry = &mut self.entries[trace as usize];
+        (entry.before, entry.after) = (before, NONE);
+    }
+
+    /// Takes a trace out of those of its class.
+    fn unlink(&mut self, trace: u32) {
+        let Entry { holder, before, after, class, .. } = self.entries[trace as usize];
+        let Some(ends) = self.holders[holder as usize].traces.get_mut(class as usize) else {
+            return;
+        };
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.after = after,
+            None => ends.oldest = after,
+        }
+        match self.entries.get_mut(after as usize) {
+            Some(entry) => entry.before = before,
+            None => ends.newest = before,
+        }
+    }
+}
+
+/// Returns the part of one trace of a holding.
+fn held(entry: Entry) -> HeldShare {
+    match entry.class {
+        TraceClass::Remembered => [0, 0, entry.bytes.max(1)],
+        TraceClass::Plain => [PLAIN_WEIGHT, entry.bytes.saturating_mul(PLAIN_WEIGHT), 0],
+        TraceClass::Complete | TraceClass::Running => [1, entry.bytes, 0],
+        TraceClass::Going => [0; 3],
+    }
+}
+
+/// Returns the rank of a sum: its four highest bits, and their place.
+fn rank(sum: usize) -> u16 {
+    let shift = (usize::BITS - sum.leading_zeros()).saturating_sub(4);
+    (shift * 8) as u16 + (sum >> shift) as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Classification of keys by their words: `apiKey`, `X-Api-Key` and `API_KEY` name a secret,
+//! `max_tokens`, `password_policy` and `secretId` do not.
+//!
+//! The last word decides, as in a language: a `password_policy` is a policy. Words that only say
+//! which (`new`, `base64`, `prod`) are passed over at the end. Lists of words are data below.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use super::words::{
+    COMPOUND_KEYS, ENDINGS, HARMLESS_HEADS, HARMLESS_KEYS, HARMLESS_TOKENS, NO_SECRETS, PASSES,
+    PLURAL_TOKENS, PREDICATES, SECRET_STEMS, SECRET_WORDS, TAILS,
+};
+use crate::validate::Validator;
+
+/// Longest key that is read, bytes; a longer one is a text.
+const KEY_BYTES_MAX: usize = 96;
+/// Bytes of a text below which it is no secret.
+const TEXT_BYTES_MIN: usize = 3;
+/// Bytes of a text below which a doubtful key makes it no secret.
+const DOUBTFUL_BYTES_MIN: usize = 6;
+/// Bytes of a text above which a doubtful key makes it no secret.
+const DOUBTFUL_BYTES_MAX: usize = 512;
+/// Schemes of an `Authorization` header.
+const SCHEMES: [&str; 6] = ["bearer ", "basic ", "token ", "apikey ", "digest ", "negotiate "];
+
+/// Search for the stems, which most keys have none of: it is cheaper than their words.
+static STEMS: LazyLock<Stems> = LazyLock::new(|| {
+    let mut builder = AhoCorasick::builder();
+    Stems(builder.ascii_case_insensitive(true).build(SECRET_STEMS).ok())
+});
+
+/// A search for stems; without one, every key may have them.
+struct Stems(Option<AhoCorasick>);
+
+impl Stems {
+    fn is_match(&self, key: &str) -> bool {
+        self.0.as_ref().is_none_or(|search| search.is_match(key))
+    }
+}
+
+/// Class of a key by what its values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderKey {
+    /// No secrets, or no key.
+    Plain,
+    /// Secrets if they look drawn at random: of a `key`, a `signature`.
+    Drawn,
+    /// Secrets if they look like a password or drawn: of a key that has a word for secrets in it.
+    Likely,
+    /// Secrets if they are one longer word: of a `token`.
+    Word,
+    /// Secrets if they are texts: of an `access_token`, as numbers count tokens.
+    Text,
+    /// Secrets.
+    Secret,
+}
+
+impl UnderKey {
+    /// Stands under no key.
+    pub const NONE: Self = Self::Plain;
+
+    /// Classifies a key.
+    pub fn of(key: &str) -> Self {
+        if key.len() > KEY_BYTES_MAX || key.len() < TEXT_BYTES_MIN {
+            return Self::Plain;
+        }
+        if !STEMS.is_match(key) {
+            return Self::Plain;
+        }
+        let words = words(key);
+        let mut words = words.iter().map(String::as_str).collect::<Vec<_>>();
+        if words.len() > 1 && words.first().is_some_and(|first| PREDICATES.contains(first)) {
+            return Self::Plain;
+        }
+        while words.len() > 1 && words.last().is_some_and(|last| TAILS.contains(last)) {
+            words.pop();
+        }
+        match words.split_last() {
+            Some((head, before)) => Self::of_head(head, before),
+            None => Self::Plain,
+        }
+    }
+
+    /// Classifies by the last word and those before it.
+    fn of_head(head: &str, before: &[&str]) -> Self {
+        let last = before.last().copied().unwrap_or_default();
+        if is_secret_word(head) {
+            return Self::Secret;
+        }
+        match head {
+            "key" | "keys" if COMPOUND_KEYS.contains(&last) => Self::Secret,
+            "key" | "keys" if HARMLESS_KEYS.contains(&last) => Self::Plain,
+            "token" if before.is_empty() => Self::Word,
+            "token" if HARMLESS_TOKENS.contains(&last) => Self::Plain,
+            "token" => Self::Text,
+            "tokens" if PLURAL_TOKENS.contains(&last) => Self::Text,
+            "pass" if PASSES.contains(&last) => Self::Secret,
+            "pass" if before.is_empty() => Self::Word,
+            "string" | "str" if last == "connection" || last == "conn" => Self::Secret,
+            "key" | "keys" | "auth" | "sid" | "session" | "signature" | "sig" => Self::Drawn,
+            _ if HARMLESS_HEADS.contains(&head) => Self::Plain,
+            _ if before.iter().any(|word| is_secret_word(word)) => Self::Likely,
+            _ if before
+                .windows(2)
+                .any(|pair| pair[1] == "key" && COMPOUND_KEYS.contains(&pair[0])) =>
+            {
+                Self::Likely
+            }
+            _ => Self::Plain,
+        }
+    }
+
+    /// Class of the values below a map or in a list under this key: numbers there may be counts.
+    pub(super) fn below(self) -> Self {
+        match self {
+            Self::Secret | Self::Text => Self::Text,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Returns true if all texts under the key are secrets.
+    pub(super) fn is_certain(self) -> bool {
+        matches!(self, Self::Secret | Self::Text)
+    }
+
+    /// Returns true if a text under the key is a secret.
+    pub(super) fn holds(self, text: &str) -> bool {
+        let text = text.trim();
+        let is_doubtful = (DOUBTFUL_BYTES_MIN..=DOUBTFUL_BYTES_MAX).contains(&text.len());
+        let could_be = match self {
+            Self::Plain => false,
+            Self::Drawn => is_doubtful && (is_drawn(text) || scheme(text).is_some()),
+            Self::Likely => is_doubtful && looks_secret(text),
+            Self::Word => {
+                is_doubtful && (!text.contains(char::is_whitespace) || scheme(text).is_some())
+            }
+            Self::Text | Self::Secret => text.len() >= TEXT_BYTES_MIN,
+        };
+        could_be && !says_nothing(text)
+    }
+
+    /// Returns true if a number under the key is a secret.
+    pub(super) fn holds_number(self, number: &str) -> bool {
+        self == Self::Secret && number.len() >= TEXT_BYTES_MIN
+    }
+}
+
+/// Returns true if a word by itself names a secret.
+fn is_secret_word(word: &str) -> bool {
+    let is = |word: &str| {
+        SECRET_WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending))
+    };
+    is(word) || word.strip_suffix('s').is_some_and(is)
+}
+
+/// Returns true if a text looks like a secret whatever its key, as by itself a word does not.
+pub(super) fn looks_secret(text: &str) -> bool {
+    Validator::StrongPassword.accepts(text) || is_drawn(text) || scheme(text).is_some()
+}
+
+/// Returns true if a text behind the name of a password in prose is one.
+pub(super) fn looks_password(text: &str) -> bool {
+    Validator::Password.accepts(text) || looks_secret(text)
+}
+
+/// Returns true if a text of one word looks drawn at random; a path does not.
+fn is_drawn(text: &str) -> bool {
+    let is_word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-+=".contains(&b));
+    is_word && Validator::Drawn.accepts(text)
+}
+
+/// Returns the bytes of the scheme that a text begins with: `Bearer `.
+pub(super) fn scheme(text: &str) -> Option<usize> {
+    let begins =
+        |scheme: &str| text.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
+    SCHEMES.iter().find(|scheme| begins(scheme)).map(|scheme| scheme.len())
+}
+
+/// Returns true if a text stands for a secret and is none: a placeholder, a type, a mask.
+fn says_nothing(text: &str) -> bool {
+    let is_name = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+    };
+    let inner = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
+    let is_variable = inner("${", "}").or_else(|| inner("{{", "}}")).is_some_and(|name| {
+        name.trim().bytes().all(|b| b.is_ascii_alphanumeric() || b" _.:-".contains(&b))
+    });
+    let is_marked = inner("[", "]").is_some_and(is_placeholder_word)
+        || inner("<", ">").is_some_and(|name| is_name(&name.to_ascii_uppercase()));
+    is_variable
+        || is_marked
+        || text.bytes().all(|b| b"*.x".contains(&b))
+        || NO_SECRETS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Returns true for the word in a placeholder: `SECRET_1`, `REDACTED`.
+fn is_placeholder_word(word: &str) -> bool {
+    let (name, number) = word.rsplit_once('_').unwrap_or((word, "0"));
+    let is_number =
+        !number.is_empty() && number.len() < 8 && number.bytes().all(|b| b.is_ascii_digit());
+    let is_known = ["SECRET", "REDACTED", "WITHHELD", "MASKED", "HIDDEN"].contains(&name);
+    let is_kind = word.contains('_') && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    is_number && (is_known || is_kind)
+}
+
+/// Returns true for a key that stands beside secrets, and is none: `user`.
+pub(super) fn is_harmless(key: &str) -> bool {
+    const NEIGHBOURS: [&str; 10] = [
+        "user", "username", "login", "email", "host", "hostname", "port", "database", "db", "role",
+    ];
+    words(key)
+        .last()
+        .is_some_and(|head| NEIGHBOURS.contains(&&**head) || HARMLESS_HEADS.contains(&&**head))
+}
+
+/// Splits a key into words of lower case: at signs, at digits, and where the case changes.
+fn words(key: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let chars: Vec<char> = key.chars().collect();
+    for (at, &c) in chars.iter().enumerate() {
+        let before = at.checked_sub(1).map(|before| chars[before]);
+        let begins = before.is_some_and(|before| {
+            let next_is_lower = chars.get(at + 1).is_some_and(|next| next.is_lowercase());
+            c.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_is_lower))
+        });
+        if (begins || !c.is_alphabetic()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphabetic() {
+            word.extend(c.to_lowercase());
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(class: UnderKey, keys: &[&str]) {
+        for key in keys {
+            assert_eq!(UnderKey::of(key), class, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_word_has_a_stem() {
+        let heads = ["token", "tokens", "pass", "str", "key", "auth", "sid", "session", "sig"];
+        for word in SECRET_WORDS.iter().chain(&ENDINGS).chain(&heads) {
+            assert!(STEMS.is_match(word) || *word == "str", "{word}");
+        }
+    }
+
+    #[test]
+    fn the_last_word_decides() {
+        let secret = [
+            "password",
+            "dbPassword",
+            "DB_PASSWORD_1",
+            "X-API-Key",
+            "apiKey",
+            "APIKey",
+            "apikey",
+            "client_secret",
+            "ClientSecretValue",
+            "aws.secret-access-key",
+            "Authorization",
+            "Set-Cookie",
+            "connectionString",
+            "passwords",
+            "private_key_pem",
+            "smtp_pass",
+        ];
+        check(UnderKey::Secret, &secret);
+        check(UnderKey::Text, &["access_token", "refreshToken", "slack_token", "api_tokens"]);
+        check(UnderKey::Word, &["token", "pass"]);
+        check(UnderKey::Drawn, &["key", "openai_key", "signature"]);
+        check(UnderKey::Likely, &["PASSWORD_ADMIN", "API_KEY_OPENAI"]);
+        let plain = [
+            "max_tokens",
+            "token_count",
+            "tokens",
+            "prompt_tokens",
+            "next_page_token",
+            "password_policy",
+            "passwordResetUrl",
+            "secret_id",
+            "access_key_id",
+            "token_type",
+            "secretary",
+            "primary_key",
+            "author",
+            "is_password",
+            "credential_type",
+            "bypass",
+        ];
+        check(UnderKey::Plain, &plain);
+    }
+}
