@@ -9,9 +9,11 @@
 pub mod config;
 mod fields;
 mod message;
+mod openers;
 mod opened;
 mod search;
 mod texts;
+mod tree;
 
 use std::sync::{Arc, LazyLock};
 
@@ -80,10 +82,7 @@ impl FailureDetectors {
         if with_built_in {
             packs.push(built_in_pack()?);
         }
-        let detectors = Self::compile(&packs, with_built_in)?;
-        let Self { starts, ends, lasts, .. } = &detectors;
-        [starts, ends, lasts].into_iter().try_for_each(TextDetectors::compile)?;
-        Ok(Arc::new(detectors))
+        Self::compile(&packs, with_built_in).map(Arc::new)
     }
 
     fn compile(packs: &[FailurePackConfig], with_messages: bool) -> Result<Self, SettingsError> {

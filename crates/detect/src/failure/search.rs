@@ -7,6 +7,7 @@
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
 use super::fields::{ResultFields, folded};
+use super::opened::FoldedText;
 use super::{FailureDetectors, FailureFinding};
 use crate::limits::{
     ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, LAST_LINES, TAIL_BYTES_MAX,
@@ -55,7 +56,7 @@ impl<'d> FailureSearch<'d, '_> {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
                 // A shell adds its exit code behind the object.
-                return found.or_else(|| ends.judge(tail(text), self.effort));
+                return found.or_else(|| ends.judge(&FoldedText::of(tail(text)), self.effort));
             }
             b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
                 return self.value(&value, depth + 1);
@@ -67,12 +68,14 @@ impl<'d> FailureSearch<'d, '_> {
             }
             _ => {}
         }
-        let said = starts.judge(head(text), self.effort);
-        let said = said.or_else(|| ends.judge(tail(text), self.effort));
-        let said = said.or_else(|| lasts.judge(last_lines(tail(text)), self.effort));
+        let head = FoldedText::of(head(text));
+        let said = starts.judge(&head, self.effort);
+        let said = said.or_else(|| ends.judge(&FoldedText::of(tail(text)), self.effort));
+        let lines = || FoldedText::of(last_lines(tail(text)));
+        let said = said.or_else(|| lasts.judge(&lines(), self.effort));
         said.or_else(|| {
             let found = messages.as_ref()?.judge(text, self)?;
-            (!starts.is_ordinary(head(text), self.effort)).then_some(found)
+            (!starts.is_ordinary(&head, self.effort)).then_some(found)
         })
     }
 

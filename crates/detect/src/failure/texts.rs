@@ -1,18 +1,16 @@
 //! Detectors of texts: expressions that are bound to the beginning, the end or the lines of one.
 
 use std::collections::BTreeMap;
-
-use memchr::memmem;
+use std::ops::Range;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use super::opened::{Begin, Binding, FoldedText, OpenedBuilder, OpenedExpressions, OpenedPart};
-use crate::limits::{DETECTOR_STEPS_PER_BYTE, DETECTORS_MAX};
+use super::opened::{Begin, FoldedText, OpenedExpressions};
+use super::tree::Tree;
+use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
-use crate::pack::engine::General;
 use crate::pack::expression::{bounded, plain_of};
-use crate::pack::openings::alternatives;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 
@@ -28,6 +26,7 @@ pub(super) struct TextDetectors {
 }
 
 /// Detectors in order of precedence.
+#[derive(Default)]
 struct DetectorGroup {
     detectors: Vec<TextDetector>,
     expressions: OpenedExpressions,
@@ -38,8 +37,8 @@ struct TextDetector {
     kind: String,
     category: String,
     /// Literals in small letters of which the text has one.
-    needs: Vec<memmem::Finder<'static>>,
-    not_near: Option<General>,
+    needs: Vec<String>,
+    not_near: Option<Tree>,
     count_min: u32,
 }
 
@@ -49,41 +48,29 @@ impl TextDetectors {
         wanted: fn(TextPlace) -> bool,
     ) -> Result<Self, SettingsError> {
         let group = |outcomes: &[Says]| {
-            let mut detectors = Vec::new();
-            let mut builder = OpenedBuilder::default();
+            let mut group = DetectorGroup::default();
             for says in outcomes {
                 for pack in packs {
-                    let texts = pack.texts.iter().enumerate();
-                    for (index, config) in
-                        texts.filter(|(_, text)| wanted(text.at) && text.says == *says)
+                    let texts = pack.texts.iter().zip(1..);
+                    for (config, index) in
+                        texts.filter(|(text, _)| wanted(text.at) && text.says == *says)
                     {
-                        let added = add(config, &pack.expressions, detectors.len(), &mut builder);
-                        detectors.push(added.map_err(|error| {
-                            let TextDetectorConfig { kind, .. } = config;
-                            let at = index + 1;
-                            let name = &pack.name;
-                            let error_message = &error.message;
+                        group.add(config, &pack.expressions).map_err(|error| {
+                            let place = format!("text `{}` ({index})", config.kind);
                             let message =
-                                format!("text `{kind}` ({at}) of pack `{name}`: {error_message}");
+                                format!("{place} of pack `{}`: {}", pack.name, error.message);
                             SettingsError { message, ..error }
-                        })?);
+                        })?;
                     }
                 }
             }
-            if detectors.len() > DETECTORS_MAX {
+            if group.detectors.len() > DETECTORS_MAX {
                 let message = format!("more than {DETECTORS_MAX} detectors in the packs");
                 return Err(SettingsError::new(message));
             }
-            Ok(DetectorGroup { detectors, expressions: builder.build() })
+            Ok(group)
         };
         Ok(Self { telling: group(&ORDER)?, ordinary: group(&[Says::Ordinary])? })
-    }
-
-    /// Compiles all expressions, so that each mistake is found.
-    pub(super) fn compile(&self) -> Result<(), SettingsError> {
-        let groups = [&self.telling, &self.ordinary];
-        let compiled = groups.into_iter().try_for_each(|group| group.expressions.compile());
-        compiled.map_err(|error| SettingsError::new(format!("not an expression: {error}")))
     }
 
     /// Returns the kinds of detectors that a text opens.
@@ -91,68 +78,19 @@ impl TextDetectors {
     pub(super) fn opened(&self, text: &str) -> Vec<&str> {
         let DetectorGroup { detectors, expressions } = &self.telling;
         let candidates = expressions.candidates(&FoldedText::of(text));
-        candidates.iter().map(|it| &*detectors[expressions.branch(it).expression].kind).collect()
+        candidates.iter().map(|it| &*detectors[expressions.expression(it)].kind).collect()
     }
 
     /// Judges a text; `None` where it says nothing, or the steps ran out.
-    pub(super) fn judge(&self, text: &str, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        let text = FoldedText::of(text);
-        let told = self.telling.first(&text, effort)?;
-        Some(self.ordinary.first(&text, effort).unwrap_or(told))
+    pub(super) fn judge(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
+        let told = self.telling.first(text, effort)?;
+        Some(self.ordinary.first(text, effort).unwrap_or(told))
     }
 
     /// Returns true if a text is an ordinary one.
-    pub(super) fn is_ordinary(&self, text: &str, effort: &WorkBudget) -> bool {
-        self.ordinary.first(&FoldedText::of(text), effort).is_some()
+    pub(super) fn is_ordinary(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> bool {
+        self.ordinary.first(text, effort).is_some()
     }
-}
-
-/// Compiles a detector, and adds its expression.
-fn add(
-    config: &TextDetectorConfig,
-    named: &BTreeMap<String, String>,
-    index: usize,
-    builder: &mut OpenedBuilder,
-) -> Result<TextDetector, SettingsError> {
-    if config.kind.is_empty() || config.pattern.is_empty() {
-        return Err(SettingsError::new("`kind` and `pattern` are needed"));
-    }
-    let pattern = by_bytes(&with_named(&config.pattern, named)?);
-    let behind = "[\\s.!)\\]}>\"'`*]{0,8}$";
-    let pattern = match config.at {
-        TextPlace::Start => pattern,
-        TextPlace::Whole | TextPlace::End => format!("(?:{pattern}){behind}"),
-        TextPlace::Line | TextPlace::Last => format!("(?m:^)[ \\t>#*|]{{0,8}}(?:{pattern})"),
-    };
-    let parse = if config.at == TextPlace::End { plain_of } else { bounded };
-    let hir = parse(&pattern, TextForm::Normalised)?;
-    let case_sensitive = config.case_sensitive;
-    let count_min = config.count_min.unwrap_or(1).max(1);
-    let begin = match config.at {
-        TextPlace::Start | TextPlace::Whole => Begin::Text,
-        TextPlace::Line | TextPlace::Last => Begin::Line,
-        TextPlace::End => Begin::Anywhere,
-    };
-    let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
-    for alternative in alternatives(&hir, case_sensitive, count_min > 1, &needs) {
-        builder.add(index, alternative, Binding { begin, case_sensitive });
-    }
-    let not_near = |pattern: &String| {
-        let pattern = by_bytes(&with_named(pattern, named)?);
-        let hir = bounded(&pattern, TextForm::Normalised)?;
-        let whole = alternatives(&hir, case_sensitive, true, &[]).remove(0);
-        let built = General::new(&whole.hir, false);
-        built.map_err(|error| SettingsError::new(format!("`{pattern}`: {error}")))
-    };
-    let finder = |need: &String| memmem::Finder::new(need).into_owned();
-    Ok(TextDetector {
-        says: config.says,
-        kind: config.kind.clone(),
-        category: config.category.clone(),
-        needs: needs.iter().map(finder).collect(),
-        not_near: config.not_near.as_ref().map(not_near).transpose()?,
-        count_min,
-    })
 }
 
 /// Rewrites "anything on this line" in a pattern to count bytes, not characters: an expression of a
@@ -162,15 +100,77 @@ fn by_bytes(pattern: &str) -> String {
 }
 
 impl DetectorGroup {
-    /// Returns the finding of the first detector that hits.
+    fn add(
+        &mut self,
+        config: &TextDetectorConfig,
+        named: &BTreeMap<String, String>,
+    ) -> Result<(), SettingsError> {
+        if config.kind.is_empty() || config.pattern.is_empty() {
+            return Err(SettingsError::new("`kind` and `pattern` are needed"));
+        }
+        let pattern = by_bytes(&with_named(&config.pattern, named)?);
+        let behind = "[\\s.!)\\]}>\"'`*]{0,8}$";
+        let pattern = match config.at {
+            TextPlace::Start => pattern,
+            TextPlace::Whole | TextPlace::End => format!("(?:{pattern}){behind}"),
+            TextPlace::Line | TextPlace::Last => format!("[ \\t>#*|]{{0,8}}(?:{pattern})"),
+        };
+        let begin = match config.at {
+            TextPlace::Start | TextPlace::Whole => Begin::Text,
+            TextPlace::Line | TextPlace::Last => Begin::Line,
+            TextPlace::End => Begin::Anywhere,
+        };
+        let parse = if config.at == TextPlace::End { plain_of } else { bounded };
+        let case_sensitive = config.case_sensitive;
+        let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
+        let count_min = config.count_min.unwrap_or(1).max(1);
+        let trees = if count_min > 1 { vec![tree] } else { tree.split() };
+        self.expressions.add(self.detectors.len(), trees, begin, case_sensitive);
+        let not_near = |pattern: &String| {
+            let pattern = by_bytes(&with_named(pattern, named)?);
+            Ok(Tree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
+        };
+        self.detectors.push(TextDetector {
+            says: config.says,
+            kind: config.kind.clone(),
+            category: config.category.clone(),
+            needs: config.needs.iter().map(|need| need.to_lowercase()).collect(),
+            not_near: config.not_near.as_ref().map(not_near).transpose()?,
+            count_min,
+        });
+        Ok(())
+    }
+
+    /// Returns the finding of the first detector that hits; `None` where none does, or the steps
+    /// ran out.
     fn first(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        let expression = |candidate: &OpenedPart| self.expressions.branch(candidate).expression;
-        let candidates = self.expressions.candidates(text);
-        for parts in candidates.chunk_by(|a, b| expression(a) == expression(b)) {
-            let detector = &self.detectors[expression(&parts[0])];
-            if detector.hits(&self.expressions, parts, text, effort)? {
-                let TextDetector { says, kind, category, .. } = detector;
-                return Some(FailureFinding { says: *says, kind, category });
+        let expressions = &self.expressions;
+        if !effort.spend(text.small().len() * STEPS_PER_BYTE) {
+            return None;
+        }
+        let candidates = expressions.candidates(text);
+        for places in candidates.chunk_by(|a, b| expressions.expression(a) == expressions.expression(b)) {
+            let detector = &self.detectors[expressions.expression(&places[0])];
+            let mut count = 0;
+            for branch in places.chunk_by(|a, b| a.is_of_branch(b)) {
+                let mut from = 0;
+                for candidate in branch {
+                    let mut steps = 0;
+                    while let Some((found, text_read)) =
+                        expressions.find(candidate, from, text, &mut steps)
+                    {
+                        from = found.end.max(found.start + 1);
+                        count += u32::from(detector.accepts(text_read, found));
+                        if count >= detector.count_min && detector.has_needs(text) {
+                            let TextDetector { says, kind, category, .. } = detector;
+                            return Some(FailureFinding { says: *says, kind, category });
+                        }
+                    }
+                    from = from.max(candidate.end());
+                    if !effort.spend(steps) {
+                        return None;
+                    }
+                }
             }
         }
         None
@@ -178,47 +178,15 @@ impl DetectorGroup {
 }
 
 impl TextDetector {
-    /// Returns true if its expression has enough matches in these parts; `None` where the steps ran
-    /// out.
-    fn hits(
-        &self,
-        expressions: &OpenedExpressions,
-        parts: &[OpenedPart],
-        text: &FoldedText<'_>,
-        effort: &WorkBudget,
-    ) -> Option<bool> {
-        let mut count = 0;
-        for candidate in parts {
-            let branch = expressions.branch(candidate);
-            let bytes = branch.text(text);
-            let mut rest = candidate.clone();
-            if !effort.spend(rest.part.len() * DETECTOR_STEPS_PER_BYTE) {
-                return None;
-            }
-            while rest.part.start <= rest.part.end
-                && let Some(found) = branch.find(bytes, &rest)
-            {
-                rest.part.start = found.end.max(found.start + 1);
-                count += u32::from(self.accepts(bytes, found));
-                if count >= self.count_min && self.has_needs(text) {
-                    return Some(true);
-                }
-                if rest.is_anchored {
-                    break;
-                }
-            }
-        }
-        Some(false)
-    }
-
-    fn accepts(&self, text: &[u8], found: std::ops::Range<usize>) -> bool {
+    /// Returns true if what must not stand near a match does not.
+    fn accepts(&self, text: &str, found: Range<usize>) -> bool {
         let Some(not_near) = &self.not_near else { return true };
-        let start = found.start.saturating_sub(BEFORE);
-        let around = &text[start..(found.end + AFTER).min(text.len())];
-        not_near.look().find(&regex_automata::Input::new(around)).is_none()
+        let start = text.floor_char_boundary(found.start.saturating_sub(BEFORE));
+        let end = text.ceil_char_boundary((found.end + AFTER).min(text.len()));
+        !not_near.is_match(&text[start..end])
     }
 
     fn has_needs(&self, text: &FoldedText<'_>) -> bool {
-        self.needs.is_empty() || self.needs.iter().any(|need| need.find(text.small()).is_some())
+        self.needs.is_empty() || self.needs.iter().any(|need| text.small().contains(&**need))
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct General {
 
 impl General {
     /// Compiles it with lazy automata, or for groups alone.
-    pub(crate) fn new(hir: &Hir, with_automata: bool) -> Result<Self, AutomatonError> {
+    fn new(hir: &Hir, with_automata: bool) -> Result<Self, AutomatonError> {
         let config = meta::Config::new()
             .utf8_empty(false)
             .nfa_size_limit(Some(REGEX_BYTES_MAX))
@@ -58,7 +58,7 @@ impl General {
         Ok(Self { regex: Box::new(regex), notes: DfaCacheSlot::new(), _compiled })
     }
 
-    pub(crate) fn look(&self) -> GeneralLook<'_> {
+    fn look(&self) -> GeneralLook<'_> {
         let notes = self.notes.take(|| self.regex.create_cache());
         GeneralLook { general: self, taken: Some(notes) }
     }
@@ -177,8 +177,7 @@ impl LinearLook<'_> {
 }
 
 impl GeneralLook<'_> {
-    /// Returns the first match in an input.
-    pub(crate) fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
+    fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
         let found = self.general.regex.search_with(&mut self.taken.as_mut()?.notes, input)?;
         Some(found.range())
     }

@@ -9,14 +9,13 @@
 mod cache;
 pub(crate) mod compile;
 pub mod config;
-pub(crate) mod engine;
+mod engine;
 pub(crate) mod expression;
 pub(crate) mod match_bounds;
 mod named;
 mod needs;
 pub(crate) mod number;
 mod numbers;
-pub(crate) mod openings;
 mod scan;
 pub(crate) mod tail;
 mod token;

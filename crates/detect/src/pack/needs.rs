@@ -54,20 +54,11 @@ pub(super) fn place_of(literal: &str, text: &str) -> Option<usize> {
 }
 
 pub(super) fn required(hir: &Hir) -> Option<Vec<String>> {
-    required_by(hir, worth)
-}
-
-/// Worth of a set of literals.
-pub(super) type Worth = std::cmp::Reverse<u64>;
-
-/// Returns the literals of the greatest worth that each match has one of.
-pub(super) fn required_by(hir: &Hir, worth: fn(&[String]) -> Worth) -> Option<Vec<String>> {
     let whole = spelled(hir).and_then(worth_it);
-    whole.into_iter().chain(required_of_parts(hir, worth)).max_by_key(|literals| worth(literals))
+    whole.into_iter().chain(required_of_parts(hir)).max_by_key(|literals| worth(literals))
 }
 
-fn required_of_parts(hir: &Hir, worth: fn(&[String]) -> Worth) -> Option<Vec<String>> {
-    let required = |hir: &Hir| required_by(hir, worth);
+fn required_of_parts(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Capture(capture) => required(&capture.sub),
         HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
@@ -209,7 +200,7 @@ pub(super) fn joined(starts: &[String], ends: &[String]) -> Option<Vec<String>> 
 }
 
 /// Orders sets of literals by worth: a search for literals that few texts have is worth the most.
-pub(super) fn worth(literals: &[String]) -> Worth {
+pub(super) fn worth(literals: &[String]) -> std::cmp::Reverse<u64> {
     std::cmp::Reverse(literals.iter().map(|literal| commonness(literal)).sum())
 }
 

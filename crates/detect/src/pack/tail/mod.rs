@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 
 use regex_syntax::hir::Hir;
 
+pub(super) use self::rest::in_row;
 use self::rest::rest;
-pub(super) use self::rest::{around, first, in_row};
 use super::super::limits::REST_BYTES_MAX;
 use crate::automata::{Automaton, AutomatonLook, ReadingWay};
 

@@ -69,7 +69,7 @@ impl Side {
 }
 
 /// Bytes of ASCII that a part starts with, and true if it may be empty.
-pub(in crate::pack) type First = (u128, bool);
+pub(super) type First = (u128, bool);
 
 impl Rest {
     /// Adds the bytes that may follow.
@@ -159,17 +159,6 @@ pub(super) fn rest(hir: &Hir, literals: &[&str]) -> Option<Rest> {
     }
 }
 
-/// Returns all that may stand before the literals of an expression in a match, if that is not too
-/// long, and by the literal the bytes of ASCII that may stand behind it.
-pub(in crate::pack) fn around(
-    hir: &Hir,
-    literals: &[&str],
-) -> Option<(Option<Hir>, BTreeMap<usize, u128>)> {
-    let mut rest = rest(hir, literals)?;
-    rest.follow((u128::MAX, false));
-    Some((rest.begin.is_whole().then(|| rest.begin.hir()), rest.next))
-}
-
 /// Splits texts at their literals; `None` if one has none.
 fn of_texts(texts: &[String], literals: &[&str]) -> Option<Rest> {
     let mut rests = Vec::new();
@@ -199,7 +188,7 @@ fn bits(byte: u8) -> u128 {
 }
 
 /// Returns the bytes that a part starts with.
-pub(in crate::pack) fn first(hir: &Hir) -> First {
+fn first(hir: &Hir) -> First {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => (0, true),
         HirKind::Literal(literal) => (literal.0.first().copied().map_or(0, bits), false),

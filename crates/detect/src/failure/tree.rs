@@ -1,0 +1,380 @@
+//! Expression trees: expressions that run on a few bytes of a text by backtracking.
+//!
+//! An automaton of a long expression takes longer to make than it saves on texts that are read
+//! once, and a lazy one is made anew for each of them. A tree is made in microseconds and runs
+//! where a literal of it stands. The bytes that each of its parts may begin with spare most steps;
+//! [`STEPS_MAX`] bounds what a hostile text may cost.
+
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+/// Most steps of one search from one place.
+const STEPS_MAX: usize = 1 << 16;
+/// Most parts of an expression within each other, repetitions counted.
+const DEPTH_MAX: usize = 400;
+/// Alternatives from which on a group is taken apart.
+const GROUP_MIN: usize = 3;
+/// Capital letters of ASCII, a bit each.
+const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
+/// From a capital letter to its small one.
+const TO_SMALL: u32 = 32;
+
+/// Bytes of ASCII, a bit each.
+pub(super) type AsciiSet = u128;
+
+/// A part of an expression.
+#[derive(Clone)]
+pub(super) enum Tree {
+    Literal(Vec<u8>),
+    Class(CharClass),
+    Look(Look),
+    Repeat(Box<Repeat>),
+    /// The first that leads to a match counts.
+    Either(Vec<TreeStep>),
+    /// Parts in a row; none for the empty expression.
+    Row(Vec<TreeStep>),
+}
+
+/// A part of others, and the bytes that a match from it on begins with; all where it may be empty.
+#[derive(Clone)]
+pub(super) struct TreeStep {
+    pub(super) part: Tree,
+    first: AsciiSet,
+}
+
+#[derive(Clone)]
+pub(super) struct Repeat {
+    pub(super) part: Tree,
+    pub(super) min: u32,
+    pub(super) max: u32,
+    greedy: bool,
+}
+
+/// A class of characters, or of bytes.
+#[derive(Clone)]
+pub(super) struct CharClass {
+    pub(super) ascii: AsciiSet,
+    /// Ranges beyond ASCII.
+    pub(super) beyond: Vec<(u32, u32)>,
+    is_of_bytes: bool,
+}
+
+impl CharClass {
+    fn of(class: &Class, in_small: bool) -> Self {
+        let (ranges, most, is_of_bytes): (Vec<(u32, u32)>, _, _) = match class {
+            Class::Unicode(class) => {
+                let ranges = class.iter().map(|it| (it.start().into(), it.end().into()));
+                (ranges.collect(), u32::from(char::MAX), false)
+            }
+            Class::Bytes(class) => {
+                let ranges = class.iter().map(|it| (it.start().into(), it.end().into()));
+                (ranges.collect(), u32::from(u8::MAX), true)
+            }
+        };
+        let mut ascii = 0;
+        for byte in ranges.iter().flat_map(|&(from, to)| from..=to.min(0x7f)) {
+            ascii |= 1 << byte;
+        }
+        if in_small {
+            // A class of all but some letters has neither form of each.
+            let is_negated = ranges.last().is_some_and(|(_, to)| *to == most);
+            let small = (ascii & CAPITALS) << TO_SMALL;
+            let letters = CAPITALS << TO_SMALL;
+            ascii = if is_negated { ascii & (small | !letters) } else { ascii | small };
+        }
+        let beyond = ranges.into_iter().filter(|(_, to)| *to > 0x7f).collect();
+        Self { ascii, beyond, is_of_bytes }
+    }
+
+    /// Returns the bytes of the character at a place of a text, if it is one of these.
+    fn bytes_at(&self, text: &str, at: usize) -> Option<usize> {
+        let byte = *text.as_bytes().get(at)?;
+        if byte.is_ascii() {
+            return (self.ascii >> byte & 1 == 1).then_some(1);
+        }
+        let char = if self.is_of_bytes { None } else { Some(text.get(at..)?.chars().next()?) };
+        let code = char.map_or(u32::from(byte), u32::from);
+        let above = self.beyond.partition_point(|(_, to)| *to < code);
+        let is_in = self.beyond.get(above).is_some_and(|(from, _)| *from <= code);
+        is_in.then(|| char.map_or(1, char::len_utf8))
+    }
+}
+
+impl Tree {
+    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
+    pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
+        let of_all = |parts: &[Hir]| parts.iter().map(|part| Self::of(part, in_small)).collect();
+        match hir.kind() {
+            HirKind::Empty => Self::Row(Vec::new()),
+            HirKind::Literal(literal) => Self::Literal(match std::str::from_utf8(&literal.0) {
+                Ok(text) if in_small => text.to_lowercase().into_bytes(),
+                _ => literal.0.to_vec(),
+            }),
+            HirKind::Class(class) => Self::Class(CharClass::of(class, in_small)),
+            HirKind::Look(look) => Self::Look(*look),
+            HirKind::Repetition(repetition) => Self::Repeat(Box::new(Repeat {
+                part: Self::of(&repetition.sub, in_small),
+                min: repetition.min,
+                max: repetition.max.unwrap_or(u32::MAX),
+                greedy: repetition.greedy,
+            })),
+            HirKind::Capture(capture) => Self::of(&capture.sub, in_small),
+            HirKind::Alternation(parts) => Self::either(of_all(parts)),
+            HirKind::Concat(parts) => Self::row(of_all(parts)),
+        }
+    }
+
+    pub(super) fn either(parts: Vec<Self>) -> Self {
+        let step = |part: Self| TreeStep { first: part.first_or_all(), part };
+        Self::Either(parts.into_iter().map(step).collect())
+    }
+
+    pub(super) fn row(parts: Vec<Self>) -> Self {
+        let mut steps = Vec::with_capacity(parts.len());
+        let mut behind = (0, true);
+        for part in parts.into_iter().rev() {
+            let (first, may_be_empty) = part.first();
+            behind = if may_be_empty { (first | behind.0, behind.1) } else { (first, false) };
+            let first = if behind.1 { AsciiSet::MAX } else { behind.0 };
+            steps.push(TreeStep { part, first });
+        }
+        steps.reverse();
+        Self::Row(steps)
+    }
+
+    /// Returns the bytes that it begins with, and true if it may be empty.
+    fn first(&self) -> (AsciiSet, bool) {
+        match self {
+            // Those beyond ASCII may always stand there.
+            Self::Literal(bytes) => (bytes.first().map_or(0, |&byte| bit(byte)), bytes.is_empty()),
+            Self::Class(class) => (class.ascii, false),
+            Self::Look(_) => (0, true),
+            Self::Repeat(repeat) => {
+                let (first, may_be_empty) = repeat.part.first();
+                (first, may_be_empty || repeat.min == 0)
+            }
+            Self::Either(parts) => {
+                let each = parts.iter().map(|step| step.part.first());
+                each.fold((0, false), |all, one| (all.0 | one.0, all.1 | one.1))
+            }
+            Self::Row(steps) => {
+                let mut all = 0;
+                for step in steps {
+                    let (first, may_be_empty) = step.part.first();
+                    all |= first;
+                    if !may_be_empty {
+                        return (all, false);
+                    }
+                }
+                (all, true)
+            }
+        }
+    }
+
+    /// Returns the bytes that a match begins with; all where it may be empty.
+    pub(super) fn first_or_all(&self) -> AsciiSet {
+        let (first, may_be_empty) = self.first();
+        if may_be_empty { AsciiSet::MAX } else { first }
+    }
+
+    /// Splits it at its alternatives; those of a group in a row stand with their neighbours.
+    pub(super) fn split(self) -> Vec<Self> {
+        let count = |step: &TreeStep| match &step.part {
+            Self::Either(parts) => parts.len(),
+            _ => 0,
+        };
+        match self {
+            Self::Either(parts) => parts.into_iter().flat_map(|step| step.part.split()).collect(),
+            Self::Row(steps) => {
+                let largest = (0..steps.len()).max_by_key(|at| count(&steps[*at]));
+                let Some((at, Self::Either(group))) = largest.map(|at| (at, &steps[at].part)) else {
+                    return vec![Self::Row(steps)];
+                };
+                if group.len() < GROUP_MIN {
+                    return vec![Self::Row(steps)];
+                }
+                let row = |one: &TreeStep| {
+                    let mut parts: Vec<Self> = steps.iter().map(|step| step.part.clone()).collect();
+                    parts[at] = one.part.clone();
+                    Self::row(parts)
+                };
+                group.iter().map(row).collect()
+            }
+            whole => vec![whole],
+        }
+    }
+
+    /// Returns the end of the match that begins at a place of a text.
+    pub(super) fn match_at(&self, text: &str, at: usize, steps: &mut usize) -> Option<usize> {
+        let mut run = TreeRun { text, steps_left: STEPS_MAX, depth: 0 };
+        let mut found = None;
+        run.part(self, at, &mut |_, end| {
+            found = Some(end);
+            true
+        });
+        *steps += STEPS_MAX - run.steps_left;
+        found
+    }
+
+    /// Returns the beginning and the end of the first match in a text.
+    pub(super) fn find(&self, text: &str) -> Option<(usize, usize)> {
+        let first = self.first_or_all();
+        (0..=text.len())
+            .filter(|at| may_begin(first, text, *at))
+            .find_map(|at| Some((at, self.match_at(text, at, &mut 0)?)))
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.find(text).is_some()
+    }
+}
+
+fn bit(byte: u8) -> AsciiSet {
+    if byte.is_ascii() { 1 << byte } else { 0 }
+}
+
+/// Returns true if something that begins with one of these bytes may stand at a place.
+pub(super) fn may_begin(first: AsciiSet, text: &str, at: usize) -> bool {
+    let fits = |byte: &u8| !byte.is_ascii() || first >> byte & 1 == 1;
+    text.as_bytes().get(at).map_or(first == AsciiSet::MAX, fits)
+}
+
+/// One search.
+struct TreeRun<'t> {
+    text: &'t str,
+    steps_left: usize,
+    depth: usize,
+}
+
+/// Continuation behind a part: true if the rest matches too.
+type Then<'f, 't> = &'f mut dyn FnMut(&mut TreeRun<'t>, usize) -> bool;
+
+impl<'t> TreeRun<'t> {
+    fn spend(&mut self) -> bool {
+        self.steps_left = self.steps_left.saturating_sub(1);
+        self.steps_left > 0
+    }
+
+    fn part(&mut self, part: &Tree, at: usize, then: Then<'_, 't>) -> bool {
+        if !self.spend() || self.depth > DEPTH_MAX {
+            return false;
+        }
+        self.depth += 1;
+        let matches = match part {
+            Tree::Row(steps) => self.row(steps, at, then),
+            Tree::Either(parts) => parts.iter().any(|step| {
+                may_begin(step.first, self.text, at) && self.part(&step.part, at, then)
+            }),
+            Tree::Repeat(repeat) => match &repeat.part {
+                Tree::Class(class) if repeat.greedy => self.run_of(class, repeat, at, then),
+                _ => self.repeat(repeat, 0, at, then),
+            },
+            simple => self.simple(simple, at).is_some_and(|end| then(self, end)),
+        };
+        self.depth -= 1;
+        matches
+    }
+
+    fn row(&mut self, mut steps: &[TreeStep], mut at: usize, then: Then<'_, 't>) -> bool {
+        while let [step, rest @ ..] = steps {
+            if !may_begin(step.first, self.text, at) {
+                return false;
+            }
+            if matches!(step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
+                return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
+            }
+            let Some(end) = self.simple(&step.part, at) else { return false };
+            at = end;
+            steps = rest;
+        }
+        then(self, at)
+    }
+
+    /// Returns the end of a part that can match in one way only.
+    fn simple(&self, part: &Tree, at: usize) -> Option<usize> {
+        match part {
+            Tree::Literal(bytes) => {
+                let there = self.text.as_bytes().get(at..)?;
+                there.starts_with(bytes).then_some(at + bytes.len())
+            }
+            Tree::Class(class) => class.bytes_at(self.text, at).map(|bytes| at + bytes),
+            Tree::Look(look) => self.holds(*look, at).then_some(at),
+            Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_) => None,
+        }
+    }
+
+    /// Matches as many characters of a class as there are, and fewer where the rest asks for them.
+    fn run_of(&mut self, class: &CharClass, repeat: &Repeat, at: usize, then: Then<'_, 't>) -> bool {
+        let mut end = at;
+        let mut count = 0;
+        while count < repeat.max
+            && let Some(bytes) = class.bytes_at(self.text, end)
+        {
+            end += bytes;
+            count += 1;
+        }
+        while count >= repeat.min && self.spend() {
+            if then(self, end) {
+                return true;
+            }
+            if count == 0 {
+                return false;
+            }
+            count -= 1;
+            end -= 1;
+            while !class.is_of_bytes && !self.text.is_char_boundary(end) {
+                end -= 1;
+            }
+        }
+        false
+    }
+
+    fn repeat(&mut self, repeat: &Repeat, count: u32, at: usize, then: Then<'_, 't>) -> bool {
+        let is_enough = count >= repeat.min;
+        if is_enough && !repeat.greedy && then(self, at) {
+            return true;
+        }
+        let again = count < repeat.max
+            && self.part(&repeat.part, at, &mut |run, end| {
+                (end > at || !is_enough) && run.repeat(repeat, count + 1, end, then)
+            });
+        again || is_enough && repeat.greedy && then(self, at)
+    }
+
+    fn holds(&self, look: Look, at: usize) -> bool {
+        let bytes = self.text.as_bytes();
+        let last = at.checked_sub(1).map(|last| bytes[last]);
+        let next = bytes.get(at).copied();
+        let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let ascii = (last.is_some_and(is_of_word), next.is_some_and(is_of_word));
+        let all = || {
+            let is_of_word = |char: char| char.is_alphanumeric() || char == '_';
+            let (before, behind) = self.text.split_at_checked(at).unwrap_or_default();
+            let last = before.chars().next_back();
+            (last.is_some_and(is_of_word), behind.chars().next().is_some_and(is_of_word))
+        };
+        match look {
+            Look::Start => last.is_none(),
+            Look::End => next.is_none(),
+            Look::StartLF => last.is_none_or(|byte| byte == b'\n'),
+            Look::EndLF => next.is_none_or(|byte| byte == b'\n'),
+            Look::StartCRLF => {
+                last.is_none_or(|byte| byte == b'\n' || byte == b'\r' && next != Some(b'\n'))
+            }
+            Look::EndCRLF => {
+                next.is_none_or(|byte| byte == b'\r' || byte == b'\n' && last != Some(b'\r'))
+            }
+            Look::WordAscii => ascii.0 != ascii.1,
+            Look::WordAsciiNegate => ascii.0 == ascii.1,
+            Look::WordUnicode => all().0 != all().1,
+            Look::WordUnicodeNegate => all().0 == all().1,
+            Look::WordStartAscii => ascii == (false, true),
+            Look::WordEndAscii => ascii == (true, false),
+            Look::WordStartUnicode => all() == (false, true),
+            Look::WordEndUnicode => all() == (true, false),
+            Look::WordStartHalfAscii => !ascii.0,
+            Look::WordEndHalfAscii => !ascii.1,
+            Look::WordStartHalfUnicode => !all().0,
+            Look::WordEndHalfUnicode => !all().1,
+        }
+    }
+}
