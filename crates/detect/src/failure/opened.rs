@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::OnceLock;
 
 use hashbrown::HashMap;
 
 use super::openers::{Distance, openers};
-use super::tree::{AsciiSet, Tree, may_begin};
+use super::tree::{AsciiSet, Tree, may_begin, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
 use crate::prefilter::sieve::{Hits, Sieve};
@@ -31,6 +31,11 @@ impl<'t> FoldedText<'t> {
         let is_folded = !text.is_ascii() || escaped::occurs(text);
         let normal = if is_folded { Shadow::of(text).text.into() } else { text.into() };
         Self { normal, small: OnceCell::new() }
+    }
+
+    /// Takes it as it is.
+    pub(super) fn plain(text: &'t str) -> Self {
+        Self { normal: text.into(), small: OnceCell::new() }
     }
 
     /// Returns it in small letters; those beyond ASCII always are.
@@ -57,21 +62,19 @@ struct Branch {
 }
 
 /// Places at which a branch is tried.
-pub(super) struct Candidate {
+struct Candidate {
     branch: u16,
     from: u32,
     to: u32,
 }
 
-impl Candidate {
-    pub(super) fn is_of_branch(&self, other: &Self) -> bool {
-        self.branch == other.branch
-    }
-
-    /// Returns the place behind the last one.
-    pub(super) fn end(&self) -> usize {
-        self.to as usize + 1
-    }
+/// Continuation of a search behind a match.
+pub(super) enum Onward {
+    /// To the next match.
+    Next,
+    /// To the next expression.
+    NextExpression,
+    Stop,
 }
 
 /// Compiled alternatives of several expressions, in the order in which they were added.
@@ -113,13 +116,8 @@ impl OpenedExpressions {
         }
     }
 
-    /// Returns the number of the expression of a candidate.
-    pub(super) fn expression(&self, candidate: &Candidate) -> usize {
-        self.branches[usize::from(candidate.branch)].expression
-    }
-
     /// Returns the places at which expressions may match a text, in the order of these.
-    pub(super) fn candidates(&self, text: &FoldedText<'_>) -> Vec<Candidate> {
+    fn candidates(&self, text: &FoldedText<'_>) -> Vec<Candidate> {
         let bytes = text.normal.as_bytes();
         let mut spaces = [usize::MAX; SPACES];
         for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', bytes)) {
@@ -147,6 +145,13 @@ impl OpenedExpressions {
         found
     }
 
+    /// Returns the expressions that a text opens.
+    #[cfg(test)]
+    pub(super) fn opened(&self, text: &FoldedText<'_>) -> Vec<usize> {
+        let branch = |it: &Candidate| self.branches[usize::from(it.branch)].expression;
+        self.candidates(text).iter().map(branch).collect()
+    }
+
     fn literals_in(&self, text: &[u8]) -> Hits {
         let mut hits = Hits::default();
         let is_ascii = text.is_ascii();
@@ -161,25 +166,62 @@ impl OpenedExpressions {
         hits
     }
 
-    /// Returns the next match at the places of a candidate from a place on, and the text it is in.
-    pub(super) fn find<'t>(
+    /// Goes through the matches in a text by expression, with the text that it is in; returns the
+    /// number of steps.
+    pub(super) fn search<'t>(
         &self,
-        candidate: &Candidate,
-        from: usize,
         text: &'t FoldedText<'_>,
-        steps: &mut usize,
-    ) -> Option<(Range<usize>, &'t str)> {
-        let branch = &self.branches[usize::from(candidate.branch)];
-        let text = if branch.case_sensitive { &text.normal } else { text.small() };
+        mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
+    ) -> usize {
+        let steps = steps_for(&text.normal);
+        let mut steps_left = steps;
+        let mut done = usize::MAX;
+        let candidates = self.candidates(text);
+        for places in candidates.chunk_by(|a, b| a.branch == b.branch) {
+            let branch = &self.branches[usize::from(places[0].branch)];
+            let mut next = 0;
+            for candidate in places {
+                next = next.max(candidate.from as usize);
+                while branch.expression != done
+                    && let Some(at) = branch.find(text, next..=candidate.to as usize, &mut steps_left)
+                {
+                    next = at.end.max(at.start + 1);
+                    match found(branch.expression, branch.text(text), at) {
+                        Onward::Next => {}
+                        Onward::NextExpression => done = branch.expression,
+                        Onward::Stop => return steps - steps_left,
+                    }
+                }
+                next = next.max(candidate.to as usize + 1);
+            }
+        }
+        steps - steps_left
+    }
+}
+
+impl Branch {
+    /// Returns the text that it reads.
+    fn text<'t>(&self, text: &'t FoldedText<'_>) -> &'t str {
+        if self.case_sensitive { &text.normal } else { text.small() }
+    }
+
+    /// Returns the first match that begins at one of these places.
+    fn find(
+        &self,
+        text: &FoldedText<'_>,
+        places: RangeInclusive<usize>,
+        steps_left: &mut usize,
+    ) -> Option<Range<usize>> {
+        let text = self.text(text);
         let begins = |at: &usize| {
-            let is_there = match branch.begin {
+            let is_there = match self.begin {
                 Begin::Text => *at == 0,
                 Begin::Line => *at == 0 || text.as_bytes()[at - 1] == b'\n',
                 Begin::Anywhere => true,
             };
-            is_there && may_begin(branch.first, text, *at)
+            is_there && may_begin(self.first, text, *at)
         };
-        let mut places = (from.max(candidate.from as usize)..=candidate.to as usize).filter(begins);
-        places.find_map(|at| Some((at..branch.tree.match_at(text, at, steps)?, text)))
+        let mut places = places.filter(begins);
+        places.find_map(|at| Some(at..self.tree.match_at(text, at, steps_left)?))
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
-use super::opened::{Begin, FoldedText, OpenedExpressions};
+use super::opened::{Begin, FoldedText, Onward, OpenedExpressions};
 use super::tree::Tree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
@@ -77,8 +77,8 @@ impl TextDetectors {
     #[cfg(test)]
     pub(super) fn opened(&self, text: &str) -> Vec<&str> {
         let DetectorGroup { detectors, expressions } = &self.telling;
-        let candidates = expressions.candidates(&FoldedText::of(text));
-        candidates.iter().map(|it| &*detectors[expressions.expression(it)].kind).collect()
+        let opened = expressions.opened(&FoldedText::of(text));
+        opened.into_iter().map(|index| &*detectors[index].kind).collect()
     }
 
     /// Judges a text; `None` where it says nothing, or the steps ran out.
@@ -144,36 +144,21 @@ impl DetectorGroup {
     /// Returns the finding of the first detector that hits; `None` where none does, or the steps
     /// ran out.
     fn first(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        let expressions = &self.expressions;
-        if !effort.spend(text.small().len() * STEPS_PER_BYTE) {
-            return None;
-        }
-        let candidates = expressions.candidates(text);
-        for places in candidates.chunk_by(|a, b| expressions.expression(a) == expressions.expression(b)) {
-            let detector = &self.detectors[expressions.expression(&places[0])];
-            let mut count = 0;
-            for branch in places.chunk_by(|a, b| a.is_of_branch(b)) {
-                let mut from = 0;
-                for candidate in branch {
-                    let mut steps = 0;
-                    while let Some((found, text_read)) =
-                        expressions.find(candidate, from, text, &mut steps)
-                    {
-                        from = found.end.max(found.start + 1);
-                        count += u32::from(detector.accepts(text_read, found));
-                        if count >= detector.count_min && detector.has_needs(text) {
-                            let TextDetector { says, kind, category, .. } = detector;
-                            return Some(FailureFinding { says: *says, kind, category });
-                        }
-                    }
-                    from = from.max(candidate.end());
-                    if !effort.spend(steps) {
-                        return None;
-                    }
-                }
+        let mut hit = None;
+        let mut counts = (usize::MAX, 0);
+        let steps = self.expressions.search(text, |index, read, at| {
+            let detector = &self.detectors[index];
+            let before = if counts.0 == index { counts.1 } else { 0 };
+            counts = (index, before + u32::from(detector.accepts(read, at)));
+            if counts.1 < detector.count_min || !detector.has_needs(text) {
+                return Onward::Next;
             }
-        }
-        None
+            hit = Some(detector);
+            Onward::Stop
+        });
+        let is_paid = effort.spend(text.small().len() * STEPS_PER_BYTE + steps);
+        let TextDetector { says, kind, category, .. } = hit.filter(|_| is_paid)?;
+        Some(FailureFinding { says: *says, kind, category })
     }
 }
 

@@ -3,12 +3,15 @@
 //! An automaton of a long expression takes longer to make than it saves on texts that are read
 //! once, and a lazy one is made anew for each of them. A tree is made in microseconds and runs
 //! where a literal of it stands. The bytes that each of its parts may begin with spare most steps;
-//! [`STEPS_MAX`] bounds what a hostile text may cost.
+//! [`steps_for`] bounds what a hostile text may cost.
+
+use std::ops::Range;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Most steps of one search from one place.
-const STEPS_MAX: usize = 1 << 16;
+/// Steps that a search may take, and more of them for each byte of its text.
+const STEPS_MIN: usize = 1 << 14;
+const STEPS_PER_BYTE: usize = 64;
 /// Most parts of an expression within each other, repetitions counted.
 const DEPTH_MAX: usize = 400;
 /// Alternatives from which on a group is taken apart.
@@ -204,28 +207,49 @@ impl Tree {
     }
 
     /// Returns the end of the match that begins at a place of a text.
-    pub(super) fn match_at(&self, text: &str, at: usize, steps: &mut usize) -> Option<usize> {
-        let mut run = TreeRun { text, steps_left: STEPS_MAX, depth: 0 };
+    pub(super) fn match_at(&self, text: &str, at: usize, steps_left: &mut usize) -> Option<usize> {
+        let mut run = TreeRun { text, steps_left: *steps_left, depth: 0 };
         let mut found = None;
         run.part(self, at, &mut |_, end| {
             found = Some(end);
             true
         });
-        *steps += STEPS_MAX - run.steps_left;
+        *steps_left = run.steps_left;
         found
     }
 
-    /// Returns the beginning and the end of the first match in a text.
-    pub(super) fn find(&self, text: &str) -> Option<(usize, usize)> {
+    /// Returns the first match in a text.
+    pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
         let first = self.first_or_all();
-        (0..=text.len())
-            .filter(|at| may_begin(first, text, *at))
-            .find_map(|at| Some((at, self.match_at(text, at, &mut 0)?)))
+        let last = if self.is_bound() { 0 } else { text.len() };
+        let mut steps_left = steps_for(text);
+        let mut places = (0..=last).filter(|at| may_begin(first, text, *at));
+        places.find_map(|at| Some(at..self.match_at(text, at, &mut steps_left)?))
+    }
+
+    /// Returns true if a match begins where a text does.
+    pub(super) fn begins(&self, text: &str) -> bool {
+        self.match_at(text, 0, &mut steps_for(text)).is_some()
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.find(text).is_some()
     }
+
+    /// Returns true if all matches begin where a text does.
+    fn is_bound(&self) -> bool {
+        match self {
+            Self::Look(look) => *look == Look::Start,
+            Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_bound()),
+            Self::Either(parts) => parts.iter().all(|step| step.part.is_bound()),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the steps that a search in a text may take.
+pub(super) fn steps_for(text: &str) -> usize {
+    STEPS_MIN + text.len() * STEPS_PER_BYTE
 }
 
 fn bit(byte: u8) -> AsciiSet {
