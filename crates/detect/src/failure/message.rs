@@ -210,11 +210,21 @@ impl MessageSigns {
         if is_weak && !tokens_of(small).any(|word| self.weak.contains(word)) {
             return false;
         }
+        let is_named = body.len() < text.len();
+        let stated = of_first
+            + if is_named { SPEAKER } else { 0 }
+            + (predicates * PREDICATE).min(PREDICATES_MAX);
+        let most = stated + if is_weak { WEAK_HEAD } else { 0 } + REGISTER_MAX;
+        // A single word is a value; so is a text in brackets.
+        let is_data = !is_named && text.starts_with(['[', '{', '(', '<']);
+        if is_data || most - points_of_length(text) < ENOUGH {
+            return false;
+        }
         let looks = Searcher {
             predicates,
             of_first,
             is_weak,
-            is_named: body.len() < text.len(),
+            is_named,
             is_sentence: text.ends_with('.'),
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
             quotes: self.quoted.is_match(text),
@@ -222,9 +232,7 @@ impl MessageSigns {
             small,
             words: words_of(small).collect(),
         };
-        // A single word is a value; so is a text in brackets.
-        let is_data = !looks.is_named && text.starts_with(['[', '{', '(', '<']);
-        if is_data || looks.words.len() < 2 {
+        if looks.words.len() < 2 {
             return false;
         }
         let weak = self.weak(&looks);
@@ -232,11 +240,7 @@ impl MessageSigns {
         if !has_sign || !self.is_of_programs(&looks) {
             return false;
         }
-        let points = looks.of_first
-            + if looks.is_named { SPEAKER } else { 0 }
-            + (looks.predicates * PREDICATE).min(PREDICATES_MAX)
-            + weak
-            + self.register(text, &looks);
+        let points = stated + weak + self.register(text, &looks);
         // What speaks against it is tested last: it takes the longest.
         let against = || {
             let said: Vec<&str> = words_of(said).take(2).collect();
@@ -348,15 +352,22 @@ impl MessageSigns {
         });
         let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
         let signs = [
-            (text.len() > VERY_LONG, 12),
-            ((LONG + 1..=VERY_LONG).contains(&text.len()), 6),
             (is_prose && !is_stated, 6),
             (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
             (is_two && !looks.quotes, 4),
             (is_marked && !looks.is_named, 10),
         ];
         let others = self.against.iter().filter(|(_, pattern)| pattern.is_match(looks.small));
-        sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
+        points_of_length(text) + sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
+    }
+}
+
+/// Returns the points that the length of a text costs.
+fn points_of_length(text: &str) -> i32 {
+    match text.len() {
+        ..=LONG => 0,
+        ..=VERY_LONG => 6,
+        _ => 12,
     }
 }
 

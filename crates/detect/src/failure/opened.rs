@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use hashbrown::HashMap;
 
 use super::openers::{Distance, openers};
-use super::tree::{AsciiSet, Tree, may_begin, steps_for};
+use super::tree::{MatchStart, Tree, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
 use crate::prefilter::sieve::{Hits, Sieve};
@@ -56,7 +56,7 @@ pub(super) enum Begin {
 struct Branch {
     expression: usize,
     tree: Tree,
-    first: AsciiSet,
+    start: MatchStart,
     begin: Begin,
     case_sensitive: bool,
 }
@@ -111,8 +111,8 @@ impl OpenedExpressions {
                 }
                 None => self.unopened.push(branch),
             }
-            let first = tree.first_or_all();
-            self.branches.push(Branch { expression, tree, first, begin, case_sensitive });
+            let start = tree.start();
+            self.branches.push(Branch { expression, tree, start, begin, case_sensitive });
         }
     }
 
@@ -219,7 +219,7 @@ impl Branch {
                 Begin::Line => *at == 0 || text.as_bytes()[at - 1] == b'\n',
                 Begin::Anywhere => true,
             };
-            is_there && may_begin(self.first, text, *at)
+            is_there && self.start.fits(text, *at)
         };
         let mut places = places.filter(begins);
         places.find_map(|at| Some(at..self.tree.match_at(text, at, steps_left)?))

@@ -22,7 +22,7 @@ const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
 const TO_SMALL: u32 = 32;
 
 /// Bytes of ASCII, a bit each.
-pub(super) type AsciiSet = u128;
+type AsciiSet = u128;
 
 /// A part of an expression.
 #[derive(Clone)]
@@ -37,11 +37,32 @@ pub(super) enum Tree {
     Row(Vec<TreeStep>),
 }
 
-/// A part of others, and the bytes that a match from it on begins with; all where it may be empty.
+/// A part of others, and what a match from it on begins with.
 #[derive(Clone)]
 pub(super) struct TreeStep {
     pub(super) part: Tree,
+    start: MatchStart,
+}
+
+/// Place where a match may begin.
+#[derive(Clone, Copy)]
+pub(super) struct MatchStart {
+    /// Bytes of ASCII behind it; all where the match may be empty. Those beyond ASCII always may
+    /// stand there.
     first: AsciiSet,
+    /// True for the beginning or the end of a word.
+    at_edge: bool,
+}
+
+impl MatchStart {
+    /// Returns true if a match may begin at a place of a text.
+    #[inline]
+    pub(super) fn fits(self, text: &str, at: usize) -> bool {
+        let text = text.as_bytes();
+        let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
+        let is_in = !next.is_ascii() || self.first >> next & 1 == 1;
+        is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
+    }
 }
 
 #[derive(Clone)]
@@ -126,19 +147,20 @@ impl Tree {
         }
     }
 
-    pub(super) fn either(parts: Vec<Self>) -> Self {
-        let step = |part: Self| TreeStep { first: part.first_or_all(), part };
+    fn either(parts: Vec<Self>) -> Self {
+        let step = |part: Self| TreeStep { start: part.start(), part };
         Self::Either(parts.into_iter().map(step).collect())
     }
 
-    pub(super) fn row(parts: Vec<Self>) -> Self {
+    fn row(parts: Vec<Self>) -> Self {
         let mut steps = Vec::with_capacity(parts.len());
         let mut behind = (0, true);
         for part in parts.into_iter().rev() {
             let (first, may_be_empty) = part.first();
             behind = if may_be_empty { (first | behind.0, behind.1) } else { (first, false) };
             let first = if behind.1 { AsciiSet::MAX } else { behind.0 };
-            steps.push(TreeStep { part, first });
+            let start = MatchStart { first, at_edge: part.is_at(Look::WordAscii) };
+            steps.push(TreeStep { part, start });
         }
         steps.reverse();
         Self::Row(steps)
@@ -173,10 +195,10 @@ impl Tree {
         }
     }
 
-    /// Returns the bytes that a match begins with; all where it may be empty.
-    pub(super) fn first_or_all(&self) -> AsciiSet {
+    pub(super) fn start(&self) -> MatchStart {
         let (first, may_be_empty) = self.first();
-        if may_be_empty { AsciiSet::MAX } else { first }
+        let first = if may_be_empty { AsciiSet::MAX } else { first };
+        MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
     }
 
     /// Splits it at its alternatives; those of a group in a row stand with their neighbours.
@@ -220,10 +242,10 @@ impl Tree {
 
     /// Returns the first match in a text.
     pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
-        let first = self.first_or_all();
-        let last = if self.is_bound() { 0 } else { text.len() };
+        let start = self.start();
+        let last = if self.is_at(Look::Start) { 0 } else { text.len() };
         let mut steps_left = steps_for(text);
-        let mut places = (0..=last).filter(|at| may_begin(first, text, *at));
+        let mut places = (0..=last).filter(|at| start.fits(text, *at));
         places.find_map(|at| Some(at..self.match_at(text, at, &mut steps_left)?))
     }
 
@@ -236,12 +258,12 @@ impl Tree {
         self.find(text).is_some()
     }
 
-    /// Returns true if all matches begin where a text does.
-    fn is_bound(&self) -> bool {
+    /// Returns true if all matches begin with this.
+    fn is_at(&self, look: Look) -> bool {
         match self {
-            Self::Look(look) => *look == Look::Start,
-            Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_bound()),
-            Self::Either(parts) => parts.iter().all(|step| step.part.is_bound()),
+            Self::Look(own) => *own == look,
+            Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_at(look)),
+            Self::Either(parts) => parts.iter().all(|step| step.part.is_at(look)),
             _ => false,
         }
     }
@@ -256,10 +278,8 @@ fn bit(byte: u8) -> AsciiSet {
     if byte.is_ascii() { 1 << byte } else { 0 }
 }
 
-/// Returns true if something that begins with one of these bytes may stand at a place.
-pub(super) fn may_begin(first: AsciiSet, text: &str, at: usize) -> bool {
-    let fits = |byte: &u8| !byte.is_ascii() || first >> byte & 1 == 1;
-    text.as_bytes().get(at).map_or(first == AsciiSet::MAX, fits)
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// One search.
@@ -286,7 +306,7 @@ impl<'t> TreeRun<'t> {
         let matches = match part {
             Tree::Row(steps) => self.row(steps, at, then),
             Tree::Either(parts) => parts.iter().any(|step| {
-                may_begin(step.first, self.text, at) && self.part(&step.part, at, then)
+                step.start.fits(self.text, at) && self.part(&step.part, at, then)
             }),
             Tree::Repeat(repeat) => match &repeat.part {
                 Tree::Class(class) if repeat.greedy => self.run_of(class, repeat, at, then),
@@ -300,7 +320,7 @@ impl<'t> TreeRun<'t> {
 
     fn row(&mut self, mut steps: &[TreeStep], mut at: usize, then: Then<'_, 't>) -> bool {
         while let [step, rest @ ..] = steps {
-            if !may_begin(step.first, self.text, at) {
+            if !step.start.fits(self.text, at) {
                 return false;
             }
             if matches!(step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
@@ -368,13 +388,12 @@ impl<'t> TreeRun<'t> {
         let bytes = self.text.as_bytes();
         let last = at.checked_sub(1).map(|last| bytes[last]);
         let next = bytes.get(at).copied();
-        let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let ascii = (last.is_some_and(is_of_word), next.is_some_and(is_of_word));
         let all = || {
-            let is_of_word = |char: char| char.is_alphanumeric() || char == '_';
+            let is_of_any_word = |char: char| char.is_alphanumeric() || char == '_';
             let (before, behind) = self.text.split_at_checked(at).unwrap_or_default();
             let last = before.chars().next_back();
-            (last.is_some_and(is_of_word), behind.chars().next().is_some_and(is_of_word))
+            (last.is_some_and(is_of_any_word), behind.chars().next().is_some_and(is_of_any_word))
         };
         match look {
             Look::Start => last.is_none(),
