@@ -6,6 +6,8 @@
 //! first words of changes, documentation and prose. Each sign has points (`packs/messages.yaml`),
 //! and none decides alone.
 
+use std::sync::Arc;
+
 use hashbrown::HashSet;
 
 use super::search::FailureSearch;
@@ -154,7 +156,7 @@ impl MessageSigns {
         let against = config.against.iter();
         let mut predicates = OpenedExpressions::default();
         for (index, pattern) in config.predicates.iter().enumerate() {
-            predicates.add(index, tree(pattern, true)?.split(), Begin::Anywhere, false);
+            predicates.add(index, Arc::new(tree(pattern, true)?).split(), Begin::Anywhere, false);
         }
         Ok(Self {
             wrong: words(&config.wrong),

@@ -8,6 +8,7 @@
 
 pub mod config;
 mod fields;
+mod literals;
 mod message;
 mod openers;
 mod opened;

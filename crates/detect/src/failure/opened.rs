@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::{Range, RangeInclusive};
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::openers::{Distance, openers};
+use super::literals::LiteralFinder;
+use super::openers::{Distance, Opener, openers};
 use super::tree::{MatchStart, Tree, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
-use crate::prefilter::sieve::{Hits, Sieve};
 
 /// Spaces of a text whose places are known.
 const SPACES: usize = 16;
@@ -55,7 +55,7 @@ pub(super) enum Begin {
 /// One alternative of an expression.
 struct Branch {
     expression: usize,
-    tree: Tree,
+    tree: Arc<Tree>,
     start: MatchStart,
     begin: Begin,
     case_sensitive: bool,
@@ -80,35 +80,22 @@ pub(super) enum Onward {
 /// Compiled alternatives of several expressions, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct OpenedExpressions {
-    literals: Vec<String>,
     by_literal: HashMap<String, usize>,
-    /// Branches of each literal, with what they have before it.
-    openers: Vec<Vec<(u16, Distance)>>,
+    /// Literals, and the branches of each, with what they have before it.
+    openers: Vec<(String, Vec<(u16, Distance)>)>,
+    finder: LiteralFinder,
     branches: Vec<Branch>,
     /// Branches without a literal.
     unopened: Vec<u16>,
-    ascii: OnceLock<Sieve>,
-    /// For literals beyond ASCII.
-    wide: OnceLock<Sieve>,
 }
 
 impl OpenedExpressions {
     /// Adds an expression: by its alternatives, or whole.
-    pub(super) fn add(&mut self, expression: usize, trees: Vec<Tree>, begin: Begin, case_sensitive: bool) {
+    pub(super) fn add(&mut self, expression: usize, trees: Vec<Arc<Tree>>, begin: Begin, case_sensitive: bool) {
         for tree in trees {
             let branch = self.branches.len() as u16;
             match openers(&tree) {
-                Some(found) => {
-                    for opener in found {
-                        let literals = &mut self.literals;
-                        let index = *self.by_literal.entry(opener.literal).or_insert_with_key(|literal| {
-                            literals.push(literal.clone());
-                            self.openers.push(Vec::new());
-                            literals.len() - 1
-                        });
-                        self.openers[index].push((branch, opener.before));
-                    }
-                }
+                Some(found) => found.into_iter().for_each(|opener| self.open(branch, opener)),
                 None => self.unopened.push(branch),
             }
             let start = tree.start();
@@ -116,17 +103,30 @@ impl OpenedExpressions {
         }
     }
 
+    fn open(&mut self, branch: u16, opener: Opener) {
+        let Self { by_literal, openers, finder, .. } = self;
+        let index = *by_literal.entry_ref(&*opener.literal).or_insert_with(|| {
+            finder.enter(opener.literal.as_bytes(), openers.len() as u16);
+            openers.push((opener.literal.clone(), Vec::new()));
+            openers.len() - 1
+        });
+        openers[index].1.push((branch, opener.before));
+    }
+
     /// Returns the places at which expressions may match a text, in the order of these.
     fn candidates(&self, text: &FoldedText<'_>) -> Vec<Candidate> {
-        let bytes = text.normal.as_bytes();
+        let bytes = text.small().as_bytes();
         let mut spaces = [usize::MAX; SPACES];
         for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', bytes)) {
             *place = at;
         }
         let mut found = Vec::new();
-        for (literal, at) in self.literals_in(bytes).places {
-            let at = at as usize;
-            for &(branch, before) in &self.openers[usize::from(literal)] {
+        self.finder.search(bytes, |number, at| {
+            let (literal, branches) = &self.openers[usize::from(number)];
+            if !bytes[at..].starts_with(literal.as_bytes()) {
+                return;
+            }
+            for &(branch, before) in branches {
                 let from = at.saturating_sub(before.bytes);
                 let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
@@ -135,7 +135,7 @@ impl OpenedExpressions {
                     found.push(Candidate { branch, from: from as u32, to: to as u32 });
                 }
             }
-        }
+        });
         for &branch in &self.unopened {
             let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
             let to = if is_bound { 0 } else { bytes.len() };
@@ -150,20 +150,6 @@ impl OpenedExpressions {
     pub(super) fn opened(&self, text: &FoldedText<'_>) -> Vec<usize> {
         let branch = |it: &Candidate| self.branches[usize::from(it.branch)].expression;
         self.candidates(text).iter().map(branch).collect()
-    }
-
-    fn literals_in(&self, text: &[u8]) -> Hits {
-        let mut hits = Hits::default();
-        let is_ascii = text.is_ascii();
-        let top = if is_ascii { 0x7f } else { u8::MAX };
-        let of_ascii = |index: usize| self.literals[index].is_ascii();
-        let ascii = self.ascii.get_or_init(|| Sieve::new(&self.literals, true, of_ascii));
-        ascii.find(text, 0..text.len(), top, &mut hits);
-        if !is_ascii {
-            let wide = || Sieve::new(&self.literals, false, |index| !of_ascii(index));
-            self.wide.get_or_init(wide).find(text, 0..text.len(), top, &mut hits);
-        }
-        hits
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the

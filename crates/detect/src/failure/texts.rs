@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
@@ -124,7 +125,7 @@ impl DetectorGroup {
         let case_sensitive = config.case_sensitive;
         let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
         let count_min = config.count_min.unwrap_or(1).max(1);
-        let trees = if count_min > 1 { vec![tree] } else { tree.split() };
+        let trees = if count_min > 1 { vec![Arc::new(tree)] } else { Arc::new(tree).split() };
         self.expressions.add(self.detectors.len(), trees, begin, case_sensitive);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);

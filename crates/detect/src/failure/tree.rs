@@ -6,6 +6,7 @@
 //! [`steps_for`] bounds what a hostile text may cost.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
@@ -40,7 +41,7 @@ pub(super) enum Tree {
 /// A part of others, and what a match from it on begins with.
 #[derive(Clone)]
 pub(super) struct TreeStep {
-    pub(super) part: Tree,
+    pub(super) part: Arc<Tree>,
     start: MatchStart,
 }
 
@@ -126,7 +127,9 @@ impl CharClass {
 impl Tree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
     pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
-        let of_all = |parts: &[Hir]| parts.iter().map(|part| Self::of(part, in_small)).collect();
+        let of_all = |parts: &[Hir]| {
+            parts.iter().map(|part| Arc::new(Self::of(part, in_small))).collect()
+        };
         match hir.kind() {
             HirKind::Empty => Self::Row(Vec::new()),
             HirKind::Literal(literal) => Self::Literal(match std::str::from_utf8(&literal.0) {
@@ -147,12 +150,12 @@ impl Tree {
         }
     }
 
-    fn either(parts: Vec<Self>) -> Self {
-        let step = |part: Self| TreeStep { start: part.start(), part };
+    fn either(parts: Vec<Arc<Self>>) -> Self {
+        let step = |part: Arc<Self>| TreeStep { start: part.start(), part };
         Self::Either(parts.into_iter().map(step).collect())
     }
 
-    fn row(parts: Vec<Self>) -> Self {
+    fn row(parts: Vec<Arc<Self>>) -> Self {
         let mut steps = Vec::with_capacity(parts.len());
         let mut behind = (0, true);
         for part in parts.into_iter().rev() {
@@ -202,29 +205,31 @@ impl Tree {
     }
 
     /// Splits it at its alternatives; those of a group in a row stand with their neighbours.
-    pub(super) fn split(self) -> Vec<Self> {
-        let count = |step: &TreeStep| match &step.part {
+    pub(super) fn split(self: Arc<Self>) -> Vec<Arc<Self>> {
+        let count = |step: &TreeStep| match &*step.part {
             Self::Either(parts) => parts.len(),
             _ => 0,
         };
-        match self {
-            Self::Either(parts) => parts.into_iter().flat_map(|step| step.part.split()).collect(),
+        match &*self {
+            Self::Either(parts) => {
+                parts.iter().flat_map(|step| Arc::clone(&step.part).split()).collect()
+            }
             Self::Row(steps) => {
                 let largest = (0..steps.len()).max_by_key(|at| count(&steps[*at]));
-                let Some((at, Self::Either(group))) = largest.map(|at| (at, &steps[at].part)) else {
-                    return vec![Self::Row(steps)];
-                };
-                if group.len() < GROUP_MIN {
-                    return vec![Self::Row(steps)];
+                match largest.map(|at| (at, &*steps[at].part)) {
+                    Some((at, Self::Either(group))) if group.len() >= GROUP_MIN => {
+                        let row = |one: &TreeStep| {
+                            let parts = steps.iter().map(|step| Arc::clone(&step.part));
+                            let mut parts: Vec<Arc<Self>> = parts.collect();
+                            parts[at] = Arc::clone(&one.part);
+                            Arc::new(Self::row(parts))
+                        };
+                        group.iter().map(row).collect()
+                    }
+                    _ => vec![self],
                 }
-                let row = |one: &TreeStep| {
-                    let mut parts: Vec<Self> = steps.iter().map(|step| step.part.clone()).collect();
-                    parts[at] = one.part.clone();
-                    Self::row(parts)
-                };
-                group.iter().map(row).collect()
             }
-            whole => vec![whole],
+            _ => vec![self],
         }
     }
 
@@ -323,7 +328,7 @@ impl<'t> TreeRun<'t> {
             if !step.start.fits(self.text, at) {
                 return false;
             }
-            if matches!(step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
+            if matches!(*step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
                 return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
             }
             let Some(end) = self.simple(&step.part, at) else { return false };
