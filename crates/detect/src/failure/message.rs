@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::search::FailureSearch;
+use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, OpenedExpressions, Onward};
 use super::tree::Tree;
 use super::{FailureFinding, Says};
@@ -148,7 +149,7 @@ pub(super) struct MessageSigns {
 
 impl MessageSigns {
     /// Compiles the built-in ones.
-    pub(super) fn built_in() -> Result<Self, SettingsError> {
+    pub(super) fn built_in(literals: &mut LiteralSet) -> Result<Self, SettingsError> {
         let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in messages: {error}")))?;
@@ -156,7 +157,7 @@ impl MessageSigns {
         let against = config.against.iter();
         let mut predicates = OpenedExpressions::default();
         for (index, pattern) in config.predicates.iter().enumerate() {
-            predicates.add(index, Arc::new(tree(pattern, true)?).split(), Begin::Anywhere, false);
+            predicates.add(index, Arc::new(tree(pattern, true)?).split(), (Begin::Anywhere, false), literals);
         }
         Ok(Self {
             wrong: words(&config.wrong),
@@ -182,6 +183,7 @@ impl MessageSigns {
     pub(super) fn judge<'d>(
         &self,
         text: &str,
+        folded: &FoldedText<'_>,
         search: &FailureSearch<'d, '_>,
     ) -> Option<FailureFinding<'d>> {
         if text.len() > MESSAGE_BYTES_MAX
@@ -191,18 +193,22 @@ impl MessageSigns {
             return None;
         }
         let finding = FailureFinding { says: Says::Failed, kind: KIND, category: CATEGORY };
-        self.is_message(text).then_some(finding)
+        let literals = &search.detectors.literals;
+        let is_message = if folded.is_plain() {
+            self.is_message(text, folded, literals)
+        } else {
+            self.is_message(text, &FoldedText::plain(text), literals)
+        };
+        is_message.then_some(finding)
     }
 
-    fn is_message(&self, text: &str) -> bool {
-        let text = text.trim();
-        let folded = FoldedText::plain(text);
+    fn is_message(&self, text: &str, folded: &FoldedText<'_>, literals: &LiteralSet) -> bool {
         let small = folded.small();
         let body = self.speaker.find(text).map_or(text, |found| &text[found.end..]);
         let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
         let Some(first) = words_of(said).next() else { return false };
         let mut predicates = 0;
-        self.predicates.search(&folded, |_, _, _| {
+        self.predicates.search(folded, literals, |_, _, _| {
             predicates += 1;
             Onward::NextExpression
         });
@@ -230,7 +236,7 @@ impl MessageSigns {
             is_sentence: text.ends_with('.'),
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
             quotes: self.quoted.is_match(text),
-            names: self.identifier.is_match(text),
+            names: text.bytes().any(is_of_name) && self.identifier.is_match(text),
             small,
             words: words_of(small).collect(),
         };
@@ -371,6 +377,11 @@ fn points_of_length(text: &str) -> i32 {
         ..=VERY_LONG => 6,
         _ => 12,
     }
+}
+
+/// Returns true for bytes of which each name from a program has one.
+fn is_of_name(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'_' | b'(' | b'.' | b'-' | b'<' | b'0' | b'*' | b'@')
 }
 
 fn has(list: &WordSet, looks: &Searcher<'_>) -> bool {

@@ -20,6 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use config::{FailurePackConfig, Says, TextPlace};
 use fields::{FieldDetector, Wanted, folded};
+use literals::LiteralSet;
 use message::MessageSigns;
 use search::FailureSearch;
 use spanscore_base::model::WorkBudget;
@@ -57,6 +58,8 @@ pub struct FailureDetectors {
     lasts: TextDetectors,
     /// Signs of bare messages, where the built-in table is used.
     messages: Option<MessageSigns>,
+    /// Literals of all of them.
+    literals: LiteralSet,
 }
 
 /// Returns the built-in detectors.
@@ -103,17 +106,19 @@ impl FailureDetectors {
             }
             inside.extend(pack.inside.iter().map(|name| folded(name)));
         }
+        let mut literals = LiteralSet::default();
         let wanted = detectors.iter().flat_map(FieldDetector::names).chain(&inside);
         Ok(Self {
             wanted: Wanted::new(wanted),
             fields: detectors,
             inside,
-            starts: TextDetectors::new(packs, |at| {
+            starts: TextDetectors::new(packs, &mut literals, |at| {
                 !matches!(at, TextPlace::End | TextPlace::Last)
             })?,
-            ends: TextDetectors::new(packs, |at| at == TextPlace::End)?,
-            lasts: TextDetectors::new(packs, |at| at == TextPlace::Last)?,
-            messages: with_messages.then(MessageSigns::built_in).transpose()?,
+            ends: TextDetectors::new(packs, &mut literals, |at| at == TextPlace::End)?,
+            lasts: TextDetectors::new(packs, &mut literals, |at| at == TextPlace::Last)?,
+            messages: with_messages.then(|| MessageSigns::built_in(&mut literals)).transpose()?,
+            literals,
         })
     }
 

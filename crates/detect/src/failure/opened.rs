@@ -9,9 +9,7 @@ use std::cell::OnceCell;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
-use super::literals::LiteralFinder;
+use super::literals::LiteralSet;
 use super::openers::{Distance, Opener, openers};
 use super::tree::{MatchStart, Tree, steps_for};
 use crate::normalise::escaped;
@@ -22,25 +20,43 @@ const SPACES: usize = 16;
 
 /// A text as expressions see it: normalised, and in small letters where capitals do not matter.
 pub(super) struct FoldedText<'t> {
-    normal: Cow<'t, str>,
+    text: &'t str,
+    normal: OnceCell<Cow<'t, str>>,
     small: OnceCell<String>,
+    /// Literals in it.
+    literals: OnceCell<Vec<(u16, u32)>>,
 }
 
 impl<'t> FoldedText<'t> {
     pub(super) fn of(text: &'t str) -> Self {
-        let is_folded = !text.is_ascii() || escaped::occurs(text);
-        let normal = if is_folded { Shadow::of(text).text.into() } else { text.into() };
-        Self { normal, small: OnceCell::new() }
+        let (normal, small, literals) = Default::default();
+        Self { text, normal, small, literals }
     }
 
     /// Takes it as it is.
     pub(super) fn plain(text: &'t str) -> Self {
-        Self { normal: text.into(), small: OnceCell::new() }
+        Self { normal: Cow::Borrowed(text).into(), ..Self::of(text) }
+    }
+
+    /// Returns true if it is as it was.
+    pub(super) fn is_plain(&self) -> bool {
+        self.normal().len() == self.text.len() && self.normal() == self.text
+    }
+
+    fn normal(&self) -> &str {
+        self.normal.get_or_init(|| {
+            let is_folded = !self.text.is_ascii() || escaped::occurs(self.text);
+            if is_folded { Shadow::of(self.text).text.into() } else { self.text.into() }
+        })
     }
 
     /// Returns it in small letters; those beyond ASCII always are.
     pub(super) fn small(&self) -> &str {
-        self.small.get_or_init(|| self.normal.to_ascii_lowercase())
+        self.small.get_or_init(|| self.normal().to_ascii_lowercase())
+    }
+
+    fn literals(&self, literals: &LiteralSet) -> &[(u16, u32)] {
+        self.literals.get_or_init(|| literals.places(self.small()))
     }
 }
 
@@ -80,10 +96,8 @@ pub(super) enum Onward {
 /// Compiled alternatives of several expressions, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct OpenedExpressions {
-    by_literal: HashMap<String, usize>,
-    /// Literals, and the branches of each, with what they have before it.
-    openers: Vec<(String, Vec<(u16, Distance)>)>,
-    finder: LiteralFinder,
+    /// By the number of a literal its branches, with what they have before it.
+    openers: Vec<Vec<(u16, Distance)>>,
     branches: Vec<Branch>,
     /// Branches without a literal.
     unopened: Vec<u16>,
@@ -91,11 +105,23 @@ pub(super) struct OpenedExpressions {
 
 impl OpenedExpressions {
     /// Adds an expression: by its alternatives, or whole.
-    pub(super) fn add(&mut self, expression: usize, trees: Vec<Arc<Tree>>, begin: Begin, case_sensitive: bool) {
+    pub(super) fn add(
+        &mut self,
+        expression: usize,
+        trees: Vec<Arc<Tree>>,
+        (begin, case_sensitive): (Begin, bool),
+        literals: &mut LiteralSet,
+    ) {
         for tree in trees {
             let branch = self.branches.len() as u16;
             match openers(&tree) {
-                Some(found) => found.into_iter().for_each(|opener| self.open(branch, opener)),
+                Some(found) => found.into_iter().for_each(|Opener { literal, before }| {
+                    let number = usize::from(literals.number(&literal));
+                    if self.openers.len() <= number {
+                        self.openers.resize_with(number + 1, Vec::new);
+                    }
+                    self.openers[number].push((branch, before));
+                }),
                 None => self.unopened.push(branch),
             }
             let start = tree.start();
@@ -103,30 +129,17 @@ impl OpenedExpressions {
         }
     }
 
-    fn open(&mut self, branch: u16, opener: Opener) {
-        let Self { by_literal, openers, finder, .. } = self;
-        let index = *by_literal.entry_ref(&*opener.literal).or_insert_with(|| {
-            finder.enter(opener.literal.as_bytes(), openers.len() as u16);
-            openers.push((opener.literal.clone(), Vec::new()));
-            openers.len() - 1
-        });
-        openers[index].1.push((branch, opener.before));
-    }
-
     /// Returns the places at which expressions may match a text, in the order of these.
-    fn candidates(&self, text: &FoldedText<'_>) -> Vec<Candidate> {
+    fn candidates(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<Candidate> {
         let bytes = text.small().as_bytes();
         let mut spaces = [usize::MAX; SPACES];
         for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', bytes)) {
             *place = at;
         }
         let mut found = Vec::new();
-        self.finder.search(bytes, |number, at| {
-            let (literal, branches) = &self.openers[usize::from(number)];
-            if !bytes[at..].starts_with(literal.as_bytes()) {
-                return;
-            }
-            for &(branch, before) in branches {
+        for &(number, at) in text.literals(literals) {
+            let at = at as usize;
+            for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
                 let from = at.saturating_sub(before.bytes);
                 let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
@@ -135,7 +148,7 @@ impl OpenedExpressions {
                     found.push(Candidate { branch, from: from as u32, to: to as u32 });
                 }
             }
-        });
+        }
         for &branch in &self.unopened {
             let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
             let to = if is_bound { 0 } else { bytes.len() };
@@ -147,9 +160,9 @@ impl OpenedExpressions {
 
     /// Returns the expressions that a text opens.
     #[cfg(test)]
-    pub(super) fn opened(&self, text: &FoldedText<'_>) -> Vec<usize> {
+    pub(super) fn opened(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<usize> {
         let branch = |it: &Candidate| self.branches[usize::from(it.branch)].expression;
-        self.candidates(text).iter().map(branch).collect()
+        self.candidates(text, literals).iter().map(branch).collect()
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the
@@ -157,12 +170,13 @@ impl OpenedExpressions {
     pub(super) fn search<'t>(
         &self,
         text: &'t FoldedText<'_>,
+        literals: &LiteralSet,
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
-        let steps = steps_for(&text.normal);
+        let steps = steps_for(text.normal());
         let mut steps_left = steps;
         let mut done = usize::MAX;
-        let candidates = self.candidates(text);
+        let candidates = self.candidates(text, literals);
         for places in candidates.chunk_by(|a, b| a.branch == b.branch) {
             let branch = &self.branches[usize::from(places[0].branch)];
             let mut next = 0;
@@ -188,7 +202,7 @@ impl OpenedExpressions {
 impl Branch {
     /// Returns the text that it reads.
     fn text<'t>(&self, text: &'t FoldedText<'_>) -> &'t str {
-        if self.case_sensitive { &text.normal } else { text.small() }
+        if self.case_sensitive { text.normal() } else { text.small() }
     }
 
     /// Returns the first match that begins at one of these places.

@@ -5,8 +5,10 @@ use crate::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
+/// Most bytes of a literal that are searched for.
+const LITERAL_BYTES_MAX: usize = 12;
 /// Most texts that neighbours are spelled out to.
-const SPELLED_MAX: usize = 64;
+const SPELLED_MAX: usize = 24;
 /// Most literals of one expression.
 const OPENERS_MAX: usize = 256;
 /// Largest class that is spelled out.
@@ -44,13 +46,14 @@ impl Distance {
         Self { bytes: self.bytes.max(other.bytes), spaces: self.spaces.max(other.spaces) }
     }
 
+    fn of_text(text: &[u8]) -> Self {
+        Self { bytes: text.len(), spaces: memchr::memchr_iter(b' ', text).count() }
+    }
+
     /// Returns the most that a match of a part has.
     fn of(part: &Tree) -> Self {
         match part {
-            Tree::Literal(bytes) => {
-                let spaces = memchr::memchr_iter(b' ', bytes).count();
-                Self { bytes: bytes.len(), spaces }
-            }
+            Tree::Literal(bytes) => Self::of_text(bytes),
             Tree::Class(class) => {
                 let bytes = if class.beyond.is_empty() { 1 } else { char::MAX_LEN_UTF8 };
                 Self { bytes, spaces: usize::from(class.ascii >> b' ' & 1 == 1) }
@@ -74,15 +77,24 @@ impl Distance {
 /// Returns the rarest literals of which each match has one; `None` where there are none.
 pub(super) fn openers(tree: &Tree) -> Option<Vec<Opener>> {
     let (_, mut found) = rarest(tree, Distance::default())?;
-    found.sort_by(|a, b| a.literal.cmp(&b.literal));
-    found.dedup_by(|next, last| {
-        let is_same = next.literal == last.literal;
-        if is_same {
-            last.before = last.before.or(next.before);
+    for opener in &mut found {
+        opener.literal.truncate(opener.literal.floor_char_boundary(LITERAL_BYTES_MAX));
+    }
+    // Of two literals the longer one says no more where it has the shorter one in it.
+    found.sort_by_key(|opener| opener.literal.len());
+    let mut few: Vec<Opener> = Vec::new();
+    for opener in found {
+        let within = |last: &&mut Opener| opener.literal.contains(&*last.literal);
+        match few.iter_mut().find(within) {
+            Some(last) => {
+                let at = opener.literal.find(&*last.literal).unwrap_or_default();
+                let there = Distance::of_text(&opener.literal.as_bytes()[..at]);
+                last.before = last.before.or(opener.before.plus(there));
+            }
+            None => few.push(opener),
         }
-        is_same
-    });
-    Some(found)
+    }
+    Some(few)
 }
 
 /// Literals and what they cost: the more, the more texts have one of them.

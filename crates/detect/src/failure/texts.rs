@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
+use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, Onward, OpenedExpressions};
 use super::tree::Tree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
@@ -46,9 +47,10 @@ struct TextDetector {
 impl TextDetectors {
     pub(super) fn new(
         packs: &[FailurePackConfig],
+        literals: &mut LiteralSet,
         wanted: fn(TextPlace) -> bool,
     ) -> Result<Self, SettingsError> {
-        let group = |outcomes: &[Says]| {
+        let mut group = |outcomes: &[Says]| {
             let mut group = DetectorGroup::default();
             for says in outcomes {
                 for pack in packs {
@@ -56,7 +58,7 @@ impl TextDetectors {
                     for (config, index) in
                         texts.filter(|(text, _)| wanted(text.at) && text.says == *says)
                     {
-                        group.add(config, &pack.expressions).map_err(|error| {
+                        group.add(config, &pack.expressions, literals).map_err(|error| {
                             let place = format!("text `{}` ({index})", config.kind);
                             let message =
                                 format!("{place} of pack `{}`: {}", pack.name, error.message);
@@ -76,21 +78,31 @@ impl TextDetectors {
 
     /// Returns the kinds of detectors that a text opens.
     #[cfg(test)]
-    pub(super) fn opened(&self, text: &str) -> Vec<&str> {
+    pub(super) fn opened(&self, text: &str, literals: &LiteralSet) -> Vec<&str> {
         let DetectorGroup { detectors, expressions } = &self.telling;
-        let opened = expressions.opened(&FoldedText::of(text));
+        let opened = expressions.opened(&FoldedText::of(text), literals);
         opened.into_iter().map(|index| &*detectors[index].kind).collect()
     }
 
     /// Judges a text; `None` where it says nothing, or the steps ran out.
-    pub(super) fn judge(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
-        let told = self.telling.first(text, effort)?;
-        Some(self.ordinary.first(text, effort).unwrap_or(told))
+    pub(super) fn judge(
+        &self,
+        text: &FoldedText<'_>,
+        literals: &LiteralSet,
+        effort: &WorkBudget,
+    ) -> Option<FailureFinding<'_>> {
+        let told = self.telling.first(text, literals, effort)?;
+        Some(self.ordinary.first(text, literals, effort).unwrap_or(told))
     }
 
     /// Returns true if a text is an ordinary one.
-    pub(super) fn is_ordinary(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> bool {
-        self.ordinary.first(text, effort).is_some()
+    pub(super) fn is_ordinary(
+        &self,
+        text: &FoldedText<'_>,
+        literals: &LiteralSet,
+        effort: &WorkBudget,
+    ) -> bool {
+        self.ordinary.first(text, literals, effort).is_some()
     }
 }
 
@@ -105,6 +117,7 @@ impl DetectorGroup {
         &mut self,
         config: &TextDetectorConfig,
         named: &BTreeMap<String, String>,
+        literals: &mut LiteralSet,
     ) -> Result<(), SettingsError> {
         if config.kind.is_empty() || config.pattern.is_empty() {
             return Err(SettingsError::new("`kind` and `pattern` are needed"));
@@ -126,7 +139,7 @@ impl DetectorGroup {
         let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
         let count_min = config.count_min.unwrap_or(1).max(1);
         let trees = if count_min > 1 { vec![Arc::new(tree)] } else { Arc::new(tree).split() };
-        self.expressions.add(self.detectors.len(), trees, begin, case_sensitive);
+        self.expressions.add(self.detectors.len(), trees, (begin, case_sensitive), literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
             Ok(Tree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
@@ -144,10 +157,15 @@ impl DetectorGroup {
 
     /// Returns the finding of the first detector that hits; `None` where none does, or the steps
     /// ran out.
-    fn first(&self, text: &FoldedText<'_>, effort: &WorkBudget) -> Option<FailureFinding<'_>> {
+    fn first(
+        &self,
+        text: &FoldedText<'_>,
+        literals: &LiteralSet,
+        effort: &WorkBudget,
+    ) -> Option<FailureFinding<'_>> {
         let mut hit = None;
         let mut counts = (usize::MAX, 0);
-        let steps = self.expressions.search(text, |index, read, at| {
+        let steps = self.expressions.search(text, literals, |index, read, at| {
             let detector = &self.detectors[index];
             let before = if counts.0 == index { counts.1 } else { 0 };
             counts = (index, before + u32::from(detector.accepts(read, at)));
