@@ -10,6 +10,8 @@ use hashbrown::HashMap;
 const GRAM: usize = 3;
 /// Bits of the hash of a gram.
 const HASH_BITS: u32 = 16;
+/// Price of each literal that another one is found with.
+const CROWD: usize = 6;
 /// Bytes that prose has most, the most frequent first.
 const FREQUENT: &[u8] = b" etaoinsrhldcumfpgwybvk";
 
@@ -30,6 +32,8 @@ struct LiteralEntry {
     offset: u8,
     /// Entry before this one of the same hash.
     before: u16,
+    /// Number of entries before.
+    crowd: u16,
 }
 
 impl Default for LiteralSet {
@@ -55,14 +59,20 @@ impl LiteralSet {
             let rank = FREQUENT.iter().position(|frequent| frequent == byte);
             rank.map_or(0, |rank| FREQUENT.len() - rank)
         };
-        let cost = |gram: &[u8]| gram.iter().map(frequency).sum::<usize>();
-        let grams = literal.as_bytes().array_windows().zip(0..=u8::MAX);
-        let rarest = grams.min_by_key(|(gram, _)| cost(&gram[..]));
+        let last = |gram: &[u8; GRAM]| self.last[hash(*gram)].checked_sub(1);
+        let crowd = |gram: &[u8; GRAM]| {
+            last(gram).map_or(0, |last| self.entries[usize::from(last)].crowd + 1)
+        };
+        let cost = |(gram, _): &(&[u8; GRAM], u8)| {
+            usize::from(crowd(gram)) * CROWD + gram.iter().map(frequency).sum::<usize>()
+        };
+        let rarest = literal.as_bytes().array_windows().zip(0..=u8::MAX).min_by_key(cost);
         let (gram, offset) = rarest.map_or_else(Default::default, |(gram, at)| (*gram, at));
+        let crowd = crowd(&gram);
         let hash = hash(gram);
         self.bits[hash / 64] |= 1 << (hash % 64);
         let before = std::mem::replace(&mut self.last[hash], number + 1);
-        self.entries.push(LiteralEntry { literal: literal.into(), gram, offset, before });
+        self.entries.push(LiteralEntry { literal: literal.into(), gram, offset, before, crowd });
         self.numbers.insert(literal.to_owned(), number);
         number
     }
@@ -77,7 +87,7 @@ impl LiteralSet {
             }
             let mut next = self.last[hash];
             while let Some(number) = next.checked_sub(1) {
-                let LiteralEntry { literal, gram: own, offset, before } =
+                let LiteralEntry { literal, gram: own, offset, before, .. } =
                     &self.entries[usize::from(number)];
                 next = *before;
                 let start = at.wrapping_sub(usize::from(*offset));
@@ -88,25 +98,5 @@ impl LiteralSet {
             }
         }
         found
-    }
-}
-#[cfg(test)]
-mod debug {
-    #[test]
-    fn show() {
-        let d = super::super::built_in_detectors().unwrap();
-        let s = &d.literals;
-        println!("literals {}", s.entries.len());
-        let mut by: std::collections::BTreeMap<_, Vec<&str>> = Default::default();
-        for e in &s.entries { by.entry(e.gram).or_default().push(&e.literal); }
-        println!("grams {}", by.len());
-        let mut all: Vec<_> = by.iter().collect();
-        all.sort_by_key(|(_, v)| std::cmp::Reverse(v.len()));
-        for (g, v) in all.iter().take(30) { println!("{:?} {} {:?}", String::from_utf8_lossy(&g[..]), v.len(), &v[..v.len().min(8)]); }
-        let text = std::fs::read_to_string("/tmp/toolerr/words.jsonl").unwrap();
-        let line = text.lines().nth(3).unwrap();
-        let p = s.places(line);
-        println!("{} bytes {} hits", line.len(), p.len());
-        for (n, at) in p { println!("  {} {:?}", at, s.entries[n as usize].literal); }
     }
 }

@@ -12,7 +12,7 @@ use hashbrown::HashSet;
 
 use super::search::FailureSearch;
 use super::literals::LiteralSet;
-use super::opened::{Begin, FoldedText, OpenedExpressions, Onward};
+use super::opened::{Binding, FoldedText, OpenedExpressions, Onward};
 use super::tree::Tree;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -156,8 +156,9 @@ impl MessageSigns {
         let words = |text: &str| text.split_whitespace().map(Box::from).collect();
         let against = config.against.iter();
         let mut predicates = OpenedExpressions::default();
+        let binding = Arc::new(Binding::default());
         for (index, pattern) in config.predicates.iter().enumerate() {
-            predicates.add(index, Arc::new(tree(pattern, true)?).split(), (Begin::Anywhere, false), literals);
+            predicates.add(index, Arc::new(tree(pattern, true)?).split(), &binding, literals);
         }
         Ok(Self {
             wrong: words(&config.wrong),

@@ -10,7 +10,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::literals::LiteralSet;
-use super::openers::{Distance, Opener, openers};
+use super::openers::{Distance, LITERAL_BYTES_MIN, Opener, openers};
 use super::tree::{MatchStart, Tree, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
@@ -60,11 +60,21 @@ impl<'t> FoldedText<'t> {
     }
 }
 
+/// Bounds of an expression.
+#[derive(Clone, Default)]
+pub(super) struct Binding {
+    pub(super) begin: Begin,
+    pub(super) case_sensitive: bool,
+    /// Literals in small letters of which the text has one; none if they do not matter.
+    pub(super) needs: Vec<String>,
+}
+
 /// Place where matches of an expression begin.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(super) enum Begin {
     Text,
     Line,
+    #[default]
     Anywhere,
 }
 
@@ -73,8 +83,7 @@ struct Branch {
     expression: usize,
     tree: Arc<Tree>,
     start: MatchStart,
-    begin: Begin,
-    case_sensitive: bool,
+    binding: Arc<Binding>,
 }
 
 /// Places at which a branch is tried.
@@ -109,23 +118,30 @@ impl OpenedExpressions {
         &mut self,
         expression: usize,
         trees: Vec<Arc<Tree>>,
-        (begin, case_sensitive): (Begin, bool),
+        binding: &Arc<Binding>,
         literals: &mut LiteralSet,
     ) {
-        for tree in trees {
+        let split = |tree: Arc<Tree>| match openers(&tree).or_else(|| named(&binding.needs)) {
+            Some(openers) => vec![(tree, openers)],
+            None => {
+                let rows = tree.split_row().into_iter();
+                rows.map(|row| (Arc::clone(&row), openers(&row).unwrap_or_default())).collect()
+            }
+        };
+        for (tree, openers) in trees.into_iter().flat_map(split) {
             let branch = self.branches.len() as u16;
-            match openers(&tree) {
-                Some(found) => found.into_iter().for_each(|Opener { literal, before }| {
-                    let number = usize::from(literals.number(&literal));
-                    if self.openers.len() <= number {
-                        self.openers.resize_with(number + 1, Vec::new);
-                    }
-                    self.openers[number].push((branch, before));
-                }),
-                None => self.unopened.push(branch),
+            if openers.is_empty() {
+                self.unopened.push(branch);
+            }
+            for Opener { literal, before } in openers {
+                let number = usize::from(literals.number(&literal));
+                if self.openers.len() <= number {
+                    self.openers.resize_with(number + 1, Vec::new);
+                }
+                self.openers[number].push((branch, before));
             }
             let start = tree.start();
-            self.branches.push(Branch { expression, tree, start, begin, case_sensitive });
+            self.branches.push(Branch { expression, tree, start, binding: Arc::clone(binding) });
         }
     }
 
@@ -141,7 +157,7 @@ impl OpenedExpressions {
             let at = at as usize;
             for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
                 let from = at.saturating_sub(before.bytes);
-                let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
+                let is_bound = self.branches[usize::from(branch)].binding.begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
                 if !is_bound || from == 0 && is_near() {
                     let to = if is_bound { 0 } else { at };
@@ -150,7 +166,7 @@ impl OpenedExpressions {
             }
         }
         for &branch in &self.unopened {
-            let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
+            let is_bound = self.branches[usize::from(branch)].binding.begin == Begin::Text;
             let to = if is_bound { 0 } else { bytes.len() };
             found.push(Candidate { branch, from: 0, to: to as u32 });
         }
@@ -179,6 +195,9 @@ impl OpenedExpressions {
         let candidates = self.candidates(text, literals);
         for places in candidates.chunk_by(|a, b| a.branch == b.branch) {
             let branch = &self.branches[usize::from(places[0].branch)];
+            if branch.expression == done || !branch.binding.has_needs(text) {
+                continue;
+            }
             let mut next = 0;
             for candidate in places {
                 next = next.max(candidate.from as usize);
@@ -199,10 +218,24 @@ impl OpenedExpressions {
     }
 }
 
+/// Returns openers by the literals that a text must have.
+fn named(needs: &[String]) -> Option<Vec<Opener>> {
+    let is_enough = |need: &String| need.len() >= LITERAL_BYTES_MIN;
+    let before = Distance { bytes: usize::MAX, spaces: usize::MAX };
+    let opener = |need: &String| Opener { literal: need.clone(), before };
+    (!needs.is_empty() && needs.iter().all(is_enough)).then(|| needs.iter().map(opener).collect())
+}
+
+impl Binding {
+    fn has_needs(&self, text: &FoldedText<'_>) -> bool {
+        self.needs.is_empty() || self.needs.iter().any(|need| text.small().contains(&**need))
+    }
+}
+
 impl Branch {
     /// Returns the text that it reads.
     fn text<'t>(&self, text: &'t FoldedText<'_>) -> &'t str {
-        if self.case_sensitive { text.normal() } else { text.small() }
+        if self.binding.case_sensitive { text.normal() } else { text.small() }
     }
 
     /// Returns the first match that begins at one of these places.
@@ -213,15 +246,19 @@ impl Branch {
         steps_left: &mut usize,
     ) -> Option<Range<usize>> {
         let text = self.text(text);
-        let begins = |at: &usize| {
-            let is_there = match self.begin {
-                Begin::Text => *at == 0,
-                Begin::Line => *at == 0 || text.as_bytes()[at - 1] == b'\n',
-                Begin::Anywhere => true,
-            };
-            is_there && self.start.fits(text, *at)
+        let mut tried = |at: usize| {
+            let end = || self.tree.match_at(text, at, steps_left);
+            self.start.fits(text, at).then(end).flatten().map(|end| at..end)
         };
-        let mut places = places.filter(begins);
-        places.find_map(|at| Some(at..self.tree.match_at(text, at, steps_left)?))
+        match self.binding.begin {
+            Begin::Anywhere => { places }.find_map(tried),
+            Begin::Text => (*places.start() == 0).then(|| tried(0)).flatten(),
+            Begin::Line => {
+                let before = places.start().saturating_sub(1);
+                let ends = memchr::memchr_iter(b'\n', &text.as_bytes()[before..*places.end()]);
+                let first = (*places.start() == 0).then_some(0);
+                first.into_iter().chain(ends.map(|end| before + end + 1)).find_map(tried)
+            }
+        }
     }
 }

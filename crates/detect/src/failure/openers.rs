@@ -4,7 +4,7 @@ use super::tree::{CharClass, Tree, TreeStep};
 use crate::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
-const LITERAL_BYTES_MIN: usize = 3;
+pub(super) const LITERAL_BYTES_MIN: usize = 3;
 /// Most bytes of a literal that are searched for.
 const LITERAL_BYTES_MAX: usize = 12;
 /// Most texts that neighbours are spelled out to.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::LiteralSet;
-use super::opened::{Begin, FoldedText, Onward, OpenedExpressions};
+use super::opened::{Begin, Binding, FoldedText, Onward, OpenedExpressions};
 use super::tree::Tree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
@@ -38,8 +38,6 @@ struct TextDetector {
     says: Says,
     kind: String,
     category: String,
-    /// Literals in small letters of which the text has one.
-    needs: Vec<String>,
     not_near: Option<Tree>,
     count_min: u32,
 }
@@ -139,7 +137,9 @@ impl DetectorGroup {
         let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
         let count_min = config.count_min.unwrap_or(1).max(1);
         let trees = if count_min > 1 { vec![Arc::new(tree)] } else { Arc::new(tree).split() };
-        self.expressions.add(self.detectors.len(), trees, (begin, case_sensitive), literals);
+        let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
+        let binding = Arc::new(Binding { begin, case_sensitive, needs });
+        self.expressions.add(self.detectors.len(), trees, &binding, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
             Ok(Tree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
@@ -148,7 +148,6 @@ impl DetectorGroup {
             says: config.says,
             kind: config.kind.clone(),
             category: config.category.clone(),
-            needs: config.needs.iter().map(|need| need.to_lowercase()).collect(),
             not_near: config.not_near.as_ref().map(not_near).transpose()?,
             count_min,
         });
@@ -169,7 +168,7 @@ impl DetectorGroup {
             let detector = &self.detectors[index];
             let before = if counts.0 == index { counts.1 } else { 0 };
             counts = (index, before + u32::from(detector.accepts(read, at)));
-            if counts.1 < detector.count_min || !detector.has_needs(text) {
+            if counts.1 < detector.count_min {
                 return Onward::Next;
             }
             hit = Some(detector);
@@ -188,9 +187,5 @@ impl TextDetector {
         let start = text.floor_char_boundary(found.start.saturating_sub(BEFORE));
         let end = text.ceil_char_boundary((found.end + AFTER).min(text.len()));
         !not_near.is_match(&text[start..end])
-    }
-
-    fn has_needs(&self, text: &FoldedText<'_>) -> bool {
-        self.needs.is_empty() || self.needs.iter().any(|need| text.small().contains(&**need))
     }
 }

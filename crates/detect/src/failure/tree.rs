@@ -15,8 +15,6 @@ const STEPS_MIN: usize = 1 << 14;
 const STEPS_PER_BYTE: usize = 64;
 /// Most parts of an expression within each other, repetitions counted.
 const DEPTH_MAX: usize = 400;
-/// Alternatives from which on a group is taken apart.
-const GROUP_MIN: usize = 3;
 /// Capital letters of ASCII, a bit each.
 const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
 /// From a capital letter to its small one.
@@ -204,33 +202,34 @@ impl Tree {
         MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
     }
 
-    /// Splits it at its alternatives; those of a group in a row stand with their neighbours.
+    /// Splits it at its alternatives.
     pub(super) fn split(self: Arc<Self>) -> Vec<Arc<Self>> {
-        let count = |step: &TreeStep| match &*step.part {
-            Self::Either(parts) => parts.len(),
-            _ => 0,
-        };
         match &*self {
             Self::Either(parts) => {
                 parts.iter().flat_map(|step| Arc::clone(&step.part).split()).collect()
             }
-            Self::Row(steps) => {
-                let largest = (0..steps.len()).max_by_key(|at| count(&steps[*at]));
-                match largest.map(|at| (at, &*steps[at].part)) {
-                    Some((at, Self::Either(group))) if group.len() >= GROUP_MIN => {
-                        let row = |one: &TreeStep| {
-                            let parts = steps.iter().map(|step| Arc::clone(&step.part));
-                            let mut parts: Vec<Arc<Self>> = parts.collect();
-                            parts[at] = Arc::clone(&one.part);
-                            Arc::new(Self::row(parts))
-                        };
-                        group.iter().map(row).collect()
-                    }
-                    _ => vec![self],
-                }
-            }
             _ => vec![self],
         }
+    }
+
+    /// Splits it at the largest group of alternatives in a row; each stands with its neighbours.
+    pub(super) fn split_row(self: Arc<Self>) -> Vec<Arc<Self>> {
+        let count = |step: &TreeStep| match &*step.part {
+            Self::Either(parts) => parts.len(),
+            _ => 0,
+        };
+        let Self::Row(steps) = &*self else { return vec![self] };
+        let largest = (0..steps.len()).max_by_key(|at| count(&steps[*at]));
+        let Some((at, Self::Either(group))) = largest.map(|at| (at, &*steps[at].part)) else {
+            return vec![self];
+        };
+        let row = |one: &TreeStep| {
+            let mut parts: Vec<Arc<Self>> =
+                steps.iter().map(|step| Arc::clone(&step.part)).collect();
+            parts[at] = Arc::clone(&one.part);
+            Arc::new(Self::row(parts))
+        };
+        group.iter().map(row).collect()
     }
 
     /// Returns the end of the match that begins at a place of a text.
