@@ -84,6 +84,8 @@ struct Branch {
     tree: Arc<Tree>,
     start: MatchStart,
     binding: Arc<Binding>,
+    /// Numbers of the literals that it needs, where all of them have one.
+    needs: Arc<[u16]>,
 }
 
 /// Places at which a branch is tried.
@@ -128,6 +130,13 @@ impl OpenedExpressions {
                 rows.map(|row| (Arc::clone(&row), openers(&row).unwrap_or_default())).collect()
             }
         };
+        let mut needs: Vec<u16> = named(&binding.needs)
+            .into_iter()
+            .flatten()
+            .map(|need| literals.number(&need.literal))
+            .collect();
+        needs.sort_unstable();
+        let needs: Arc<[u16]> = needs.into();
         for (tree, openers) in trees.into_iter().flat_map(split) {
             let branch = self.branches.len() as u16;
             if openers.is_empty() {
@@ -141,7 +150,9 @@ impl OpenedExpressions {
                 self.openers[number].push((branch, before));
             }
             let start = tree.start();
-            self.branches.push(Branch { expression, tree, start, binding: Arc::clone(binding) });
+            let needs = Arc::clone(&needs);
+            let binding = Arc::clone(binding);
+            self.branches.push(Branch { expression, tree, start, binding, needs });
         }
     }
 
@@ -195,7 +206,7 @@ impl OpenedExpressions {
         let candidates = self.candidates(text, literals);
         for places in candidates.chunk_by(|a, b| a.branch == b.branch) {
             let branch = &self.branches[usize::from(places[0].branch)];
-            if branch.expression == done || !branch.binding.has_needs(text) {
+            if branch.expression == done || !branch.has_needs(text, literals) {
                 continue;
             }
             let mut next = 0;
@@ -226,16 +237,20 @@ fn named(needs: &[String]) -> Option<Vec<Opener>> {
     (!needs.is_empty() && needs.iter().all(is_enough)).then(|| needs.iter().map(opener).collect())
 }
 
-impl Binding {
-    fn has_needs(&self, text: &FoldedText<'_>) -> bool {
-        self.needs.is_empty() || self.needs.iter().any(|need| text.small().contains(&**need))
-    }
-}
-
 impl Branch {
     /// Returns the text that it reads.
     fn text<'t>(&self, text: &'t FoldedText<'_>) -> &'t str {
         if self.binding.case_sensitive { text.normal() } else { text.small() }
+    }
+
+    /// Returns true if a text has one of the literals that it needs.
+    fn has_needs(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> bool {
+        let needs = &self.binding.needs;
+        if self.needs.is_empty() {
+            return needs.is_empty() || needs.iter().any(|need| text.small().contains(&**need));
+        }
+        let mut found = text.literals(literals).iter();
+        found.any(|(number, _)| self.needs.binary_search(number).is_ok())
     }
 
     /// Returns the first match that begins at one of these places.
@@ -255,7 +270,8 @@ impl Branch {
             Begin::Text => (*places.start() == 0).then(|| tried(0)).flatten(),
             Begin::Line => {
                 let before = places.start().saturating_sub(1);
-                let ends = memchr::memchr_iter(b'\n', &text.as_bytes()[before..*places.end()]);
+                let there = text.as_bytes().get(before..*places.end()).unwrap_or_default();
+                let ends = memchr::memchr_iter(b'\n', there);
                 let first = (*places.start() == 0).then_some(0);
                 first.into_iter().chain(ends.map(|end| before + end + 1)).find_map(tried)
             }

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use regex_automata::util::look::{self, LookMatcher};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 /// Steps that a search may take, and more of them for each byte of its text.
@@ -345,7 +346,11 @@ impl<'t> TreeRun<'t> {
                 there.starts_with(bytes).then_some(at + bytes.len())
             }
             Tree::Class(class) => class.bytes_at(self.text, at).map(|bytes| at + bytes),
-            Tree::Look(look) => self.holds(*look, at).then_some(at),
+            Tree::Look(look) => {
+                let look = look::Look::from_repr(look.as_repr())?;
+                let bytes = self.text.as_bytes();
+                LookMatcher::new().matches(look, bytes, at).then_some(at)
+            }
             Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_) => None,
         }
     }
@@ -386,42 +391,5 @@ impl<'t> TreeRun<'t> {
                 (end > at || !is_enough) && run.repeat(repeat, count + 1, end, then)
             });
         again || is_enough && repeat.greedy && then(self, at)
-    }
-
-    fn holds(&self, look: Look, at: usize) -> bool {
-        let bytes = self.text.as_bytes();
-        let last = at.checked_sub(1).map(|last| bytes[last]);
-        let next = bytes.get(at).copied();
-        let ascii = (last.is_some_and(is_of_word), next.is_some_and(is_of_word));
-        let all = || {
-            let is_of_any_word = |char: char| char.is_alphanumeric() || char == '_';
-            let (before, behind) = self.text.split_at_checked(at).unwrap_or_default();
-            let last = before.chars().next_back();
-            (last.is_some_and(is_of_any_word), behind.chars().next().is_some_and(is_of_any_word))
-        };
-        match look {
-            Look::Start => last.is_none(),
-            Look::End => next.is_none(),
-            Look::StartLF => last.is_none_or(|byte| byte == b'\n'),
-            Look::EndLF => next.is_none_or(|byte| byte == b'\n'),
-            Look::StartCRLF => {
-                last.is_none_or(|byte| byte == b'\n' || byte == b'\r' && next != Some(b'\n'))
-            }
-            Look::EndCRLF => {
-                next.is_none_or(|byte| byte == b'\r' || byte == b'\n' && last != Some(b'\r'))
-            }
-            Look::WordAscii => ascii.0 != ascii.1,
-            Look::WordAsciiNegate => ascii.0 == ascii.1,
-            Look::WordUnicode => all().0 != all().1,
-            Look::WordUnicodeNegate => all().0 == all().1,
-            Look::WordStartAscii => ascii == (false, true),
-            Look::WordEndAscii => ascii == (true, false),
-            Look::WordStartUnicode => all() == (false, true),
-            Look::WordEndUnicode => all() == (true, false),
-            Look::WordStartHalfAscii => !ascii.0,
-            Look::WordEndHalfAscii => !ascii.1,
-            Look::WordStartHalfUnicode => !all().0,
-            Look::WordEndHalfUnicode => !all().1,
-        }
     }
 }
