@@ -6,13 +6,11 @@
 //! first words of changes, documentation and prose. Each sign has points (`packs/messages.yaml`),
 //! and none decides alone.
 
-use std::sync::Arc;
-
 use hashbrown::HashSet;
 
 use super::search::FailureSearch;
 use super::literals::LiteralSet;
-use super::opened::{Binding, FoldedText, OpenedExpressions, Onward};
+use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::tree::Tree;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -156,9 +154,12 @@ impl MessageSigns {
         let words = |text: &str| text.split_whitespace().map(Box::from).collect();
         let against = config.against.iter();
         let mut predicates = OpenedExpressions::default();
-        let binding = Arc::new(Binding::default());
-        for (index, pattern) in config.predicates.iter().enumerate() {
-            predicates.add(index, Arc::new(tree(pattern, true)?).split(), &binding, literals);
+        for pattern in &config.predicates {
+            let tree = tree(pattern, true)?;
+            let begin = Begin::Anywhere;
+            let new =
+                NewExpression { tree, begin, case_sensitive: false, is_whole: true, needs: &[] };
+            predicates.add(new, literals);
         }
         Ok(Self {
             wrong: words(&config.wrong),

@@ -6,11 +6,10 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::literals::LiteralSet;
-use super::openers::{Distance, LITERAL_BYTES_MIN, Opener, openers};
+use super::openers::{Distance, Opener, openers};
 use super::tree::{MatchStart, Tree, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
@@ -60,39 +59,32 @@ impl<'t> FoldedText<'t> {
     }
 }
 
-/// Bounds of an expression.
-#[derive(Clone, Default)]
-pub(super) struct Binding {
-    pub(super) begin: Begin,
-    pub(super) case_sensitive: bool,
-    /// Literals in small letters of which the text has one; none if they do not matter.
-    pub(super) needs: Vec<String>,
-}
-
 /// Place where matches of an expression begin.
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Begin {
     Text,
     Line,
-    #[default]
     Anywhere,
+}
+
+/// Expression as it is added.
+pub(super) struct NewExpression<'n> {
+    pub(super) tree: Tree,
+    pub(super) begin: Begin,
+    pub(super) case_sensitive: bool,
+    /// True if its alternatives cannot be tried one by one.
+    pub(super) is_whole: bool,
+    /// Literals in small letters of which the text of a match has one; none if they do not matter.
+    pub(super) needs: &'n [String],
 }
 
 /// One alternative of an expression.
 struct Branch {
     expression: usize,
-    tree: Arc<Tree>,
+    tree: Tree,
     start: MatchStart,
-    binding: Arc<Binding>,
-    /// Numbers of the literals that it needs, where all of them have one.
-    needs: Arc<[u16]>,
-}
-
-/// Places at which a branch is tried.
-struct Candidate {
-    branch: u16,
-    from: u32,
-    to: u32,
+    begin: Begin,
+    case_sensitive: bool,
 }
 
 /// Continuation of a search behind a match.
@@ -107,6 +99,8 @@ pub(super) enum Onward {
 /// Compiled alternatives of several expressions, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct OpenedExpressions {
+    /// Number of expressions.
+    count: usize,
     /// By the number of a literal its branches, with what they have before it.
     openers: Vec<Vec<(u16, Distance)>>,
     branches: Vec<Branch>,
@@ -115,34 +109,17 @@ pub(super) struct OpenedExpressions {
 }
 
 impl OpenedExpressions {
-    /// Adds an expression: by its alternatives, or whole.
-    pub(super) fn add(
-        &mut self,
-        expression: usize,
-        trees: Vec<Arc<Tree>>,
-        binding: &Arc<Binding>,
-        literals: &mut LiteralSet,
-    ) {
-        let split = |tree: Arc<Tree>| match openers(&tree).or_else(|| named(&binding.needs)) {
-            Some(openers) => vec![(tree, openers)],
-            None => {
-                let rows = tree.split_row().into_iter();
-                rows.map(|row| (Arc::clone(&row), openers(&row).unwrap_or_default())).collect()
-            }
-        };
-        let mut needs: Vec<u16> = named(&binding.needs)
-            .into_iter()
-            .flatten()
-            .map(|need| literals.number(&need.literal))
-            .collect();
-        needs.sort_unstable();
-        let needs: Arc<[u16]> = needs.into();
-        for (tree, openers) in trees.into_iter().flat_map(split) {
+    /// Adds an expression, which gets the next number.
+    pub(super) fn add(&mut self, new: NewExpression<'_>, literals: &mut LiteralSet) {
+        let NewExpression { tree, begin, case_sensitive, is_whole, needs } = new;
+        let trees = if is_whole { vec![tree] } else { tree.split() };
+        for tree in trees {
             let branch = self.branches.len() as u16;
-            if openers.is_empty() {
+            let found = openers(&tree, needs);
+            if found.is_empty() {
                 self.unopened.push(branch);
             }
-            for Opener { literal, before } in openers {
+            for Opener { literal, before } in found {
                 let number = usize::from(literals.number(&literal));
                 if self.openers.len() <= number {
                     self.openers.resize_with(number + 1, Vec::new);
@@ -150,46 +127,38 @@ impl OpenedExpressions {
                 self.openers[number].push((branch, before));
             }
             let start = tree.start();
-            let needs = Arc::clone(&needs);
-            let binding = Arc::clone(binding);
-            self.branches.push(Branch { expression, tree, start, binding, needs });
+            let expression = self.count;
+            self.branches.push(Branch { expression, tree, start, begin, case_sensitive });
         }
+        self.count += 1;
     }
 
-    /// Returns the places at which expressions may match a text, in the order of these.
-    fn candidates(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<Candidate> {
-        let bytes = text.small().as_bytes();
+    /// Returns the branches that may match a text, in their order.
+    fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<&Branch> {
         let mut spaces = [usize::MAX; SPACES];
-        for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', bytes)) {
+        for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', text.small().as_bytes())) {
             *place = at;
         }
-        let mut found = Vec::new();
+        let mut found = self.unopened.clone();
         for &(number, at) in text.literals(literals) {
             let at = at as usize;
             for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
-                let from = at.saturating_sub(before.bytes);
-                let is_bound = self.branches[usize::from(branch)].binding.begin == Begin::Text;
+                let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
-                if !is_bound || from == 0 && is_near() {
-                    let to = if is_bound { 0 } else { at };
-                    found.push(Candidate { branch, from: from as u32, to: to as u32 });
+                if !is_bound || before.bytes >= at && is_near() {
+                    found.push(branch);
                 }
             }
         }
-        for &branch in &self.unopened {
-            let is_bound = self.branches[usize::from(branch)].binding.begin == Begin::Text;
-            let to = if is_bound { 0 } else { bytes.len() };
-            found.push(Candidate { branch, from: 0, to: to as u32 });
-        }
-        found.sort_unstable_by_key(|it| (it.branch, it.from));
-        found
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|branch| &self.branches[usize::from(branch)]).collect()
     }
 
     /// Returns the expressions that a text opens.
     #[cfg(test)]
     pub(super) fn opened(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<usize> {
-        let branch = |it: &Candidate| self.branches[usize::from(it.branch)].expression;
-        self.candidates(text, literals).iter().map(branch).collect()
+        self.branches_for(text, literals).iter().map(|branch| branch.expression).collect()
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the
@@ -200,79 +169,42 @@ impl OpenedExpressions {
         literals: &LiteralSet,
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
-        let steps = steps_for(text.normal());
-        let mut steps_left = steps;
+        let mut steps = 0;
         let mut done = usize::MAX;
-        let candidates = self.candidates(text, literals);
-        for places in candidates.chunk_by(|a, b| a.branch == b.branch) {
-            let branch = &self.branches[usize::from(places[0].branch)];
-            if branch.expression == done || !branch.has_needs(text, literals) {
-                continue;
-            }
+        for branch in self.branches_for(text, literals) {
+            let text = if branch.case_sensitive { text.normal() } else { text.small() };
+            let mut steps_left = steps_for(text);
             let mut next = 0;
-            for candidate in places {
-                next = next.max(candidate.from as usize);
-                while branch.expression != done
-                    && let Some(at) = branch.find(text, next..=candidate.to as usize, &mut steps_left)
-                {
-                    next = at.end.max(at.start + 1);
-                    match found(branch.expression, branch.text(text), at) {
-                        Onward::Next => {}
-                        Onward::NextExpression => done = branch.expression,
-                        Onward::Stop => return steps - steps_left,
-                    }
+            while branch.expression != done
+                && let Some(at) = branch.find(text, next, &mut steps_left)
+            {
+                next = at.end.max(at.start + 1);
+                match found(branch.expression, text, at) {
+                    Onward::Next => {}
+                    Onward::NextExpression => done = branch.expression,
+                    Onward::Stop => return steps,
                 }
-                next = next.max(candidate.to as usize + 1);
             }
+            steps += steps_for(text) - steps_left;
         }
-        steps - steps_left
+        steps
     }
-}
-
-/// Returns openers by the literals that a text must have.
-fn named(needs: &[String]) -> Option<Vec<Opener>> {
-    let is_enough = |need: &String| need.len() >= LITERAL_BYTES_MIN;
-    let before = Distance { bytes: usize::MAX, spaces: usize::MAX };
-    let opener = |need: &String| Opener { literal: need.clone(), before };
-    (!needs.is_empty() && needs.iter().all(is_enough)).then(|| needs.iter().map(opener).collect())
 }
 
 impl Branch {
-    /// Returns the text that it reads.
-    fn text<'t>(&self, text: &'t FoldedText<'_>) -> &'t str {
-        if self.binding.case_sensitive { text.normal() } else { text.small() }
-    }
-
-    /// Returns true if a text has one of the literals that it needs.
-    fn has_needs(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> bool {
-        let needs = &self.binding.needs;
-        if self.needs.is_empty() {
-            return needs.is_empty() || needs.iter().any(|need| text.small().contains(&**need));
-        }
-        let mut found = text.literals(literals).iter();
-        found.any(|(number, _)| self.needs.binary_search(number).is_ok())
-    }
-
-    /// Returns the first match that begins at one of these places.
-    fn find(
-        &self,
-        text: &FoldedText<'_>,
-        places: RangeInclusive<usize>,
-        steps_left: &mut usize,
-    ) -> Option<Range<usize>> {
-        let text = self.text(text);
-        let mut tried = |at: usize| {
+    /// Returns the first match from a place on.
+    fn find(&self, text: &str, from: usize, steps_left: &mut usize) -> Option<Range<usize>> {
+        let tried = |at: usize| {
             let end = || self.tree.match_at(text, at, steps_left);
             self.start.fits(text, at).then(end).flatten().map(|end| at..end)
         };
-        match self.binding.begin {
-            Begin::Anywhere => { places }.find_map(tried),
-            Begin::Text => (*places.start() == 0).then(|| tried(0)).flatten(),
+        let first = (from == 0).then_some(0);
+        match self.begin {
+            Begin::Anywhere => (from..=text.len()).find_map(tried),
+            Begin::Text => first.and_then(tried),
             Begin::Line => {
-                let before = places.start().saturating_sub(1);
-                let there = text.as_bytes().get(before..*places.end()).unwrap_or_default();
-                let ends = memchr::memchr_iter(b'\n', there);
-                let first = (*places.start() == 0).then_some(0);
+                let before = from.saturating_sub(1);
+                let ends = memchr::memchr_iter(b'\n', text.as_bytes().get(before..)?);
                 first.into_iter().chain(ends.map(|end| before + end + 1)).find_map(tried)
             }
         }

@@ -4,7 +4,7 @@ use super::tree::{CharClass, Tree, TreeStep};
 use crate::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
-pub(super) const LITERAL_BYTES_MIN: usize = 3;
+const LITERAL_BYTES_MIN: usize = 3;
 /// Most bytes of a literal that are searched for.
 const LITERAL_BYTES_MAX: usize = 12;
 /// Most texts that neighbours are spelled out to.
@@ -74,9 +74,13 @@ impl Distance {
     }
 }
 
-/// Returns the rarest literals of which each match has one; `None` where there are none.
-pub(super) fn openers(tree: &Tree) -> Option<Vec<Opener>> {
-    let (_, mut found) = rarest(tree, Distance::default())?;
+/// Returns the rarest literals of which each match has one, or its text one of `needs`; none where
+/// there are none.
+pub(super) fn openers(tree: &Tree, needs: &[String]) -> Vec<Opener> {
+    let anywhere = Distance { bytes: usize::MAX, spaces: usize::MAX };
+    let needed = (!needs.is_empty()).then(|| priced(needs, anywhere)).flatten();
+    let own = rarest(tree, Distance::default());
+    let (_, mut found) = own.into_iter().chain(needed).min_by_key(|it| it.0).unwrap_or_default();
     for opener in &mut found {
         opener.literal.truncate(opener.literal.floor_char_boundary(LITERAL_BYTES_MAX));
     }
@@ -94,7 +98,7 @@ pub(super) fn openers(tree: &Tree) -> Option<Vec<Opener>> {
             None => few.push(opener),
         }
     }
-    Some(few)
+    few
 }
 
 /// Literals and what they cost: the more, the more texts have one of them.

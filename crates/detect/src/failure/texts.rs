@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::LiteralSet;
-use super::opened::{Begin, Binding, FoldedText, Onward, OpenedExpressions};
+use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::tree::Tree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
@@ -38,6 +37,8 @@ struct TextDetector {
     says: Says,
     kind: String,
     category: String,
+    /// Literals in small letters of which the text has one.
+    needs: Vec<String>,
     not_near: Option<Tree>,
     count_min: u32,
 }
@@ -136,10 +137,10 @@ impl DetectorGroup {
         let case_sensitive = config.case_sensitive;
         let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
         let count_min = config.count_min.unwrap_or(1).max(1);
-        let trees = if count_min > 1 { vec![Arc::new(tree)] } else { Arc::new(tree).split() };
         let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
-        let binding = Arc::new(Binding { begin, case_sensitive, needs });
-        self.expressions.add(self.detectors.len(), trees, &binding, literals);
+        let is_whole = count_min > 1;
+        let new = NewExpression { tree, begin, case_sensitive, is_whole, needs: &needs };
+        self.expressions.add(new, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
             Ok(Tree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
@@ -148,6 +149,7 @@ impl DetectorGroup {
             says: config.says,
             kind: config.kind.clone(),
             category: config.category.clone(),
+            needs,
             not_near: config.not_near.as_ref().map(not_near).transpose()?,
             count_min,
         });
@@ -168,7 +170,7 @@ impl DetectorGroup {
             let detector = &self.detectors[index];
             let before = if counts.0 == index { counts.1 } else { 0 };
             counts = (index, before + u32::from(detector.accepts(read, at)));
-            if counts.1 < detector.count_min {
+            if counts.1 < detector.count_min || !detector.has_needs(text) {
                 return Onward::Next;
             }
             hit = Some(detector);
@@ -187,5 +189,9 @@ impl TextDetector {
         let start = text.floor_char_boundary(found.start.saturating_sub(BEFORE));
         let end = text.ceil_char_boundary((found.end + AFTER).min(text.len()));
         !not_near.is_match(&text[start..end])
+    }
+
+    fn has_needs(&self, text: &FoldedText<'_>) -> bool {
+        self.needs.is_empty() || self.needs.iter().any(|need| text.small().contains(&**need))
     }
 }

@@ -6,7 +6,6 @@
 //! [`steps_for`] bounds what a hostile text may cost.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use regex_automata::util::look::{self, LookMatcher};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -14,6 +13,8 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 /// Steps that a search may take, and more of them for each byte of its text.
 const STEPS_MIN: usize = 1 << 14;
 const STEPS_PER_BYTE: usize = 64;
+/// Characters of a class that are read in one step.
+const BYTES_PER_STEP: usize = 8;
 /// Most parts of an expression within each other, repetitions counted.
 const DEPTH_MAX: usize = 400;
 /// Capital letters of ASCII, a bit each.
@@ -25,7 +26,6 @@ const TO_SMALL: u32 = 32;
 type AsciiSet = u128;
 
 /// A part of an expression.
-#[derive(Clone)]
 pub(super) enum Tree {
     Literal(Vec<u8>),
     Class(CharClass),
@@ -38,9 +38,8 @@ pub(super) enum Tree {
 }
 
 /// A part of others, and what a match from it on begins with.
-#[derive(Clone)]
 pub(super) struct TreeStep {
-    pub(super) part: Arc<Tree>,
+    pub(super) part: Tree,
     start: MatchStart,
 }
 
@@ -65,7 +64,6 @@ impl MatchStart {
     }
 }
 
-#[derive(Clone)]
 pub(super) struct Repeat {
     pub(super) part: Tree,
     pub(super) min: u32,
@@ -74,7 +72,6 @@ pub(super) struct Repeat {
 }
 
 /// A class of characters, or of bytes.
-#[derive(Clone)]
 pub(super) struct CharClass {
     pub(super) ascii: AsciiSet,
     /// Ranges beyond ASCII.
@@ -126,9 +123,7 @@ impl CharClass {
 impl Tree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
     pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
-        let of_all = |parts: &[Hir]| {
-            parts.iter().map(|part| Arc::new(Self::of(part, in_small))).collect()
-        };
+        let of_all = |parts: &[Hir]| parts.iter().map(|part| Self::of(part, in_small)).collect();
         match hir.kind() {
             HirKind::Empty => Self::Row(Vec::new()),
             HirKind::Literal(literal) => Self::Literal(match std::str::from_utf8(&literal.0) {
@@ -149,12 +144,12 @@ impl Tree {
         }
     }
 
-    fn either(parts: Vec<Arc<Self>>) -> Self {
-        let step = |part: Arc<Self>| TreeStep { start: part.start(), part };
+    fn either(parts: Vec<Self>) -> Self {
+        let step = |part: Self| TreeStep { start: part.start(), part };
         Self::Either(parts.into_iter().map(step).collect())
     }
 
-    fn row(parts: Vec<Arc<Self>>) -> Self {
+    fn row(parts: Vec<Self>) -> Self {
         let mut steps = Vec::with_capacity(parts.len());
         let mut behind = (0, true);
         for part in parts.into_iter().rev() {
@@ -204,33 +199,11 @@ impl Tree {
     }
 
     /// Splits it at its alternatives.
-    pub(super) fn split(self: Arc<Self>) -> Vec<Arc<Self>> {
-        match &*self {
-            Self::Either(parts) => {
-                parts.iter().flat_map(|step| Arc::clone(&step.part).split()).collect()
-            }
-            _ => vec![self],
+    pub(super) fn split(self) -> Vec<Self> {
+        match self {
+            Self::Either(parts) => parts.into_iter().flat_map(|step| step.part.split()).collect(),
+            whole => vec![whole],
         }
-    }
-
-    /// Splits it at the largest group of alternatives in a row; each stands with its neighbours.
-    pub(super) fn split_row(self: Arc<Self>) -> Vec<Arc<Self>> {
-        let count = |step: &TreeStep| match &*step.part {
-            Self::Either(parts) => parts.len(),
-            _ => 0,
-        };
-        let Self::Row(steps) = &*self else { return vec![self] };
-        let largest = (0..steps.len()).max_by_key(|at| count(&steps[*at]));
-        let Some((at, Self::Either(group))) = largest.map(|at| (at, &*steps[at].part)) else {
-            return vec![self];
-        };
-        let row = |one: &TreeStep| {
-            let mut parts: Vec<Arc<Self>> =
-                steps.iter().map(|step| Arc::clone(&step.part)).collect();
-            parts[at] = Arc::clone(&one.part);
-            Arc::new(Self::row(parts))
-        };
-        group.iter().map(row).collect()
     }
 
     /// Returns the end of the match that begins at a place of a text.
@@ -328,7 +301,7 @@ impl<'t> TreeRun<'t> {
             if !step.start.fits(self.text, at) {
                 return false;
             }
-            if matches!(*step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
+            if matches!(step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
                 return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
             }
             let Some(end) = self.simple(&step.part, at) else { return false };
@@ -365,6 +338,7 @@ impl<'t> TreeRun<'t> {
             end += bytes;
             count += 1;
         }
+        self.steps_left = self.steps_left.saturating_sub((end - at) / BYTES_PER_STEP);
         while count >= repeat.min && self.spend() {
             if then(self, end) {
                 return true;
