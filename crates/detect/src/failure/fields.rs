@@ -210,8 +210,8 @@ impl FieldCondition {
         }
         let compile = |text: &String| {
             let hir = regex_syntax::parse(text);
-            let hir =
-                hir.map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
+            let hir = hir
+                .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
             Ok::<_, SettingsError>(Tree::of(&hir?, true))
         };
         Ok(Self {

@@ -27,7 +27,9 @@ pub(super) struct LiteralSet {
 
 struct LiteralEntry {
     literal: Box<str>,
-    gram: [u8; GRAM],
+    /// Its first bytes, zeros behind them, and the bits that they fill.
+    head: u64,
+    mask: u64,
     /// Place of the gram in the literal.
     offset: u8,
     /// Entry before this one of the same hash.
@@ -48,6 +50,15 @@ fn hash([a, b, c]: [u8; GRAM]) -> usize {
     (gram.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as usize
 }
 
+/// Returns the first bytes from a place on; zeros behind the end of the text.
+fn head(text: &[u8], at: usize) -> u64 {
+    let there = text.get(at..).unwrap_or_default();
+    let bytes = there.first_chunk().copied().unwrap_or_else(|| {
+        std::array::from_fn(|index| there.get(index).copied().unwrap_or_default())
+    });
+    u64::from_le_bytes(bytes)
+}
+
 impl LiteralSet {
     /// Returns the number of a literal of [`GRAM`] bytes or more, which it enters if it is new.
     pub(super) fn number(&mut self, literal: &str) -> u16 {
@@ -55,6 +66,7 @@ impl LiteralSet {
             return *number;
         }
         let number = self.entries.len() as u16;
+        self.numbers.insert(literal.to_owned(), number);
         let frequency = |byte: &u8| {
             let rank = FREQUENT.iter().position(|frequent| frequent == byte);
             rank.map_or(0, |rank| FREQUENT.len() - rank)
@@ -72,27 +84,30 @@ impl LiteralSet {
         let hash = hash(gram);
         self.bits[hash / 64] |= 1 << (hash % 64);
         let before = std::mem::replace(&mut self.last[hash], number + 1);
-        self.entries.push(LiteralEntry { literal: literal.into(), gram, offset, before, crowd });
-        self.numbers.insert(literal.to_owned(), number);
+        let head = head(literal.as_bytes(), 0);
+        let mask = u64::MAX >> (u64::BITS - 8 * literal.len().min(8) as u32);
+        let literal = literal.into();
+        self.entries.push(LiteralEntry { literal, head, mask, offset, before, crowd });
         number
     }
 
     /// Returns the literals in a text, each with its place.
     pub(super) fn places(&self, text: &str) -> Vec<(u16, u32)> {
+        let text = text.as_bytes();
         let mut found = Vec::new();
-        for (at, gram) in text.as_bytes().array_windows().enumerate() {
+        for (at, gram) in text.array_windows().enumerate() {
             let hash = hash(*gram);
             if self.bits[hash / 64] >> (hash % 64) & 1 == 0 {
                 continue;
             }
             let mut next = self.last[hash];
             while let Some(number) = next.checked_sub(1) {
-                let LiteralEntry { literal, gram: own, offset, before, .. } =
-                    &self.entries[usize::from(number)];
-                next = *before;
-                let start = at.wrapping_sub(usize::from(*offset));
-                let there = text.as_bytes().get(start..).filter(|_| own == gram);
-                if there.is_some_and(|there| there.starts_with(literal.as_bytes())) {
+                let entry = &self.entries[usize::from(number)];
+                next = entry.before;
+                let start = at.wrapping_sub(usize::from(entry.offset));
+                let is_there = head(text, start) & entry.mask == entry.head
+                    && text[start..].starts_with(entry.literal.as_bytes());
+                if is_there {
                     found.push((number, start as u32));
                 }
             }

@@ -8,9 +8,9 @@
 
 use hashbrown::HashSet;
 
-use super::search::FailureSearch;
 use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
+use super::search::FailureSearch;
 use super::tree::Tree;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;

@@ -136,7 +136,8 @@ impl OpenedExpressions {
     /// Returns the branches that may match a text, in their order.
     fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<&Branch> {
         let mut spaces = [usize::MAX; SPACES];
-        for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', text.small().as_bytes())) {
+        for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', text.small().as_bytes()))
+        {
             *place = at;
         }
         let mut found = self.unopened.clone();

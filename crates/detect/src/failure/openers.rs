@@ -18,7 +18,7 @@ const ORDINARY: [&str; 12] = [
     "error", "failed", "failure", "timeout", "status", "code", "response", "request", "please",
     "exit", "not", "tool",
 ];
-const ORDINARY_COST: u64 = 5_000;
+const ORDINARY_COST: u64 = 20_000;
 
 /// Most bytes and spaces of a match before a place.
 #[derive(Clone, Copy, Default)]
@@ -65,7 +65,7 @@ impl Distance {
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
             Tree::Either(parts) => {
-                parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
+                parts.steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
             }
             Tree::Row(steps) => {
                 steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
@@ -109,7 +109,7 @@ fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
         Tree::Row(steps) => rarest_of_row(steps, before),
         Tree::Either(parts) => {
             let mut all: Priced = (0, Vec::new());
-            for step in parts {
+            for step in &parts.steps {
                 let (cost, found) = rarest(&step.part, before)?;
                 all.0 += cost;
                 all.1.extend(found);
@@ -124,8 +124,7 @@ fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
 fn rarest_of_row(steps: &[TreeStep], mut before: Distance) -> Option<Priced> {
     let mut best: Option<Priced> = None;
     let mut offer = |found: Option<Priced>| {
-        let is_better =
-            |found: &Priced| best.as_ref().is_none_or(|(cost, _)| found.0 < *cost);
+        let is_better = |found: &Priced| best.as_ref().is_none_or(|(cost, _)| found.0 < *cost);
         if let Some(found) = found.filter(is_better) {
             best = Some(found);
         }
@@ -184,7 +183,8 @@ fn spelled(part: &Tree) -> Option<Vec<String>> {
         Tree::Class(CharClass { ascii, beyond, .. }) => {
             let is_small = beyond.is_empty() && ascii.count_ones() <= CLASS_MAX;
             let letters = (0..0x80).filter(|byte| ascii >> byte & 1 == 1).map(char::from);
-            is_small.then(|| letters.map(|letter| letter.to_ascii_lowercase().to_string()).collect())
+            is_small
+                .then(|| letters.map(|letter| letter.to_ascii_lowercase().to_string()).collect())
         }
         Tree::Repeat(repeat) => match (repeat.min, repeat.max) {
             (0, 1) => {
@@ -195,12 +195,12 @@ fn spelled(part: &Tree) -> Option<Vec<String>> {
             (1, 1) => spelled(&repeat.part),
             _ => None,
         },
-        Tree::Row(steps) => steps.iter().try_fold(vec![String::new()], |run, step| {
-            joined(&run, &spelled(&step.part)?)
-        }),
+        Tree::Row(steps) => steps
+            .iter()
+            .try_fold(vec![String::new()], |run, step| joined(&run, &spelled(&step.part)?)),
         Tree::Either(parts) => {
             let mut all = Vec::new();
-            for step in parts {
+            for step in &parts.steps {
                 all.extend(spelled(&step.part)?);
             }
             (all.len() <= SPELLED_MAX).then_some(all)
