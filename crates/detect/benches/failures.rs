@@ -16,44 +16,9 @@ use spanscore_base::value::{Value, json};
 use spanscore_detect::failure::{FailureDetectors, FailureFinding, built_in_detectors};
 
 /// Words of which a load generator draws: common ones, as logs have them.
-const WORDS: [&str; 35] = [
-    "the",
-    "customer",
-    "order",
-    "refund",
-    "policy",
-    "status",
-    "shipping",
-    "search",
-    "result",
-    "please",
-    "account",
-    "agent",
-    "should",
-    "call",
-    "tool",
-    "with",
-    "argument",
-    "and",
-    "then",
-    "summarise",
-    "find",
-    "nearest",
-    "warehouse",
-    "invoice",
-    "number",
-    "date",
-    "because",
-    "error",
-    "timeout",
-    "retry",
-    "confirmed",
-    "weather",
-    "flight",
-    "hotel",
-    "booking",
-];
-const BAD_WORDS: [&str; 2] = ["payment", "failed"];
+const WORDS: &str = "the customer order refund policy status shipping search result please account \
+    agent should call tool with argument and then summarise find nearest warehouse invoice number \
+    date because error timeout retry confirmed weather flight hotel booking payment failed";
 const LEVELS: [&str; 6] = ["INFO", "DEBUG", "INFO", "WARN", "ERROR", "INFO"];
 
 /// A generator of numbers: `splitmix64`.
@@ -68,11 +33,10 @@ impl Random {
     }
 
     fn words(&mut self, bytes: usize) -> String {
+        let words: Vec<&str> = WORDS.split_whitespace().collect();
         let mut text = String::new();
         while text.len() < bytes {
-            let at = self.below(WORDS.len() + BAD_WORDS.len());
-            let word = WORDS.get(at).unwrap_or_else(|| &BAD_WORDS[at - WORDS.len()]);
-            text.push_str(word);
+            text.push_str(words[self.below(words.len())]);
             text.push(' ');
             if self.below(9) == 0 {
                 text.push_str(&format!("{} ", self.below(100_000)));
@@ -90,16 +54,6 @@ impl Random {
             let length = 20 + self.below(120);
             let words = self.words(length);
             text.push_str(&format!("2026-11-03 10:15:{second:02} {level} worker: {words}\n"));
-        }
-        text
-    }
-
-    fn lines(&mut self, bytes: usize) -> String {
-        let mut text = String::new();
-        while text.len() < bytes {
-            let length = 20 + self.below(120);
-            text.push_str(&self.words(length));
-            text.push('\n');
         }
         text
     }
@@ -121,19 +75,13 @@ fn texts_of(path: &str) -> Vec<String> {
 
 fn made(set: &str) -> Option<Vec<String>> {
     let mut random = Random(set.len() as u64);
-    let many = |count: usize, mut one: Box<dyn FnMut() -> String + '_>| {
-        Some((0..count).map(|_| one()).collect::<Vec<_>>())
+    let mut words = || {
+        let bytes = 200 + random.below(200);
+        random.words(bytes)
     };
     match set {
-        "words" => many(
-            20_000,
-            Box::new(|| {
-                let bytes = 200 + random.below(200);
-                random.words(bytes)
-            }),
-        ),
-        "logs" => many(100, Box::new(|| random.log(100_000))),
-        "lines" => many(100, Box::new(|| random.lines(100_000))),
+        "words" => Some((0..20_000).map(|_| words()).collect()),
+        "logs" => Some((0..100).map(|_| random.log(100_000)).collect()),
         _ => None,
     }
 }
@@ -194,7 +142,7 @@ fn main() {
         ["--row", set] => print_row(set),
         _ => {
             let program = std::env::current_exe().expect("its own path");
-            for set in words.into_iter().chain(["words", "lines", "logs"]) {
+            for set in words.into_iter().chain(["words", "logs"]) {
                 let status = Command::new(&program).args(["--row", set]).status();
                 assert!(status.expect("it can be started").success(), "{set}");
             }

@@ -65,7 +65,7 @@ impl Distance {
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
             Tree::Either(parts) => {
-                parts.steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
+                parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
             }
             Tree::Row(steps) => {
                 steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
@@ -109,7 +109,7 @@ fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
         Tree::Row(steps) => rarest_of_row(steps, before),
         Tree::Either(parts) => {
             let mut all: Priced = (0, Vec::new());
-            for step in &parts.steps {
+            for step in parts {
                 let (cost, found) = rarest(&step.part, before)?;
                 all.0 += cost;
                 all.1.extend(found);
@@ -200,7 +200,7 @@ fn spelled(part: &Tree) -> Option<Vec<String>> {
             .try_fold(vec![String::new()], |run, step| joined(&run, &spelled(&step.part)?)),
         Tree::Either(parts) => {
             let mut all = Vec::new();
-            for step in &parts.steps {
+            for step in parts {
                 all.extend(spelled(&step.part)?);
             }
             (all.len() <= SPELLED_MAX).then_some(all)

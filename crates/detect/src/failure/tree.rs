@@ -17,8 +17,6 @@ const STEPS_PER_BYTE: usize = 64;
 const BYTES_PER_STEP: usize = 8;
 /// Most parts of an expression within each other, repetitions counted.
 const DEPTH_MAX: usize = 400;
-/// Bytes that alternatives tell apart.
-const BYTES_APART: u32 = 32;
 /// Capital letters of ASCII, a bit each.
 const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
 /// From a capital letter to its small one.
@@ -34,49 +32,9 @@ pub(super) enum Tree {
     Look(Look),
     Repeat(Box<Repeat>),
     /// The first that leads to a match counts.
-    Either(Alternatives),
+    Either(Vec<TreeStep>),
     /// Parts in a row; none for the empty expression.
     Row(Vec<TreeStep>),
-}
-
-/// Parts of which one matches.
-pub(super) struct Alternatives {
-    pub(super) steps: Vec<TreeStep>,
-    /// Those that may begin with a byte, a bit each, by its low bits; none where there are more
-    /// than a set has bits.
-    by_byte: Vec<u128>,
-}
-
-impl Alternatives {
-    fn of(parts: Vec<Tree>) -> Self {
-        let step = |part: Tree| TreeStep { start: part.start(), part };
-        let steps: Vec<TreeStep> = parts.into_iter().map(step).collect();
-        let bits = |low: u32| {
-            let mask = (0..0x80 / BYTES_APART).map(|row| 1 << (row * BYTES_APART + low));
-            let mask: AsciiSet = mask.fold(0, |all, bit: AsciiSet| all | bit);
-            let may_begin = steps.iter().map(|step| u128::from(step.start.first & mask != 0));
-            may_begin.rev().fold(0, |set, bit| set << 1 | bit)
-        };
-        let are_few = steps.len() <= u128::BITS as usize;
-        Self { by_byte: (0..BYTES_APART).filter(|_| are_few).map(bits).collect(), steps }
-    }
-
-    /// Returns those that may begin at a place of a text.
-    fn at(&self, text: &str, at: usize) -> impl Iterator<Item = &TreeStep> {
-        let next = text.as_bytes().get(at).filter(|next| next.is_ascii());
-        let row = next.and_then(|next| self.by_byte.get(usize::from(*next) % BYTES_APART as usize));
-        let mut left = row.copied();
-        let mut all = self.steps.iter();
-        std::iter::from_fn(move || match &mut left {
-            None => all.next(),
-            Some(0) => None,
-            Some(left) => {
-                let step = &self.steps[left.trailing_zeros() as usize];
-                *left &= *left - 1;
-                Some(step)
-            }
-        })
-    }
 }
 
 /// A part of others, and what a match from it on begins with.
@@ -165,7 +123,9 @@ impl CharClass {
 impl Tree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
     pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
-        let of_all = |parts: &[Hir]| parts.iter().map(|part| Self::of(part, in_small)).collect();
+        let of_all = |parts: &[Hir]| -> Vec<Self> {
+            parts.iter().map(|part| Self::of(part, in_small)).collect()
+        };
         match hir.kind() {
             HirKind::Empty => Self::Row(Vec::new()),
             HirKind::Literal(literal) => Self::Literal(match std::str::from_utf8(&literal.0) {
@@ -181,7 +141,10 @@ impl Tree {
                 greedy: repetition.greedy,
             })),
             HirKind::Capture(capture) => Self::of(&capture.sub, in_small),
-            HirKind::Alternation(parts) => Self::Either(Alternatives::of(of_all(parts))),
+            HirKind::Alternation(parts) => {
+                let step = |part: Self| TreeStep { start: part.start(), part };
+                Self::Either(of_all(parts).into_iter().map(step).collect())
+            }
             HirKind::Concat(parts) => Self::row(of_all(parts)),
         }
     }
@@ -212,7 +175,7 @@ impl Tree {
                 (first, may_be_empty || repeat.min == 0)
             }
             Self::Either(parts) => {
-                let each = parts.steps.iter().map(|step| step.part.first());
+                let each = parts.iter().map(|step| step.part.first());
                 each.fold((0, false), |all, one| (all.0 | one.0, all.1 | one.1))
             }
             Self::Row(steps) => {
@@ -238,9 +201,7 @@ impl Tree {
     /// Splits it at its alternatives.
     pub(super) fn split(self) -> Vec<Self> {
         match self {
-            Self::Either(parts) => {
-                parts.steps.into_iter().flat_map(|step| step.part.split()).collect()
-            }
+            Self::Either(parts) => parts.into_iter().flat_map(|step| step.part.split()).collect(),
             whole => vec![whole],
         }
     }
@@ -280,7 +241,7 @@ impl Tree {
         match self {
             Self::Look(own) => *own == look,
             Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_at(look)),
-            Self::Either(parts) => parts.steps.iter().all(|step| step.part.is_at(look)),
+            Self::Either(parts) => parts.iter().all(|step| step.part.is_at(look)),
             _ => false,
         }
     }
@@ -323,7 +284,7 @@ impl<'t> TreeRun<'t> {
         let matches = match part {
             Tree::Row(steps) => self.row(steps, at, then),
             Tree::Either(parts) => parts
-                .at(self.text, at)
+                .iter()
                 .any(|step| step.start.fits(self.text, at) && self.part(&step.part, at, then)),
             Tree::Repeat(repeat) => match &repeat.part {
                 Tree::Class(class) if repeat.greedy => self.run_of(class, repeat, at, then),
