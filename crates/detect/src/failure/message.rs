@@ -46,8 +46,8 @@ const REGISTER_MAX: i32 = 15;
 /// Words up to which a text is hardly more than a name for what went wrong.
 const FEW_WORDS: usize = 4;
 /// Bytes from which on a text is rather prose, and from which on it hardly is a message.
-const LONG: usize = 120;
-const VERY_LONG: usize = 240;
+const LONG: usize = 121;
+const VERY_LONG: usize = 241;
 /// Bytes from which on a sentence that quotes nothing is rather prose.
 const LONG_SENTENCE: usize = 80;
 /// Longest value behind a message, bytes.
@@ -375,9 +375,9 @@ impl MessageSigns {
 /// Returns the points that the length of a text costs.
 fn points_of_length(text: &str) -> i32 {
     match text.len() {
-        ..=LONG => 0,
-        ..=VERY_LONG => 6,
-        _ => 12,
+        VERY_LONG.. => 12,
+        LONG..VERY_LONG => 6,
+        _ => 0,
     }
 }
 

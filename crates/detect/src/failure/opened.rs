@@ -28,8 +28,8 @@ pub(super) struct FoldedText<'t> {
 
 impl<'t> FoldedText<'t> {
     pub(super) fn of(text: &'t str) -> Self {
-        let (normal, small, literals) = Default::default();
-        Self { text, normal, small, literals }
+        let normal = OnceCell::new();
+        Self { text, normal, small: OnceCell::new(), literals: OnceCell::new() }
     }
 
     /// Takes it as it is.
@@ -102,10 +102,10 @@ pub(super) struct OpenedExpressions {
     /// Number of expressions.
     count: usize,
     /// By the number of a literal its branches, with what they have before it.
-    openers: Vec<Vec<(u16, Distance)>>,
+    openers: Vec<Vec<(usize, Distance)>>,
     branches: Vec<Branch>,
     /// Branches without a literal.
-    unopened: Vec<u16>,
+    unopened: Vec<usize>,
 }
 
 impl OpenedExpressions {
@@ -114,13 +114,15 @@ impl OpenedExpressions {
         let NewExpression { tree, begin, case_sensitive, is_whole, needs } = new;
         let trees = if is_whole { vec![tree] } else { tree.split() };
         for tree in trees {
-            let branch = self.branches.len() as u16;
-            let found = openers(&tree, needs);
+            let branch = self.branches.len();
+            let found = openers(&tree, needs).into_iter();
+            let numbered = |Opener { literal, before }| Some((literals.number(&literal)?, before));
+            let found: Vec<(usize, Distance)> =
+                found.map(numbered).collect::<Option<_>>().unwrap_or_default();
             if found.is_empty() {
                 self.unopened.push(branch);
             }
-            for Opener { literal, before } in found {
-                let number = usize::from(literals.number(&literal));
+            for (number, before) in found {
                 if self.openers.len() <= number {
                     self.openers.resize_with(number + 1, Vec::new);
                 }
@@ -144,7 +146,7 @@ impl OpenedExpressions {
         for &(number, at) in text.literals(literals) {
             let at = at as usize;
             for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
-                let is_bound = self.branches[usize::from(branch)].begin == Begin::Text;
+                let is_bound = self.branches[branch].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
                 if !is_bound || before.bytes >= at && is_near() {
                     found.push(branch);
@@ -153,7 +155,7 @@ impl OpenedExpressions {
         }
         found.sort_unstable();
         found.dedup();
-        found.into_iter().map(|branch| &self.branches[usize::from(branch)]).collect()
+        found.into_iter().map(|branch| &self.branches[branch]).collect()
     }
 
     /// Returns the expressions that a text opens.
@@ -170,11 +172,11 @@ impl OpenedExpressions {
         literals: &LiteralSet,
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
-        let mut steps = 0;
+        let steps = steps_for(text.small());
+        let mut steps_left = steps;
         let mut done = usize::MAX;
         for branch in self.branches_for(text, literals) {
             let text = if branch.case_sensitive { text.normal() } else { text.small() };
-            let mut steps_left = steps_for(text);
             let mut next = 0;
             while branch.expression != done
                 && let Some(at) = branch.find(text, next, &mut steps_left)
@@ -183,12 +185,11 @@ impl OpenedExpressions {
                 match found(branch.expression, text, at) {
                     Onward::Next => {}
                     Onward::NextExpression => done = branch.expression,
-                    Onward::Stop => return steps,
+                    Onward::Stop => return steps - steps_left,
                 }
             }
-            steps += steps_for(text) - steps_left;
         }
-        steps
+        steps - steps_left
     }
 }
 

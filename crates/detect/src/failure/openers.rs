@@ -5,6 +5,8 @@ use crate::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
+/// The same where an expression names it.
+const NEED_BYTES_MIN: usize = 2;
 /// Most bytes of a literal that are searched for.
 const LITERAL_BYTES_MAX: usize = 12;
 /// Most texts that neighbours are spelled out to.
@@ -15,7 +17,7 @@ const OPENERS_MAX: usize = 256;
 const CLASS_MAX: u32 = 4;
 /// Words that results of all kinds have, and what each costs a set of literals.
 const ORDINARY: [&str; 12] = [
-    "error", "failed", "failure", "timeout", "status", "code", "response", "request", "please",
+    "error", "failed", "failure", "timeout", "status", "code", "response", "request", "retry",
     "exit", "not", "tool",
 ];
 const ORDINARY_COST: u64 = 20_000;
@@ -78,7 +80,7 @@ impl Distance {
 /// there are none.
 pub(super) fn openers(tree: &Tree, needs: &[String]) -> Vec<Opener> {
     let anywhere = Distance { bytes: usize::MAX, spaces: usize::MAX };
-    let needed = (!needs.is_empty()).then(|| priced(needs, anywhere)).flatten();
+    let needed = (!needs.is_empty()).then(|| priced(needs, anywhere, NEED_BYTES_MIN)).flatten();
     let own = rarest(tree, Distance::default());
     let (_, mut found) = own.into_iter().chain(needed).min_by_key(|it| it.0).unwrap_or_default();
     for opener in &mut found {
@@ -117,7 +119,7 @@ fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
             (all.1.len() <= OPENERS_MAX).then_some(all)
         }
         Tree::Repeat(repeat) if repeat.min > 0 => rarest(&repeat.part, before),
-        _ => priced(&spelled(part)?, before),
+        _ => priced(&spelled(part)?, before, LITERAL_BYTES_MIN),
     }
 }
 
@@ -136,7 +138,7 @@ fn rarest_of_row(steps: &[TreeStep], mut before: Distance) -> Option<Priced> {
         let texts = spelled(&step.part);
         let may_be_empty = texts.as_ref().is_some_and(|texts| texts.iter().any(String::is_empty));
         if may_be_empty || texts.is_none() {
-            offer(priced(&run, run_before));
+            offer(priced(&run, run_before, LITERAL_BYTES_MIN));
         }
         let is_new = run.iter().all(String::is_empty);
         match texts.as_ref().and_then(|texts| joined(&run, texts)) {
@@ -144,7 +146,7 @@ fn rarest_of_row(steps: &[TreeStep], mut before: Distance) -> Option<Priced> {
             Some(_) if is_new && may_be_empty => run_before = before.plus(Distance::of(&step.part)),
             Some(longer) => run = longer,
             None => {
-                offer(priced(&run, run_before));
+                offer(priced(&run, run_before, LITERAL_BYTES_MIN));
                 if texts.is_none() {
                     offer(rarest(&step.part, before));
                 }
@@ -157,13 +159,13 @@ fn rarest_of_row(steps: &[TreeStep], mut before: Distance) -> Option<Priced> {
         }
         before = before.plus(Distance::of(&step.part));
     }
-    offer(priced(&run, run_before));
+    offer(priced(&run, run_before, LITERAL_BYTES_MIN));
     best
 }
 
 /// Returns the openers for texts that stand at a distance, if all are worth a search.
-fn priced(texts: &[String], before: Distance) -> Option<Priced> {
-    let is_short = |text: &String| text.len() < LITERAL_BYTES_MIN || text.starts_with('^');
+fn priced(texts: &[String], before: Distance, bytes_min: usize) -> Option<Priced> {
+    let is_short = |text: &String| text.len() < bytes_min || text.starts_with('^');
     if texts.iter().any(is_short) {
         return None;
     }
