@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
-use super::tree::Tree;
+use super::tree::ExpressionTree;
 use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
@@ -160,7 +160,7 @@ struct FieldCondition {
     filled: bool,
     is: Vec<String>,
     range: Option<(i64, i64)>,
-    matches: Option<Tree>,
+    matches: Option<ExpressionTree>,
 }
 
 impl FieldDetector {
@@ -212,7 +212,7 @@ impl FieldCondition {
             let hir = regex_syntax::parse(text);
             let hir = hir
                 .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
-            Ok::<_, SettingsError>(Tree::of(&hir?, true))
+            Ok::<_, SettingsError>(ExpressionTree::of(&hir?, true))
         };
         Ok(Self {
             paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),

@@ -11,7 +11,7 @@ use hashbrown::HashSet;
 use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::search::FailureSearch;
-use super::tree::Tree;
+use super::tree::ExpressionTree;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::pack::compile::TextForm;
@@ -136,13 +136,13 @@ pub(super) struct MessageSigns {
     shared: WordSet,
     predicates: OpenedExpressions,
     weak: WordSet,
-    weak_head: Tree,
-    identifier: Tree,
+    weak_head: ExpressionTree,
+    identifier: ExpressionTree,
     /// Phrases that only programs use.
-    programs: Tree,
-    quoted: Tree,
-    speaker: Tree,
-    against: Vec<(i32, Tree)>,
+    programs: ExpressionTree,
+    quoted: ExpressionTree,
+    speaker: ExpressionTree,
+    against: Vec<(i32, ExpressionTree)>,
 }
 
 impl MessageSigns {
@@ -396,9 +396,9 @@ fn sum(signs: &[(bool, i32)]) -> i32 {
 }
 
 /// Reads an expression whose words are those of ASCII, as the language of programs is.
-fn tree(pattern: &str, any_case: bool) -> Result<Tree, SettingsError> {
+fn tree(pattern: &str, any_case: bool) -> Result<ExpressionTree, SettingsError> {
     let hir = plain_of(pattern, TextForm::AsIs)?;
-    Ok(Tree::of(&hir, any_case))
+    Ok(ExpressionTree::of(&hir, any_case))
 }
 
 /// Returns the words of a text in small letters.

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::literals::LiteralSet;
 use super::openers::{Distance, Opener, openers};
-use super::tree::{MatchStart, Tree, steps_for};
+use super::tree::{ExpressionTree, MatchStart, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
 
@@ -69,7 +69,7 @@ pub(super) enum Begin {
 
 /// Expression as it is added.
 pub(super) struct NewExpression<'n> {
-    pub(super) tree: Tree,
+    pub(super) tree: ExpressionTree,
     pub(super) begin: Begin,
     pub(super) case_sensitive: bool,
     /// True if its alternatives cannot be tried one by one.
@@ -81,7 +81,7 @@ pub(super) struct NewExpression<'n> {
 /// One alternative of an expression.
 struct Branch {
     expression: usize,
-    tree: Tree,
+    tree: ExpressionTree,
     start: MatchStart,
     begin: Begin,
     case_sensitive: bool,

@@ -1,6 +1,6 @@
 //! Openers of an expression: literals of which each match has one, with what stands before them.
 
-use super::tree::{CharClass, Tree, TreeStep};
+use super::tree::{CharClass, ExpressionTree, TreeStep};
 use crate::prefilter::grams::commonness;
 
 /// Shortest literal that is worth a search, bytes.
@@ -53,23 +53,23 @@ impl Distance {
     }
 
     /// Returns the most that a match of a part has.
-    fn of(part: &Tree) -> Self {
+    fn of(part: &ExpressionTree) -> Self {
         match part {
-            Tree::Literal(bytes) => Self::of_text(bytes),
-            Tree::Class(class) => {
+            ExpressionTree::Literal(bytes) => Self::of_text(bytes),
+            ExpressionTree::Class(class) => {
                 let bytes = if class.beyond.is_empty() { 1 } else { char::MAX_LEN_UTF8 };
                 Self { bytes, spaces: usize::from(class.ascii >> b' ' & 1 == 1) }
             }
-            Tree::Look(_) => Self::default(),
-            Tree::Repeat(repeat) => {
+            ExpressionTree::Look(_) => Self::default(),
+            ExpressionTree::Repeat(repeat) => {
                 let once = Self::of(&repeat.part);
                 let times = |each: usize| each.saturating_mul(repeat.max as usize);
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
-            Tree::Either(parts) => {
+            ExpressionTree::Either(parts) => {
                 parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
             }
-            Tree::Row(steps) => {
+            ExpressionTree::Row(steps) => {
                 steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
             }
         }
@@ -78,7 +78,7 @@ impl Distance {
 
 /// Returns the rarest literals of which each match has one, or its text one of `needs`; none where
 /// there are none.
-pub(super) fn openers(tree: &Tree, needs: &[String]) -> Vec<Opener> {
+pub(super) fn openers(tree: &ExpressionTree, needs: &[String]) -> Vec<Opener> {
     let anywhere = Distance { bytes: usize::MAX, spaces: usize::MAX };
     let needed = (!needs.is_empty()).then(|| priced(needs, anywhere, NEED_BYTES_MIN)).flatten();
     let own = rarest(tree, Distance::default());
@@ -106,10 +106,10 @@ pub(super) fn openers(tree: &Tree, needs: &[String]) -> Vec<Opener> {
 /// Literals and what they cost: the more, the more texts have one of them.
 type Priced = (u64, Vec<Opener>);
 
-fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
+fn rarest(part: &ExpressionTree, before: Distance) -> Option<Priced> {
     match part {
-        Tree::Row(steps) => rarest_of_row(steps, before),
-        Tree::Either(parts) => {
+        ExpressionTree::Row(steps) => rarest_of_row(steps, before),
+        ExpressionTree::Either(parts) => {
             let mut all: Priced = (0, Vec::new());
             for step in parts {
                 let (cost, found) = rarest(&step.part, before)?;
@@ -118,7 +118,7 @@ fn rarest(part: &Tree, before: Distance) -> Option<Priced> {
             }
             (all.1.len() <= OPENERS_MAX).then_some(all)
         }
-        Tree::Repeat(repeat) if repeat.min > 0 => rarest(&repeat.part, before),
+        ExpressionTree::Repeat(repeat) if repeat.min > 0 => rarest(&repeat.part, before),
         _ => priced(&spelled(part)?, before, LITERAL_BYTES_MIN),
     }
 }
@@ -178,17 +178,19 @@ fn priced(texts: &[String], before: Distance, bytes_min: usize) -> Option<Priced
 }
 
 /// Returns all texts that a part matches, in small letters, if they are few.
-fn spelled(part: &Tree) -> Option<Vec<String>> {
+fn spelled(part: &ExpressionTree) -> Option<Vec<String>> {
     match part {
-        Tree::Look(_) => Some(vec![String::new()]),
-        Tree::Literal(bytes) => Some(vec![std::str::from_utf8(bytes).ok()?.to_lowercase()]),
-        Tree::Class(CharClass { ascii, beyond, .. }) => {
+        ExpressionTree::Look(_) => Some(vec![String::new()]),
+        ExpressionTree::Literal(bytes) => {
+            Some(vec![std::str::from_utf8(bytes).ok()?.to_lowercase()])
+        }
+        ExpressionTree::Class(CharClass { ascii, beyond, .. }) => {
             let is_small = beyond.is_empty() && ascii.count_ones() <= CLASS_MAX;
             let letters = (0..0x80).filter(|byte| ascii >> byte & 1 == 1).map(char::from);
             is_small
                 .then(|| letters.map(|letter| letter.to_ascii_lowercase().to_string()).collect())
         }
-        Tree::Repeat(repeat) => match (repeat.min, repeat.max) {
+        ExpressionTree::Repeat(repeat) => match (repeat.min, repeat.max) {
             (0, 1) => {
                 let mut texts = spelled(&repeat.part)?;
                 texts.push(String::new());
@@ -197,10 +199,10 @@ fn spelled(part: &Tree) -> Option<Vec<String>> {
             (1, 1) => spelled(&repeat.part),
             _ => None,
         },
-        Tree::Row(steps) => steps
+        ExpressionTree::Row(steps) => steps
             .iter()
             .try_fold(vec![String::new()], |run, step| joined(&run, &spelled(&step.part)?)),
-        Tree::Either(parts) => {
+        ExpressionTree::Either(parts) => {
             let mut all = Vec::new();
             for step in parts {
                 all.extend(spelled(&step.part)?);

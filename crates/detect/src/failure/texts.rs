@@ -7,7 +7,7 @@ use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
-use super::tree::Tree;
+use super::tree::ExpressionTree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
@@ -39,7 +39,7 @@ struct TextDetector {
     category: String,
     /// Literals in small letters of which the text has one.
     needs: Vec<String>,
-    not_near: Option<Tree>,
+    not_near: Option<ExpressionTree>,
     count_min: u32,
 }
 
@@ -135,7 +135,7 @@ impl DetectorGroup {
         };
         let parse = if config.at == TextPlace::End { plain_of } else { bounded };
         let case_sensitive = config.case_sensitive;
-        let tree = Tree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
+        let tree = ExpressionTree::of(&parse(&pattern, TextForm::Normalised)?, !case_sensitive);
         let count_min = config.count_min.unwrap_or(1).max(1);
         let needs: Vec<String> = config.needs.iter().map(|need| need.to_lowercase()).collect();
         let is_whole = count_min > 1;
@@ -143,7 +143,7 @@ impl DetectorGroup {
         self.expressions.add(new, literals);
         let not_near = |pattern: &String| {
             let pattern = by_bytes(&with_named(pattern, named)?);
-            Ok(Tree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
+            Ok(ExpressionTree::of(&bounded(&pattern, TextForm::Normalised)?, !case_sensitive))
         };
         self.detectors.push(TextDetector {
             says: config.says,

@@ -26,7 +26,7 @@ const TO_SMALL: u32 = 32;
 type AsciiSet = u128;
 
 /// A part of an expression.
-pub(super) enum Tree {
+pub(super) enum ExpressionTree {
     Literal(Vec<u8>),
     Class(CharClass),
     Look(Look),
@@ -39,7 +39,7 @@ pub(super) enum Tree {
 
 /// A part of others, and what a match from it on begins with.
 pub(super) struct TreeStep {
-    pub(super) part: Tree,
+    pub(super) part: ExpressionTree,
     start: MatchStart,
 }
 
@@ -65,7 +65,7 @@ impl MatchStart {
 }
 
 pub(super) struct Repeat {
-    pub(super) part: Tree,
+    pub(super) part: ExpressionTree,
     pub(super) min: u32,
     pub(super) max: u32,
     greedy: bool,
@@ -120,7 +120,7 @@ impl CharClass {
     }
 }
 
-impl Tree {
+impl ExpressionTree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
     pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
         let of_all = |parts: &[Hir]| -> Vec<Self> {
@@ -276,18 +276,20 @@ impl<'t> TreeRun<'t> {
         self.steps_left > 0
     }
 
-    fn part(&mut self, part: &Tree, at: usize, then: Then<'_, 't>) -> bool {
+    fn part(&mut self, part: &ExpressionTree, at: usize, then: Then<'_, 't>) -> bool {
         if !self.spend() || self.depth > DEPTH_MAX {
             return false;
         }
         self.depth += 1;
         let matches = match part {
-            Tree::Row(steps) => self.row(steps, at, then),
-            Tree::Either(parts) => parts
+            ExpressionTree::Row(steps) => self.row(steps, at, then),
+            ExpressionTree::Either(parts) => parts
                 .iter()
                 .any(|step| step.start.fits(self.text, at) && self.part(&step.part, at, then)),
-            Tree::Repeat(repeat) => match &repeat.part {
-                Tree::Class(class) if repeat.greedy => self.run_of(class, repeat, at, then),
+            ExpressionTree::Repeat(repeat) => match &repeat.part {
+                ExpressionTree::Class(class) if repeat.greedy => {
+                    self.run_of(class, repeat, at, then)
+                }
                 _ => self.repeat(repeat, 0, at, then),
             },
             simple => self.simple(simple, at).is_some_and(|end| then(self, end)),
@@ -301,7 +303,10 @@ impl<'t> TreeRun<'t> {
             if !step.start.fits(self.text, at) {
                 return false;
             }
-            if matches!(step.part, Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_)) {
+            if matches!(
+                step.part,
+                ExpressionTree::Row(_) | ExpressionTree::Either(_) | ExpressionTree::Repeat(_)
+            ) {
                 return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
             }
             let Some(end) = self.simple(&step.part, at) else { return false };
@@ -312,19 +317,19 @@ impl<'t> TreeRun<'t> {
     }
 
     /// Returns the end of a part that can match in one way only.
-    fn simple(&self, part: &Tree, at: usize) -> Option<usize> {
+    fn simple(&self, part: &ExpressionTree, at: usize) -> Option<usize> {
         match part {
-            Tree::Literal(bytes) => {
+            ExpressionTree::Literal(bytes) => {
                 let there = self.text.as_bytes().get(at..)?;
                 there.starts_with(bytes).then_some(at + bytes.len())
             }
-            Tree::Class(class) => class.bytes_at(self.text, at).map(|bytes| at + bytes),
-            Tree::Look(look) => {
+            ExpressionTree::Class(class) => class.bytes_at(self.text, at).map(|bytes| at + bytes),
+            ExpressionTree::Look(look) => {
                 let look = look::Look::from_repr(look.as_repr())?;
                 let bytes = self.text.as_bytes();
                 LookMatcher::new().matches(look, bytes, at).then_some(at)
             }
-            Tree::Row(_) | Tree::Either(_) | Tree::Repeat(_) => None,
+            ExpressionTree::Row(_) | ExpressionTree::Either(_) | ExpressionTree::Repeat(_) => None,
         }
     }
 
