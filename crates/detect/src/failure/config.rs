@@ -36,18 +36,6 @@ pub enum Says {
     Ordinary,
 }
 
-impl Says {
-    /// Returns its word in a pack.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-            Self::Refused => "refused",
-            Self::Ordinary => "ordinary",
-        }
-    }
-}
-
 /// Position in a result at which a text detector matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

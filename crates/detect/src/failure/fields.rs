@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use regex::{Regex, RegexBuilder};
-
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
-use crate::limits::{DFA_BYTES_MAX, ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX, REGEX_BYTES_MAX};
+use super::tree::ExpressionTree;
+use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
 use spanscore_base::value::{Map, Value};
@@ -161,7 +160,7 @@ struct FieldCondition {
     filled: bool,
     is: Vec<String>,
     range: Option<(i64, i64)>,
-    matches: Option<Regex>,
+    matches: Option<ExpressionTree>,
 }
 
 impl FieldDetector {
@@ -210,12 +209,10 @@ impl FieldCondition {
             .with_help(help));
         }
         let compile = |text: &String| {
-            RegexBuilder::new(text)
-                .case_insensitive(true)
-                .size_limit(REGEX_BYTES_MAX)
-                .dfa_size_limit(DFA_BYTES_MAX)
-                .build()
-                .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")))
+            let hir = regex_syntax::parse(text);
+            let hir = hir
+                .map_err(|error| SettingsError::new(format!("`{text}` is no expression: {error}")));
+            Ok::<_, SettingsError>(ExpressionTree::of(&hir?, true))
         };
         Ok(Self {
             paths: config.at.iter().map(|at| at.split('.').map(folded).collect()).collect(),
@@ -238,7 +235,7 @@ impl FieldCondition {
             return whole_number(value).is_some_and(|number| (from..=to).contains(&number));
         }
         if let Some(expression) = &self.matches {
-            return value.as_str().is_some_and(|text| expression.is_match(text));
+            return value.as_str().is_some_and(|text| expression.is_match(&text.to_lowercase()));
         }
         let text = match value {
             Value::String(text) => text.trim().to_lowercase(),

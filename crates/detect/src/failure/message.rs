@@ -7,11 +7,15 @@
 //! and none decides alone.
 
 use hashbrown::HashSet;
-use regex::{Regex, RegexBuilder};
 
+use super::literals::LiteralSet;
+use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::search::FailureSearch;
+use super::tree::ExpressionTree;
 use super::{FailureFinding, Says};
-use crate::limits::{DFA_BYTES_MAX, MESSAGE_BYTES_MAX, REGEX_BYTES_MAX};
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::pack::compile::TextForm;
+use crate::pack::expression::plain_of;
 use spanscore_base::settings::{SettingsError, yaml};
 
 /// Reason that a finding gives.
@@ -42,8 +46,8 @@ const REGISTER_MAX: i32 = 15;
 /// Words up to which a text is hardly more than a name for what went wrong.
 const FEW_WORDS: usize = 4;
 /// Bytes from which on a text is rather prose, and from which on it hardly is a message.
-const LONG: usize = 120;
-const VERY_LONG: usize = 240;
+const LONG: usize = 121;
+const VERY_LONG: usize = 241;
 /// Bytes from which on a sentence that quotes nothing is rather prose.
 const LONG_SENTENCE: usize = 80;
 /// Longest value behind a message, bytes.
@@ -101,9 +105,13 @@ struct AgainstConfig {
 type WordSet = HashSet<Box<str>>;
 
 /// Features of a text.
-struct Searcher {
+struct Searcher<'t> {
     /// Number of kinds of predicates that it has.
     predicates: i32,
+    /// True if it has nothing but words of which a message mostly holds one.
+    is_weak: bool,
+    /// The text in small letters.
+    small: &'t str,
     /// Points of its first word.
     of_first: i32,
     /// True if it names who speaks.
@@ -115,7 +123,7 @@ struct Searcher {
     quotes: bool,
     /// True if it holds a name from a program.
     names: bool,
-    words: Vec<String>,
+    words: Vec<&'t str>,
 }
 
 /// The signs of a message, compiled.
@@ -126,25 +134,33 @@ pub(super) struct MessageSigns {
     discourse: WordSet,
     technical: WordSet,
     shared: WordSet,
-    predicates: Vec<Regex>,
-    weak: Regex,
-    weak_head: Regex,
-    identifier: Regex,
+    predicates: OpenedExpressions,
+    weak: WordSet,
+    weak_head: ExpressionTree,
+    identifier: ExpressionTree,
     /// Phrases that only programs use.
-    programs: Regex,
-    quoted: Regex,
-    speaker: Regex,
-    against: Vec<(i32, Regex)>,
+    programs: ExpressionTree,
+    quoted: ExpressionTree,
+    speaker: ExpressionTree,
+    against: Vec<(i32, ExpressionTree)>,
 }
 
 impl MessageSigns {
     /// Compiles the built-in ones.
-    pub(super) fn built_in() -> Result<Self, SettingsError> {
+    pub(super) fn built_in(literals: &mut LiteralSet) -> Result<Self, SettingsError> {
         let config: MessageConfig = yaml::read(include_str!("../packs/messages.yaml"))
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in messages: {error}")))?;
         let words = |text: &str| text.split_whitespace().map(Box::from).collect();
         let against = config.against.iter();
+        let mut predicates = OpenedExpressions::default();
+        for pattern in &config.predicates {
+            let tree = tree(pattern, true)?;
+            let begin = Begin::Anywhere;
+            let new =
+                NewExpression { tree, begin, case_sensitive: false, is_whole: true, needs: &[] };
+            predicates.add(new, literals);
+        }
         Ok(Self {
             wrong: words(&config.wrong),
             actions: words(&config.actions),
@@ -152,19 +168,15 @@ impl MessageSigns {
             discourse: words(&config.discourse),
             technical: words(&config.technical),
             shared: words(&config.shared),
-            predicates: config
-                .predicates
-                .iter()
-                .map(|it| compiled(it, true))
-                .collect::<Result<_, _>>()?,
-            weak: compiled(&config.weak, true)?,
-            weak_head: compiled(&config.weak_head, true)?,
-            identifier: compiled(&config.identifier, false)?,
-            programs: compiled(&config.programs, true)?,
-            quoted: compiled(&config.quoted, false)?,
-            speaker: compiled(&config.speaker, false)?,
+            predicates,
+            weak: words(&config.weak),
+            weak_head: tree(&config.weak_head, true)?,
+            identifier: tree(&config.identifier, false)?,
+            programs: tree(&config.programs, true)?,
+            quoted: tree(&config.quoted, false)?,
+            speaker: tree(&config.speaker, false)?,
             against: against
-                .map(|it| Ok((it.points, compiled(&it.pattern, true)?)))
+                .map(|it| Ok((it.points, tree(&it.pattern, true)?)))
                 .collect::<Result<_, SettingsError>>()?,
         })
     }
@@ -173,6 +185,7 @@ impl MessageSigns {
     pub(super) fn judge<'d>(
         &self,
         text: &str,
+        folded: &FoldedText<'_>,
         search: &FailureSearch<'d, '_>,
     ) -> Option<FailureFinding<'d>> {
         if text.len() > MESSAGE_BYTES_MAX
@@ -182,48 +195,68 @@ impl MessageSigns {
             return None;
         }
         let finding = FailureFinding { says: Says::Failed, kind: KIND, category: CATEGORY };
-        self.is_message(text).then_some(finding)
+        let literals = &search.detectors.literals;
+        let is_message = if folded.is_plain() {
+            self.is_message(text, folded, literals)
+        } else {
+            self.is_message(text, &FoldedText::plain(text), literals)
+        };
+        is_message.then_some(finding)
     }
 
-    fn is_message(&self, text: &str) -> bool {
-        let text = text.trim();
-        let body = self.speaker.find(text).map_or(text, |found| &text[found.end()..]);
-        let said = words_of(if body.is_empty() { text } else { body });
-        let Some(first) = said.first() else { return false };
-        let predicates = self.predicates.iter().filter(|it| it.is_match(text)).count() as i32;
+    fn is_message(&self, text: &str, folded: &FoldedText<'_>, literals: &LiteralSet) -> bool {
+        let small = folded.small();
+        let body = self.speaker.find(text).map_or(text, |found| &text[found.end..]);
+        let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
+        let Some(first) = words_of(said).next() else { return false };
+        let mut predicates = 0;
+        self.predicates.search(folded, literals, |_, _, _| {
+            predicates += 1;
+            Onward::NextExpression
+        });
         let of_first = self.first(first);
         // Most results hold no sign at all.
-        if predicates == 0 && of_first == 0 && !self.weak.is_match(text) {
+        let is_weak = predicates == 0 && of_first == 0;
+        if is_weak && !tokens_of(small).any(|word| self.weak.contains(word)) {
+            return false;
+        }
+        let is_named = body.len() < text.len();
+        let stated = of_first
+            + if is_named { SPEAKER } else { 0 }
+            + (predicates * PREDICATE).min(PREDICATES_MAX);
+        let most = stated + if is_weak { WEAK_HEAD } else { 0 } + REGISTER_MAX;
+        // A single word is a value; so is a text in brackets.
+        let is_data = !is_named && text.starts_with(['[', '{', '(', '<']);
+        if is_data || most - points_of_length(text) < ENOUGH {
             return false;
         }
         let looks = Searcher {
             predicates,
             of_first,
-            is_named: body.len() < text.len(),
+            is_weak,
+            is_named,
             is_sentence: text.ends_with('.'),
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
             quotes: self.quoted.is_match(text),
-            names: self.identifier.is_match(text),
-            words: words_of(text),
+            names: text.bytes().any(is_of_name) && self.identifier.is_match(text),
+            small,
+            words: words_of(small).collect(),
         };
-        // A single word is a value; so is a text in brackets.
-        let is_data = !looks.is_named && text.starts_with(['[', '{', '(', '<']);
-        if is_data || looks.words.len() < 2 {
+        if looks.words.len() < 2 {
             return false;
         }
-        let weak = self.weak(text, &looks);
+        let weak = self.weak(&looks);
         let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
-        if !has_sign || !self.is_of_programs(text, &looks) {
+        if !has_sign || !self.is_of_programs(&looks) {
             return false;
         }
-        let points = looks.of_first
-            + if looks.is_named { SPEAKER } else { 0 }
-            + (looks.predicates * PREDICATE).min(PREDICATES_MAX)
-            + weak
-            + self.register(text, &looks)
-            - self.first_against(&said, body, &looks)
-            - self.form_against(text, &looks);
-        points >= ENOUGH
+        let points = stated + weak + self.register(text, &looks);
+        // What speaks against it is tested last: it takes the longest.
+        let against = || {
+            let said: Vec<&str> = words_of(said).take(2).collect();
+            self.first_against(&said, body, &looks) + self.form_against(text, &looks)
+        };
+        points >= ENOUGH && points - against() >= ENOUGH
     }
 
     /// Returns the points of the first word.
@@ -238,11 +271,10 @@ impl MessageSigns {
     }
 
     /// Returns the points of weak signs, which count only where there are no others.
-    fn weak(&self, text: &str, looks: &Searcher) -> i32 {
-        let is_weak = looks.predicates == 0 && looks.of_first == 0 && self.weak.is_match(text);
-        if is_weak && self.weak_head.is_match(text) {
+    fn weak(&self, looks: &Searcher<'_>) -> i32 {
+        if looks.is_weak && self.weak_head.is_match(looks.small) {
             WEAK_HEAD
-        } else if is_weak && (looks.quotes || has(&self.technical, looks)) {
+        } else if looks.is_weak && (looks.quotes || has(&self.technical, looks)) {
             WEAK
         } else {
             0
@@ -250,10 +282,10 @@ impl MessageSigns {
     }
 
     /// Returns true if a program speaks, and not somebody of a parcel, a room or a guest.
-    fn is_of_programs(&self, text: &str, looks: &Searcher) -> bool {
+    fn is_of_programs(&self, looks: &Searcher<'_>) -> bool {
         let compares = || {
-            let words = || looks.words.iter().map(String::as_str);
-            words().any(|word| word == "got") && words().any(|word| word.starts_with("expect"))
+            let mut words = looks.words.iter();
+            looks.words.contains(&"got") && words.any(|word| word.starts_with("expect"))
         };
         looks.is_named
             || looks.is_phrase
@@ -262,33 +294,32 @@ impl MessageSigns {
             || has(&self.technical, looks)
             || looks.of_first == WRONG && has(&self.shared, looks)
             || compares()
-            || self.programs.is_match(text)
+            || self.programs.is_match(looks.small)
     }
 
     /// Returns the points that a first word costs with which changes, documentation and prose
     /// begin.
-    fn first_against(&self, said: &[String], body: &str, looks: &Searcher) -> i32 {
-        let Some(first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
-        let begins = |found: Option<regex::Match<'_>>| found.is_some_and(|it| it.start() == 0);
+    fn first_against(&self, said: &[&str], body: &str, looks: &Searcher<'_>) -> i32 {
+        let Some(&first) = said.first().filter(|_| looks.of_first == 0) else { return 0 };
         let is_subject = || {
-            let second = said.get(1).map_or("", String::as_str);
+            let second = said.get(1).copied().unwrap_or_default();
             COPULAS.contains(&second)
                 || STATES.contains(&second)
-                || CAME.contains(&&**first) && self.wrong.contains(second)
-                || begins(self.quoted.find(body))
-                || begins(self.identifier.find(body))
+                || CAME.contains(&first) && self.wrong.contains(second)
+                || self.quoted.begins(body)
+                || self.identifier.begins(body)
         };
         let is_stated = looks.predicates > 0;
-        if matches!(&**first, "the" | "a" | "an") {
+        if matches!(first, "the" | "a" | "an") {
             5
-        } else if self.actions.contains(&**first) && !is_subject() {
-            match (is_stated, self.nouns.contains(&**first)) {
+        } else if self.actions.contains(first) && !is_subject() {
+            match (is_stated, self.nouns.contains(first)) {
                 (true, true) if looks.is_phrase => 8,
                 (true, true) => 13,
                 (true, false) => 20,
                 (false, _) => 25,
             }
-        } else if self.discourse.contains(&**first) {
+        } else if self.discourse.contains(first) {
             if is_stated && !looks.is_sentence { 10 } else { 15 }
         } else {
             0
@@ -297,9 +328,9 @@ impl MessageSigns {
 
     /// Returns the points of the register of programs: values, identifiers and technical things, in
     /// a phrase.
-    fn register(&self, text: &str, looks: &Searcher) -> i32 {
+    fn register(&self, text: &str, looks: &Searcher<'_>) -> i32 {
         let count =
-            |list: &WordSet| looks.words.iter().filter(|word| list.contains(&***word)).count();
+            |list: &WordSet| looks.words.iter().filter(|word| list.contains(**word)).count();
         let nouns = match (count(&self.technical), count(&self.shared)) {
             (2.., _) | (1, 1..) => 9,
             (1, 0) => 6,
@@ -322,7 +353,7 @@ impl MessageSigns {
     }
 
     /// Returns the points that the form of the text costs.
-    fn form_against(&self, text: &str, looks: &Searcher) -> i32 {
+    fn form_against(&self, text: &str, looks: &Searcher<'_>) -> i32 {
         let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
         let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
         let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
@@ -331,20 +362,32 @@ impl MessageSigns {
         });
         let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
         let signs = [
-            (text.len() > VERY_LONG, 12),
-            ((LONG + 1..=VERY_LONG).contains(&text.len()), 6),
             (is_prose && !is_stated, 6),
             (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
             (is_two && !looks.quotes, 4),
             (is_marked && !looks.is_named, 10),
         ];
-        let others = self.against.iter().filter(|(_, pattern)| pattern.is_match(text));
-        sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
+        let others = self.against.iter().filter(|(_, pattern)| pattern.is_match(looks.small));
+        points_of_length(text) + sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
     }
 }
 
-fn has(list: &WordSet, looks: &Searcher) -> bool {
-    looks.words.iter().any(|word| list.contains(&**word))
+/// Returns the points that the length of a text costs.
+fn points_of_length(text: &str) -> i32 {
+    match text.len() {
+        VERY_LONG.. => 12,
+        LONG..VERY_LONG => 6,
+        _ => 0,
+    }
+}
+
+/// Returns true for bytes of which each name from a program has one.
+fn is_of_name(byte: u8) -> bool {
+    matches!(byte, b'A'..=b'Z' | b'_' | b'(' | b'.' | b'-' | b'<' | b'0' | b'*' | b'@')
+}
+
+fn has(list: &WordSet, looks: &Searcher<'_>) -> bool {
+    looks.words.iter().any(|word| list.contains(*word))
 }
 
 /// Sums the points of those signs that hold.
@@ -352,22 +395,20 @@ fn sum(signs: &[(bool, i32)]) -> i32 {
     signs.iter().filter(|(holds, _)| *holds).map(|(_, points)| points).sum()
 }
 
-/// Compiles an expression whose words are those of ASCII, as the language of programs is.
-fn compiled(pattern: &str, any_case: bool) -> Result<Regex, SettingsError> {
-    let ascii = pattern.replace(r"\b", r"(?-u:\b)").replace(r"\w", "[0-9A-Za-z_]");
-    let ascii = ascii.replace(r"\d", "[0-9]");
-    let built = RegexBuilder::new(&ascii)
-        .case_insensitive(any_case)
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(DFA_BYTES_MAX)
-        .build();
-    built.map_err(|error| SettingsError::new(format!("built-in messages: `{pattern}`: {error}")))
+/// Reads an expression whose words are those of ASCII, as the language of programs is.
+fn tree(pattern: &str, any_case: bool) -> Result<ExpressionTree, SettingsError> {
+    let hir = plain_of(pattern, TextForm::AsIs)?;
+    Ok(ExpressionTree::of(&hir, any_case))
 }
 
 /// Returns the words of a text in small letters.
-fn words_of(text: &str) -> Vec<String> {
-    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'\'' | b'-');
-    let parts = text.split(|c: char| !c.is_ascii() || !is_of_word(c as u8));
-    let trimmed = parts.map(|part| part.trim_matches(['\'', '-']));
-    trimmed.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '\'' | '-');
+    let parts = text.split(move |c| !is_of_word(c));
+    parts.map(|part| part.trim_matches(['\'', '-'])).filter(|word| !word.is_empty())
+}
+
+/// Returns the runs of letters, digits and `_` of a text.
+fn tokens_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|token| !token.is_empty())
 }

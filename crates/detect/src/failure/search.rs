@@ -7,6 +7,7 @@
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
 use super::fields::{ResultFields, folded};
+use super::opened::FoldedText;
 use super::{FailureDetectors, FailureFinding};
 use crate::limits::{
     ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, LAST_LINES, TAIL_BYTES_MAX,
@@ -44,18 +45,20 @@ impl<'d> FailureSearch<'d, '_> {
         }
     }
 
-    pub(super) fn text(&self, text: &str, depth: usize) -> Option<FailureFinding<'d>> {
+    pub(super) fn text<'t>(&self, text: &'t str, depth: usize) -> Option<FailureFinding<'d>> {
         let text = text.trim();
         if depth > ENVELOPE_DEPTH_MAX || !self.effort.spend(1 + text.len() / BYTES_PER_STEP) {
             return None;
         }
         let small = text.len() <= FIELD_BYTES_MAX;
-        let FailureDetectors { starts, ends, lasts, wanted, messages, .. } = self.detectors;
+        let FailureDetectors { starts, ends, lasts, wanted, messages, literals, .. } =
+            self.detectors;
         match text.as_bytes().first()? {
             b'{' if let Some(fields) = ResultFields::of_text(text, wanted) => {
                 let found = self.object(&fields, depth);
                 // A shell adds its exit code behind the object.
-                return found.or_else(|| ends.judge(tail(text), self.effort));
+                return found
+                    .or_else(|| ends.judge(&FoldedText::of(tail(text)), literals, self.effort));
             }
             b'[' | b'"' if small && let Ok(value) = json::parse(text) => {
                 return self.value(&value, depth + 1);
@@ -67,12 +70,17 @@ impl<'d> FailureSearch<'d, '_> {
             }
             _ => {}
         }
-        let said = starts.judge(head(text), self.effort);
-        let said = said.or_else(|| ends.judge(tail(text), self.effort));
-        let said = said.or_else(|| lasts.judge(last_lines(tail(text)), self.effort));
+        // Parts of a text that are all of it are read once.
+        let whole = FoldedText::of(text);
+        let part = |part: &'t str| (part.len() < text.len()).then(|| FoldedText::of(part));
+        let parts = [head(text), tail(text), last_lines(tail(text))].map(part);
+        let [head, tail, lines] = parts.each_ref().map(|part| part.as_ref().unwrap_or(&whole));
+        let said = starts.judge(head, literals, self.effort);
+        let said = said.or_else(|| ends.judge(tail, literals, self.effort));
+        let said = said.or_else(|| lasts.judge(lines, literals, self.effort));
         said.or_else(|| {
-            let found = messages.as_ref()?.judge(text, self)?;
-            (!starts.is_ordinary(head(text), self.effort)).then_some(found)
+            let found = messages.as_ref()?.judge(text, &whole, self)?;
+            (!starts.is_ordinary(head, literals, self.effort)).then_some(found)
         })
     }
 

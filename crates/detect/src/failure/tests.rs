@@ -1,10 +1,6 @@
-use regex_automata::hybrid::dfa::DFA;
-use regex_automata::nfa::thompson;
-use regex_automata::util::syntax::Config;
-use regex_automata::{Anchored, Input};
-
+use super::config::TextDetectorConfig;
 use super::*;
-use crate::limits::{DFA_BYTES_MAX, HEAD_BYTES_MAX, TAIL_BYTES_MAX};
+use crate::limits::{HEAD_BYTES_MAX, TAIL_BYTES_MAX};
 use spanscore_base::model::WorkBudget;
 
 fn said(text: &str) -> Option<(Says, String)> {
@@ -16,24 +12,6 @@ fn said(text: &str) -> Option<(Says, String)> {
 
 fn check(text: &str, says: Option<Says>) {
     assert_eq!(said(text).map(|(says, _)| says), says, "{text:.200}");
-}
-
-#[test]
-fn every_built_in_expression_compiles() {
-    let pack = built_in_pack().unwrap();
-    let mut wrong = Vec::new();
-    for text in &pack.texts {
-        let one = PackConfig {
-            name: pack.name.clone(),
-            expressions: by_bytes_all(&pack.expressions),
-            detectors: vec![plain(text)],
-            ..PackConfig::default()
-        };
-        if let Err(error) = compile(&[one]) {
-            wrong.push(format!("{}: {:.300}", text.kind, error.to_string()));
-        }
-    }
-    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]
@@ -202,73 +180,8 @@ const PROSE: &str = "order refund the parcel customer of status search with agen
 
 #[test]
 fn ordinary_words_open_no_detector_that_tells() {
-    let pack = built_in_pack().unwrap();
-    let mut open: Vec<String> = Vec::new();
-    for text in pack.texts.iter().filter(|text| text.says != Says::Ordinary) {
-        let one = PackConfig {
-            name: pack.name.clone(),
-            expressions: by_bytes_all(&pack.expressions),
-            detectors: vec![plain(text)],
-            ..PackConfig::default()
-        };
-        let steps = built_in(&[one]).unwrap().scan(PROSE, usize::MAX).steps();
-        if steps > PROSE.len() * crate::limits::STEPS_PER_BYTE {
-            open.push(format!("{}: {:.60}", text.kind, text.pattern));
-        }
-    }
-    assert_eq!(open, [""; 0]);
-}
-
-/// An automaton that goes from the end of a text towards its beginning makes a state for each way
-/// in which it can stand there. A counted repetition that may begin at several places gives new
-/// ones for nearly every text, each worth hundreds of bytes of text read.
-#[test]
-fn expressions_for_the_end_of_a_text_soon_know_all_their_states() {
-    const WORDS: [&str; 16] = [
-        "please ",
-        "retry ",
-        "try again ",
-        "fix ",
-        "errors ",
-        "the ",
-        "exit code 2 ",
-        "returned ",
-        "traceback (most recent call last):\n",
-        "killed ",
-        "fault ",
-        "with ",
-        "KeyError: x\n",
-        "command not found ",
-        "correct ",
-        "status='error' ",
-    ];
-    let mut random = 7_u64;
-    let mut text = || {
-        let mut text = String::new();
-        while text.len() < 400 {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            text.push_str(WORDS[(random >> 60) as usize]);
-        }
-        text
-    };
-    let texts: Vec<String> = (0..600).map(|_| text()).collect();
-    for config in built_in_pack().unwrap().texts.iter().filter(|text| text.at == TextPlace::End) {
-        let pattern = plain(config).pattern.unwrap().replace(r"\b", r"(?-u:\b)");
-        let syntax = Config::new().case_insensitive(!config.case_sensitive).utf8(false);
-        let states = thompson::Config::new().reverse(true).utf8(false);
-        let automaton = DFA::builder()
-            .configure(DFA::config().cache_capacity(DFA_BYTES_MAX))
-            .syntax(syntax)
-            .thompson(states)
-            .build(&pattern)
-            .unwrap();
-        let mut cache = automaton.create_cache();
-        let mut cleared = 0;
-        for text in &texts {
-            let input = Input::new(text).anchored(Anchored::Yes);
-            automaton.try_search_rev(&mut cache, &input).unwrap();
-            cleared = cache.clear_count();
-        }
-        assert!(cleared == 0, "{}: {:.100}", config.kind, config.pattern);
+    let built_in = built_in_detectors().unwrap();
+    for texts in [&built_in.starts, &built_in.ends, &built_in.lasts] {
+        assert_eq!(texts.opened(PROSE, &built_in.literals), [""; 0]);
     }
 }

@@ -17,9 +17,9 @@ use crate::prefilter::sieve::Anchors;
 use crate::validate::Validator;
 
 /// Bytes before a match that context is looked for in.
-pub(super) const BEFORE: usize = 48;
+pub(crate) const BEFORE: usize = 48;
 /// Bytes after a match that context is looked for in.
-pub(super) const AFTER: usize = 32;
+pub(crate) const AFTER: usize = 32;
 
 /// Form of the text that a detector matches.
 #[derive(

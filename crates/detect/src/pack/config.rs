@@ -13,7 +13,7 @@ use regex_syntax::hir::Hir;
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
 use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
-use super::expression::{CompileTime, Expression, MatchLength, parsed};
+use super::expression::{CompileTime, Expression, parsed};
 use super::match_bounds::{self, MatchBounds};
 use super::needs::OwnNeeds;
 use super::number::Point;
@@ -103,9 +103,6 @@ pub struct DetectorConfig {
     pub obfuscated: bool,
     /// Findings needed for a hit; 1 when not given.
     pub count_min: Option<u32>,
-    /// True if the text ends the match and is short, so that repetitions need no upper bound.
-    #[serde(skip)]
-    pub ends_text: bool,
 }
 
 /// Compiles built-in packs into one, behind the detectors of another. Their expressions are known
@@ -137,18 +134,9 @@ pub(super) fn built_in_texts(
     builder.build()
 }
 
-/// Compiles packs whose expressions are known to be right; each is compiled when first needed.
-pub(crate) fn built_in(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
-    compile_when(packs, CompileTime::Needed)
-}
-
 /// Compiles packs into one, at once, so that each mistake is found.
 pub fn compile(packs: &[PackConfig]) -> Result<Arc<Pack>, SettingsError> {
-    compile_when(packs, CompileTime::Now)
-}
-
-fn compile_when(packs: &[PackConfig], when: CompileTime) -> Result<Arc<Pack>, SettingsError> {
-    let mut builder = PackBuilder::new(when);
+    let mut builder = PackBuilder::new(CompileTime::Now);
     packs.iter().try_for_each(|pack| builder.add(pack))?;
     builder.build()
 }
@@ -245,10 +233,7 @@ impl PackBuilder {
         pack: &PackConfig,
     ) -> Result<Expression, SettingsError> {
         let text = with_named(text, &pack.expressions)?;
-        let length = if config.ends_text { MatchLength::OfText } else { MatchLength::Bounded };
-        let case_sensitive = config.case_sensitive;
-        let form = config.text;
-        Expression::new(text, pack.syntax, case_sensitive, form, length, self.when)
+        Expression::new(text, pack.syntax, config.case_sensitive, config.text, self.when)
     }
 
     fn context(
@@ -291,7 +276,7 @@ fn gate(
             (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
         }
     }
-    // Detectors of failures have theirs chosen one by one: ordinary words shall open none.
+    // Other detectors have theirs chosen one by one: ordinary words shall open none.
     let completed = config.rule.starts_with("no_") && when == CompileTime::Needed;
     if completed && !needs.is_empty() {
         needs.extend(completion(config, pack, &needs)?);
@@ -428,7 +413,10 @@ fn mask(
 }
 
 /// Expands the named expressions that a text refers to.
-fn with_named(text: &str, named: &BTreeMap<String, String>) -> Result<String, SettingsError> {
+pub(crate) fn with_named(
+    text: &str,
+    named: &BTreeMap<String, String>,
+) -> Result<String, SettingsError> {
     let mut parts = text.split("(?&");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -4,6 +4,7 @@
 //! ECMAScript's. No pattern may match more than [`MATCH_BYTES_MAX`] bytes, unless the text it is
 //! meant for is as short.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use regex_syntax::ParserBuilder;
@@ -27,24 +28,12 @@ pub(crate) enum CompileTime {
     Needed,
 }
 
-/// Bound on the length of a match.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MatchLength {
-    /// At most [`MATCH_BYTES_MAX`] bytes.
-    Bounded,
-    /// As long as the text, which is no longer than that and ends every match. A repetition without
-    /// a bound needs no state for each of its numbers; with one behind another, an automaton has
-    /// new states for nearly every text.
-    OfText,
-}
-
 /// An expression of a detector.
 pub(crate) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
     form: TextForm,
-    length: MatchLength,
     compiled: OnceLock<Option<RegexEngine>>,
 }
 
@@ -55,10 +44,9 @@ impl Expression {
         syntax: Syntax,
         case_sensitive: bool,
         form: TextForm,
-        length: MatchLength,
         when: CompileTime,
     ) -> Result<Self, SettingsError> {
-        let new = Self { text, syntax, case_sensitive, form, length, compiled: OnceLock::new() };
+        let new = Self { text, syntax, case_sensitive, form, compiled: OnceLock::new() };
         if when == CompileTime::Now {
             let engine = new.compile()?;
             engine.complete().map_err(|error| new.refused(&*error))?;
@@ -90,17 +78,8 @@ impl Expression {
                 .map(|regex| RegexEngine::Javascript(regex.into_inner()))
                 .map_err(|error| SettingsError::new(error.to_string()));
         }
-        let folded =
-            if self.form == TextForm::Normalised { fold_pattern(text) } else { text.clone() };
-        let longest = parsed(&folded, self.form).map_err(|error| self.refused(&error))?;
-        let longest = longest.properties().maximum_len();
-        let is_bounded = longest.is_some_and(|longest| longest <= MATCH_BYTES_MAX);
-        if self.length == MatchLength::Bounded && !is_bounded {
-            return Err(SettingsError::new(format!(
-                "`{text}` may match more than {MATCH_BYTES_MAX} bytes"
-            ))
-            .with_help("write `{0,40}` in place of `*` and `{1,40}` in place of `+`"));
-        }
+        bounded(text, self.form)?;
+        let folded = folded(text, self.form);
         let mut parser = ParserBuilder::new();
         let parser = parser.utf8(false).case_insensitive(!self.case_sensitive);
         let hir = parser.build().parse(&with_ascii_classes(&folded, self.form));
@@ -110,8 +89,33 @@ impl Expression {
     }
 
     fn refused(&self, error: &dyn std::error::Error) -> SettingsError {
-        SettingsError::new(format!("`{}` is not an expression: {error}", self.text))
+        refused(&self.text, error)
     }
+}
+
+fn refused(text: &str, error: &dyn std::error::Error) -> SettingsError {
+    SettingsError::new(format!("`{text}` is not an expression: {error}"))
+}
+
+fn folded(text: &str, form: TextForm) -> Cow<'_, str> {
+    if form == TextForm::Normalised { fold_pattern(text).into() } else { text.into() }
+}
+
+/// Parses an expression for texts of a form; capitals are told apart.
+pub(crate) fn plain_of(text: &str, form: TextForm) -> Result<Hir, SettingsError> {
+    parsed(&folded(text, form), form).map_err(|error| refused(text, &error))
+}
+
+/// Parses an expression whose matches are no longer than [`MATCH_BYTES_MAX`]; capitals are told
+/// apart.
+pub(crate) fn bounded(text: &str, form: TextForm) -> Result<Hir, SettingsError> {
+    let hir = plain_of(text, form)?;
+    if hir.properties().maximum_len().is_some_and(|longest| longest <= MATCH_BYTES_MAX) {
+        return Ok(hir);
+    }
+    let message = format!("`{text}` may match more than {MATCH_BYTES_MAX} bytes");
+    let help = "write `{0,40}` in place of `*` and `{1,40}` in place of `+`";
+    Err(SettingsError::new(message).with_help(help))
 }
 
 /// Parses an expression to its HIR; capitals are told apart.

@@ -277,13 +277,6 @@ impl Pack {
         })
     }
 
-    /// Returns the kind and the category of the first detector of a rule that hit.
-    pub(crate) fn first(&self, scan: &Scan, rule: &str) -> Option<(&str, &str)> {
-        let mut hits = scan.hits.iter().map(|hit| &self.detectors[usize::from(hit.detector)]);
-        let detector = hits.find(|detector| detector.rule == rule)?;
-        Some((&detector.kind, &detector.category))
-    }
-
     /// Returns the kind of the first detector of a rule that gave up on a text.
     pub fn gave_up<'s>(&'s self, scan: &Scan, rule: &str) -> Option<&'s str> {
         let detectors = scan.gave_up.iter().map(|&index| &self.detectors[usize::from(index)]);
