@@ -222,11 +222,6 @@ impl Shard {
         self.make_room(now_ms, due);
     }
 
-    /// Returns the digest of a trace's records, and true if a limit keeps some out.
-    fn evidence(&self, handle: Handle) -> Option<(u128, bool)> {
-        self.get(handle).map(|trace| (trace.digest, trace.left_out.is_some()))
-    }
-
     /// Returns the handle of a trace, which is opened by these records if it is new.
     fn handle_of(
         &mut self,
@@ -451,15 +446,6 @@ impl Shard {
     /// Returns the number of open and remembered traces.
     pub fn trace_count(&self) -> usize {
         self.by_id.len()
-    }
-
-    /// Returns the bytes held for open and remembered traces.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-            + self.resources.bytes()
-            + self.shares.bytes()
-            + self.severed.bytes()
-            + self.grouped.bytes()
     }
 
     /// Returns the counts since the last call.

@@ -15,7 +15,7 @@ const NAMED_PARTS: u64 = 16;
 
 /// Kind of work that claims records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(in crate::pipeline) enum Holder {
+pub(in crate::pipeline) enum LogHolder {
     /// Open or remembered trace.
     Trace,
     /// Open or remembered session.
@@ -24,7 +24,7 @@ pub(in crate::pipeline) enum Holder {
     Forward,
 }
 
-impl Holder {
+impl LogHolder {
     const ALL: [Self; 3] = [Self::Trace, Self::Session, Self::Forward];
 
     fn name(self) -> &'static str {
@@ -38,7 +38,7 @@ impl Holder {
 
 /// Largest holders at the last looks.
 #[derive(Clone, Default)]
-pub(super) struct Holders(Arc<Mutex<HashMap<(Holder, usize), Look>>>);
+pub(super) struct Holders(Arc<Mutex<HashMap<(LogHolder, usize), Look>>>);
 
 #[derive(Clone, Copy)]
 struct Look {
@@ -48,7 +48,7 @@ struct Look {
 
 impl Holders {
     /// Returns true if a place has to look for its holders: not more often than now and then.
-    pub(super) fn is_due(&self, holder: Holder, place: usize) -> bool {
+    pub(super) fn is_due(&self, holder: LogHolder, place: usize) -> bool {
         let looks = self.lock();
         looks.get(&(holder, place)).is_none_or(|look| look.at.elapsed() >= LOOK_INTERVAL)
     }
@@ -56,7 +56,7 @@ impl Holders {
     /// Notes the largest holder of a place, and names it if it has much of the log.
     pub(super) fn found(
         &self,
-        (holder, place): (Holder, usize),
+        (holder, place): (LogHolder, usize),
         name: &dyn fmt::Display,
         bytes: u64,
         bytes_max: u64,
@@ -77,7 +77,7 @@ impl Holders {
             .with_unit("By")
             .with_description("Bytes of the log that the largest holder needs, while it fills.")
             .with_callback(move |gauge| {
-                for holder in Holder::ALL {
+                for holder in LogHolder::ALL {
                     let bytes = own.largest(holder);
                     gauge.observe(bytes, &[KeyValue::new("holder", holder.name())]);
                 }
@@ -85,14 +85,14 @@ impl Holders {
             .build();
     }
 
-    fn largest(&self, holder: Holder) -> u64 {
+    fn largest(&self, holder: LogHolder) -> u64 {
         let looks = self.lock();
         let of_kind = looks.iter().filter(|((kind, _), _)| *kind == holder);
         let recent = of_kind.filter(|(_, look)| look.at.elapsed() < 2 * LOOK_INTERVAL);
         recent.map(|(_, look)| look.bytes).max().unwrap_or(0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Holder, usize), Look>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(LogHolder, usize), Look>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,10 +104,13 @@ mod tests {
     #[test]
     fn largest_of_each_kind_is_shown_and_each_place_looks_now_and_then() {
         let holders = Holders::default();
-        assert!(holders.is_due(Holder::Trace, 0));
-        holders.found((Holder::Trace, 0), &"a", 5, 100);
-        holders.found((Holder::Trace, 1), &"b", 50, 100);
-        assert!(!holders.is_due(Holder::Trace, 0) && holders.is_due(Holder::Session, 0));
-        assert_eq!((holders.largest(Holder::Trace), holders.largest(Holder::Session)), (50, 0));
+        assert!(holders.is_due(LogHolder::Trace, 0));
+        holders.found((LogHolder::Trace, 0), &"a", 5, 100);
+        holders.found((LogHolder::Trace, 1), &"b", 50, 100);
+        assert!(!holders.is_due(LogHolder::Trace, 0) && holders.is_due(LogHolder::Session, 0));
+        assert_eq!(
+            (holders.largest(LogHolder::Trace), holders.largest(LogHolder::Session)),
+            (50, 0)
+        );
     }
 }

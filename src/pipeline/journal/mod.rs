@@ -28,8 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::metrics::Meter;
 
-pub(super) use holders::Holder;
 use holders::Holders;
+pub(super) use holders::LogHolder;
 use metrics::JournalMetrics;
 use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, WITH_RECORDS};
 use spanscore_ask::judge::AnswerLog;
@@ -174,7 +174,7 @@ impl Journal {
     /// quarters full. `largest` returns its name and the bytes that it claims.
     pub(super) fn look_for_holder<N: std::fmt::Display>(
         &self,
-        (holder, place): (Holder, usize),
+        (holder, place): (LogHolder, usize),
         largest: impl FnOnce() -> Option<(N, u64)>,
     ) {
         if !self.holders.is_due(holder, place) {

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::journal::Holder;
+use super::journal::LogHolder;
 use super::metrics::{EXPENSIVE, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
 use super::reading::reserve;
@@ -150,7 +150,7 @@ impl SessionWorker {
     /// Names the session that holds most of a log that fills.
     fn name_holder(&self) {
         if let Some(journal) = &self.context.journal {
-            journal.look_for_holder((Holder::Session, 0), || {
+            journal.look_for_holder((LogHolder::Session, 0), || {
                 let largest = self.sessions.held().max_by_key(|(_, bytes)| *bytes);
                 largest.map(|(key, bytes)| (visible_name(key), bytes))
             });

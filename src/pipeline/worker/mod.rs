@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::QUEUED_REQUESTS_MAX;
 use super::journal::notes::JudgedNote;
-use super::journal::{EarlierVerdicts, Holder, JudgedTraces};
+use super::journal::{EarlierVerdicts, JudgedTraces, LogHolder};
 use super::metrics::JudgedCounts;
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
@@ -299,12 +299,12 @@ impl Worker {
     /// Names the trace that holds most of a log that fills.
     fn name_holder(&self) {
         let Some(journal) = &self.context.journal else { return };
-        journal.look_for_holder((Holder::Trace, self.index), || {
+        journal.look_for_holder((LogHolder::Trace, self.index), || {
             let held = self.shard.traces().map(|it| (it.trace_id, it.claims.record_bytes()));
             held.max_by_key(|(_, bytes)| *bytes)
         });
         if self.index == 0 {
-            journal.look_for_holder((Holder::Forward, 0), || journal.held_by_forwards());
+            journal.look_for_holder((LogHolder::Forward, 0), || journal.held_by_forwards());
         }
     }
 

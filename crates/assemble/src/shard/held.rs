@@ -60,6 +60,15 @@ impl HeldResources {
 }
 
 impl Shard {
+    /// Returns the bytes held for open and remembered traces.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+            + self.resources.bytes()
+            + self.shares.bytes()
+            + self.severed.bytes()
+            + self.grouped.bytes()
+    }
+
     /// Counts the memory that a trace holds now in place of what was counted before.
     pub(super) fn recount(&mut self, handle: Handle) {
         let Some(place) = self.places.get_mut(handle.index as usize) else { return };

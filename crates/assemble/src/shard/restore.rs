@@ -103,6 +103,11 @@ impl Shard {
         batch.claims.positions().next().is_some_and(|position| position < prior.first)
     }
 
+    /// Returns the digest of a trace's records, and true if a limit keeps some out.
+    pub(super) fn evidence(&self, handle: Handle) -> Option<(u128, bool)> {
+        self.get(handle).map(|trace| (trace.digest, trace.left_out.is_some()))
+    }
+
     /// Returns the cell for notes on a trace.
     pub fn notes(&mut self, handle: Handle) -> NoteCell {
         self.get_mut(handle).map(|trace| trace.spans.claims.notes()).unwrap_or_default()
