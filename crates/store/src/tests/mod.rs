@@ -272,3 +272,26 @@ fn content_none_stores_no_word_of_a_trace() {
     let [row] = &all(folder.path())[..] else { panic!("one evaluation") };
     assert_eq!((&row.explanation, &row.details), (&None, &None));
 }
+
+#[test]
+fn secrets_that_a_key_tells_are_hidden_also_where_details_are_dropped() {
+    // Learns what stands under `token`, as the detectors do.
+    let redact: RedactValue = Arc::new(|_, value| {
+        let text = value.to_string();
+        let token = text.split(r#""token":""#).nth(1).and_then(|it| it.split('"').next());
+        let text = token.map_or(text.clone(), |token| text.replace(token, "[SECRET_1]"));
+        json::parse(&text).unwrap().into_owned()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
+    let perfect = Outcome::Scored(Score {
+        value: 1.0,
+        explanation: Explanation::content("it sent hunter2"),
+        details: json::parse(r#"{"token": "hunter2"}"#).unwrap().into_owned(),
+        label: None::<Label>,
+    });
+    store.evaluations([evaluation(1, 1, perfect, None)].into());
+    store.close();
+    let [row] = &all(folder.path())[..] else { panic!("one evaluation") };
+    assert_eq!((row.explanation.as_deref(), &row.details), (Some("it sent [SECRET_1]"), &None));
+}
