@@ -5,6 +5,7 @@
 //! Nobody ever waits.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -73,13 +74,16 @@ impl QueueState {
 /// Queue between shards and the writer.
 pub(crate) struct StoreQueue {
     state: Mutex<QueueState>,
+    /// Last [`Rung`], for shards that have not built a record yet.
+    rung: AtomicU8,
     came: Condvar,
     limits: StoreQueueLimits,
     counters: Arc<StoreCounters>,
 }
 
-/// Rung of the ladder.
+/// Rung of the ladder; the last one too if nothing is taken any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 enum Rung {
     All,
     NoContent,
@@ -89,14 +93,28 @@ enum Rung {
 
 impl StoreQueue {
     pub(crate) fn new(limits: StoreQueueLimits, counters: Arc<StoreCounters>) -> Self {
-        Self { state: Mutex::default(), came: Condvar::new(), limits, counters }
+        let rung = AtomicU8::new(Rung::All as u8);
+        Self { state: Mutex::default(), rung, came: Condvar::new(), limits, counters }
+    }
+
+    /// Returns `None` if there is no room for a run, else true if it may bring its content. Counts
+    /// what is left out; without the lock, so what is brought may still be shed.
+    pub(crate) fn admit(&self, is_passing: bool, with_content: bool) -> Option<bool> {
+        let rung = self.rung.load(Ordering::Relaxed);
+        if rung >= Rung::SumsOnly as u8 {
+            self.counters.add(StoreCount::ShedTrajectories, 1);
+            return None;
+        }
+        let is_shed = is_passing && with_content && rung >= Rung::NoContent as u8;
+        self.counters.add(StoreCount::ShedContent, usize::from(is_shed));
+        Some(with_content && !is_shed)
     }
 
     /// Adds a run, or as much of it as there is room for.
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>) {
         let mut state = self.lock();
         let rung = self.rung(&state);
-        if rung == Rung::SumsOnly || state.is_closed {
+        if rung == Rung::SumsOnly {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return;
         }
@@ -176,6 +194,7 @@ impl StoreQueue {
             batch.work.push(work);
         }
         self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
+        self.rung.store(self.rung(&state) as u8, Ordering::Relaxed);
         batch.is_last = state.is_closed && state.work.is_empty();
         batch
     }
@@ -183,6 +202,7 @@ impl StoreQueue {
     /// Takes nothing in any more; the writer ends once it has written the rest.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
+        self.rung.store(Rung::SumsOnly as u8, Ordering::Relaxed);
         self.came.notify_all();
     }
 
@@ -191,6 +211,7 @@ impl StoreQueue {
         state.work.push_back((work, rows, bytes));
         state.rows += rows;
         state.bytes += bytes;
+        self.rung.store(self.rung(state) as u8, Ordering::Relaxed);
         if was_idle || state.rows >= crate::writer::BATCH_ROWS {
             self.came.notify_one();
         }
@@ -199,6 +220,9 @@ impl StoreQueue {
     fn rung(&self, state: &QueueState) -> Rung {
         let quarters = |held: usize, most: usize| held.saturating_mul(4) / most.max(1);
         let StoreQueueLimits { rows, bytes, .. } = self.limits;
+        if state.is_closed {
+            return Rung::SumsOnly;
+        }
         match quarters(state.rows, rows).max(quarters(state.bytes, bytes)) {
             0 | 1 => Rung::All,
             2 => Rung::NoContent,

@@ -150,3 +150,30 @@ fn repeated_run_whose_passes_were_left_out_is_not_counted_twice() {
     again.close();
     assert_eq!(again.counters().get(StoreCount::Repeated), 1);
 }
+
+#[test]
+fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let holder = start(folder.path());
+    while holder.state() == crate::StoreState::Opening {
+        std::thread::yield_now();
+    }
+    // Each run counts as three rows.
+    let store = start_small(folder.path(), 12);
+    let check = |passing: Option<bool>, failing: Option<bool>| {
+        assert_eq!((store.admit(true, true), store.admit(false, true)), (passing, failing));
+    };
+    check(Some(true), Some(true));
+    (0..2).for_each(|number| store.trajectory(run(number, 0, false)));
+    check(Some(false), Some(true));
+    (2..4).for_each(|number| store.trajectory(run(number, 0, false)));
+    check(None, None);
+    let count = |count| store.counters().get(count);
+    assert_eq!((count(StoreCount::ShedContent), count(StoreCount::ShedTrajectories)), (1, 2));
+    drop(holder);
+    while store.state() != crate::StoreState::Working {
+        std::thread::yield_now();
+    }
+    store.close();
+    check(None, None);
+}
