@@ -177,3 +177,37 @@ fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
     store.close();
     check(None, None);
 }
+
+/// Many calls, each judged: quadratic work per trace would take minutes.
+#[test]
+fn evaluations_of_many_calls_find_the_tools_of_their_spans() {
+    const CALLS: u64 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let span = |call: u64| SpanId((call + 1).to_be_bytes());
+    let mut record = run(1, 0, false);
+    let first = record.calls[0].clone();
+    record.calls = (0..CALLS)
+        .map(|call| {
+            let tool = format!("tool{}", call % 10).into();
+            crate::record::CallRecord { span_id: span(call), tool, ..first.clone() }
+        })
+        .collect();
+    store.trajectory(record);
+    let of_calls = Arc::new(EvaluatorInfo { level: Level::Call, ..(*info("refund")).clone() });
+    let target = target(1);
+    let judged = |call: u64| Evaluation {
+        id: EvaluationId(u128::from(call).to_be_bytes()),
+        evaluator: Arc::clone(&of_calls),
+        target: Arc::clone(&target),
+        span_id: span(call),
+        ..evaluation(1, 1, scored(0.5), None)
+    };
+    store.evaluations((0..CALLS).map(judged).collect());
+    store.close();
+    let by_tool = reader(folder.path())
+        .groups(&StoreFilter::default(), &[crate::query::StoreField::Tool])
+        .unwrap();
+    assert_eq!(by_tool.len(), 10);
+    assert!(by_tool.iter().all(|group| group.failed == 1_000), "{by_tool:?}");
+}

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use spanscore_base::model::{CallStatus, Completion, Evaluation, GivenVerdict, Recent, Target};
+use spanscore_base::model::{
+    CallStatus, Completion, Evaluation, GivenVerdict, Level, Recent, Target,
+};
 
 use super::content::ContentPolicy;
 use super::names::KnownNames;
@@ -141,6 +143,7 @@ impl RowWriter {
         trace.shed =
             if is_shed { SHED_ALL } else { i64::from(record.content.is_none()) * SHED_CONTENT };
         trace.is_repeat = false;
+        trace.forget_tools();
         self.calls(connection, record, &trace, is_shed, was_stored)?;
         let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
@@ -243,7 +246,7 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         let figures = EvaluationFigures::new(it, self.now_ms);
         let is_pass = figures.verdict == GivenVerdict::Pass;
-        let is_known = trace.evaluations.iter().any(|known| known.id == it.id);
+        let is_known = trace.evaluations.contains_key(&it.id);
         if is_known || (trace.is_repeat && trace.shed == SHED_ALL && is_pass) {
             self.counts.repeated += 1;
             return Ok(());
@@ -251,7 +254,7 @@ impl RowWriter {
         let evaluator = self.names.evaluator(connection, &it.evaluator)?;
         let source = self.names.source(connection, &RunSource::of_target(&it.target))?;
         self.supersede(connection, it, trace)?;
-        let is_current = !trace.evaluations.iter().any(|known| known.revises == Some(it.id));
+        let is_current = !trace.revised.contains(&it.id);
         if is_current {
             self.sums.count((evaluator, source), &figures, 1);
             trace.counts[outcome(figures.verdict) as usize] += 1;
@@ -266,18 +269,16 @@ impl RowWriter {
             self.counts.shed += 1;
             return Ok(());
         }
-        let place = EvaluationPlace { trace, evaluator, source, is_current, stored: self.now_ms };
+        let tool = match it.evaluator.level {
+            Level::Call => trace.tool(connection, it.span_id)?,
+            _ => None,
+        };
+        let stored = self.now_ms;
+        let place = EvaluationPlace { trace, evaluator, source, tool, is_current, stored };
         let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
         self.counts.evaluations += 1;
-        trace.evaluations.push(KnownEvaluation {
-            seq,
-            id: it.id,
-            revises: it.revises,
-            is_current,
-            evaluator,
-            source,
-            figures,
-        });
+        let known = KnownEvaluation { seq, is_current, evaluator, source, figures };
+        trace.add(it.id, it.revises, known);
         Ok(())
     }
 
@@ -289,7 +290,7 @@ impl RowWriter {
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
         let Some(revised) = it.revises else { return Ok(()) };
-        let Some(known) = trace.evaluations.iter_mut().find(|known| known.id == revised) else {
+        let Some(known) = trace.evaluations.get_mut(&revised) else {
             self.counts.uncorrected += 1;
             return Ok(());
         };

@@ -109,6 +109,8 @@ pub(super) struct EvaluationPlace<'a> {
     pub(super) trace: &'a KnownTrace,
     pub(super) evaluator: i64,
     pub(super) source: i64,
+    /// Tool of the judged call.
+    pub(super) tool: Option<i64>,
     pub(super) is_current: bool,
     pub(super) stored: i64,
 }
@@ -120,7 +122,7 @@ pub(super) fn insert_evaluation(
     figures: &EvaluationFigures,
     place: &EvaluationPlace<'_>,
 ) -> rusqlite::Result<i64> {
-    let EvaluationPlace { trace, evaluator, source, is_current, stored } = place;
+    let EvaluationPlace { trace, evaluator, source, tool, is_current, stored } = place;
     let texts = policy.texts(it, figures);
     let level = it.evaluator.level;
     let session = trace.session.filter(|_| level == Level::Session);
@@ -130,9 +132,8 @@ pub(super) fn insert_evaluation(
             "INSERT INTO evaluations (id, trajectory, session, span_id, evaluator, source, tool,
              time, stored, revision, revises, current, early, outcome, score, reason, completion,
              partial, cost, judge, explanation, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-             CASE WHEN ?7 THEN (SELECT tool FROM calls WHERE trajectory = ?2 AND span_id = ?4) END,
-             ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
         )?
         .insert(params![
             it.id.0,
@@ -141,7 +142,7 @@ pub(super) fn insert_evaluation(
             it.span_id.0,
             evaluator,
             source,
-            level == Level::Call,
+            tool,
             figures.time_ms,
             stored,
             it.revision,
