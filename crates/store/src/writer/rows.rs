@@ -5,14 +5,14 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use spanscore_base::model::{
-    CallStatus, Completion, Evaluation, GivenVerdict, Level, Recent, Target,
+    CallStatus, ClientGroup, Completion, Evaluation, GivenVerdict, Level, Recent, Target,
 };
 
 use super::content::ContentPolicy;
 use super::names::KnownNames;
 use super::statements::{
-    EvaluationPlace, add_turn, insert_call, insert_evaluation, micros, store_content,
-    update_trajectory,
+    EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
+    store_content, update_trajectory,
 };
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
@@ -45,6 +45,7 @@ pub(super) struct RowCounts {
     pub(super) trajectories: usize,
     pub(super) evaluations: usize,
     pub(super) repeated: usize,
+    pub(super) fragments: usize,
     pub(super) shed: usize,
     pub(super) uncorrected: usize,
 }
@@ -54,6 +55,7 @@ impl RowCounts {
         counters.add(StoreCount::Trajectories, self.trajectories);
         counters.add(StoreCount::Evaluations, self.evaluations);
         counters.add(StoreCount::Repeated, self.repeated);
+        counters.add(StoreCount::Fragments, self.fragments);
         counters.add(StoreCount::ShedEvaluations, self.shed);
         counters.add(StoreCount::Uncorrected, self.uncorrected);
     }
@@ -129,15 +131,22 @@ impl RowWriter {
             time_ms: clamp(record.end_ns, self.now_ms),
         };
         let time_ms = new.time_ms;
+        let (source, session_id) = (new.source.clone(), new.session_id);
         let mut trace = self.trace(connection, new)?;
         let revision = i64::from(record.judgement.revision);
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
-        if trace.revision > revision || (trace.revision == revision && trace.size == size) {
+        let was_stored = trace.revision != AWAITED;
+        let is_same = trace.revision == revision && trace.size == size;
+        // A trace that was forgotten begins anew with its late spans: the larger part stays.
+        let is_fragment = was_stored && trace.revision <= revision && size.0 < trace.size.0;
+        let is_other_part = was_stored && trace.revision == revision && !is_same;
+        self.counts.fragments += usize::from(is_fragment || is_other_part);
+        if trace.revision > revision || is_same || is_fragment {
             trace.is_repeat = true;
             self.keep(record.trace, trace);
             return Ok(());
         }
-        let was_stored = trace.revision != AWAITED;
+        self.place(connection, (record.trace.1, session_id, time_ms), &source, &mut trace)?;
         trace.revision = revision;
         trace.size = size;
         trace.shed =
@@ -151,6 +160,27 @@ impl RowWriter {
         store_content(connection, trace.seq, content.as_ref().map(|(content, _)| content))?;
         self.counts.trajectories += usize::from(!was_stored);
         self.keep(record.trace, trace);
+        Ok(())
+    }
+
+    /// Sets the source and the session of a trace: evaluations that came before the run may have
+    /// known less of them.
+    fn place(
+        &mut self,
+        connection: &Connection,
+        (group, session_id, time_ms): (ClientGroup, Option<&str>, i64),
+        source: &RunSource,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        let source = self.names.source(connection, source)?;
+        let is_moved = std::mem::replace(&mut trace.source, source) != source;
+        let Some(id) = session_id.filter(|_| is_moved || trace.session.is_none()) else {
+            return Ok(());
+        };
+        let session = add_turn(connection, (id, source, group), time_ms)?;
+        if let Some(old) = trace.session.replace(session) {
+            leave_session(connection, trace.seq, old, session)?;
+        }
         Ok(())
     }
 

@@ -28,6 +28,30 @@ pub(super) fn add_turn(
         .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
+/// Takes a run and its evaluations out of a session, which goes with its last run.
+pub(super) fn leave_session(
+    connection: &Connection,
+    trajectory: i64,
+    old: i64,
+    new: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE evaluations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
+        )?
+        .execute([trajectory, old, new])?;
+    connection
+        .prepare_cached("UPDATE sessions SET turns = turns - 1 WHERE seq = ?1")?
+        .execute([old])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
+             (SELECT 1 FROM trajectories WHERE session = ?1 AND seq <> ?2)",
+        )?
+        .execute([old, trajectory])?;
+    Ok(())
+}
+
 pub(super) fn update_trajectory(
     connection: &Connection,
     record: &TrajectoryRecord,
@@ -41,8 +65,8 @@ pub(super) fn update_trajectory(
         .prepare_cached(
             "UPDATE trajectories SET span_id = ?2, time = ?3, duration_us = ?4, revision = ?5,
              completion = ?6, partial = ?7, spans = ?8, calls = ?9, errors = ?10,
-             input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15
-             WHERE seq = ?1",
+             input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15,
+             source = ?16, session = ?17 WHERE seq = ?1",
         )?
         .execute(params![
             trace.seq,
@@ -59,7 +83,9 @@ pub(super) fn update_trajectory(
             tokens(record.usage.output_tokens),
             record.cost,
             trace.shed,
-            title
+            title,
+            trace.source,
+            trace.session
         ])?;
     Ok(())
 }
