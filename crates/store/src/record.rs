@@ -98,7 +98,9 @@ impl TrajectoryRecord {
     pub(crate) fn bytes(&self) -> usize {
         let content = self.content.as_ref().map_or(0, String::len);
         let calls: usize = self.calls.iter().map(|c| size_of::<CallRecord>() + c.tool.len()).sum();
-        size_of::<Self>() + content + calls
+        let names = [&self.session_id, &self.agent_name];
+        let names: usize = names.into_iter().flatten().map(|name| name.len()).sum();
+        size_of::<Self>() + self.resource.bytes() + content + calls + names
     }
 }
 
