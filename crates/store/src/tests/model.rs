@@ -211,3 +211,21 @@ fn evaluations_of_many_calls_find_the_tools_of_their_spans() {
     assert_eq!(by_tool.len(), 10);
     assert!(by_tool.iter().all(|group| group.failed == 1_000), "{by_tool:?}");
 }
+
+#[test]
+fn revisions_of_old_targets_are_counted_in_hours() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let mut of_days_ago = Arc::unwrap_or_clone(target(1));
+    of_days_ago.ended_ns -= 3 * 24 * 3_600 * 1_000_000_000;
+    let target = Arc::new(of_days_ago);
+    for (id, revises) in [(1, None), (2, Some(1))] {
+        let it = evaluation(1, id, scored(1.0), revises);
+        store.evaluations([Evaluation { target: Arc::clone(&target), ..it }].into());
+    }
+    store.close();
+    let file = Connection::open(folder.path().join("scores.db")).unwrap();
+    let spans = "SELECT group_concat(span || ' ' || passed) FROM rollups";
+    let spans: String = file.query_row(spans, [], |row| row.get(0)).unwrap();
+    assert_eq!(spans, "3600 1");
+}

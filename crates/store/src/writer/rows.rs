@@ -10,6 +10,7 @@ use spanscore_base::model::{
 
 use super::content::ContentPolicy;
 use super::names::KnownNames;
+use super::retention::MINUTES_KEPT_MS;
 use super::statements::{
     EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
     store_content, update_trajectory,
@@ -90,6 +91,7 @@ impl RowWriter {
         now_ms: i64,
     ) -> rusqlite::Result<()> {
         self.now_ms = self.now_ms.max(now_ms);
+        self.sums.hours_before(self.now_ms.saturating_sub(MINUTES_KEPT_MS));
         for work in &batch.work {
             match work {
                 StoreWork::Trajectory { record, is_shed } => {
@@ -111,7 +113,7 @@ impl RowWriter {
         for ((minute, _, source), (info, sums)) in merged {
             let evaluator = self.names.evaluator(connection, info)?;
             let source = self.names.source(connection, source)?;
-            self.sums.add((super::sums::MINUTE, *minute, evaluator, source), sums);
+            self.sums.add_minute(*minute, (evaluator, source), sums);
         }
         Ok(())
     }
