@@ -343,3 +343,17 @@ fn source_and_session_of_a_run_replace_those_that_early_verdicts_knew() {
     let turns: String = file.query_row(turns, [], |row| row.get(0)).unwrap();
     assert_eq!(turns, "2");
 }
+
+#[test]
+fn names_of_agents_are_redacted_and_long_ids_of_sessions_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let mut record = run(1, 0, false);
+    record.agent_name = Some("agent of secret".into());
+    record.session_id = Some("s".repeat(1_000).into());
+    store.trajectory(record);
+    store.close();
+    let stored = reader(folder.path()).trajectory(&trace_id(1).to_string()).unwrap();
+    assert_eq!(stored.agent, "agent of [SECRET_1]");
+    assert_eq!(stored.session_id.map(|id| id.len()), Some(200));
+}

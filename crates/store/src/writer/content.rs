@@ -9,6 +9,7 @@ use spanscore_base::value::{Value, json};
 use crate::counters::{StoreCount, StoreCounters};
 use crate::rollup::EvaluationFigures;
 use crate::settings::{StoreSettings, StoredContent, StoredDetails};
+use crate::source::RunSource;
 
 /// Longest explanation or error, bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
@@ -90,6 +91,17 @@ impl ContentPolicy {
             other => title(&other.to_string()),
         });
         (shown.to_string(), title)
+    }
+
+    /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces
+    /// share the names of what was replaced, as agents are compared across traces.
+    pub(super) fn source<'s>(&self, source: &'s RunSource) -> Cow<'s, RunSource> {
+        if self.content != StoredContent::Redacted || source.agent.is_empty() {
+            return Cow::Borrowed(source);
+        }
+        let shown = (self.redact)(TraceId::default(), &Value::from(&*source.agent));
+        let agent = shown.as_str().unwrap_or_default();
+        Cow::Owned(RunSource { agent: agent.into(), ..source.clone() })
     }
 
     fn unless_none<'t>(&self, text: &'t str) -> &'t str {

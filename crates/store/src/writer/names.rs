@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use spanscore_base::model::EvaluatorInfo;
 
+use super::content::ContentPolicy;
 use crate::source::RunSource;
 
 /// Most evaluators, each version of one counted; those beyond share a row.
@@ -111,12 +112,14 @@ impl KnownNames {
     pub(super) fn source(
         &mut self,
         connection: &Connection,
+        policy: &ContentPolicy,
         source: &RunSource,
     ) -> rusqlite::Result<i64> {
         let rows = &mut self.sources;
         if let Some(id) = rows.ids.get(source) {
             return Ok(*id);
         }
+        let shown = policy.source(source);
         let find = |source: &RunSource| {
             let RunSource { service, agent, version, environment } = source;
             connection
@@ -127,11 +130,11 @@ impl KnownNames {
                 .query_row(params![service, agent, version, environment], |row| row.get(0))
                 .optional()
         };
-        let id = match find(source)? {
+        let id = match find(&shown)? {
             Some(id) => id,
             None if !rows.is_full(connection, "sources", SOURCES_MAX)? => {
                 rows.added();
-                add_source(connection, source)?
+                add_source(connection, &shown)?
             }
             None => match find(&RunSource::other())? {
                 Some(id) => id,
@@ -196,7 +199,8 @@ fn add_tool(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.prepare_cached("INSERT INTO tools (name) VALUES (?1)")?.insert([name])
 }
 
-fn cut(text: &str) -> &str {
+/// Cuts a name to its limit.
+pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(NAME_BYTES_MAX)]
 }
 

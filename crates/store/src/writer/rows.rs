@@ -9,7 +9,7 @@ use spanscore_base::model::{
 };
 
 use super::content::ContentPolicy;
-use super::names::KnownNames;
+use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
 use super::statements::{
     EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
@@ -105,14 +105,19 @@ impl RowWriter {
                 }
             }
         }
-        self.merged(connection, &batch.merged)?;
+        self.merged(connection, policy, &batch.merged)?;
         self.sums.flush(connection)
     }
 
-    fn merged(&mut self, connection: &Connection, merged: &MergedSums) -> rusqlite::Result<()> {
+    fn merged(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        merged: &MergedSums,
+    ) -> rusqlite::Result<()> {
         for ((minute, _, source), (info, sums)) in merged {
             let evaluator = self.names.evaluator(connection, info)?;
-            let source = self.names.source(connection, source)?;
+            let source = self.names.source(connection, policy, source)?;
             self.sums.add_minute(*minute, (evaluator, source), sums);
         }
         Ok(())
@@ -128,13 +133,13 @@ impl RowWriter {
         let new = NewTrace {
             trace: record.trace,
             span_id: &record.span_id.0,
-            session_id: record.session_id.as_deref(),
+            session_id: record.session_id.as_deref().map(cut),
             source: RunSource::new(&record.resource, record.agent_name.as_deref()),
             time_ms: clamp(record.end_ns, self.now_ms),
         };
         let time_ms = new.time_ms;
         let (source, session_id) = (new.source.clone(), new.session_id);
-        let mut trace = self.trace(connection, new)?;
+        let mut trace = self.trace(connection, policy, new)?;
         let revision = i64::from(record.judgement.revision);
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
         let was_stored = trace.revision != AWAITED;
@@ -148,7 +153,7 @@ impl RowWriter {
             self.keep(record.trace, trace);
             return Ok(());
         }
-        self.place(connection, (record.trace.1, session_id, time_ms), &source, &mut trace)?;
+        self.place(connection, policy, (record.trace.1, session_id, time_ms), &source, &mut trace)?;
         trace.revision = revision;
         trace.size = size;
         trace.shed =
@@ -170,11 +175,12 @@ impl RowWriter {
     fn place(
         &mut self,
         connection: &Connection,
+        policy: &ContentPolicy,
         (group, session_id, time_ms): (ClientGroup, Option<&str>, i64),
         source: &RunSource,
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
-        let source = self.names.source(connection, source)?;
+        let source = self.names.source(connection, policy, source)?;
         let is_moved = std::mem::replace(&mut trace.source, source) != source;
         let Some(id) = session_id.filter(|_| is_moved || trace.session.is_none()) else {
             return Ok(());
@@ -249,7 +255,7 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         let Some(first) = evaluations.first() else { return Ok(()) };
         let target = &first.target;
-        let mut trace = self.trace(connection, placeholder(first, target, self.now_ms))?;
+        let mut trace = self.trace(connection, policy, placeholder(first, target, self.now_ms))?;
         let before = trace.counts;
         let shed_before = trace.shed;
         for evaluation in evaluations {
@@ -284,7 +290,7 @@ impl RowWriter {
             return Ok(());
         }
         let evaluator = self.names.evaluator(connection, &it.evaluator)?;
-        let source = self.names.source(connection, &RunSource::of_target(&it.target))?;
+        let source = self.names.source(connection, policy, &RunSource::of_target(&it.target))?;
         self.supersede(connection, it, trace)?;
         let is_current = !trace.revised.contains(&it.id);
         if is_current {
@@ -294,7 +300,7 @@ impl RowWriter {
         if let Some(case) = &it.evaluator.case {
             connection
                 .prepare_cached("INSERT OR IGNORE INTO cases VALUES (?1, ?2)")?
-                .execute(params![trace.seq, case])?;
+                .execute(params![trace.seq, cut(case)])?;
         }
         if is_shed && is_pass {
             trace.shed = SHED_ALL;
@@ -340,6 +346,7 @@ impl RowWriter {
     fn trace(
         &mut self,
         connection: &Connection,
+        policy: &ContentPolicy,
         new: NewTrace<'_>,
     ) -> rusqlite::Result<KnownTrace> {
         if let Some(known) = self.traces.get(&new.trace) {
@@ -348,7 +355,7 @@ impl RowWriter {
         if let Some(found) = KnownTrace::find(connection, new.trace)? {
             return Ok(found);
         }
-        let source = self.names.source(connection, &new.source)?;
+        let source = self.names.source(connection, policy, &new.source)?;
         let (trace_id, group) = new.trace;
         let session = match new.session_id {
             Some(id) => Some(add_turn(connection, (id, source, group), new.time_ms)?),
@@ -403,7 +410,7 @@ fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) 
     NewTrace {
         trace: key(target),
         span_id: &first.span_id.0,
-        session_id: target.session_id.as_deref(),
+        session_id: target.session_id.as_deref().map(cut),
         source: RunSource::of_target(target),
         time_ms: clamp(target.ended_ns, now_ms),
     }
