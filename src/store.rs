@@ -112,11 +112,12 @@ const COUNTERS: [(&str, &str, &str, &str, CountLabels); 5] = [
     (
         "spanscore.store.events",
         "{event}",
-        "Repeats that were ignored, transactions that failed, damaged files that were set aside, \
-         contents that were withheld.",
+        "Repeats that were ignored, lesser parts of runs that were left out, transactions that \
+         failed, damaged files that were set aside, contents that were withheld.",
         "event",
         &[
             (StoreCount::Repeated, "repeated"),
+            (StoreCount::Fragments, "fragment"),
             (StoreCount::Failures, "failed"),
             (StoreCount::SetAside, "set_aside"),
             (StoreCount::Withheld, "withheld"),

@@ -13,6 +13,8 @@ pub enum StoreCount {
     Evaluations,
     /// Evaluations that were stored before.
     Repeated,
+    /// Runs of which another part was judged: the part with more spans is stored.
+    Fragments,
     /// Passing runs whose content was left out: the queue was half full.
     ShedContent,
     /// Passing runs of which only the row was stored: the queue was three quarters full.

@@ -5,12 +5,13 @@
 //! Nobody ever waits.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 
-use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome};
+use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Target};
 use spanscore_base::value::{Number, Value};
 
 use crate::counters::{StoreCount, StoreCounters};
@@ -51,6 +52,8 @@ pub(crate) type MergedSums = HashMap<SumKey, (Arc<EvaluatorInfo>, RollupSums)>;
 pub(crate) struct StoreBatch {
     pub(crate) work: Vec<StoreWork>,
     pub(crate) merged: MergedSums,
+    /// Rows and bytes that it holds of the queue until [`StoreQueue::done`].
+    held: (usize, usize),
     /// True if nothing will come any more.
     pub(crate) is_last: bool,
 }
@@ -58,8 +61,11 @@ pub(crate) struct StoreBatch {
 #[derive(Default)]
 struct QueueState {
     work: VecDeque<(StoreWork, usize, usize)>,
+    /// Rows and bytes, those of the batch that is being written included.
     rows: usize,
     bytes: usize,
+    /// Rows that wait.
+    waiting: usize,
     merged: MergedSums,
     is_closed: bool,
 }
@@ -73,13 +79,16 @@ impl QueueState {
 /// Queue between shards and the writer.
 pub(crate) struct StoreQueue {
     state: Mutex<QueueState>,
+    /// Last [`Rung`], for shards that have not built a record yet.
+    rung: AtomicU8,
     came: Condvar,
     limits: StoreQueueLimits,
     counters: Arc<StoreCounters>,
 }
 
-/// Rung of the ladder.
+/// Rung of the ladder; the last one too if nothing is taken any more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 enum Rung {
     All,
     NoContent,
@@ -89,14 +98,29 @@ enum Rung {
 
 impl StoreQueue {
     pub(crate) fn new(limits: StoreQueueLimits, counters: Arc<StoreCounters>) -> Self {
-        Self { state: Mutex::default(), came: Condvar::new(), limits, counters }
+        let rung = AtomicU8::new(Rung::All as u8);
+        Self { state: Mutex::default(), rung, came: Condvar::new(), limits, counters }
+    }
+
+    /// Returns `None` if there is no room for a run, else true if it may bring its content. Counts
+    /// what is left out; without the lock, so what is brought may still be shed.
+    pub(crate) fn admit(&self, is_passing: bool, with_content: bool) -> Option<bool> {
+        let rung = self.rung.load(Ordering::Relaxed);
+        if rung >= Rung::SumsOnly as u8 {
+            self.counters.add(StoreCount::ShedTrajectories, 1);
+            return None;
+        }
+        let is_shed = is_passing && with_content && rung >= Rung::NoContent as u8;
+        self.counters.add(StoreCount::ShedContent, usize::from(is_shed));
+        Some(with_content && !is_shed)
     }
 
     /// Adds a run, or as much of it as there is room for.
     pub(crate) fn put_trajectory(&self, mut record: Box<TrajectoryRecord>) {
+        let size = record.bytes();
         let mut state = self.lock();
-        let rung = self.rung(&state);
-        if rung == Rung::SumsOnly || state.is_closed {
+        let rung = self.rung(&state, size);
+        if rung == Rung::SumsOnly {
             self.counters.add(StoreCount::ShedTrajectories, 1);
             return;
         }
@@ -115,8 +139,9 @@ impl StoreQueue {
 
     /// Adds evaluations, or counts them if there is no room; they arrived at `now_ms`.
     pub(crate) fn put_evaluations(&self, all: Arc<[Evaluation]>, now_ms: i64) {
+        let bytes = size_of_evaluations(&all);
         let mut state = self.lock();
-        let rung = self.rung(&state);
+        let rung = self.rung(&state, bytes);
         if state.is_closed {
             self.counters.add(StoreCount::Lost, all.len());
             return;
@@ -129,14 +154,13 @@ impl StoreQueue {
         let is_shed = rung >= Rung::RowsOnly;
         let is_stored = |it: &&Evaluation| !is_shed || it.verdict() != GivenVerdict::Pass;
         let rows = all.iter().filter(is_stored).count();
-        let bytes = all.iter().map(size_of_evaluation).sum();
         self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
     }
 
     /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.
     pub(crate) fn take(&self, rows_max: usize, idle: Duration, gather: Duration) -> StoreBatch {
         let state = self.wait(self.lock(), idle, |state| state.is_idle());
-        let state = self.wait(state, gather, |state| state.rows < rows_max && !state.is_idle());
+        let state = self.wait(state, gather, |state| state.waiting < rows_max && !state.is_idle());
         self.take_from(state, rows_max)
     }
 
@@ -170,19 +194,31 @@ impl StoreQueue {
         let mut taken = 0;
         while taken < rows_max {
             let Some((work, rows, bytes)) = state.work.pop_front() else { break };
-            state.rows -= rows;
-            state.bytes -= bytes;
+            state.waiting -= rows;
+            batch.held.0 += rows;
+            batch.held.1 += bytes;
             taken += rows;
             batch.work.push(work);
         }
-        self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
         batch.is_last = state.is_closed && state.work.is_empty();
         batch
+    }
+
+    /// Gives the room of a batch back, once it is written or lost.
+    pub(crate) fn done(&self, batch: StoreBatch) {
+        let (rows, bytes) = batch.held;
+        drop(batch);
+        let mut state = self.lock();
+        state.rows -= rows;
+        state.bytes -= bytes;
+        self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
+        self.rung.store(self.rung(&state, 0) as u8, Ordering::Relaxed);
     }
 
     /// Takes nothing in any more; the writer ends once it has written the rest.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
+        self.rung.store(Rung::SumsOnly as u8, Ordering::Relaxed);
         self.came.notify_all();
     }
 
@@ -190,16 +226,23 @@ impl StoreQueue {
         let was_idle = state.work.is_empty();
         state.work.push_back((work, rows, bytes));
         state.rows += rows;
+        state.waiting += rows;
         state.bytes += bytes;
-        if was_idle || state.rows >= crate::writer::BATCH_ROWS {
+        self.rung.store(self.rung(state, 0) as u8, Ordering::Relaxed);
+        self.counters.set(StoreCount::QueueBytes, state.bytes as u64);
+        if was_idle || state.waiting >= crate::writer::BATCH_ROWS {
             self.came.notify_one();
         }
     }
 
-    fn rung(&self, state: &QueueState) -> Rung {
+    /// Returns the rung at which so many more bytes are taken in.
+    fn rung(&self, state: &QueueState, more: usize) -> Rung {
         let quarters = |held: usize, most: usize| held.saturating_mul(4) / most.max(1);
         let StoreQueueLimits { rows, bytes, .. } = self.limits;
-        match quarters(state.rows, rows).max(quarters(state.bytes, bytes)) {
+        if state.is_closed {
+            return Rung::SumsOnly;
+        }
+        match quarters(state.rows, rows).max(quarters(state.bytes.saturating_add(more), bytes)) {
             0 | 1 => Rung::All,
             2 => Rung::NoContent,
             3 => Rung::RowsOnly,
@@ -226,7 +269,22 @@ impl StoreQueue {
     }
 }
 
-/// Returns the bytes that an evaluation holds, about.
+/// Returns the bytes that evaluations hold, about. Those of one target share it.
+fn size_of_evaluations(all: &[Evaluation]) -> usize {
+    let of_target = all.chunk_by(|a, b| Arc::ptr_eq(&a.target, &b.target));
+    let targets = of_target.filter_map(|some| some.first()).map(|it| size_of_target(&it.target));
+    targets.sum::<usize>() + all.iter().map(size_of_evaluation).sum::<usize>()
+}
+
+fn size_of_target(target: &Target) -> usize {
+    let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+    size_of::<Target>()
+        + target.resource.bytes()
+        + text(&target.session_id)
+        + text(&target.agent_name)
+        + target.response.as_ref().map_or(0, |(_, id)| id.len())
+}
+
 fn size_of_evaluation(evaluation: &Evaluation) -> usize {
     let texts = match &evaluation.outcome {
         Outcome::Scored(score) => score.explanation.bytes() + size_of_value(&score.details),

@@ -1,7 +1,9 @@
 //! Record of a judged trajectory: an owned excerpt, made on the shard, read by the writer.
 
-use std::fmt::Write;
+use std::fmt;
 use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 use spanscore_base::model::{
     CallStatus, ClientGroup, Completion, Content, Resource, SpanId, ToolCall, TraceId, Trajectory,
@@ -73,6 +75,7 @@ impl TrajectoryRecord {
     pub fn new(trajectory: &Trajectory<'_>, judgement: Judgement, with_content: bool) -> Self {
         let calls = &trajectory.tool_calls;
         let is_error = |call: &&ToolCall<'_>| call.status == CallStatus::Error;
+        let offered = trajectory.tool_definitions.iter().map(|it| &*it.name).collect();
         Self {
             trace: (trajectory.trace_id, trajectory.group),
             span_id: trajectory.span_id,
@@ -82,7 +85,7 @@ impl TrajectoryRecord {
             start_ns: trajectory.start_ns,
             end_ns: trajectory.end_ns,
             judgement,
-            calls: calls.iter().take(CALLS_MAX).map(|call| excerpt(trajectory, call)).collect(),
+            calls: calls.iter().take(CALLS_MAX).map(|call| excerpt(&offered, call)).collect(),
             call_count: calls.len(),
             error_count: calls.iter().filter(is_error).count(),
             usage: trajectory.usage,
@@ -95,19 +98,20 @@ impl TrajectoryRecord {
     pub(crate) fn bytes(&self) -> usize {
         let content = self.content.as_ref().map_or(0, String::len);
         let calls: usize = self.calls.iter().map(|c| size_of::<CallRecord>() + c.tool.len()).sum();
-        size_of::<Self>() + content + calls
+        let names = [&self.session_id, &self.agent_name];
+        let names: usize = names.into_iter().flatten().map(|name| name.len()).sum();
+        size_of::<Self>() + self.resource.bytes() + content + calls + names
     }
 }
 
-fn excerpt(trajectory: &Trajectory<'_>, call: &ToolCall<'_>) -> CallRecord {
-    let offered = &trajectory.tool_definitions;
+fn excerpt(offered: &HashSet<&str>, call: &ToolCall<'_>) -> CallRecord {
     CallRecord {
         span_id: call.span_id,
         tool: Box::from(&*call.name),
         start_ns: call.start_ns,
         end_ns: call.end_ns,
         status: call.status,
-        is_undeclared: !offered.is_empty() && !offered.iter().any(|it| it.name == call.name),
+        is_undeclared: !offered.is_empty() && !offered.contains(&*call.name),
         is_repeated: call.is_repeated,
     }
 }
@@ -124,7 +128,7 @@ fn content_of(trajectory: &Trajectory<'_>) -> String {
         field(&call.arguments, &mut out);
         out.push_str(r#","result":"#);
         field(&call.result, &mut out);
-        if let Some(error) = &call.error {
+        if let Some(error) = call.error.as_ref().filter(|_| out.len() <= CONTENT_BYTES_MAX) {
             out.push_str(r#","error":"#);
             text(error, &mut out);
         }
@@ -159,17 +163,64 @@ fn field(content: &Content<'_>, out: &mut String) {
 /// Writes a value, or as a text of the same beginning if it is too long.
 fn recorded(value: &Value<'_>, out: &mut String) {
     let start = out.len();
-    // Writing to a String cannot fail.
-    let _ = json::write(value, out);
-    let bytes = out.len() - start;
-    if bytes > FIELD_BYTES_MAX {
-        let whole = out.split_off(start);
-        text(&whole, out);
-        let _ = write!(out, r#","truncated_from":{bytes}"#);
+    let mut limited = LimitedWriter { out, left: FIELD_BYTES_MAX };
+    if json::write(value, &mut limited).is_err() {
+        let beginning = out.split_off(start);
+        text(&beginning, out);
+        out.push_str(r#","truncated":true"#);
+    }
+}
+
+/// Writer that fails at its limit, so that no more of a long value is read.
+struct LimitedWriter<'a> {
+    out: &'a mut String,
+    left: usize,
+}
+
+impl fmt::Write for LimitedWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fitting = &text[..text.floor_char_boundary(self.left)];
+        self.out.push_str(fitting);
+        self.left -= fitting.len();
+        if fitting.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
 fn text(text: &str, out: &mut String) {
     let end = text.floor_char_boundary(FIELD_BYTES_MAX);
+    // Writing to a String cannot fail.
     let _ = json::write_string(&text[..end], out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(trajectory: Trajectory<'_>) -> serde_json::Value {
+        serde_json::from_str(&content_of(&trajectory)).unwrap()
+    }
+
+    #[test]
+    fn long_values_are_cut_to_a_text_that_says_so() {
+        let check = |bytes: usize, is_cut: bool| {
+            let user_input = Content::ready(Value::from("ä".repeat(bytes / 2)));
+            let content = content(Trajectory { user_input, ..Trajectory::default() });
+            let input = &content["input"];
+            assert_eq!(input["truncated"] == true, is_cut, "{bytes}");
+            assert!(input["value"].as_str().unwrap().len() <= FIELD_BYTES_MAX, "{bytes}");
+        };
+        // Two bytes are the quotes.
+        check(FIELD_BYTES_MAX - 2, false);
+        check(FIELD_BYTES_MAX, true);
+        check(8 * FIELD_BYTES_MAX, true);
+    }
+
+    #[test]
+    fn errors_count_toward_the_content_of_a_run() {
+        let error = || Some("e".repeat(FIELD_BYTES_MAX).into());
+        let call = || ToolCall { error: error(), ..ToolCall::default() };
+        let tool_calls = std::iter::repeat_with(call).take(100).collect();
+        let content = content_of(&Trajectory { tool_calls, ..Trajectory::default() });
+        assert!(content.len() < CONTENT_BYTES_MAX + 2 * FIELD_BYTES_MAX, "{}", content.len());
+    }
 }

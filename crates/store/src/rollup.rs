@@ -88,6 +88,11 @@ impl RollupSums {
         self.cost += sign * (figures.cost.unwrap_or(0.0) * BILLIONTHS).round() as i64;
     }
 
+    /// Returns the number of evaluations.
+    pub(crate) fn evaluations(&self) -> i64 {
+        self.passed + self.failed + self.not_evaluable + self.broken
+    }
+
     /// Adds other sums.
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;

@@ -71,6 +71,12 @@ impl Store {
         Ok(Self { queue, counters, state, path, with_content, writer, _temporary: temporary })
     }
 
+    /// Returns `None` if there is no room for a run, which is counted, else true if its record may
+    /// bring content. Asked before a record is built, so that a full store costs shards nothing.
+    pub fn admit(&self, is_passing: bool, with_content: bool) -> Option<bool> {
+        self.queue.admit(is_passing, with_content)
+    }
+
     /// Stores a judged run; before its evaluations.
     pub fn trajectory(&self, record: TrajectoryRecord) {
         self.queue.put_trajectory(Box::new(record));

@@ -19,15 +19,17 @@ impl Worker {
     ) {
         let Some(store) = self.context.store.as_ref().filter(|_| !due.is_silent) else { return };
         let (evaluations, is_all) = done;
+        let is_passing = is_all && evaluations.iter().all(|it| it.verdict() == GivenVerdict::Pass);
+        let with_content = store.has_content() && !trajectory.effort.is_trace_spent();
+        let Some(with_content) = store.admit(is_passing, with_content) else { return };
         let judgement = Judgement {
             completion: due.completion,
             is_partial: due.is_partial,
             revision: due.revision,
             spans: trace.spans.len(),
             now_ns: unix_ns(SystemTime::now()),
-            is_passing: is_all && evaluations.iter().all(|it| it.verdict() == GivenVerdict::Pass),
+            is_passing,
         };
-        let with_content = store.has_content() && !trajectory.effort.is_trace_spent();
         store.trajectory(TrajectoryRecord::new(trajectory, judgement, with_content));
     }
 }

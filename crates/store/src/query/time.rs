@@ -1,6 +1,6 @@
 //! Points in time as people write them: `1h`, `-7d`, `yesterday`, RFC 3339.
 
-use jiff::civil::Date;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp};
 
@@ -25,11 +25,12 @@ pub fn point_in_time(text: &str, now_ms: i64) -> Result<i64, StoreQueryError> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
     }
-    let midnight = |date: Date| date.to_zoned(TimeZone::UTC).ok();
-    if let Some(day) = text.parse::<Date>().ok().and_then(midnight) {
-        return Ok(day.timestamp().as_millisecond());
+    // Without a zone it is UTC, as days are.
+    if let Some(time) = text.parse::<DateTime>().ok().and_then(|it| it.to_zoned(TimeZone::UTC).ok())
+    {
+        return Ok(time.timestamp().as_millisecond());
     }
-    let ago = text.trim_start_matches('-').parse::<jiff::Span>().ok();
+    let ago = text.trim_start_matches('-').parse::<jiff::Span>().ok().map(jiff::Span::abs);
     let ago = ago.and_then(|ago| ago.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
     let ms = ago.and_then(|ago| i64::try_from(ago.as_millis()).ok());
     ms.map(|ms| now_ms.saturating_sub(ms)).ok_or_else(|| StoreQueryError::Time(text.to_owned()))
@@ -50,6 +51,9 @@ mod tests {
         check("1h", 3_600_000);
         check("-90m", 5_400_000);
         check("7d", 7 * DAY_MS);
+        check("1h ago", 3_600_000);
+        check("2026-11-27T09:00", 3_600_000);
+        check("2026-11-27 09:00:00", 3_600_000);
         check("today", 10 * 3_600_000);
         check("yesterday", 34 * 3_600_000);
         check("2026-11-26", 34 * 3_600_000);

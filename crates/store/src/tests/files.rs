@@ -136,3 +136,35 @@ fn temporary_file_is_gone_with_the_store() {
     drop(store);
     assert!(!path.exists());
 }
+
+#[test]
+fn panics_cost_their_batch_and_not_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let redact: crate::RedactValue = Arc::new(|_, value| {
+        assert!(!value.to_string().contains("boom"), "a text that breaks the redactor");
+        value.clone().into_owned()
+    });
+    let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
+    let store_one = |id: u8, explanation: &str| {
+        let explanation = explanation.to_owned();
+        let outcome = Outcome::NotEvaluable { reason: Reason::NothingToJudge, explanation };
+        let before = store.counters().get(StoreCount::Evaluations);
+        let lost = store.counters().get(StoreCount::Lost);
+        store.evaluations([evaluation(u64::from(id), id, outcome, None)].into());
+        while store.counters().get(StoreCount::Evaluations) == before
+            && store.counters().get(StoreCount::Lost) == lost
+        {
+            std::thread::yield_now();
+        }
+    };
+    store_one(1, "well");
+    store_one(2, "boom");
+    store_one(3, "boom");
+    while !matches!(store.state(), StoreState::Failing(_)) {
+        std::thread::yield_now();
+    }
+    store_one(4, "well");
+    store.close();
+    assert_eq!(store.counters().get(StoreCount::Lost), 2);
+    assert_eq!(all(folder.path()).len(), 2);
+}

@@ -272,3 +272,88 @@ fn content_none_stores_no_word_of_a_trace() {
     let [row] = &all(folder.path())[..] else { panic!("one evaluation") };
     assert_eq!((&row.explanation, &row.details), (&None, &None));
 }
+
+#[test]
+fn secrets_that_a_key_tells_are_hidden_also_where_details_are_dropped() {
+    // Learns what stands under `token`, as the detectors do.
+    let redact: RedactValue = Arc::new(|_, value| {
+        let text = value.to_string();
+        let token = text.split(r#""token":""#).nth(1).and_then(|it| it.split('"').next());
+        let text = token.map_or(text.clone(), |token| text.replace(token, "[SECRET_1]"));
+        json::parse(&text).unwrap().into_owned()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();
+    let perfect = Outcome::Scored(Score {
+        value: 1.0,
+        explanation: Explanation::content("it sent hunter2"),
+        details: json::parse(r#"{"token": "hunter2"}"#).unwrap().into_owned(),
+        label: None::<Label>,
+    });
+    store.evaluations([evaluation(1, 1, perfect, None)].into());
+    store.close();
+    let [row] = &all(folder.path())[..] else { panic!("one evaluation") };
+    assert_eq!((row.explanation.as_deref(), &row.details), (Some("it sent [SECRET_1]"), &None));
+}
+
+#[test]
+fn of_two_parts_of_a_run_the_one_with_more_spans_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let part = |number: u64, revision: u32, spans: usize| {
+        let mut record = run(number, revision, true);
+        record.judgement.spans = spans;
+        store.trajectory(record);
+    };
+    // Late spans of a forgotten trace come as its first revision, and as later ones.
+    [(0, 9), (0, 2), (1, 3)].into_iter().for_each(|(revision, spans)| part(1, revision, spans));
+    [(0, 2), (0, 9), (1, 10)].into_iter().for_each(|(revision, spans)| part(2, revision, spans));
+    store.close();
+    let reader = reader(folder.path());
+    let check = |number: u64, expected: (Option<i64>, i64)| {
+        let stored = reader.trajectory(&trace_id(number).to_string()).unwrap();
+        assert_eq!((stored.revision, stored.spans), expected, "{number}");
+    };
+    check(1, (Some(0), 9));
+    check(2, (Some(1), 10));
+    assert_eq!(store.counters().get(crate::StoreCount::Fragments), 3);
+}
+
+#[test]
+fn source_and_session_of_a_run_replace_those_that_early_verdicts_knew() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let early = |number: u64, session_id: Option<&str>| {
+        let session_id = session_id.map(Box::from);
+        let target = Target { agent_name: None, session_id, ..(*target(number)).clone() };
+        let early = evaluation(number, number as u8, scored(0.0), None);
+        store.evaluations([Evaluation { target: Arc::new(target), ..early }].into());
+        store.trajectory(run(number, 0, false));
+    };
+    early(1, None);
+    early(2, Some("s-1"));
+    store.close();
+    for number in [1, 2] {
+        let stored = reader(folder.path()).trajectory(&trace_id(number).to_string()).unwrap();
+        let found = (stored.agent.as_str(), stored.session_id.as_deref());
+        assert_eq!(found, ("refunds", Some("s-1")), "{number}");
+    }
+    let file = Connection::open(folder.path().join("scores.db")).unwrap();
+    let turns = "SELECT group_concat(turns) FROM sessions";
+    let turns: String = file.query_row(turns, [], |row| row.get(0)).unwrap();
+    assert_eq!(turns, "2");
+}
+
+#[test]
+fn names_of_agents_are_redacted_and_long_ids_of_sessions_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let mut record = run(1, 0, false);
+    record.agent_name = Some("agent of secret".into());
+    record.session_id = Some("s".repeat(1_000).into());
+    store.trajectory(record);
+    store.close();
+    let stored = reader(folder.path()).trajectory(&trace_id(1).to_string()).unwrap();
+    assert_eq!(stored.agent, "agent of [SECRET_1]");
+    assert_eq!(stored.session_id.map(|id| id.len()), Some(200));
+}

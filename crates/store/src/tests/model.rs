@@ -162,3 +162,82 @@ fn repeated_run_whose_passes_were_left_out_is_not_counted_twice() {
     again.close();
     assert_eq!(again.counters().get(StoreCount::Repeated), 1);
 }
+
+#[test]
+fn shards_learn_what_there_is_room_for_before_they_build_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let holder = start(folder.path());
+    while holder.state() == crate::StoreState::Opening {
+        std::thread::yield_now();
+    }
+    // Each run counts as three rows.
+    let store = start_small(folder.path(), 12);
+    let check = |passing: Option<bool>, failing: Option<bool>| {
+        assert_eq!((store.admit(true, true), store.admit(false, true)), (passing, failing));
+    };
+    check(Some(true), Some(true));
+    (0..2).for_each(|number| store.trajectory(run(number, 0, false)));
+    check(Some(false), Some(true));
+    (2..4).for_each(|number| store.trajectory(run(number, 0, false)));
+    check(None, None);
+    let count = |count| store.counters().get(count);
+    assert_eq!((count(StoreCount::ShedContent), count(StoreCount::ShedTrajectories)), (1, 2));
+    drop(holder);
+    while store.state() != crate::StoreState::Working {
+        std::thread::yield_now();
+    }
+    store.close();
+    check(None, None);
+}
+
+/// Many calls, each judged: quadratic work per trace would take minutes.
+#[test]
+fn evaluations_of_many_calls_find_the_tools_of_their_spans() {
+    const CALLS: u64 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let span = |call: u64| SpanId((call + 1).to_be_bytes());
+    let mut record = run(1, 0, false);
+    let first = record.calls[0].clone();
+    record.calls = (0..CALLS)
+        .map(|call| {
+            let tool = format!("tool{}", call % 10).into();
+            crate::record::CallRecord { span_id: span(call), tool, ..first.clone() }
+        })
+        .collect();
+    store.trajectory(record);
+    let of_calls = Arc::new(EvaluatorInfo { level: Level::Call, ..(*info("refund")).clone() });
+    let target = target(1);
+    let judged = |call: u64| Evaluation {
+        id: EvaluationId(u128::from(call).to_be_bytes()),
+        evaluator: Arc::clone(&of_calls),
+        target: Arc::clone(&target),
+        span_id: span(call),
+        ..evaluation(1, 1, scored(0.5), None)
+    };
+    store.evaluations((0..CALLS).map(judged).collect());
+    store.close();
+    let by_tool = reader(folder.path())
+        .groups(&StoreFilter::default(), &[crate::query::StoreField::Tool])
+        .unwrap();
+    assert_eq!(by_tool.len(), 10);
+    assert!(by_tool.iter().all(|group| group.failed == 1_000), "{by_tool:?}");
+}
+
+#[test]
+fn revisions_of_old_targets_are_counted_in_hours() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    let mut of_days_ago = Arc::unwrap_or_clone(target(1));
+    of_days_ago.ended_ns -= 3 * 24 * 3_600 * 1_000_000_000;
+    let target = Arc::new(of_days_ago);
+    for (id, revises) in [(1, None), (2, Some(1))] {
+        let it = evaluation(1, id, scored(1.0), revises);
+        store.evaluations([Evaluation { target: Arc::clone(&target), ..it }].into());
+    }
+    store.close();
+    let file = Connection::open(folder.path().join("scores.db")).unwrap();
+    let spans = "SELECT group_concat(span || ' ' || passed) FROM rollups";
+    let spans: String = file.query_row(spans, [], |row| row.get(0)).unwrap();
+    assert_eq!(spans, "3600 1");
+}

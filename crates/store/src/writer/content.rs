@@ -9,6 +9,7 @@ use spanscore_base::value::{Value, json};
 use crate::counters::{StoreCount, StoreCounters};
 use crate::rollup::EvaluationFigures;
 use crate::settings::{StoreSettings, StoredContent, StoredDetails};
+use crate::source::RunSource;
 
 /// Longest explanation or error, bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
@@ -56,8 +57,10 @@ impl ContentPolicy {
                 } else {
                     Cow::Borrowed(score.explanation.as_str())
                 };
-                let details = self.is_kept(&score.details, figures).then_some(&score.details);
-                let (explanation, details) = self.shown(trace, &words, details);
+                // Also details that are dropped tell secrets by their keys.
+                let (explanation, details) = self.shown(trace, &words, Some(&score.details));
+                let details = details.filter(|_| self.is_kept(&score.details, figures));
+                let details = details.map(|details| sized(&details));
                 StoredTexts { explanation, details, ..StoredTexts::default() }
             }
             Outcome::NotEvaluable { reason, explanation } => {
@@ -90,6 +93,17 @@ impl ContentPolicy {
         (shown.to_string(), title)
     }
 
+    /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces
+    /// share the names of what was replaced, as agents are compared across traces.
+    pub(super) fn source<'s>(&self, source: &'s RunSource) -> Cow<'s, RunSource> {
+        if self.content != StoredContent::Redacted || source.agent.is_empty() {
+            return Cow::Borrowed(source);
+        }
+        let shown = (self.redact)(TraceId::default(), &Value::from(&*source.agent));
+        let agent = shown.as_str().unwrap_or_default();
+        Cow::Owned(RunSource { agent: agent.into(), ..source.clone() })
+    }
+
     fn unless_none<'t>(&self, text: &'t str) -> &'t str {
         if self.content == StoredContent::None { "" } else { text }
     }
@@ -100,23 +114,24 @@ impl ContentPolicy {
         is_wanted && !details.is_null() && self.content != StoredContent::None
     }
 
-    /// Returns words and details as they are stored. They are redacted together: a secret that is
+    /// Returns words and details as they are shown. They are redacted together: a secret that is
     /// known by its key in the details is hidden in the words, too.
-    fn shown(
+    fn shown<'v>(
         &self,
         trace: TraceId,
         words: &str,
-        details: Option<&Value<'_>>,
-    ) -> (Option<String>, Option<String>) {
+        details: Option<&'v Value<'v>>,
+    ) -> (Option<String>, Option<Cow<'v, Value<'v>>>) {
         if self.content != StoredContent::Redacted {
-            return (cut(words), details.map(sized));
+            return (cut(words), details.map(Cow::Borrowed));
         }
         let both = [Some(Value::from(words)), details.cloned()];
         let both = Value::List(both.into_iter().flatten().collect());
         let shown = (self.redact)(trace, &both);
         let Value::List(shown) = shown else { return (None, None) };
-        let words = shown.first().and_then(Value::as_str).and_then(cut);
-        (words, shown.get(1).map(sized))
+        let mut shown = shown.into_iter();
+        let words = shown.next().as_ref().and_then(Value::as_str).and_then(cut);
+        (words, shown.next().map(Cow::Owned))
     }
 }
 

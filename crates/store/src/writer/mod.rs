@@ -22,6 +22,8 @@ pub use content::RedactValue;
 use retention::{RetentionLimits, retain};
 use rows::RowWriter;
 
+use spanscore_base::panics::{Panicked, caught};
+
 use crate::counters::{StoreCount, StoreCounters};
 use crate::open::{OpenStore, StoreOpenError, beside, is_damage};
 use crate::queue::{StoreBatch, StoreQueue, StoreWork};
@@ -114,8 +116,15 @@ impl WriterParts {
         let limits = RetentionLimits::new(&self.settings.retention, self.size_max_mib);
         let rows = RowWriter::new(now_ms());
         let last = last_stored(&store);
-        let mut writer =
-            StoreWriter { parts: self, store, rows, limits, persisted: [0; 6], rested: true };
+        let mut writer = StoreWriter {
+            parts: self,
+            store,
+            rows,
+            limits,
+            persisted: [0; 6],
+            rested: true,
+            panicked: false,
+        };
         writer.rows.not_before(last);
         writer.run();
     }
@@ -146,7 +155,9 @@ impl WriterParts {
         loop {
             let batch = self.queue.take(BATCH_ROWS, Duration::ZERO, Duration::ZERO);
             self.lose(&batch);
-            if batch.is_last {
+            let is_last = batch.is_last;
+            self.queue.done(batch);
+            if is_last {
                 return;
             }
         }
@@ -157,7 +168,9 @@ impl WriterParts {
             StoreWork::Evaluations { all, .. } => all.len(),
             StoreWork::Trajectory { .. } => 0,
         });
-        self.counters.add(StoreCount::Lost, evaluations.sum());
+        let merged: i64 = batch.merged.values().map(|(_, sums)| sums.evaluations()).sum();
+        let merged = usize::try_from(merged).unwrap_or(0);
+        self.counters.add(StoreCount::Lost, evaluations.sum::<usize>() + merged);
     }
 }
 
@@ -170,6 +183,8 @@ struct StoreWriter {
     persisted: [u64; 6],
     /// True if nothing was written since the last checkpoint.
     rested: bool,
+    /// True if the last batch panicked.
+    panicked: bool,
 }
 
 /// Counts that belong to the figures of a file, with their names in it.
@@ -194,15 +209,17 @@ impl StoreWriter {
             } else {
                 self.write(&batch);
             }
-            if batch.is_last {
+            let is_last = batch.is_last;
+            self.parts.queue.done(batch);
+            if is_last {
                 break;
             }
             if is_behind || looked.elapsed() >= HOUSEKEEPING {
                 looked = Instant::now();
-                is_behind = self.housekeep();
+                is_behind = caught(|| self.housekeep()).unwrap_or(false);
             }
         }
-        self.housekeep();
+        let _ = caught(|| self.housekeep());
         self.rest();
         self.parts.state.set(StoreState::Closed);
     }
@@ -211,9 +228,13 @@ impl StoreWriter {
     fn write(&mut self, batch: &StoreBatch) {
         let mut attempts = 0;
         loop {
-            let error = match self.try_write(batch) {
-                Ok(()) => break self.parts.state.set(StoreState::Working),
-                Err(error) => error,
+            let error = match caught(|| self.try_write(batch)) {
+                Ok(Ok(())) => {
+                    self.panicked = false;
+                    break self.parts.state.set(StoreState::Working);
+                }
+                Ok(Err(error)) => error,
+                Err(Panicked) => break self.give_up(batch),
             };
             attempts += 1;
             self.rows.forget();
@@ -232,6 +253,17 @@ impl StoreWriter {
             }
         }
         self.rested = false;
+    }
+
+    /// Goes on without a batch that panicked: its transaction is rolled back.
+    fn give_up(&mut self, batch: &StoreBatch) {
+        self.rows.forget();
+        self.parts.counters.add(StoreCount::Failures, 1);
+        self.parts.lose(batch);
+        if std::mem::replace(&mut self.panicked, true) {
+            let error = "batch after batch panics: please report it with the log".to_owned();
+            self.parts.state.set(StoreState::Failing(error));
+        }
     }
 
     fn try_write(&mut self, batch: &StoreBatch) -> rusqlite::Result<()> {

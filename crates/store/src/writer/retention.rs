@@ -10,8 +10,18 @@ use crate::settings::RetentionSettings;
 const RUNS_MAX: usize = 500;
 /// Rows of sums that are merged in one transaction.
 const SUMS_MAX: usize = 5_000;
+/// Bytes of a row of sums, about.
+const SUMS_ROW_BYTES: u64 = 128;
+/// Part of the size limit that sums may take: a quarter.
+const SUMS_SHARE: u64 = 4;
+/// Hours of sums that are deleted in one transaction.
+const SUMS_HOURS_MAX: i64 = 24;
 /// Time for which sums are held by the minute, milliseconds: 48 hours.
-const MINUTES_KEPT_MS: i64 = 48 * 3_600_000;
+pub(super) const MINUTES_KEPT_MS: i64 = 48 * 3_600_000;
+/// The same while the file is too large: an hour.
+const MINUTES_LARGE_MS: i64 = 3_600_000;
+/// Pages that are given back to the system at once.
+const VACUUM_PAGES: usize = 10_000;
 
 /// Limits in the units of the file.
 #[derive(Clone, Copy, Debug)]
@@ -39,27 +49,29 @@ pub(super) fn retain(
     now_ms: i64,
     counters: &StoreCounters,
 ) -> rusqlite::Result<bool> {
-    let size = used_bytes(connection)?;
+    let is_large = used_bytes(connection)? > limits.size;
+    // Past the size only the last minutes are held by the minute.
+    let minutes_ms = if is_large { MINUTES_LARGE_MS } else { MINUTES_KEPT_MS };
     let before = now_ms.saturating_sub(limits.age_ms);
     let transaction = connection.transaction()?;
     let aged = delete_runs(&transaction, before)?;
-    let mut large = 0;
-    if size > limits.size && aged == 0 {
-        large = delete_runs(&transaction, i64::MAX)?;
-    }
-    let merged = compact(&transaction, now_ms.saturating_sub(MINUTES_KEPT_MS), SUMS_MAX)?;
+    let merged = compact(&transaction, now_ms.saturating_sub(minutes_ms), SUMS_MAX)?;
     let hour = now_ms.saturating_sub(limits.rollups_ms).div_euclid(3_600_000);
     for table in ["rollups", "tool_rollups"] {
         let query = format!("DELETE FROM {table} WHERE span = 3600 AND bucket < ?1");
         transaction.execute(&query, [hour])?;
     }
+    let cut = if is_large { cut_sums(&transaction, limits.size / SUMS_SHARE)? } else { 0 };
+    let is_run_due = is_large && aged + merged + cut == 0;
+    let large = if is_run_due { delete_runs(&transaction, i64::MAX)? } else { 0 };
     transaction.commit()?;
-    if aged + large > 0 {
-        connection.execute_batch("PRAGMA incremental_vacuum(10000)")?;
+    let freed = aged + merged + cut + large;
+    if freed > 0 {
+        vacuum(connection)?;
     }
     counters.add(StoreCount::DeletedForAge, aged);
     counters.add(StoreCount::DeletedForSize, large);
-    Ok(aged == RUNS_MAX || large > 0 || merged >= SUMS_MAX)
+    Ok(aged == RUNS_MAX || merged >= SUMS_MAX || (is_large && freed > 0))
 }
 
 /// Deletes the oldest runs stored before a time, with all that hangs on them.
@@ -93,9 +105,67 @@ fn delete_runs(connection: &Connection, before: i64) -> rusqlite::Result<usize> 
     Ok(runs.len())
 }
 
+/// Deletes the oldest hours of sums if they take more than so many bytes; returns the rows.
+fn cut_sums(connection: &Connection, bytes_max: u64) -> rusqlite::Result<usize> {
+    let rows_max = bytes_max / SUMS_ROW_BYTES;
+    let mut deleted = 0;
+    for table in ["rollups", "tool_rollups"] {
+        let query = format!("SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT ?1)");
+        let rows: u64 = connection.query_row(&query, [rows_max + 1], |row| row.get(0))?;
+        if rows > rows_max {
+            let query = format!(
+                "DELETE FROM {table} WHERE span = 3600 AND bucket <
+                 (SELECT min(bucket) FROM {table} WHERE span = 3600) + ?1"
+            );
+            deleted += connection.execute(&query, [SUMS_HOURS_MAX])?;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Gives free pages back to the system: one for each step of the statement.
+fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
+    let mut pages = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?;
+    let mut pages = pages.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(())
+}
+
 /// Returns the bytes of the file that hold something.
 pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let free: u64 = read("freelist_count")?;
     Ok(read("page_count")?.saturating_sub(free).saturating_mul(read("page_size")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::OpenStore;
+
+    #[test]
+    fn sums_past_a_quarter_of_the_size_go_the_oldest_first_and_give_their_pages_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = OpenStore::open(&folder.path().join("scores.db")).unwrap().connection;
+        connection
+            .execute_batch(
+                "WITH RECURSIVE n (at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM n
+                 WHERE at < 59999) INSERT INTO rollups SELECT 60, at, 1, 1, 1, 0, 0, 0, 0, 0, 0,
+                 zeroblob(100) FROM n;
+                 INSERT INTO rollups SELECT 60, bucket, 2, 1, 1, 0, 0, 0, 0, 0, 0, zeroblob(100)
+                 FROM rollups;",
+            )
+            .unwrap();
+        let now_ms = 60_000 * 60_000;
+        let limits = RetentionLimits { age_ms: now_ms, size: 4 << 20, rollups_ms: now_ms };
+        let counters = StoreCounters::default();
+        while retain(&mut connection, &limits, now_ms, &counters).unwrap() {}
+        assert!(used_bytes(&connection).unwrap() <= limits.size);
+        let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+        let pages = read("page_count").unwrap();
+        assert!(pages * 4096 <= limits.size, "{pages}");
+        let passed: i64 =
+            connection.query_row("SELECT sum(passed) FROM rollups", [], |row| row.get(0)).unwrap();
+        assert!(passed > 0);
+    }
 }

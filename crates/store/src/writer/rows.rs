@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use spanscore_base::model::{CallStatus, Completion, Evaluation, GivenVerdict, Recent, Target};
+use spanscore_base::model::{
+    CallStatus, ClientGroup, Completion, Evaluation, GivenVerdict, Level, Recent, Target,
+};
 
 use super::content::ContentPolicy;
-use super::names::KnownNames;
+use super::names::{KnownNames, cut};
+use super::retention::MINUTES_KEPT_MS;
 use super::statements::{
-    EvaluationPlace, add_turn, insert_call, insert_evaluation, micros, store_content,
-    update_trajectory,
+    EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
+    store_content, update_trajectory,
 };
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
@@ -44,6 +47,7 @@ pub(super) struct RowCounts {
     pub(super) calls: usize,
     pub(super) evaluations: usize,
     pub(super) repeated: usize,
+    pub(super) fragments: usize,
     pub(super) shed: usize,
     pub(super) uncorrected: usize,
 }
@@ -54,6 +58,7 @@ impl RowCounts {
         counters.add(StoreCount::Calls, self.calls);
         counters.add(StoreCount::Evaluations, self.evaluations);
         counters.add(StoreCount::Repeated, self.repeated);
+        counters.add(StoreCount::Fragments, self.fragments);
         counters.add(StoreCount::ShedEvaluations, self.shed);
         counters.add(StoreCount::Uncorrected, self.uncorrected);
     }
@@ -88,6 +93,7 @@ impl RowWriter {
         now_ms: i64,
     ) -> rusqlite::Result<()> {
         self.now_ms = self.now_ms.max(now_ms);
+        self.sums.hours_before(self.now_ms.saturating_sub(MINUTES_KEPT_MS));
         for work in &batch.work {
             match work {
                 StoreWork::Trajectory { record, is_shed } => {
@@ -101,15 +107,20 @@ impl RowWriter {
                 }
             }
         }
-        self.merged(connection, &batch.merged)?;
+        self.merged(connection, policy, &batch.merged)?;
         self.sums.flush(connection)
     }
 
-    fn merged(&mut self, connection: &Connection, merged: &MergedSums) -> rusqlite::Result<()> {
+    fn merged(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        merged: &MergedSums,
+    ) -> rusqlite::Result<()> {
         for ((minute, _, source), (info, sums)) in merged {
             let evaluator = self.names.evaluator(connection, info)?;
-            let source = self.names.source(connection, source)?;
-            self.sums.add((super::sums::MINUTE, *minute, evaluator, source), sums);
+            let source = self.names.source(connection, policy, source)?;
+            self.sums.add_minute(*minute, (evaluator, source), sums);
         }
         Ok(())
     }
@@ -124,25 +135,33 @@ impl RowWriter {
         let new = NewTrace {
             trace: record.trace,
             span_id: &record.span_id.0,
-            session_id: record.session_id.as_deref(),
+            session_id: record.session_id.as_deref().map(cut),
             source: RunSource::new(&record.resource, record.agent_name.as_deref()),
             time_ms: clamp(record.end_ns, self.now_ms),
         };
         let time_ms = new.time_ms;
-        let mut trace = self.trace(connection, new)?;
+        let (source, session_id) = (new.source.clone(), new.session_id);
+        let mut trace = self.trace(connection, policy, new)?;
         let revision = i64::from(record.judgement.revision);
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
-        if trace.revision > revision || (trace.revision == revision && trace.size == size) {
+        let was_stored = trace.revision != AWAITED;
+        let is_same = trace.revision == revision && trace.size == size;
+        // A trace that was forgotten begins anew with its late spans: the larger part stays.
+        let is_fragment = was_stored && trace.revision <= revision && size.0 < trace.size.0;
+        let is_other_part = was_stored && trace.revision == revision && !is_same;
+        self.counts.fragments += usize::from(is_fragment || is_other_part);
+        if trace.revision > revision || is_same || is_fragment {
             trace.is_repeat = true;
             self.keep(record.trace, trace);
             return Ok(());
         }
-        let was_stored = trace.revision != AWAITED;
+        self.place(connection, policy, (record.trace.1, session_id, time_ms), &source, &mut trace)?;
         trace.revision = revision;
         trace.size = size;
         trace.shed =
             if is_shed { SHED_ALL } else { i64::from(record.content.is_none()) * SHED_CONTENT };
         trace.is_repeat = false;
+        trace.forget_tools();
         self.calls(connection, record, &trace, is_shed, was_stored)?;
         let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
@@ -153,6 +172,28 @@ impl RowWriter {
             self.counts.calls += record.call_count;
         }
         self.keep(record.trace, trace);
+        Ok(())
+    }
+
+    /// Sets the source and the session of a trace: evaluations that came before the run may have
+    /// known less of them.
+    fn place(
+        &mut self,
+        connection: &Connection,
+        policy: &ContentPolicy,
+        (group, session_id, time_ms): (ClientGroup, Option<&str>, i64),
+        source: &RunSource,
+        trace: &mut KnownTrace,
+    ) -> rusqlite::Result<()> {
+        let source = self.names.source(connection, policy, source)?;
+        let is_moved = std::mem::replace(&mut trace.source, source) != source;
+        let Some(id) = session_id.filter(|_| is_moved || trace.session.is_none()) else {
+            return Ok(());
+        };
+        let session = add_turn(connection, (id, source, group), time_ms)?;
+        if let Some(old) = trace.session.replace(session) {
+            leave_session(connection, trace.seq, old, session)?;
+        }
         Ok(())
     }
 
@@ -219,7 +260,7 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         let Some(first) = evaluations.first() else { return Ok(()) };
         let target = &first.target;
-        let mut trace = self.trace(connection, placeholder(first, target, self.now_ms))?;
+        let mut trace = self.trace(connection, policy, placeholder(first, target, self.now_ms))?;
         let before = trace.counts;
         let shed_before = trace.shed;
         for evaluation in evaluations {
@@ -248,15 +289,15 @@ impl RowWriter {
     ) -> rusqlite::Result<()> {
         let figures = EvaluationFigures::new(it, self.now_ms);
         let is_pass = figures.verdict == GivenVerdict::Pass;
-        let is_known = trace.evaluations.iter().any(|known| known.id == it.id);
+        let is_known = trace.evaluations.contains_key(&it.id);
         if is_known || (trace.is_repeat && trace.shed == SHED_ALL && is_pass) {
             self.counts.repeated += 1;
             return Ok(());
         }
         let evaluator = self.names.evaluator(connection, &it.evaluator)?;
-        let source = self.names.source(connection, &RunSource::of_target(&it.target))?;
+        let source = self.names.source(connection, policy, &RunSource::of_target(&it.target))?;
         self.supersede(connection, it, trace)?;
-        let is_current = !trace.evaluations.iter().any(|known| known.revises == Some(it.id));
+        let is_current = !trace.revised.contains(&it.id);
         if is_current {
             self.sums.count((evaluator, source), &figures, 1);
             trace.counts[outcome(figures.verdict) as usize] += 1;
@@ -264,25 +305,23 @@ impl RowWriter {
         if let Some(case) = &it.evaluator.case {
             connection
                 .prepare_cached("INSERT OR IGNORE INTO cases VALUES (?1, ?2)")?
-                .execute(params![trace.seq, case])?;
+                .execute(params![trace.seq, cut(case)])?;
         }
         if is_shed && is_pass {
             trace.shed = SHED_ALL;
             self.counts.shed += 1;
             return Ok(());
         }
-        let place = EvaluationPlace { trace, evaluator, source, is_current, stored: self.now_ms };
+        let tool = match it.evaluator.level {
+            Level::Call => trace.tool(connection, it.span_id)?,
+            _ => None,
+        };
+        let stored = self.now_ms;
+        let place = EvaluationPlace { trace, evaluator, source, tool, is_current, stored };
         let seq = insert_evaluation(connection, policy, it, &figures, &place)?;
         self.counts.evaluations += 1;
-        trace.evaluations.push(KnownEvaluation {
-            seq,
-            id: it.id,
-            revises: it.revises,
-            is_current,
-            evaluator,
-            source,
-            figures,
-        });
+        let known = KnownEvaluation { seq, is_current, evaluator, source, figures };
+        trace.add(it.id, it.revises, known);
         Ok(())
     }
 
@@ -294,7 +333,7 @@ impl RowWriter {
         trace: &mut KnownTrace,
     ) -> rusqlite::Result<()> {
         let Some(revised) = it.revises else { return Ok(()) };
-        let Some(known) = trace.evaluations.iter_mut().find(|known| known.id == revised) else {
+        let Some(known) = trace.evaluations.get_mut(&revised) else {
             self.counts.uncorrected += 1;
             return Ok(());
         };
@@ -312,6 +351,7 @@ impl RowWriter {
     fn trace(
         &mut self,
         connection: &Connection,
+        policy: &ContentPolicy,
         new: NewTrace<'_>,
     ) -> rusqlite::Result<KnownTrace> {
         if let Some(known) = self.traces.get(&new.trace) {
@@ -320,7 +360,7 @@ impl RowWriter {
         if let Some(found) = KnownTrace::find(connection, new.trace)? {
             return Ok(found);
         }
-        let source = self.names.source(connection, &new.source)?;
+        let source = self.names.source(connection, policy, &new.source)?;
         let (trace_id, group) = new.trace;
         let session = match new.session_id {
             Some(id) => Some(add_turn(connection, (id, source, group), new.time_ms)?),
@@ -375,7 +415,7 @@ fn placeholder<'a>(first: &'a Evaluation, target: &'a Arc<Target>, now_ms: i64) 
     NewTrace {
         trace: key(target),
         span_id: &first.span_id.0,
-        session_id: target.session_id.as_deref(),
+        session_id: target.session_id.as_deref().map(cut),
         source: RunSource::of_target(target),
         time_ms: clamp(target.ended_ns, now_ms),
     }

@@ -28,6 +28,30 @@ pub(super) fn add_turn(
         .query_row(params![session_id, source, group.to_bytes(), time_ms], |row| row.get(0))
 }
 
+/// Takes a run and its evaluations out of a session, which goes with its last run.
+pub(super) fn leave_session(
+    connection: &Connection,
+    trajectory: i64,
+    old: i64,
+    new: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE evaluations SET session = ?3 WHERE trajectory = ?1 AND session = ?2",
+        )?
+        .execute([trajectory, old, new])?;
+    connection
+        .prepare_cached("UPDATE sessions SET turns = turns - 1 WHERE seq = ?1")?
+        .execute([old])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM sessions WHERE seq = ?1 AND NOT EXISTS
+             (SELECT 1 FROM trajectories WHERE session = ?1 AND seq <> ?2)",
+        )?
+        .execute([old, trajectory])?;
+    Ok(())
+}
+
 pub(super) fn update_trajectory(
     connection: &Connection,
     record: &TrajectoryRecord,
@@ -41,8 +65,8 @@ pub(super) fn update_trajectory(
         .prepare_cached(
             "UPDATE trajectories SET span_id = ?2, time = ?3, duration_us = ?4, revision = ?5,
              completion = ?6, partial = ?7, spans = ?8, calls = ?9, errors = ?10,
-             input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15
-             WHERE seq = ?1",
+             input_tokens = ?11, output_tokens = ?12, cost = ?13, shed = ?14, title = ?15,
+             source = ?16, session = ?17 WHERE seq = ?1",
         )?
         .execute(params![
             trace.seq,
@@ -59,7 +83,9 @@ pub(super) fn update_trajectory(
             tokens(record.usage.output_tokens),
             record.cost,
             trace.shed,
-            title
+            title,
+            trace.source,
+            trace.session
         ])?;
     Ok(())
 }
@@ -109,6 +135,8 @@ pub(super) struct EvaluationPlace<'a> {
     pub(super) trace: &'a KnownTrace,
     pub(super) evaluator: i64,
     pub(super) source: i64,
+    /// Tool of the judged call.
+    pub(super) tool: Option<i64>,
     pub(super) is_current: bool,
     pub(super) stored: i64,
 }
@@ -120,7 +148,7 @@ pub(super) fn insert_evaluation(
     figures: &EvaluationFigures,
     place: &EvaluationPlace<'_>,
 ) -> rusqlite::Result<i64> {
-    let EvaluationPlace { trace, evaluator, source, is_current, stored } = place;
+    let EvaluationPlace { trace, evaluator, source, tool, is_current, stored } = place;
     let texts = policy.texts(it, figures);
     let level = it.evaluator.level;
     let session = trace.session.filter(|_| level == Level::Session);
@@ -130,9 +158,8 @@ pub(super) fn insert_evaluation(
             "INSERT INTO evaluations (id, trajectory, session, span_id, evaluator, source, tool,
              time, stored, revision, revises, current, early, outcome, score, reason, completion,
              partial, cost, judge, explanation, error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6,
-             CASE WHEN ?7 THEN (SELECT tool FROM calls WHERE trajectory = ?2 AND span_id = ?4) END,
-             ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22)",
         )?
         .insert(params![
             it.id.0,
@@ -141,7 +168,7 @@ pub(super) fn insert_evaluation(
             it.span_id.0,
             evaluator,
             source,
-            level == Level::Call,
+            tool,
             figures.time_ms,
             stored,
             it.revision,

@@ -39,9 +39,25 @@ pub(super) type SumsPlace = (i64, i64, i64, i64);
 pub(super) struct PendingSums {
     evaluations: HashMap<SumsPlace, RollupSums>,
     tools: HashMap<SumsPlace, ToolSums>,
+    /// First minute that has sums of its own; those before are merged into hours.
+    first_minute: i64,
 }
 
 impl PendingSums {
+    /// Merges minutes before a time into hours from now on, whole hours of them.
+    pub(super) fn hours_before(&mut self, until_ms: i64) {
+        self.first_minute = self.first_minute.max(first_minute(until_ms));
+    }
+
+    /// Returns resolution and bucket of a minute.
+    fn bucket(&self, minute: i64) -> (i64, i64) {
+        if minute < self.first_minute {
+            (HOUR, minute.div_euclid(HOUR / MINUTE))
+        } else {
+            (MINUTE, minute)
+        }
+    }
+
     /// Counts an evaluation, or takes it off if `sign` is -1.
     pub(super) fn count(
         &mut self,
@@ -49,18 +65,31 @@ impl PendingSums {
         figures: &EvaluationFigures,
         sign: i64,
     ) {
-        let place = (MINUTE, figures.minute(), evaluator, source);
+        let (span, bucket) = self.bucket(figures.minute());
+        let place = (span, bucket, evaluator, source);
         self.evaluations.entry(place).or_default().count(figures, sign);
     }
 
+    /// Adds sums of a minute.
+    pub(super) fn add_minute(
+        &mut self,
+        minute: i64,
+        (evaluator, source): (i64, i64),
+        sums: &RollupSums,
+    ) {
+        let (span, bucket) = self.bucket(minute);
+        self.add((span, bucket, evaluator, source), sums);
+    }
+
     /// Adds sums of a place.
-    pub(super) fn add(&mut self, place: SumsPlace, sums: &RollupSums) {
+    fn add(&mut self, place: SumsPlace, sums: &RollupSums) {
         self.evaluations.entry(place).or_default().add(sums);
     }
 
     /// Counts a call, or takes it off if `sign` is -1.
     pub(super) fn count_call(&mut self, call: &CallFigures, sign: i64) {
-        let place = (MINUTE, call.time_ms.div_euclid(60_000), call.tool, call.source);
+        let (span, bucket) = self.bucket(call.time_ms.div_euclid(60_000));
+        let place = (span, bucket, call.tool, call.source);
         let empty = || ToolSums { calls: 0, errors: 0, undeclared: 0, bins: [0; DURATION_BINS] };
         let sums = self.tools.entry(place).or_insert_with(empty);
         sums.calls += sign;
@@ -168,13 +197,18 @@ fn add_stored(
     Ok(())
 }
 
+/// Returns the first minute of the hour of a time.
+fn first_minute(ms: i64) -> i64 {
+    ms.div_euclid(HOUR * 1000) * (HOUR / MINUTE)
+}
+
 /// Merges minutes before `until_ms` into hours, at most `rows_max` rows; returns their number.
 pub(super) fn compact(
     connection: &Connection,
     until_ms: i64,
     rows_max: usize,
 ) -> rusqlite::Result<usize> {
-    let until = until_ms.div_euclid(HOUR * 1000) * (HOUR / MINUTE);
+    let until = first_minute(until_ms);
     let mut pending = PendingSums::default();
     let mut rows = connection.prepare_cached(
         "DELETE FROM rollups WHERE (span, bucket, evaluator, source) IN (SELECT span, bucket,

@@ -1,8 +1,9 @@
 //! Traces that the writer knows: their rows, counts and evaluations, from memory or the file.
 
+use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use spanscore_base::model::{EvaluationId, GivenVerdict};
+use spanscore_base::model::{EvaluationId, GivenVerdict, SpanId};
 
 use crate::record::TraceKey;
 use crate::rollup::EvaluationFigures;
@@ -14,8 +15,6 @@ pub(super) const AWAITED: i64 = -1;
 #[derive(Clone, Debug)]
 pub(super) struct KnownEvaluation {
     pub(super) seq: i64,
-    pub(super) id: EvaluationId,
-    pub(super) revises: Option<EvaluationId>,
     pub(super) is_current: bool,
     pub(super) evaluator: i64,
     pub(super) source: i64,
@@ -36,7 +35,11 @@ pub(super) struct KnownTrace {
     pub(super) is_repeat: bool,
     /// Current evaluations by verdict.
     pub(super) counts: [i64; 4],
-    pub(super) evaluations: Vec<KnownEvaluation>,
+    pub(super) evaluations: HashMap<EvaluationId, KnownEvaluation>,
+    /// Evaluations that stored ones replace, be they stored or not.
+    pub(super) revised: HashSet<EvaluationId>,
+    /// Tools of its stored calls by span, once they were asked for.
+    pub(super) tools: Option<HashMap<SpanId, i64>>,
 }
 
 /// Columns that [`KnownTrace::find`] reads.
@@ -63,8 +66,40 @@ impl KnownTrace {
              FROM evaluations WHERE trajectory = ?1",
         )?;
         let rows = query.query_map(params![trace.seq], known_evaluation)?;
-        trace.evaluations = rows.collect::<rusqlite::Result<_>>()?;
+        for row in rows {
+            let (id, revises, evaluation) = row?;
+            trace.add(id, revises, evaluation);
+        }
         Ok(Some(trace))
+    }
+
+    /// Adds a stored evaluation.
+    pub(super) fn add(
+        &mut self,
+        id: EvaluationId,
+        revises: Option<EvaluationId>,
+        evaluation: KnownEvaluation,
+    ) {
+        self.evaluations.insert(id, evaluation);
+        self.revised.extend(revises);
+    }
+
+    /// Returns the tool that a span called, of the stored calls.
+    pub(super) fn tool(
+        &mut self,
+        connection: &Connection,
+        span: SpanId,
+    ) -> rusqlite::Result<Option<i64>> {
+        let tools = match self.tools.take() {
+            Some(tools) => tools,
+            None => tools_of(connection, self.seq)?,
+        };
+        Ok(self.tools.insert(tools).get(&span).copied())
+    }
+
+    /// Forgets the tools of spans: the calls change.
+    pub(super) fn forget_tools(&mut self) {
+        self.tools = None;
     }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
@@ -75,24 +110,35 @@ impl KnownTrace {
             revision: row.get(3)?,
             size: (row.get(4)?, row.get(5)?, row.get(6)?),
             shed: row.get(7)?,
-            is_repeat: false,
             counts: [row.get(8)?, row.get(9)?, row.get(10)?, row.get(11)?],
-            evaluations: Vec::new(),
+            ..Self::default()
         })
     }
 
-    /// Returns the weight in the cache: its evaluations, and itself.
+    /// Returns the weight in the cache: its evaluations, the tools of its spans, and itself.
     pub(super) fn weight(&self) -> usize {
-        1 + self.evaluations.len()
+        1 + self.evaluations.len() + self.tools.as_ref().map_or(0, HashMap::len)
     }
 }
 
-fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<KnownEvaluation> {
+fn tools_of(connection: &Connection, seq: i64) -> rusqlite::Result<HashMap<SpanId, i64>> {
+    let mut query = connection.prepare_cached(
+        "SELECT span_id, tool FROM calls WHERE trajectory = ?1 ORDER BY position",
+    )?;
+    let mut tools = HashMap::new();
+    let mut rows = query.query([seq])?;
+    while let Some(row) = rows.next()? {
+        tools.entry(SpanId(row.get(0)?)).or_insert(row.get(1)?);
+    }
+    Ok(tools)
+}
+
+type EvaluationOfTrace = (EvaluationId, Option<EvaluationId>, KnownEvaluation);
+
+fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<EvaluationOfTrace> {
     let revises: Option<[u8; 16]> = row.get(2)?;
-    Ok(KnownEvaluation {
+    let known = KnownEvaluation {
         seq: row.get(0)?,
-        id: EvaluationId(row.get(1)?),
-        revises: revises.map(EvaluationId),
         is_current: row.get(3)?,
         evaluator: row.get(4)?,
         source: row.get(5)?,
@@ -102,7 +148,8 @@ fn known_evaluation(row: &Row<'_>) -> rusqlite::Result<KnownEvaluation> {
             cost: row.get(8)?,
             time_ms: row.get(9)?,
         },
-    })
+    };
+    Ok((EvaluationId(row.get(1)?), revises.map(EvaluationId), known))
 }
 
 /// Returns the number of a verdict in the file.

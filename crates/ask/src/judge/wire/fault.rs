@@ -56,6 +56,9 @@ const OVERFLOW: [&str; 7] = [
     "request_too_large",
 ];
 
+/// Faults of one body that are read.
+const VALIDATION_FAULTS_MAX: usize = 16;
+
 /// HTTP answer, reduced to the parts that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::judge) struct HttpAnswer {
@@ -215,7 +218,8 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
 
 /// Error of a provider, searched by words.
 struct ProviderError {
-    /// Message, type, code, status and reason, in lower case; nothing that quotes the request.
+    /// Message, type, code, status and reason, in lower case. Nothing of a body that tells none:
+    /// pages of proxies speak of keys, and validators quote the request.
     text: String,
     /// Value of `param`: the refused parameter by name.
     parameter: String,
@@ -235,16 +239,21 @@ impl ProviderError {
             _ if !part("message").is_empty() => part("message"),
             _ => part("detail"),
         };
-        let raw = if message.is_empty() { String::from_utf8_lossy(raw) } else { message.into() };
+        let message = match error.get("detail").and_then(Value::as_array) {
+            Some(faults) if message.is_empty() => of_validation(faults),
+            _ => message.to_owned(),
+        };
         let inner = text(error, "/innererror/code").unwrap_or_default();
         let reason = text(error, "/details/0/reason").unwrap_or_default();
         let [kind, code, status] = ["type", "code", "status"].map(part);
-        let text = format!("{raw} {kind} {code} {status} {inner} {reason}").to_lowercase();
+        let text = format!("{message} {kind} {code} {status} {inner} {reason}").to_lowercase();
         // Moderation of OpenRouter names its reasons beside what it refused.
         let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);
         let has_reasons = reasons.is_some_and(|reasons| !reasons.is_empty());
         let parameter = part("param").to_owned();
-        Self { text, parameter, message: raw.into_owned(), has_reasons }
+        let message =
+            if message.is_empty() { String::from_utf8_lossy(raw).into_owned() } else { message };
+        Self { text, parameter, message, has_reasons }
     }
 
     /// Returns true if the content of the request is refused, not its form.
@@ -294,6 +303,15 @@ impl ProviderError {
     fn shown(&self) -> String {
         client::short(&self.message)
     }
+}
+
+/// Returns places and messages of the faults that FastAPI finds, without the inputs it quotes.
+fn of_validation(faults: &[Value]) -> String {
+    let told = faults.iter().take(VALIDATION_FAULTS_MAX).flat_map(|fault| {
+        let place = fault.get("loc").and_then(Value::as_array).into_iter().flatten();
+        place.chain(fault.get("msg")).filter_map(Value::as_str)
+    });
+    told.collect::<Vec<_>>().join(" ")
 }
 
 /// Formats foreign JSON on one line, cut.

@@ -1,7 +1,8 @@
 //! JSON values of a reply that may be its answer, whatever models write around them.
 //!
-//! Blocks of thoughts and fences before the last one hold no answer. Where braces open no JSON
-//! value they are prose, and the search goes on behind them.
+//! Blocks of thoughts hold no answer, and what earlier fences hold must agree with the last one.
+//! Where braces open no JSON value they are prose, and the search goes on behind them. A record may
+//! hold the text of an answer, which a judge cites: what could be either is unreadable.
 
 use super::lenient::strict;
 use super::unreadable;
@@ -18,7 +19,8 @@ const THOUGHTS: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reason
 /// Returns the one value of a reply that has the asked form.
 ///
 /// # Errors
-/// There is none, or two of them differ.
+/// There is none, two of them differ, or there is also an object that could be the judge's own
+/// answer in a broken or another form: then the readable one may be a text of the record.
 pub(super) fn answer(
     reply: &str,
     is_form: impl Fn(&Value<'_>) -> bool,
@@ -26,14 +28,24 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
-    let mut search = ReplySearch { text: behind_thoughts(reply), ..ReplySearch::default() };
+    let (before, behind) = reply.split_at(thoughts_end(reply));
+    let mut search = ReplySearch { text: behind, ..ReplySearch::default() };
     search.run(&is_form)?;
-    let ReplySearch { found, fences, other, fault, .. } = search;
-    let mut answers = found.into_iter().filter(|(fence, _)| fence.is_none_or(|at| at == fences));
-    let first = answers.next().map(|(_, value)| value);
+    // What ends these thoughts may be a text that the judge cites, and its answer stand before it.
+    let mut earlier = ReplySearch { text: before, ..ReplySearch::default() };
+    let _ = earlier.run(&is_form);
+    let ReplySearch { found, fences, other, fault, is_contested, .. } = search;
+    let is_last = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
+    let mut values = found.iter().chain(&earlier.found).map(|(_, value)| value);
+    let first = values.next().filter(|_| found.iter().any(|(fence, _)| is_last(fence)));
     match first {
-        Some(first) if answers.all(|(_, value)| value == first) => Ok(first),
-        Some(_) => Err(unreadable("the reply holds two answers that differ")),
+        Some(first) if values.any(|value| value != first) => {
+            Err(unreadable("the reply holds two answers that differ"))
+        }
+        Some(_) if is_contested => {
+            Err(unreadable("the reply holds another object beside its answer"))
+        }
+        Some(first) => Ok(first.clone()),
         None => other
             .or_else(|| fault.map(|error| Err(unreadable(error))))
             .unwrap_or_else(|| Err(unreadable("the reply holds no JSON object"))),
@@ -53,6 +65,8 @@ struct ReplySearch<'t> {
     found: Vec<(Option<usize>, Value<'static>)>,
     /// First object of another form, for the words of an error.
     other: Option<Result<Value<'static>, UnreadableReply>>,
+    /// True once there was an object, broken or of another form, that is not mere prose.
+    is_contested: bool,
     /// Fault of the first bracket that opens no value.
     fault: Option<String>,
 }
@@ -96,7 +110,13 @@ impl ReplySearch<'_> {
         if is_form(&value) {
             let fence = self.in_fence.then_some(self.fences);
             self.found.push((fence, value));
-        } else if value.as_map().is_some() && self.other.is_none() {
+            return Ok(taken);
+        }
+        self.is_contested |= match &value {
+            Value::List(items) => items.iter().any(|item| item.as_map().is_some()),
+            _ => has_quoted_key(rest),
+        };
+        if value.as_map().is_some() && self.other.is_none() {
             self.other = Some(Ok(value));
         }
         Ok(taken)
@@ -105,12 +125,15 @@ impl ReplySearch<'_> {
     /// Goes on behind a bracket that opens no value: within it, if that is prose, and behind all of
     /// a broken object, since part of an answer is none.
     fn unread(&mut self, rest: &str, error: &json::JsonError) -> Result<usize, UnreadableReply> {
-        let Some(inner) = rest.strip_prefix('{') else { return Ok(1) };
+        if !rest.starts_with('{') {
+            return Ok(1);
+        }
         let words = format!("the reply is not JSON: {error}");
-        if !inner.trim_start().starts_with(['"', '\'']) {
+        if !has_quoted_key(rest) {
             self.fault.get_or_insert(words);
             return Ok(1);
         }
+        self.is_contested = true;
         match balanced(rest) {
             Some(end) => {
                 self.fault.get_or_insert(words);
@@ -119,6 +142,11 @@ impl ReplySearch<'_> {
             None => Err(unreadable(words)),
         }
     }
+}
+
+/// Returns true for an object as JSON and Python write it: `{id: 4}` and `{}` are prose.
+fn has_quoted_key(text: &str) -> bool {
+    text.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with(['"', '\'']))
 }
 
 /// Reads the value at the start of a text, as JSON or as JSON or Python written loosely; returns it
@@ -182,16 +210,16 @@ fn closed(text: &str, tag: &str) -> Option<usize> {
     None
 }
 
-/// Skips thoughts whose opening tag a server has left out.
-fn behind_thoughts(reply: &str) -> &str {
-    let behind = THOUGHTS.into_iter().filter_map(|tag| {
+/// Returns the end of thoughts whose opening tag a server has left out; 0 if there are none.
+fn thoughts_end(reply: &str) -> usize {
+    let ends = THOUGHTS.into_iter().filter_map(|tag| {
         let end = closed(reply, tag)?;
         let before = &reply[..end];
         // Within an answer, the tag is text of the judge.
         let is_opened = before.match_indices('<').any(|(at, _)| opened(&before[at..]).is_some());
         (!is_opened && !is_within_value(reply, end)).then_some(end)
     });
-    behind.max().map_or(reply, |end| &reply[end..])
+    ends.max().unwrap_or(0)
 }
 
 /// Returns true if a place lies within a JSON object that begins before it.
