@@ -88,16 +88,19 @@ struct Copy {
 }
 
 impl Compaction {
-    pub(super) fn new(claimed: ClaimedRecords, end: u64) -> Self {
+    /// Returns a pass through all segments that are closed now. Later ones hold records that the
+    /// claims of now know nothing of.
+    pub(super) fn new(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Self {
+        let end = closed.last().map_or(0, |last| last.end);
         Self { claimed, at: 0, end, copy: None }
     }
 
     /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
     /// dead as well, and copying it would be in vain. `None` if there is no such segment.
     pub(super) fn worthwhile(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Option<Self> {
-        let is_dead = |it: &&SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
-        let end = closed.iter().rev().find(is_dead)?.end;
-        Some(Self::new(claimed, end))
+        let is_dead = |it: &SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
+        let count = closed.iter().rposition(is_dead)? + 1;
+        Some(Self::new(claimed, &closed[..count]))
     }
 
     /// Returns true if it copies from the segment that begins at a position.

@@ -30,11 +30,12 @@ impl LogWriter {
         }
         if self.pass.is_none() && self.is_worth_a_pass(is_failing) {
             let claimed = self.source.claimed_records();
+            let closed = self.segments.closed();
             let is_urgent = is_failing || self.used() > self.limits.size_max / 8 * 7;
             self.pass = if is_urgent {
-                Some(Compaction::new(claimed, u64::MAX))
+                Some(Compaction::new(claimed, &closed))
             } else {
-                Compaction::worthwhile(claimed, &self.segments.closed())
+                Compaction::worthwhile(claimed, &closed)
             };
         }
         let Some(mut pass) = self.pass.take() else { return };
