@@ -35,6 +35,10 @@ const COPY_SUFFIX: &str = ".new";
 /// Bytes of the reserve that are written at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+fn copy_name(base: u64) -> String {
+    SegmentFile::name(base) + COPY_SUFFIX
+}
+
 /// Returns true for the name of an unfinished copy.
 pub(super) fn is_copy(name: &str) -> bool {
     name.strip_suffix(COPY_SUFFIX).is_some_and(|name| SegmentFile::base_of(name).is_some())
@@ -70,11 +74,12 @@ pub(super) struct Compaction {
     /// End of the segments that were closed when it began.
     end: u64,
     copy: Option<Copy>,
+    /// File of a copy, from its beginning until it has its name as a segment.
+    unfinished: Option<String>,
 }
 
 /// Segment that claimed records are copied to.
 struct Copy {
-    name: String,
     file: Box<dyn DiskFile>,
     head: CompactedHead,
     len: u64,
@@ -92,7 +97,7 @@ impl Compaction {
     /// claims of now know nothing of.
     pub(super) fn new(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Self {
         let end = closed.last().map_or(0, |last| last.end);
-        Self { claimed, at: 0, end, copy: None }
+        Self { claimed, at: 0, end, copy: None, unfinished: None }
     }
 
     /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
@@ -108,10 +113,18 @@ impl Compaction {
         self.copy.as_ref().is_some_and(|copy| (copy.head.base..copy.head.end).contains(&base))
     }
 
+    /// Ends a pass before its time: its copy goes.
+    ///
+    /// # Errors
+    /// Those of the disk: the copy stays until the next of the same segment, or the next start.
+    pub(super) fn abandon(self, disk: &dyn Disk) -> io::Result<()> {
+        self.unfinished.map_or(Ok(()), |name| disk.remove(&name))
+    }
+
     /// Goes on, until about so many bytes were copied.
     ///
     /// # Errors
-    /// Those of the disk: the pass is over, and what it has copied is void.
+    /// Those of the disk: the pass has to be [abandoned](Self::abandon).
     pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
         let mut freed = Freed::default();
         while freed.copied < most {
@@ -164,7 +177,8 @@ impl Compaction {
         while let Some(next) = self.next(around, self.at) {
             let apart_ns = next.created_ns.saturating_sub(created_ns);
             bytes += bytes_in(&self.claimed, &next);
-            let is_apart = apart_ns > around.limits.age_max_ns / AGE_PARTS;
+            let is_apart = apart_ns > around.limits.age_max_ns / AGE_PARTS
+                || around.segments.has_unreadable(self.at, next.base);
             if is_apart || bytes > around.copy_max || self.is_kept(&next, around) {
                 break;
             }
@@ -172,12 +186,12 @@ impl Compaction {
             segments.push(next);
         }
         let head = CompactedHead { base, end: self.at, created_ns };
-        let name = SegmentFile::name(base) + COPY_SUFFIX;
+        let name = copy_name(base);
         around.disk.remove(&name)?;
         let file = around.disk.create(&name)?;
+        self.unfinished = Some(name);
         append(&*file, &head.encode())?;
         Ok(Copy {
-            name,
             file,
             head,
             len: COMPACTED_HEAD_BYTES as u64,
@@ -194,7 +208,8 @@ impl Compaction {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let CompactedHead { base, end, created_ns } = copy.head;
         copy.file.sync()?;
-        around.disk.rename(&copy.name, &SegmentFile::name(base))?;
+        around.disk.rename(&copy_name(base), &SegmentFile::name(base))?;
+        self.unfinished = None;
         around.disk.sync_folder()?;
         let runs = Some(copy.runs.into());
         let file = Arc::from(copy.file);
