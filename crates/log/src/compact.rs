@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead};
-use super::reader::raw_at;
+use super::reader::{raw_at, raw_run};
 use super::segments::{RecordRun, SegmentFile, Segments};
 use super::settings::LogLimits;
 use super::writer::write_all;
@@ -26,6 +26,8 @@ use spanscore_base::model::ClaimedRecords;
 
 /// Most bytes copied in a second: a few per cent of what a disk writes.
 pub(super) const COPY_BYTES_PER_SECOND: u64 = 16 << 20;
+/// Most bytes of small records that are read and copied at once.
+const READ_BYTES: u64 = 256 << 10;
 /// Inverse of the part of the longest age that the records of one compacted segment are apart, so
 /// that they grow too old together.
 const AGE_PARTS: u64 = 4;
@@ -150,6 +152,10 @@ impl Compaction {
                 self.copy = Some(self.begin(next, around)?);
             }
         }
+        if let Some(copy) = self.copy.as_ref().filter(|_| freed.copied > 0) {
+            // One sync of a whole segment would keep those waiting whose requests are appended.
+            copy.file.sync()?;
+        }
         Ok(freed)
     }
 
@@ -230,30 +236,55 @@ impl Compaction {
 impl Copy {
     /// Copies records of its next segment; returns their bytes.
     fn copy_some(&mut self, claimed: &ClaimedRecords, most: u64) -> io::Result<u64> {
-        let Some(segment) = self.segments.get(self.index) else { return Ok(0) };
+        let Some(segment) = self.segments.get(self.index).cloned() else { return Ok(0) };
         let mut copied = 0;
-        for (position, _) in records_in(claimed, segment) {
-            if *position < self.at {
-                continue;
-            }
+        let records = records_in(claimed, &segment);
+        let mut left = &records[records.partition_point(|(position, _)| *position < self.at)..];
+        while !left.is_empty() {
             if copied >= most {
                 return Ok(copied);
             }
-            self.at = position + 1;
-            // One that is damaged cannot be read at a start either.
-            let Some(record) = raw_at(segment, *position)? else { continue };
-            append(&*self.file, &record)?;
-            let bytes = record.len() as u64;
-            match self.runs.last_mut() {
-                Some(run) if run.end() == *position => run.bytes += bytes,
-                _ => self.runs.push(RecordRun { position: *position, bytes, offset: self.len }),
+            let (run, rest) = left.split_at(run_len(left));
+            left = rest;
+            self.at = run.last().map_or(self.at, |(position, _)| position + 1);
+            if let Some(bytes) = raw_run(&segment, run)? {
+                copied += self.append(run[0].0, &bytes)?;
+                continue;
             }
-            self.len += bytes;
-            copied += bytes;
+            for (position, _) in run {
+                // One that is damaged cannot be read at a start either.
+                if let Some(bytes) = raw_at(&segment, *position)? {
+                    copied += self.append(*position, &bytes)?;
+                }
+            }
         }
         self.index += 1;
         Ok(copied)
     }
+
+    /// Appends whole records from a position on; returns their bytes.
+    fn append(&mut self, position: u64, records: &[u8]) -> io::Result<u64> {
+        append(&*self.file, records)?;
+        let bytes = records.len() as u64;
+        match self.runs.last_mut() {
+            Some(run) if run.end() == position => run.bytes += bytes,
+            _ => self.runs.push(RecordRun { position, bytes, offset: self.len }),
+        }
+        self.len += bytes;
+        Ok(bytes)
+    }
+}
+
+/// Counts the leading records that stand one after another and are read at once.
+fn run_len(records: &[(u64, u32)]) -> usize {
+    let begin = records.first().map_or(0, |(position, _)| *position);
+    let mut end = begin;
+    let ends = records.iter().take_while(|(position, bytes)| {
+        let is_next = *position == end;
+        end = position + u64::from(*bytes);
+        is_next && end - begin <= READ_BYTES
+    });
+    ends.count().max(1)
 }
 
 /// Returns the claimed records of a segment.
