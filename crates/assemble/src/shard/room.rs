@@ -161,7 +161,7 @@ impl Shard {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let trace_id = trace.spans.trace_id;
-            self.severed.add(trace_id, judged);
+            self.severed.add(trace_id, self.shares.peer_of(handle.index), judged);
         }
     }
 }
