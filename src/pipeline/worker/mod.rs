@@ -300,7 +300,7 @@ impl Worker {
     fn name_holder(&self) {
         let Some(journal) = &self.context.journal else { return };
         journal.look_for_holder((Holder::Trace, self.index), || {
-            let held = self.shard.traces().map(|it| (it.trace_id, it.claims.record_bytes()));
+            let held = self.shard.traces().map(|it| (it.sent_id(), it.claims.record_bytes()));
             held.max_by_key(|(_, bytes)| *bytes)
         });
         if self.index == 0 {
