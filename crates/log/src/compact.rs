@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use super::disk::{Disk, DiskFile};
 use super::frame::{COMPACTED_HEAD_BYTES, CompactedHead};
-use super::reader::raw_at;
+use super::reader::{raw_at, raw_run};
 use super::segments::{RecordRun, SegmentFile, Segments};
 use super::settings::LogLimits;
 use super::writer::write_all;
@@ -27,6 +27,8 @@ use spanscore_base::model::ClaimedRecords;
 
 /// Most bytes copied in a second: a few per cent of what a disk writes.
 pub(super) const COPY_BYTES_PER_SECOND: u64 = 16 << 20;
+/// Most bytes of small records that are read and copied at once.
+const READ_BYTES: u64 = 256 << 10;
 /// Inverse of the part of the longest age that the records of one compacted segment are apart, so
 /// that they grow too old together.
 const AGE_PARTS: u64 = 4;
@@ -35,6 +37,10 @@ const RESERVE_NAME: &str = "reserve";
 const COPY_SUFFIX: &str = ".new";
 /// Bytes of the reserve that are written at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+fn copy_name(base: u64) -> String {
+    SegmentFile::name(base) + COPY_SUFFIX
+}
 
 /// Returns true for the name of an unfinished copy.
 pub(super) fn is_copy(name: &str) -> bool {
@@ -71,11 +77,12 @@ pub(super) struct Compaction {
     /// End of the segments that were closed when it began.
     end: u64,
     copy: Option<Copy>,
+    /// File of a copy, from its beginning until it has its name as a segment.
+    unfinished: Option<String>,
 }
 
 /// Segment that claimed records are copied to.
 struct Copy {
-    name: String,
     file: Box<dyn DiskFile>,
     head: CompactedHead,
     len: u64,
@@ -89,16 +96,19 @@ struct Copy {
 }
 
 impl Compaction {
-    pub(super) fn new(claimed: ClaimedRecords, end: u64) -> Self {
-        Self { claimed, at: 0, end, copy: None }
+    /// Returns a pass through all segments that are closed now. Later ones hold records that the
+    /// claims of now know nothing of.
+    pub(super) fn new(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Self {
+        let end = closed.last().map_or(0, |last| last.end);
+        Self { claimed, at: 0, end, copy: None, unfinished: None }
     }
 
     /// Returns a pass up to the last segment of which more than half is dead: what is young is soon
     /// dead as well, and copying it would be in vain. `None` if there is no such segment.
     pub(super) fn worthwhile(claimed: ClaimedRecords, closed: &[SegmentFile]) -> Option<Self> {
-        let is_dead = |it: &&SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
-        let end = closed.iter().rev().find(is_dead)?.end;
-        Some(Self::new(claimed, end))
+        let is_dead = |it: &SegmentFile| bytes_in(&claimed, it) < it.bytes() / 2;
+        let count = closed.iter().rposition(is_dead)? + 1;
+        Some(Self::new(claimed, &closed[..count]))
     }
 
     /// Returns true if it copies from the segment that begins at a position.
@@ -106,10 +116,18 @@ impl Compaction {
         self.copy.as_ref().is_some_and(|copy| (copy.head.base..copy.head.end).contains(&base))
     }
 
+    /// Ends a pass before its time: its copy goes.
+    ///
+    /// # Errors
+    /// Those of the disk: the copy stays until the next of the same segment, or the next start.
+    pub(super) fn abandon(self, disk: &dyn Disk) -> io::Result<()> {
+        self.unfinished.map_or(Ok(()), |name| disk.remove(&name))
+    }
+
     /// Goes on, until about so many bytes were copied.
     ///
     /// # Errors
-    /// Those of the disk: the pass is over, and what it has copied is void.
+    /// Those of the disk: the pass has to be [abandoned](Self::abandon).
     pub(super) fn step(&mut self, around: &CompactedLog<'_>, most: u64) -> io::Result<Freed> {
         let mut freed = Freed::default();
         while freed.copied < most {
@@ -134,6 +152,10 @@ impl Compaction {
             } else if !self.is_kept(&next, around) {
                 self.copy = Some(self.begin(next, around)?);
             }
+        }
+        if let Some(copy) = self.copy.as_ref().filter(|_| freed.copied > 0) {
+            // One sync of a whole segment would keep those waiting whose requests are appended.
+            copy.file.sync()?;
         }
         Ok(freed)
     }
@@ -162,7 +184,8 @@ impl Compaction {
         while let Some(next) = self.next(around, self.at) {
             let apart_ns = next.created_ns.saturating_sub(created_ns);
             bytes += bytes_in(&self.claimed, &next);
-            let is_apart = apart_ns > around.limits.age_max_ns / AGE_PARTS;
+            let is_apart = apart_ns > around.limits.age_max_ns / AGE_PARTS
+                || around.segments.has_unreadable(self.at, next.base);
             if is_apart || bytes > around.copy_max || self.is_kept(&next, around) {
                 break;
             }
@@ -170,12 +193,12 @@ impl Compaction {
             segments.push(next);
         }
         let head = CompactedHead { base, end: self.at, created_ns };
-        let name = SegmentFile::name(base) + COPY_SUFFIX;
+        let name = copy_name(base);
         around.disk.remove(&name)?;
         let file = around.disk.create(&name)?;
+        self.unfinished = Some(name);
         append(&*file, &head.encode())?;
         Ok(Copy {
-            name,
             file,
             head,
             len: COMPACTED_HEAD_BYTES as u64,
@@ -192,7 +215,8 @@ impl Compaction {
         let Some(copy) = self.copy.take() else { return Ok(()) };
         let CompactedHead { base, end, created_ns } = copy.head;
         copy.file.sync()?;
-        around.disk.rename(&copy.name, &SegmentFile::name(base))?;
+        around.disk.rename(&copy_name(base), &SegmentFile::name(base))?;
+        self.unfinished = None;
         around.disk.sync_folder()?;
         let runs = Some(copy.runs.into());
         let file = Arc::from(copy.file);
@@ -214,30 +238,55 @@ impl Compaction {
 impl Copy {
     /// Copies records of its next segment; returns their bytes.
     fn copy_some(&mut self, claimed: &ClaimedRecords, most: u64) -> io::Result<u64> {
-        let Some(segment) = self.segments.get(self.index) else { return Ok(0) };
+        let Some(segment) = self.segments.get(self.index).cloned() else { return Ok(0) };
         let mut copied = 0;
-        for (position, _) in records_in(claimed, segment) {
-            if *position < self.at {
-                continue;
-            }
+        let records = records_in(claimed, &segment);
+        let mut left = &records[records.partition_point(|(position, _)| *position < self.at)..];
+        while !left.is_empty() {
             if copied >= most {
                 return Ok(copied);
             }
-            self.at = position + 1;
-            // One that is damaged cannot be read at a start either.
-            let Some(record) = raw_at(segment, *position)? else { continue };
-            append(&*self.file, &record)?;
-            let bytes = record.len() as u64;
-            match self.runs.last_mut() {
-                Some(run) if run.end() == *position => run.bytes += bytes,
-                _ => self.runs.push(RecordRun { position: *position, bytes, offset: self.len }),
+            let (run, rest) = left.split_at(run_len(left));
+            left = rest;
+            self.at = run.last().map_or(self.at, |(position, _)| position + 1);
+            if let Some(bytes) = raw_run(&segment, run)? {
+                copied += self.append(run[0].0, &bytes)?;
+                continue;
             }
-            self.len += bytes;
-            copied += bytes;
+            for (position, _) in run {
+                // One that is damaged cannot be read at a start either.
+                if let Some(bytes) = raw_at(&segment, *position)? {
+                    copied += self.append(*position, &bytes)?;
+                }
+            }
         }
         self.index += 1;
         Ok(copied)
     }
+
+    /// Appends whole records from a position on; returns their bytes.
+    fn append(&mut self, position: u64, records: &[u8]) -> io::Result<u64> {
+        append(&*self.file, records)?;
+        let bytes = records.len() as u64;
+        match self.runs.last_mut() {
+            Some(run) if run.end() == position => run.bytes += bytes,
+            _ => self.runs.push(RecordRun { position, bytes, offset: self.len }),
+        }
+        self.len += bytes;
+        Ok(bytes)
+    }
+}
+
+/// Counts the leading records that stand one after another and are read at once.
+fn run_len(records: &[(u64, u32)]) -> usize {
+    let begin = records.first().map_or(0, |(position, _)| *position);
+    let mut end = begin;
+    let ends = records.iter().take_while(|(position, bytes)| {
+        let is_next = *position == end;
+        end = position + u64::from(*bytes);
+        is_next && end - begin <= READ_BYTES
+    });
+    ends.count().max(1)
 }
 
 /// Returns the claimed records of a segment.

@@ -91,6 +91,17 @@ impl FakeDisk {
         state.bytes_max.is_some_and(|most| used + more > most)
     }
 
+    /// Returns another disk with the same files, all of them synced.
+    pub(super) fn copied(&self) -> Self {
+        let copy = Self::default();
+        for (name, content) in &self.lock().files {
+            let bytes = content.lock().unwrap().bytes.clone();
+            let content = FakeContent { synced: bytes.clone(), bytes, is_named: true };
+            copy.lock().files.insert(name.clone(), Arc::new(Mutex::new(content)));
+        }
+        copy
+    }
+
     /// Ends all faults.
     pub(super) fn heal(&self) {
         self.lock().plan = None;

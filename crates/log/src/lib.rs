@@ -97,8 +97,10 @@ pub struct LogUsage {
     pub waiting: u64,
     /// True if a write or a sync failed, and none as large has succeeded since.
     pub is_failing: bool,
-    /// True if a record found no room, and there is none for as much since.
+    /// True if a record found no room, and there was none for twice as much since.
     pub is_full: bool,
+    /// Notes let go of before their records, for want of memory, since the start.
+    pub untied_notes: u64,
     /// Counts since the start.
     pub counts: LogCounts,
 }
@@ -258,6 +260,7 @@ impl Log {
             waiting: queue.waiting(),
             is_failing: queue.is_failing.load(Ordering::Relaxed),
             is_full: queue.is_full(),
+            untied_notes: self.0.source.untied(),
             counts: queue.counts(),
         }
     }

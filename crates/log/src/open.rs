@@ -86,26 +86,34 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     }
     // Positions that a compacted segment stands for.
     let mut compacted_end = 0;
+    let mut unreadable = Vec::new();
     for base in bases {
         if base < compacted_end {
             // Left by a process that ended behind a compaction; gone at the next start otherwise.
             let _ = disk.remove(&SegmentFile::name(base));
             continue;
         }
-        match look_at(&**disk, base) {
+        let found = look_at(&**disk, base);
+        if let Found::Segment(..) | Found::Unreadable(_) = found
+            && let Some(before) = segments.last_mut().filter(|before| before.runs.is_none())
+        {
+            // Bytes beyond were refused, and could not be cut.
+            before.end = before.end.min(base);
+        }
+        match found {
             Found::Segment(segment, damaged) => {
                 recovered.cut_bytes += damaged;
                 if segment.runs.is_some() {
                     compacted_end = segment.end;
                 }
                 recovered.end = recovered.end.max(segment.end);
-                if let Some(before) = segments.last_mut().filter(|before| before.runs.is_none()) {
-                    // Bytes beyond were refused, and could not be cut.
-                    before.end = before.end.min(base);
-                }
                 segments.push(segment);
             }
-            found => leave_out(&**disk, base, found, &mut recovered),
+            found => {
+                let before = recovered.unreadable.len();
+                leave_out(&**disk, base, found, &mut recovered);
+                unreadable.extend((recovered.unreadable.len() > before).then_some(base));
+            }
         }
     }
     // A compacted segment is synced before it has its name.
@@ -123,7 +131,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>) -> Result<(Segments, Recovered), Log
     });
     recovered.segments = segments.len();
     recovered.bytes = segments.iter().map(SegmentFile::bytes).sum();
-    Ok((Segments::new(segments), recovered))
+    Ok((Segments::new(segments, unreadable), recovered))
 }
 
 /// Classifies a file by its head and its size.

@@ -12,6 +12,10 @@ use spanscore_base::model::{NoteClaim, Source};
 use super::frame::{RecordHead, frame_bytes};
 use super::settings::{Durability, LogLimits, WhenFull};
 
+/// Inverse of the part of a log that a record without room counts for at most: one large request
+/// says nothing of the usual ones.
+const UNFIT_PARTS: u64 = 64;
+
 /// Cause of a refused record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AppendError {
@@ -102,7 +106,8 @@ pub(super) struct WriteQueue {
     /// Bytes beyond its limit, borrowed from another log.
     borrowed: AtomicU64,
     pub(super) is_failing: AtomicBool,
-    /// Bytes of the largest record that found no room, until there is room for it; else 0.
+    /// Bytes of the largest record that found no room, as far as they count, until there is room
+    /// for twice as many; else 0.
     unfit: AtomicU64,
     /// True once no segment may be removed.
     pub(super) keeps_all: AtomicBool,
@@ -162,7 +167,8 @@ impl WriteQueue {
         let record = |position| WaitingRecord { position, head, payload, written, note };
         let claimed = self.add(bytes, &self.limits, claim, record).inspect_err(|error| {
             if *error == AppendError::Full {
-                self.unfit.fetch_max(bytes, Ordering::Relaxed);
+                let bytes_max = self.limits.size_max / UNFIT_PARTS;
+                self.unfit.fetch_max(bytes.min(bytes_max), Ordering::Relaxed);
             }
         })?;
         Ok((claimed, waits.then_some(receiver)))
@@ -347,12 +353,13 @@ impl WriteQueue {
         self.used.store(bytes, Ordering::Relaxed);
         let unfit = self.unfit.load(Ordering::Relaxed);
         let used = bytes.saturating_add(waits.bytes).saturating_add(self.lent());
-        if used.saturating_add(unfit) <= self.limits.size_max.saturating_add(self.borrowed()) {
+        if used.saturating_add(2 * unfit) <= self.limits.size_max.saturating_add(self.borrowed()) {
             self.unfit.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Returns true from a record that found no room on, until there is room for as much.
+    /// Returns true from a record that found no room on, until there is room for twice as much: at
+    /// the brink it would change with each record.
     pub(super) fn is_full(&self) -> bool {
         self.unfit.load(Ordering::Relaxed) > 0
     }

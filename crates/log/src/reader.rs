@@ -42,6 +42,27 @@ pub(super) fn raw_at(segment: &SegmentFile, position: u64) -> io::Result<Option<
     Ok(is_whole.then_some(bytes))
 }
 
+/// Reads the bytes of records that stand one after another, by their positions and lengths; `None`
+/// if one of them is not whole.
+pub(super) fn raw_run(segment: &SegmentFile, run: &[(u64, u32)]) -> io::Result<Option<Vec<u8>>> {
+    let Some((begin, _)) = run.first() else { return Ok(None) };
+    let len = run.iter().map(|(_, bytes)| *bytes as usize).sum();
+    let mut bytes = vec![0; len];
+    if !fill(segment, *begin, &mut bytes)? {
+        return Ok(None);
+    }
+    let mut rest = &bytes[..];
+    for (position, len) in run {
+        let Some((record, behind)) = rest.split_at_checked(*len as usize) else { return Ok(None) };
+        let Some((head, payload)) = record.split_first_chunk() else { return Ok(None) };
+        if !Frame::decode(head, *position).is_some_and(|frame| frame.is_of(payload)) {
+            return Ok(None);
+        }
+        rest = behind;
+    }
+    Ok(Some(bytes))
+}
+
 /// Finds the runs of a compacted file of this size; returns them with the bytes from the first
 /// damaged head on. What only looks like a head there may be within a payload.
 pub(super) fn runs_of(file: &dyn DiskFile, size: u64) -> io::Result<(Vec<RecordRun>, u64)> {

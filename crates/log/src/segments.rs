@@ -77,11 +77,20 @@ impl SegmentFile {
 
 /// All segments, oldest first. The last one is written to.
 #[derive(Default)]
-pub(super) struct Segments(Mutex<Vec<SegmentFile>>);
+pub(super) struct Segments {
+    files: Mutex<Vec<SegmentFile>>,
+    /// First positions of files that could not be read at the start, and wait for the next.
+    unreadable: Vec<u64>,
+}
 
 impl Segments {
-    pub(super) fn new(segments: Vec<SegmentFile>) -> Self {
-        Self(Mutex::new(segments))
+    pub(super) fn new(segments: Vec<SegmentFile>, unreadable: Vec<u64>) -> Self {
+        Self { files: Mutex::new(segments), unreadable }
+    }
+
+    /// Returns true if a file between two positions could not be read.
+    pub(super) fn has_unreadable(&self, from: u64, to: u64) -> bool {
+        self.unreadable.iter().any(|base| (from..=to).contains(base))
     }
 
     pub(super) fn push(&self, segment: SegmentFile) {
@@ -181,6 +190,6 @@ impl Segments {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<SegmentFile>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

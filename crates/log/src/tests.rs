@@ -172,6 +172,23 @@ fn full_log_refuses_or_drops_the_oldest_and_counts_it() {
 }
 
 #[test]
+fn log_with_room_for_usual_records_is_not_full_after_a_large_one_had_none() {
+    let small = LogLimits { size_max: 64_000, segment: 8_000, ..limits(Durability::Os) };
+    let (log, ..) = open(&FakeDisk::default(), small);
+    let mut claims = Vec::new();
+    while log.usage().bytes + log.usage().waiting < 60_500 {
+        claims.push(append(&log, 1, 450).unwrap());
+    }
+    assert_eq!(append(&log, 2, 7_000).unwrap_err(), AppendError::Full);
+    eventually(&log, || !log.usage().is_full);
+    while let Ok(claim) = append(&log, 1, 450) {
+        claims.push(claim);
+    }
+    eventually(&log, || log.usage().waiting == 0);
+    assert!(log.usage().is_full, "there is room for one more at most: {:?}", log.usage());
+}
+
+#[test]
 fn records_beyond_a_limit_are_refused_before_the_log() {
     let (log, ..) = open(&FakeDisk::default(), limits(Durability::Os));
     let len = MIB as usize - RECORD_HEAD_BYTES;

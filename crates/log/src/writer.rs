@@ -55,6 +55,8 @@ pub(super) struct LogWriter {
     unwritten: UnwrittenNotes,
     /// Compaction under way.
     pass: Option<Compaction>,
+    /// Time of the last look for segments worth a copy that found none, and the dead bytes then.
+    looked_in_vain: Option<(Instant, u64)>,
     /// Time of the last compaction that failed.
     compaction_failed: Option<Instant>,
     reserve: Reserve,
@@ -88,6 +90,7 @@ impl LogWriter {
             is_unsynced: false,
             unwritten: UnwrittenNotes::default(),
             pass: None,
+            looked_in_vain: None,
             compaction_failed: None,
             reserve: Reserve::default(),
             reserved: None,
@@ -161,6 +164,7 @@ impl LogWriter {
                 let _ = flush.send(is_well);
             }
             if is_last {
+                self.abandon_pass();
                 return;
             }
             if looked.elapsed() >= TICK {
@@ -430,7 +434,7 @@ impl LogWriter {
         self.segments.remove_oldest();
         if self.pass.as_ref().is_some_and(|pass| pass.copies(segment.base)) {
             // The copy would bring back what went together with what stands behind it.
-            self.pass = None;
+            self.abandon_pass();
         }
         if is_needed {
             let bytes = segment.bytes();

@@ -152,6 +152,13 @@ fn show_counts(meter: &Meter, log: &Log) {
         |usage| usage.counts.unwritten_notes,
     );
     counter(
+        "spanscore.log.untied_notes",
+        "{record}",
+        "Records of what was said that may go before the requests that it was said of, for want \
+            of memory; it may be said again after a restart.",
+        |usage| usage.untied_notes,
+    );
+    counter(
         "spanscore.log.dropped",
         "By",
         "Bytes dropped although they were needed: too old, or for room.",

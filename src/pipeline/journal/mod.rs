@@ -18,6 +18,7 @@
 
 mod holders;
 mod metrics;
+mod noted;
 pub(super) mod notes;
 mod restore;
 
@@ -33,7 +34,7 @@ pub(super) use holders::LogHolder;
 use metrics::JournalMetrics;
 use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, WITH_RECORDS};
 use spanscore_ask::judge::AnswerLog;
-use spanscore_base::model::{Claim, Claims, NoteCell, Receipt};
+use spanscore_base::model::{Claim, Claims, NoteCell, NoteKind, Receipt};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::ReadBack;
 use spanscore_log::{
@@ -132,13 +133,13 @@ impl Journal {
     fn judged(&self, traces: &JudgedTraces) {
         let head = [JUDGED_TAG, WITH_RECORDS, 0, 0];
         let payload = notes::encode_judged(traces.iter().map(|(note, _)| note));
-        self.note(head, traces, payload);
+        self.note((NoteKind::Judged, head), traces, payload);
     }
 
     /// Notes that the evaluations of traces were delivered.
     fn delivered(&self, traces: &JudgedTraces) {
         let payload = notes::encode_delivered(traces.iter().map(|(note, _)| note));
-        self.note([DELIVERED_TAG, 0, 0, 0], traces, payload);
+        self.note((NoteKind::Delivered, [DELIVERED_TAG, 0, 0, 0]), traces, payload);
     }
 
     /// Notes that traces were judged; the receipt holds `claims`, and notes the delivery when its
@@ -149,13 +150,18 @@ impl Journal {
         Receipt::new(claims, move || journal.delivered(&traces))
     }
 
-    fn note(&self, tags: [u8; 4], traces: &JudgedTraces, payload: bytes::Bytes) {
+    fn note(
+        &self,
+        (kind, tags): (NoteKind, [u8; 4]),
+        traces: &JudgedTraces,
+        payload: bytes::Bytes,
+    ) {
         if traces.is_empty() {
             return;
         }
         let head = RecordHead { arrival_ns: (self.clock)(), tags };
         match self.log.note(head, payload) {
-            Some(claim) => traces.iter().for_each(|(_, cell)| cell.add(claim.clone())),
+            Some(claim) => traces.iter().for_each(|(_, cell)| cell.add(kind, claim.clone())),
             // The next process then sends these evaluations again, under the same ids.
             None => self.metrics.notes_lost(traces.len()),
         }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use spanscore_assemble::PriorVerdict;
-use spanscore_base::model::{ClientGroup, SenderId, TraceId};
+use spanscore_base::model::{ClientGroup, SenderId, TraceId, fingerprint};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal};
 use spanscore_log::PROBE_TAG;
 
@@ -145,7 +145,9 @@ pub(in crate::pipeline) fn request(
     } else {
         (ClientGroup::default(), payload)
     };
-    let sender = SenderId { group, connection, ..SenderId::default() };
+    // A group is one peer, as it was when it sent this.
+    let peer = if is_grouped { fingerprint(&group.to_bytes()) } else { 0 };
+    let sender = SenderId { group, peer, connection };
     Some((signal, RawBody { bytes, compression, is_json }, sender))
 }
 
@@ -266,8 +268,10 @@ mod tests {
             for is_json in [false, true] {
                 for compression in CODINGS {
                     let raw = RawBody { bytes: b"body"[..].into(), compression, is_json };
-                    for group in [ClientGroup::default(), ClientGroup::named("a")] {
-                        let sender = SenderId { group, peer: 0, connection: 0xfedc };
+                    let named = ClientGroup::named("a");
+                    let peers = [0, fingerprint(&named.to_bytes())];
+                    for (group, peer) in [ClientGroup::default(), named].into_iter().zip(peers) {
+                        let sender = SenderId { group, peer, connection: 0xfedc };
                         let tags = request_tags(signal, &raw, sender);
                         let payload = request_payload(&raw, sender);
                         assert_eq!(request(tags, payload), Some((signal, raw.clone(), sender)));

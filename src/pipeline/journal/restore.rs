@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, REQUEST_TAG};
-use super::{Journal, RecoveryClaim};
+use super::noted::NotedTraces;
+use super::{Journal, RecoveryClaim, notes};
 use crate::pipeline::PipelineIntake;
 use spanscore_ask::judge::LaneHandle;
 use spanscore_assemble::PriorTrace;
@@ -22,13 +22,6 @@ use spanscore_recordings::REQUEST_BYTES_MAX;
 
 /// Records read before they are handed on, bytes.
 const CHUNK_BYTES: usize = 1 << 20;
-
-/// Limit of remembered verdicts, traces; evaluations of others may be sent again, under the same
-/// ids.
-const PRIORS_MAX: usize = 1 << 20;
-
-/// Tags of notes.
-const NOTE_TAGS: &[u8] = &[JUDGED_TAG, DELIVERED_TAG, ANSWER_TAG];
 
 /// Verdicts of earlier processes, by trace.
 pub(in crate::pipeline) type EarlierVerdicts = HashMap<TraceId, PriorTrace>;
@@ -80,9 +73,9 @@ impl Restore {
         self.journal.metrics.restoring(true);
         let journal = Arc::clone(&self.journal);
         let lane = self.lane.take();
-        let known = blocking(move || known(&journal, lane.as_ref())).await?;
+        let known = blocking(move || NotedTraces::read(&journal, lane.as_ref())).await?;
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
-        self.intake.begin_restoring(known.priors).await;
+        self.intake.begin_restoring(known.into_priors()).await;
         let mut at = 0;
         // Each pass finds only the requests that came during the last one. The final pass holds
         // new requests up, so it must be short.
@@ -177,90 +170,6 @@ impl Restore {
         let ms = unix_ns.saturating_sub(self.origin_ns) / 1_000_000;
         self.last_ms = self.last_ms.max(ms);
         self.last_ms
-    }
-}
-
-/// Content of the notes in a log, and the arrival of its first request.
-#[derive(Default)]
-struct LogNotes {
-    origin_ns: Option<u64>,
-    priors: EarlierVerdicts,
-}
-
-fn known(journal: &Journal, lane: Option<&LaneHandle>) -> LogNotes {
-    let mut known = LogNotes::default();
-    // Positions of the requests so far, in order.
-    let mut requests = Vec::new();
-    for Record { position, head, payload } in journal.log().records().heads(NOTE_TAGS) {
-        let claim = || journal.log().source().claim(position, record_bytes(payload.len()));
-        match head.tags[0] {
-            JUDGED_TAG => {
-                let claim = claim();
-                for note in notes::decode_judged(head.tags[1], &payload) {
-                    if !known.judged(&note, &claim, &requests) {
-                        journal.metrics.notes_lost(1);
-                    }
-                }
-            }
-            DELIVERED_TAG => {
-                let claim = claim();
-                for (trace_id, digest) in notes::decode_delivered(&payload) {
-                    known.delivered(trace_id, digest, &claim);
-                }
-            }
-            ANSWER_TAG => {
-                let answer = notes::decode_answer(&payload);
-                if let (Some((key, text)), Some(lane)) = (answer, lane) {
-                    journal.hold_answer(claim());
-                    lane.remember(key, text);
-                }
-            }
-            REQUEST_TAG => {
-                requests.push(position);
-                known.origin_ns.get_or_insert(head.arrival_ns);
-            }
-            _ => {}
-        }
-    }
-    known
-}
-
-impl LogNotes {
-    /// Adds a note of a judged trace, with the positions of the requests before it; returns false
-    /// if there is no room.
-    fn judged(&mut self, note: &JudgedNote, claim: &Claim, requests: &[u64]) -> bool {
-        let before = self.priors.get(&note.trace_id);
-        if before.is_none() && self.priors.len() >= PRIORS_MAX {
-            return false;
-        }
-        // Notes that waited for a failing disk may stand behind later ones. A forgotten trace that
-        // comes again begins anew.
-        let is_outdated = before.is_some_and(|before| {
-            let begins_anew = note.records.first().is_some_and(|first| *first > before.first);
-            let revision = before.verdict.map_or(0, |verdict| verdict.revision);
-            revision > note.revision && !begins_anew
-        });
-        if is_outdated {
-            return true;
-        }
-        // A record goes only once the trace is forgotten, and its evaluations have arrived.
-        let is_whole = note.records.iter().all(|record| requests.binary_search(record).is_ok());
-        let first = if is_whole { note.records.first().copied() } else { Some(claim.position()) };
-        let notes = before.map(|before| before.notes.clone()).unwrap_or_default();
-        notes.add(claim.clone().into());
-        let verdict = is_whole.then(|| note.prior());
-        let prior = PriorTrace { verdict, first: first.unwrap_or(0), notes };
-        self.priors.insert(note.trace_id, prior);
-        true
-    }
-
-    /// Adds a note of delivered evaluations.
-    fn delivered(&mut self, trace_id: TraceId, digest: [u8; 16], claim: &Claim) {
-        let Some(prior) = self.priors.get_mut(&trace_id) else { return };
-        if let Some(verdict) = prior.verdict.as_mut().filter(|it| it.digest == digest) {
-            verdict.is_delivered = true;
-            prior.notes.add(claim.clone().into());
-        }
     }
 }
 

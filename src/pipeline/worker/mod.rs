@@ -245,7 +245,7 @@ impl Worker {
             let mut judged = JudgedCounts::default();
             let mut said = Vec::with_capacity(some.len());
             let mut notes = Vec::new();
-            let mut claims = Claims::default();
+            let mut claims = Vec::with_capacity(some.len());
             for due in some {
                 let before = evaluations.len();
                 self.context.heartbeats.beat(self.index);
@@ -265,12 +265,12 @@ impl Worker {
                     self.hand_out_asking(due, evaluations.split_off(before), asked);
                 } else if evaluations.len() > before {
                     notes.extend(self.note_of(due));
-                    claims.join(&self.shard.claims(due.handle));
+                    claims.push(self.shard.claims(due.handle));
                 }
                 said.push(done);
             }
             self.context.metrics.judged(&judged, started.elapsed(), &self.context.evaluators);
-            self.hand_out(evaluations, claims, notes);
+            self.hand_out(evaluations, claims.into_iter().collect(), notes);
             for (due, (reported, steps)) in some.iter().zip(said) {
                 taken += steps;
                 self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
@@ -300,7 +300,7 @@ impl Worker {
     fn name_holder(&self) {
         let Some(journal) = &self.context.journal else { return };
         journal.look_for_holder((LogHolder::Trace, self.index), || {
-            let held = self.shard.traces().map(|it| (it.trace_id, it.claims.record_bytes()));
+            let held = self.shard.traces().map(|it| (it.sent_id(), it.claims.record_bytes()));
             held.max_by_key(|(_, bytes)| *bytes)
         });
         if self.index == 0 {

@@ -139,14 +139,18 @@ impl Shard {
             let measure = if over_bytes { Measure::OpenBytes } else { Measure::OpenTraces };
             let Some(handle) = self.next_to_go(measure) else { return };
             let Some(trace) = self.get(handle) else { return };
-            going_count += 1;
-            going_bytes += trace.counted.bytes + TRACE_BYTES + self.resources.alone(trace);
+            let bytes = trace.counted.bytes + TRACE_BYTES + self.resources.alone(trace);
             if over_bytes {
                 self.counts.evicted_by_memory += 1;
             } else {
                 self.counts.evicted_by_count += 1;
             }
             self.judge(handle, Completion::Evicted, now_ms, due);
+            // Others are remembered at once, and forgotten by the next round.
+            if self.shares.class_of(handle.index) == TraceClass::Going {
+                going_count += 1;
+                going_bytes += bytes;
+            }
         }
     }
 
@@ -161,7 +165,7 @@ impl Shard {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let trace_id = trace.spans.trace_id;
-            self.severed.add(trace_id, judged);
+            self.severed.add(trace_id, self.shares.peer_of(handle.index), judged);
         }
     }
 }

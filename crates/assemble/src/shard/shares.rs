@@ -182,6 +182,13 @@ impl Shares {
         self.entries[trace as usize].bytes
     }
 
+    /// Returns the key of the client or the address that a trace is of.
+    pub(super) fn peer_of(&self, trace: u32) -> u32 {
+        let above = |holder: u32| self.holders[holder as usize].above;
+        let peer = above(above(self.entries[trace as usize].holder));
+        self.holders[peer as usize].key
+    }
+
     /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any.
     pub(super) fn next(&self, measure: Measure) -> Option<u32> {
         let mut holder = ROOT;

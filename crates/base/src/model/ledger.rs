@@ -6,23 +6,25 @@
 //! that have not arrived those of their traces. Work that goes through a source in order claims all
 //! from its next record on. A source may delete whatever nobody claims.
 //!
-//! A [`NoteCell`] ties notes on a trace to its records: they stay as long as any of these does, so
-//! that a restart never reads a record without what is known of it.
+//! Notes on a trace stay as long as any of its records does ([`NoteCell`]), so that a restart never
+//! reads a record without what is known of it.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-/// Notes that a cell holds: the last two judgements of a trace, each with its delivery.
-const NOTES_MAX: usize = 4;
+pub use notes::{NoteCell, NoteClaim, NoteKind};
+use notes::{TiedCount, TiedNotes};
+
+mod notes;
 
 /// Origin of records, such as a log, with its claimed positions.
 #[derive(Debug, Default)]
 pub struct Source {
     claimed: Mutex<Claimed>,
+    tied: TiedCount,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +97,12 @@ impl Source {
         self.claimed().bytes
     }
 
+    /// Returns the number of times that a note could not be tied to a record of a forgotten trace,
+    /// for want of room: what the trace was told may be told again after a restart.
+    pub fn untied(&self) -> u64 {
+        self.tied.refused()
+    }
+
     /// Returns all that is claimed now.
     pub fn claimed_records(&self) -> ClaimedRecords {
         let claimed = self.claimed();
@@ -114,12 +122,14 @@ struct ClaimedPlace {
     position: u64,
     bytes: u64,
     is_onwards: bool,
-    /// Notes on the traces of the record, which stay as long.
-    notes: Mutex<Vec<NoteCell>>,
+    /// Notes on forgotten traces of the record, which stay as long.
+    notes: Mutex<TiedNotes>,
 }
 
 impl Drop for ClaimedPlace {
     fn drop(&mut self) {
+        let notes = self.notes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.source.tied.give_back(notes.len());
         let mut claimed = self.source.claimed();
         if self.is_onwards {
             if let Some(count) = claimed.onwards.get_mut(&self.position) {
@@ -160,47 +170,14 @@ impl Claim {
         self.0.source.claim_onwards(self.0.position)
     }
 
-    fn tie(&self, cell: &NoteCell) {
-        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).push(cell.clone());
-    }
-
     /// Order of claims: by source, then by position.
     fn key(&self) -> (usize, u64) {
         (Arc::as_ptr(&self.0.source) as usize, self.0.position)
     }
 }
 
-/// Claim on a note, which has no position before it is written.
-#[derive(Clone, Debug, Default)]
-pub struct NoteClaim(Arc<Mutex<Option<Claim>>>);
-
-impl NoteClaim {
-    /// Sets the position of the note.
-    pub fn set(&self, claim: Claim) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
-    }
-}
-
-impl From<Claim> for NoteClaim {
-    fn from(claim: Claim) -> Self {
-        Self(Arc::new(Mutex::new(Some(claim))))
-    }
-}
-
-/// Latest notes on one trace, tied to its records. Clones are the same cell.
-#[derive(Clone, Debug, Default)]
-pub struct NoteCell(Arc<Mutex<SmallVec<[NoteClaim; 2]>>>);
-
-impl NoteCell {
-    /// Adds a note; the oldest of too many is let go.
-    pub fn add(&self, note: NoteClaim) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() >= NOTES_MAX {
-            notes.remove(0);
-        }
-        notes.push(note);
-    }
-}
+/// Most claims that are inserted one by one; more are merged.
+const INSERTED_MAX: usize = 4;
 
 /// Claims on the records that some work comes from, in order. Small, since most work has one.
 #[derive(Clone, Debug, Default)]
@@ -225,36 +202,54 @@ impl Claims {
 
     /// Adds the claims of another.
     pub fn join(&mut self, other: &Self) {
-        other.iter().for_each(|claim| self.add(claim));
+        let new = other.iter().filter(|claim| !self.has(claim)).cloned();
+        let new: SmallVec<[Claim; INSERTED_MAX]> = new.collect();
+        new.iter().for_each(|claim| self.tie_own(claim));
+        if new.len() <= INSERTED_MAX {
+            return new.into_iter().for_each(|claim| self.insert(claim));
+        }
+        let notes = self.more.as_mut().and_then(|more| more.notes.take());
+        *self = Self::of(self.iter().cloned().chain(new).collect());
+        if notes.is_some() {
+            self.more.get_or_insert_default().notes = notes;
+        }
     }
 
-    fn add(&mut self, claim: &Claim) {
-        let key = claim.key();
+    /// Inserts a claim that is not among them.
+    fn insert(&mut self, claim: Claim) {
         let Some(first) = &mut self.first else {
-            self.first = Some(claim.clone());
-            return self.tie_own(claim);
-        };
-        let added = match key.cmp(&first.key()) {
-            Ordering::Equal => return,
-            Ordering::Less => std::mem::replace(first, claim.clone()),
-            Ordering::Greater => claim.clone(),
-        };
-        let key = added.key();
-        let claims = &mut self.more.get_or_insert_default().claims;
-        let at = match claims.last() {
-            Some(last) if last.key() < key => claims.len(),
-            _ => claims.partition_point(|own| own.key() < key),
-        };
-        if claims.get(at).is_some_and(|own| own.key() == key) {
+            self.first = Some(claim);
             return;
-        }
-        claims.insert(at, added);
-        self.tie_own(claim);
+        };
+        let is_first = claim.key() < first.key();
+        let claim = if is_first { std::mem::replace(first, claim) } else { claim };
+        let claims = &mut self.more.get_or_insert_default().claims;
+        let at = claims.partition_point(|own| own.key() < claim.key());
+        claims.insert(at, claim);
+    }
+
+    /// Returns these claims, each record's once.
+    fn of(mut claims: Vec<Claim>) -> Self {
+        // Linear where it is a few parts that are in order, one after another.
+        claims.sort_by_key(Claim::key);
+        claims.dedup_by_key(|claim| claim.key());
+        let mut claims = claims.into_iter();
+        let first = claims.next();
+        let claims: Vec<Claim> = claims.collect();
+        let more = MoreClaims { claims, notes: None };
+        Self { first, more: (!more.claims.is_empty()).then(|| Box::new(more)) }
+    }
+
+    fn has(&self, claim: &Claim) -> bool {
+        let key = claim.key();
+        let more = self.more.as_ref().map_or(&[][..], |more| &more.claims);
+        self.first.as_ref().is_some_and(|first| first.key() == key)
+            || more.binary_search_by_key(&key, Claim::key).is_ok()
     }
 
     fn tie_own(&self, claim: &Claim) {
         if let Some(notes) = self.more.as_ref().and_then(|more| more.notes.as_ref()) {
-            claim.tie(notes);
+            notes.tie(claim);
         }
     }
 
@@ -272,7 +267,7 @@ impl Claims {
 
     /// Ties notes to each record.
     pub fn tie(&self, notes: &NoteCell) {
-        self.iter().for_each(|claim| claim.tie(notes));
+        self.iter().for_each(|claim| notes.tie(claim));
     }
 
     fn iter(&self) -> impl Iterator<Item = &Claim> {
@@ -306,6 +301,15 @@ impl Claims {
 impl From<Claim> for Claims {
     fn from(claim: Claim) -> Self {
         Self { first: Some(claim), more: None }
+    }
+}
+
+/// Joins the claims of much work at once.
+impl FromIterator<Self> for Claims {
+    fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
+        Self::of(
+            all.into_iter().flat_map(|claims| claims.iter().cloned().collect::<Vec<_>>()).collect(),
+        )
     }
 }
 
@@ -398,18 +402,28 @@ mod tests {
     }
 
     #[test]
-    fn notes_stay_as_long_as_any_record_of_their_trace_whoever_claims_it() {
+    fn claims_of_much_work_join_in_any_order() {
         let log = Arc::new(Source::default());
-        let shared = log.claim(1, 1);
-        let mut trace = Claims::from(shared.clone());
-        let notes = trace.notes();
-        notes.add(log.claim(5, 1).into());
-        trace.join(&log.claim(9, 1).into());
-        drop((trace, notes));
-        let held = || log.claimed_records().records.iter().map(|it| it.0).collect::<Vec<_>>();
-        assert_eq!(held(), [1, 5], "another trace needs the first record");
-        drop(shared);
-        assert_eq!(held(), [0; 0]);
+        let of = |positions: &[u64]| {
+            positions.iter().map(|at| Claims::from(log.claim(*at, 1))).collect::<Claims>()
+        };
+        let parts: [&[u64]; 5] = [&[4, 8], &[], &[1, 4, 9], &[2], &[8, 3, 0]];
+        let joined: Claims = parts.iter().map(|part| of(part)).collect();
+        let mut one_by_one = Claims::default();
+        parts.iter().for_each(|part| one_by_one.join(&of(part)));
+        let many: Vec<Claim> = (0..10).map(|at| log.claim(at, 1)).collect();
+        let kept = many[9].clone();
+        let mut tied = of(&[2, 7]);
+        tied.notes().add(NoteKind::Judged, log.claim(20, 1).into());
+        tied.join(&many.into_iter().map(Claims::from).collect());
+        assert_eq!(tied.positions().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        drop(tied);
+        assert_eq!(log.claimed_records().records.last(), Some(&(20, 1)), "tied to the last");
+        drop(kept);
+        for claims in [joined, one_by_one] {
+            assert_eq!(claims.positions().collect::<Vec<_>>(), [0, 1, 2, 3, 4, 8, 9]);
+        }
+        assert_eq!(log.lowest(), None);
     }
 
     #[test]

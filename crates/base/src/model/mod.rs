@@ -27,7 +27,7 @@ pub use explanation::Explanation;
 pub use facts::{Facts, Want};
 pub use group::ClientGroup;
 pub use id::{EvaluationId, SpanId, TraceId};
-pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, Receipt, Source};
+pub use ledger::{Claim, ClaimedRecords, Claims, NoteCell, NoteClaim, NoteKind, Receipt, Source};
 pub use memory::{Memory, MemoryLimits, MemoryQuota};
 pub use recent::Recent;
 pub use session::SessionKey;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Delivery;
 use crate::counters::{Counters, Loss};
-use spanscore_base::model::{Claims, MemoryQuota, Receipt};
+use spanscore_base::model::{MemoryQuota, Receipt};
 
 /// Contents of a queue: bytes, of the share that all queues have together, and evaluations.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(crate) struct Held {
     share: Arc<MemoryQuota>,
     /// Bytes of the log that receipts of its evaluations claim; a record counts for each.
     claimed: AtomicU64,
-    /// On what is left to the next process while this one goes on: the lowest of each source.
-    kept: Mutex<Claims>,
+    /// Receipts of what is left to the next process, with their claims, while this one goes on.
+    kept: Mutex<Vec<Receipt>>,
 }
 
 impl Held {
@@ -50,7 +50,7 @@ impl Held {
     /// Leaves what a receipt waits for to the next process: the log keeps it until then.
     pub(super) fn leave(&self, receipt: &Receipt) {
         receipt.leave();
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).join(receipt.claims());
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(receipt.clone());
     }
 
     /// Returns true if half of the room is taken, of this queue's limit or of the rest of the

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::compact::{COPY_BYTES_PER_SECOND, CompactedLog, Compaction};
 use super::super::segments::SegmentFile;
@@ -12,13 +12,16 @@ use super::{IDLE_BYTES, LogWriter, PROBE_INTERVAL, TICK};
 const COMPACT_PARTS: u64 = 2;
 /// Inverse of the part of a log's size that must be dead for a pass.
 const DEAD_PARTS: u64 = 16;
+/// Interval of looks for a segment worth a copy, after one that found none.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Inverse of the part of a log's size that must have died for a look before that.
+const MORE_DEAD_PARTS: u64 = 64;
 
 impl LogWriter {
     /// Compacts a log that is half full, or on a disk that is.
     pub(super) fn compact(&mut self) {
         if self.queue.keeps_all.load(Ordering::Acquire) {
-            self.pass = None;
-            return;
+            return self.abandon_pass();
         }
         let is_failing = self.queue.is_failing.load(Ordering::Relaxed);
         if !is_failing && self.reserved.is_none_or(|last| last.elapsed() >= PROBE_INTERVAL) {
@@ -28,14 +31,8 @@ impl LogWriter {
         if self.compaction_failed.is_some_and(|last| last.elapsed() < PROBE_INTERVAL) {
             return;
         }
-        if self.pass.is_none() && self.is_worth_a_pass(is_failing) {
-            let claimed = self.source.claimed_records();
-            let is_urgent = is_failing || self.used() > self.limits.size_max / 8 * 7;
-            self.pass = if is_urgent {
-                Some(Compaction::new(claimed, u64::MAX))
-            } else {
-                Compaction::worthwhile(claimed, &self.segments.closed())
-            };
+        if self.pass.is_none() {
+            self.begin_pass(is_failing);
         }
         let Some(mut pass) = self.pass.take() else { return };
         let copy_max = if is_failing { self.limits.reserve } else { self.limits.segment };
@@ -56,6 +53,8 @@ impl LogWriter {
                 self.pass = Some(pass).filter(|_| !freed.is_over);
             }
             Err(error) => {
+                self.pass = Some(pass);
+                self.abandon_pass();
                 self.queue.count(|counts| counts.compaction_errors += 1);
                 let is_full = error.kind() == io::ErrorKind::StorageFull;
                 if is_full && self.reserve.is_held() {
@@ -74,19 +73,51 @@ impl LogWriter {
         self.segments.bytes().saturating_add(self.queue.lent())
     }
 
-    /// Returns true if enough bytes are dead in closed segments, and their room is wanted.
-    fn is_worth_a_pass(&self, is_failing: bool) -> bool {
-        let size = self.segments.bytes();
+    /// Begins a pass if enough bytes are dead in closed segments, and their room is wanted.
+    fn begin_pass(&mut self, is_failing: bool) {
         if self.used() < self.limits.size_max / COMPACT_PARTS && !is_failing {
-            return false;
+            return;
         }
-        let onwards = self.source.lowest_onwards();
+        let dead = self.dead();
+        let is_worth_it =
+            dead > self.limits.size_max / DEAD_PARTS || (is_failing && dead > IDLE_BYTES);
+        if !is_worth_it {
+            return;
+        }
+        let is_urgent = is_failing || self.used() > self.limits.size_max / 8 * 7;
+        if is_urgent {
+            let claimed = self.source.claimed_records();
+            self.pass = Some(Compaction::new(claimed, &self.segments.closed()));
+            return;
+        }
+        // The claims are copied under the lock that every request takes.
+        let is_in_vain = self.looked_in_vain.is_some_and(|(last, dead_then)| {
+            let more = dead.saturating_sub(dead_then);
+            last.elapsed() < LOOK_INTERVAL && more < self.limits.size_max / MORE_DEAD_PARTS
+        });
+        if !is_in_vain {
+            let claimed = self.source.claimed_records();
+            self.pass = Compaction::worthwhile(claimed, &self.segments.closed());
+            self.looked_in_vain = self.pass.is_none().then(|| (Instant::now(), dead));
+        }
+    }
+
+    /// Returns the bytes of closed segments that nobody claims.
+    fn dead(&self) -> u64 {
         let active = self.active.as_ref().map_or(0, SegmentFile::bytes);
-        let closed = match onwards {
+        let closed = match self.source.lowest_onwards() {
             Some(onwards) => self.segments.bytes_before(onwards),
-            None => size.saturating_sub(active),
+            None => self.segments.bytes().saturating_sub(active),
         };
-        let dead = closed.saturating_sub(self.source.claimed_bytes());
-        dead > self.limits.size_max / DEAD_PARTS || (is_failing && dead > IDLE_BYTES)
+        closed.saturating_sub(self.source.claimed_bytes())
+    }
+
+    /// Ends a pass before its time, if one is under way.
+    pub(super) fn abandon_pass(&mut self) {
+        let Some(pass) = self.pass.take() else { return };
+        if let Err(error) = pass.abandon(&*self.disk) {
+            self.queue.count(|counts| counts.remove_errors += 1);
+            tracing::warn!(%error, "failed to remove an unfinished copy of the log");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::*;
-use spanscore_base::model::NoteCell;
+use spanscore_base::model::{NoteCell, NoteKind};
 
 /// Returns trace 1, due by its ended root, of a shard with some records.
 fn said_of(records: &[(u8, u16, u16)]) -> Due {
@@ -147,7 +147,7 @@ fn records_from_before_a_trace_was_forgotten_are_passed_over_and_keep_its_notes(
     let source = Arc::new(spanscore_base::model::Source::default());
     let mut shard = shard(|_, _| {});
     let notes = NoteCell::default();
-    notes.add(source.claim(15, 1).into());
+    notes.add(NoteKind::Judged, source.claim(15, 1).into());
     let forgotten = PriorTrace { verdict: None, first: 15, notes };
     shard.restore(HashMap::from([(TraceId([1; 16]), forgotten)]), false);
     let mut add = |position, records: &[_]| {

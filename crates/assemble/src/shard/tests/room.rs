@@ -36,8 +36,20 @@ fn traces_without_an_agent_go_before_those_with_one() {
     add_of(&mut shard, 1, 0, &[(1, 1, PLAIN), (2, 1, TOOL), (3, 1, PLAIN), (4, 1, TOOL)]);
     assert_eq!(add_of(&mut shard, 1, 1, &[(1, 2, TOOL), (5, 1, TOOL)]), []);
     let open: Vec<_> = shard.traces().map(|trace| trace.trace_id.0[0]).collect();
-    assert_eq!((open.contains(&3), shard.open_count()), (true, 4), "{open:?}: remembered");
+    assert_eq!((open.contains(&3), shard.open_count()), (false, 4), "{open:?}: forgotten");
     assert_eq!(add_of(&mut shard, 1, 2, &[(3, 2, TOOL)]).len(), 1, "it came again, as the newest");
+}
+
+#[test]
+fn traces_hold_no_more_than_the_limit_whoever_of_them_has_to_go() {
+    let mut shard = small();
+    let kinds = [PLAIN, TOOL];
+    let many: Vec<_> =
+        (0..40).map(|trace| (trace, 1, kinds[usize::from(trace % 3 == 0)])).collect();
+    add_of(&mut shard, 1, 0, &many);
+    assert_eq!((shard.open_count(), shard.trace_count()), (4, 14), "agents are remembered");
+    add_of(&mut shard, 1, 1, &[]);
+    assert_eq!((shard.open_count(), shard.trace_count()), (4, 4));
 }
 
 #[test]

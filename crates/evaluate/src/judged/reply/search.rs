@@ -1,8 +1,8 @@
 //! JSON values of a reply that may be its answer, whatever models write around them.
 //!
-//! Blocks of thoughts hold no answer, and what earlier fences hold must agree with the last one.
-//! Where braces open no JSON value they are prose, and the search goes on behind them. A record may
-//! hold the text of an answer, which a judge cites: what could be either is unreadable.
+//! Blocks of thoughts and fences before the last one hold no answer. Where braces open no JSON
+//! value they are prose, and the search goes on behind them. A record may hold the text of an
+//! answer, which a judge cites: what could be either is unreadable.
 
 use super::lenient::strict;
 use super::unreadable;
@@ -13,6 +13,8 @@ use spanscore_base::value::{Value, json, python};
 const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Brackets of a reply that are tried as the start of a value: each may be read to the end.
 const STARTS_MAX: usize = 128;
+/// Keys, as JSON writes them, that tell an answer from an object in prose.
+const ANSWER_KEYS: [&str; 3] = ["\"items\"", "\"verdict\"", "\"score\""];
 /// Tags of the blocks in which models think aloud.
 const THOUGHTS: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reasoning", "reflection"];
 
@@ -28,24 +30,20 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
-    let (before, behind) = reply.split_at(thoughts_end(reply));
-    let mut search = ReplySearch { text: behind, ..ReplySearch::default() };
+    let mut search = ReplySearch { text: &reply[thoughts_end(reply)..], ..ReplySearch::default() };
     search.run(&is_form)?;
-    // What ends these thoughts may be a text that the judge cites, and its answer stand before it.
-    let mut earlier = ReplySearch { text: before, ..ReplySearch::default() };
-    let _ = earlier.run(&is_form);
-    let ReplySearch { found, fences, other, fault, is_contested, .. } = search;
-    let is_last = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
-    let mut values = found.iter().chain(&earlier.found).map(|(_, value)| value);
-    let first = values.next().filter(|_| found.iter().any(|(fence, _)| is_last(fence)));
+    let ReplySearch { found, rivals, fences, other, fault, .. } = search;
+    let counts = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
+    let mut answers = found.into_iter().filter(|(fence, _)| counts(fence));
+    let first = answers.next().map(|(_, value)| value);
     match first {
-        Some(first) if values.any(|value| value != first) => {
+        Some(first) if answers.any(|(_, value)| value != first) => {
             Err(unreadable("the reply holds two answers that differ"))
         }
-        Some(_) if is_contested => {
+        Some(_) if rivals.iter().any(counts) => {
             Err(unreadable("the reply holds another object beside its answer"))
         }
-        Some(first) => Ok(first.clone()),
+        Some(first) => Ok(first),
         None => other
             .or_else(|| fault.map(|error| Err(unreadable(error))))
             .unwrap_or_else(|| Err(unreadable("the reply holds no JSON object"))),
@@ -65,8 +63,8 @@ struct ReplySearch<'t> {
     found: Vec<(Option<usize>, Value<'static>)>,
     /// First object of another form, for the words of an error.
     other: Option<Result<Value<'static>, UnreadableReply>>,
-    /// True once there was an object, broken or of another form, that is not mere prose.
-    is_contested: bool,
+    /// Fences of objects, broken or of another form, that could be the judge's own answer.
+    rivals: Vec<Option<usize>>,
     /// Fault of the first bracket that opens no value.
     fault: Option<String>,
 }
@@ -108,18 +106,26 @@ impl ReplySearch<'_> {
             Err(error) => return self.unread(rest, &error),
         };
         if is_form(&value) {
-            let fence = self.in_fence.then_some(self.fences);
-            self.found.push((fence, value));
+            self.found.push((self.fence(), value));
             return Ok(taken);
         }
-        self.is_contested |= match &value {
-            Value::List(items) => items.iter().any(|item| item.as_map().is_some()),
-            _ => has_quoted_key(rest),
-        };
+        self.note_rival(&rest[..taken]);
         if value.as_map().is_some() && self.other.is_none() {
             self.other = Some(Ok(value));
         }
         Ok(taken)
+    }
+
+    /// Returns the number of the fence that the search is in.
+    fn fence(&self) -> Option<usize> {
+        self.in_fence.then_some(self.fences)
+    }
+
+    /// Notes an object or a list that is no answer, if it has a key of one.
+    fn note_rival(&mut self, text: &str) {
+        if ANSWER_KEYS.iter().any(|key| text.contains(key)) {
+            self.rivals.push(self.fence());
+        }
     }
 
     /// Goes on behind a bracket that opens no value: within it, if that is prose, and behind all of
@@ -133,8 +139,9 @@ impl ReplySearch<'_> {
             self.fault.get_or_insert(words);
             return Ok(1);
         }
-        self.is_contested = true;
-        match balanced(rest) {
+        let end = balanced(rest);
+        self.note_rival(&rest[..end.unwrap_or(rest.len())]);
+        match end {
             Some(end) => {
                 self.fault.get_or_insert(words);
                 Ok(end)

@@ -1,0 +1,239 @@
+//! Notes on traces: claims that live as long as any record of their trace.
+//!
+//! ```text
+//! trace, receipts ──► NoteCell ──► its notes        while the trace is at hand, or undelivered
+//!                        │ dropped
+//!                        ▼
+//!       each of its records that others claim ──► its notes, each once
+//! ```
+//!
+//! A record may hold thousands of traces that are long forgotten, while one that goes on claims it.
+//! Traces that are judged together share a note, so a record holds few notes for them. Beyond
+//! [`TIED_MAX`] in all, notes are let go and counted: a restart may then tell again what they said
+//! had been told.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use smallvec::SmallVec;
+
+use super::{Claim, ClaimedPlace};
+
+/// Notes of one kind that a cell holds: those of the last two judgements of a trace.
+const NOTES_MAX: usize = 2;
+/// Most notes that are tied to records of one source, counted once for each record.
+const TIED_MAX: usize = 1 << 18;
+
+/// Claim on a note, which has no position before it is written.
+#[derive(Clone, Debug, Default)]
+pub struct NoteClaim(Arc<Mutex<Option<Claim>>>);
+
+impl NoteClaim {
+    /// Sets the position of the note.
+    pub fn set(&self, claim: Claim) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+    }
+}
+
+impl From<Claim> for NoteClaim {
+    fn from(claim: Claim) -> Self {
+        Self(Arc::new(Mutex::new(Some(claim))))
+    }
+}
+
+/// Note of a record, by its identity: traces that were judged together have the same.
+#[derive(Debug)]
+struct TiedNote(NoteClaim);
+
+impl TiedNote {
+    fn key(&self) -> usize {
+        Arc::as_ptr(&self.0.0).addr()
+    }
+}
+
+impl PartialEq for TiedNote {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for TiedNote {}
+
+impl PartialOrd for TiedNote {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TiedNote {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Notes on forgotten traces of one record.
+#[derive(Debug, Default)]
+pub(super) struct TiedNotes(BTreeSet<TiedNote>);
+
+impl TiedNotes {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Count of the tied notes of a source, and of those that had no room.
+#[derive(Debug, Default)]
+pub(super) struct TiedCount {
+    count: AtomicUsize,
+    refused: AtomicU64,
+}
+
+impl TiedCount {
+    /// Counts one more, if there is room.
+    fn take(&self) -> bool {
+        // Two that tie at once may pass the limit together, by one.
+        let has_room = self.count.load(Ordering::Relaxed) < TIED_MAX;
+        if has_room {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    pub(super) fn give_back(&self, count: usize) {
+        self.count.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// Kinds of notes on a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoteKind {
+    /// It was judged.
+    Judged,
+    /// Evaluations of a judgement have arrived.
+    Delivered,
+}
+
+/// Latest notes on one trace. Clones are the same cell: it holds the notes for whoever has the
+/// trace, and leaves them to its records when the last clone is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct NoteCell(Arc<Mutex<CellParts>>);
+
+#[derive(Debug, Default)]
+struct CellParts {
+    /// By kind: many late deliveries take no place of a judgement.
+    notes: [SmallVec<[NoteClaim; 2]>; 2],
+    records: SmallVec<[Weak<ClaimedPlace>; 1]>,
+}
+
+impl NoteCell {
+    /// Adds a note; the oldest of too many of its kind is let go.
+    pub fn add(&self, kind: NoteKind, note: NoteClaim) {
+        let notes = &mut self.lock().notes[kind as usize];
+        if notes.len() >= NOTES_MAX {
+            notes.remove(0);
+        }
+        notes.push(note);
+    }
+
+    /// Ties the notes to a record of the trace.
+    pub(super) fn tie(&self, record: &Claim) {
+        self.lock().records.push(Arc::downgrade(&record.0));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CellParts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CellParts {
+    fn drop(&mut self) {
+        let records = std::mem::take(&mut self.records);
+        for record in records.iter().filter_map(Weak::upgrade) {
+            let mut tied = record.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            for note in self.notes.iter().flatten() {
+                let note = TiedNote(note.clone());
+                if !tied.0.contains(&note) && record.source.tied.take() {
+                    tied.0.insert(note);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Claims, Source};
+    use super::*;
+
+    fn held(log: &Source) -> Vec<u64> {
+        log.claimed_records().records.iter().map(|it| it.0).collect()
+    }
+
+    #[test]
+    fn notes_stay_as_long_as_any_record_of_their_trace_whoever_claims_it() {
+        let log = Arc::new(Source::default());
+        let shared = log.claim(1, 1);
+        let mut trace = Claims::from(shared.clone());
+        let notes = trace.notes();
+        notes.add(NoteKind::Judged, log.claim(5, 1).into());
+        trace.join(&log.claim(9, 1).into());
+        drop(trace);
+        assert_eq!(held(&log), [1, 5], "its receipt is out");
+        notes.add(NoteKind::Delivered, log.claim(11, 1).into());
+        drop(notes);
+        assert_eq!(held(&log), [1, 5, 11], "another trace needs the first record");
+        drop(shared);
+        assert_eq!((held(&log), log.tied.count.load(Ordering::Relaxed)), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn forgotten_traces_of_a_record_cost_it_no_more_than_their_notes() {
+        let log = Arc::new(Source::default());
+        let record = log.claim(1, 1);
+        for judged_together in 0..10 {
+            let note = NoteClaim::from(log.claim(100 + judged_together, 1));
+            for _ in 0..1000 {
+                let mut trace = Claims::from(record.clone());
+                trace.notes().add(NoteKind::Judged, note.clone());
+            }
+        }
+        assert_eq!((held(&log).len(), log.tied.count.load(Ordering::Relaxed)), (11, 10));
+        assert_eq!(log.untied(), 0);
+    }
+
+    #[test]
+    fn notes_beyond_the_limit_are_let_go_and_counted() {
+        let log = Arc::new(Source::default());
+        let record = log.claim(0, 1);
+        // As many are tied to other records.
+        let others = TIED_MAX - 3;
+        log.tied.count.store(others, Ordering::Relaxed);
+        for position in 1..=5 {
+            let mut trace = Claims::from(record.clone());
+            trace.notes().add(NoteKind::Judged, log.claim(position, 1).into());
+        }
+        assert_eq!((held(&log), log.untied()), (vec![0, 1, 2, 3], 2));
+        drop(record);
+        assert_eq!((log.claim_count(), log.tied.count.load(Ordering::Relaxed)), (0, others));
+    }
+
+    #[test]
+    fn last_two_notes_of_each_kind_stay() {
+        let log = Arc::new(Source::default());
+        let cell = NoteCell::default();
+        for position in [1, 2, 3] {
+            cell.add(NoteKind::Judged, log.claim(position, 1).into());
+        }
+        for position in [11, 12, 13, 14] {
+            cell.add(NoteKind::Delivered, log.claim(position, 1).into());
+        }
+        assert_eq!(held(&log), [2, 3, 13, 14]);
+    }
+}
