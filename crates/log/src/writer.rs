@@ -268,13 +268,6 @@ impl LogWriter {
         }
     }
 
-    /// Keeps a note until the log can be written again, or counts it.
-    fn keep_unwritten(&mut self, note: WaitingRecord) {
-        if !self.unwritten.keep(note) {
-            self.queue.count(|counts| counts.unwritten_notes += 1);
-        }
-    }
-
     /// Ends the failing state once a record as large as the largest refused one was written: small
     /// ones alone show no recovery.
     fn wrote(&mut self, bytes: u64) {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::super::frame::{RECORD_HEAD_BYTES, RecordHead};
 use super::super::queue::WaitingRecord;
+use super::LogWriter;
 use spanscore_base::model::NoteClaim;
 
 /// Most bytes of notes that stay in memory until a failed log can be written again.
@@ -26,5 +27,14 @@ impl UnwrittenNotes {
             self.notes.push((note.head, note.payload, note.note));
         }
         has_room
+    }
+}
+
+impl LogWriter {
+    /// Keeps a note until the log can be written again, or counts it.
+    pub(super) fn keep_unwritten(&mut self, note: WaitingRecord) {
+        if !self.unwritten.keep(note) {
+            self.queue.count(|counts| counts.unwritten_notes += 1);
+        }
     }
 }

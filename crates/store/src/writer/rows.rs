@@ -140,7 +140,8 @@ impl RowWriter {
             time_ms: clamp(record.end_ns, self.now_ms),
         };
         let time_ms = new.time_ms;
-        let (source, session_id) = (new.source.clone(), new.session_id);
+        let source = new.source.clone();
+        let session_id = new.session_id;
         let mut trace = self.trace(connection, policy, new)?;
         let revision = i64::from(record.judgement.revision);
         let size = (record.judgement.spans as i64, record.call_count as i64, time_ms);
