@@ -283,7 +283,7 @@ mod tests {
             RawBody { bytes: Bytes::new(), compression: Some(ContentCoding::Zstd), is_json: true };
         let earlier = Some((Signal::Logs, raw, SenderId::default()));
         assert_eq!(request([1, 1, 1, 2], Bytes::new()), earlier, "as earlier versions wrote it");
-        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 3], [1, 0x83, 0, 0]] {
+        for tags in [[2, 0, 0, 0], [1, 3, 0, 0], [1, 0, 2, 0], [1, 0, 0, 4], [1, 0x83, 0, 0]] {
             assert_eq!(request(tags, Bytes::new()), None, "{tags:?}");
         }
     }
