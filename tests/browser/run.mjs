@@ -18,9 +18,9 @@ const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 const WIDTHS = [360, 1280];
 const THEMES = ['light', 'dark'];
-/** Calls of the long run, and milliseconds until it must stand. */
+/** Calls of the long run, and milliseconds until it must stand: a bound for a test that fails. */
 const LONG = 9000;
-const LONG_MS = 2000;
+const LONG_MS = 10000;
 
 const [, , binary, pictures] = process.argv;
 if (!existsSync(CHROMIUM)) {
