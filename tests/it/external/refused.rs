@@ -66,8 +66,8 @@ evaluators:
 
     rewrite(folder.path(), "language: de", "language: fr");
     program.signal("-HUP");
-    // The base of the program's config stands before: three lines of it.
-    let at = 3 + 8;
+    // The base of the program's config stands before: two lines of it.
+    let at = 2 + 8;
     program.says(&format!("spanscore.yaml:{at}:17: `grpc/quality`: it does not take"));
     assert_eq!(program.page().await.sum("config_reloads_total", "refused"), 1);
     client.export(request(refund(2))).await.expect("it is taken");
