@@ -8,7 +8,7 @@ const ELEMENTS = new Set('A B BDI BUTTON CIRCLE CODE DD DETAILS DIALOG DIV DL DT
 const TEXT_CONTRAST = 4.5;
 const SHAPE_CONTRAST = 3;
 
-/** What goes wrong in a page, gathered while it is open. */
+/** Faults of a page, gathered while it is open. */
 export function watch(page, origin) {
   const found = [];
   page.on('pageerror', (error) => found.push(`error: ${error.message}`));

@@ -98,7 +98,7 @@ async function setup(browser, { base, otlp }) {
   });
 }
 
-/** What arrives is seen at once on Live, and announced on Runs. */
+/** Arrivals are seen at once on Live, and announced on Runs. */
 async function arrivals({ base, otlp }, browser) {
   await within(browser, base, {}, async (page, found) => {
     await page.goto(`${base}/#/live`);

@@ -16,7 +16,7 @@ use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, tool, with};
 
-/// How often the process is killed, unless `SPANSCORE_KILLS` says otherwise.
+/// Number of times that the process is killed, unless `SPANSCORE_KILLS` says otherwise.
 const KILLS: u64 = 4;
 /// Most traces that are sent before the oldest of them is judged: a fifth of the log.
 const UNJUDGED_MAX: u64 = 20;

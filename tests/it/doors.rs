@@ -1,4 +1,4 @@
-//! What the system gives, scarce, stuck or full: descriptors, pipes, servers that never answer. It
+//! Gifts of the system, scarce, stuck or full: descriptors, pipes, servers that never answer. It
 //! decides for nobody else, and holds up no end.
 
 use std::net::TcpListener;

@@ -15,13 +15,13 @@ use super::web_client;
 /// The program, killed if the test fails.
 pub(crate) struct Program {
     child: Child,
-    /// What it said before it listened.
+    /// Lines that it said before it listened.
     early: Vec<String>,
     said: Lines<BufReader<ChildStderr>>,
     grpc: String,
-    /// Where its metrics page is.
+    /// Address of its metrics page.
     metrics: String,
-    /// Where its query interface is.
+    /// Address of its query interface.
     pub(crate) interface: Option<String>,
 }
 

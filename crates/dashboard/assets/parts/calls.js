@@ -62,7 +62,7 @@ function Tags({ call, judged }) {
     ${bad.map((it) => html`<span class=${`badge is-${verdictOf(it)}`}><${Verdict} is=${verdictOf(it)}>${bdi(it.evaluator, 40)}<//></span> `)}`;
 }
 
-/** What was expected, argument by argument. */
+/** Expected values, argument by argument. */
 function Difference({ step }) {
   if (step?.is === 'moved') return html`<p>Expected as number ${step.place} of the run.</p>`;
   if (step?.is !== 'differs') return null;

@@ -19,7 +19,7 @@ export function Problem({ problem, retry }) {
   </div>`;
 }
 
-/** What an answer is: still awaited, refused, empty, or there. */
+/** State of an answer: still awaited, refused, empty, or there. */
 export function Answer({ of, rows, isEmpty, empty, children }) {
   if (of.problem && !of.data) return html`<${Problem} problem=${of.problem} retry=${of.reload} />`;
   if (!of.data) return html`<${Loading} rows=${rows} />`;
