@@ -13,7 +13,7 @@ use spanscore_detect::limits::RULES_BYTES_MAX;
 use spanscore_emit::forward::ForwardSettings;
 use spanscore_emit::settings::ExporterSettings;
 use spanscore_receive::settings::OtlpReceiverSettings;
-use spanscore_store::StoredContent;
+use spanscore_store::{StoreSettings, StoredContent};
 
 const MIB: usize = 1 << 20;
 
@@ -100,6 +100,11 @@ pub(super) fn stored_content(node: &Node, total: usize) -> Option<StoredContent>
     }
 }
 
+/// Returns the bytes that may wait for the store.
+pub(super) fn store_queue(total: usize) -> usize {
+    (total / 32).min(StoreSettings::default().queue_bytes)
+}
+
 /// Returns the bytes of targets in the queue for judges, and of their cached answers, if there is a
 /// judge.
 fn held_for_judges(node: &Node) -> usize {
@@ -119,7 +124,8 @@ const FORWARD: usize = 192 * MIB;
 
 /// Returns the bytes with limits of their own.
 fn fixed(total: usize, node: &Node) -> usize {
-    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node, total)
+    let stored = stored_content(node, total).map_or(0, |_| store_queue(total));
+    FIXED + remembered_by_evaluators(node) + held_for_judges(node) + rules(node, total) + stored
 }
 
 /// Returns the bytes that are not divided: the fixed parts, and 13 of 64 parts that the allocator
@@ -406,8 +412,8 @@ mod tests {
         let error = divided(text).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the shares of `limits.memory_mib` need 743 MiB together, and it is 64 (raise \
-             `limits.memory_mib` to 743 or more, or lower `receivers.otlp.max_in_flight_mib`, \
+            "the shares of `limits.memory_mib` need 774 MiB together, and it is 64 (raise \
+             `limits.memory_mib` to 774 or more, or lower `receivers.otlp.max_in_flight_mib`, \
              which takes 512)"
         );
         let error = divided(r#"{"limits": {"memory_mib": 8}}"#).unwrap_err();

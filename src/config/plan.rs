@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::evaluators::EvaluatorsConfig;
 use super::exporters::{ExportersConfig, ForwardConfig};
-use super::memory::{ShareSettings, divide, stored_content};
+use super::memory::{ShareSettings, divide, store_queue, stored_content};
 use super::{container, listeners};
 use crate::telemetry::TelemetrySettings;
 use spanscore_api::DashboardSection;
@@ -179,6 +179,7 @@ impl ResolvedConfig {
             {
                 if let Some(store) = &mut config.store.0 {
                     store.content = stored_content(&loaded.node, memory.total).unwrap_or_default();
+                    store.queue_bytes = store_queue(memory.total);
                 }
                 Ok(Self { config, evaluators, exporters, forward, memory, container_memory })
             }

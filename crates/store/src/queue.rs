@@ -28,9 +28,10 @@ pub(crate) struct StoreQueueLimits {
     pub(crate) sums: usize,
 }
 
-impl Default for StoreQueueLimits {
-    fn default() -> Self {
-        Self { rows: 65_536, bytes: 32 << 20, sums: 10_000 }
+impl StoreQueueLimits {
+    /// Returns the limits of a queue of so many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self { rows: 65_536, bytes, sums: 10_000 }
     }
 }
 

@@ -67,6 +67,9 @@ pub struct StoreSettings {
     pub details: StoredDetails,
     /// Limits beyond which the oldest is deleted.
     pub retention: RetentionSettings,
+    /// Most bytes that wait to be written: a share of the memory of the process.
+    #[serde(skip)]
+    pub queue_bytes: usize,
 }
 
 impl Default for StoreSettings {
@@ -76,6 +79,7 @@ impl Default for StoreSettings {
             content: StoredContent::default(),
             details: StoredDetails::default(),
             retention: RetentionSettings::default(),
+            queue_bytes: 32 << 20,
         }
     }
 }
