@@ -28,6 +28,8 @@ pub(crate) struct Program {
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();
+        // Until it is gone it has its files: whoever starts next would find them taken.
+        let _ = self.child.wait();
     }
 }
 
@@ -61,11 +63,17 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             .spawn()
             .expect("the program starts");
         let mut said = BufReader::new(child.stderr.take().expect("standard error")).lines();
-        let mut line = || said.next().expect("it says where it listens").expect("a line");
-        let (mut early, mut agents) = (Vec::new(), line());
-        while !agents.starts_with("agents:") {
-            early.push(std::mem::replace(&mut agents, line()));
-        }
+        let mut early: Vec<String> = Vec::new();
+        let agents = loop {
+            match said.next() {
+                Some(line) => early.push(line.expect("a line")),
+                None => panic!("it ends before it listens: {early:#?}"),
+            }
+            if let Some(agents) = early.pop_if(|line| line.starts_with("agents:")) {
+                break agents;
+            }
+        };
+        let mut line = || said.next().expect("it says all of its greeting").expect("a line");
         // The other lines of its greeting; what is brought back may say something between.
         let page = |line: String| {
             let part = line.split([',', ' ']).find(|part| part.ends_with("/metrics"));
