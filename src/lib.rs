@@ -17,17 +17,12 @@
 //!
 //! # Invariants
 //! 1. Stages share `base` and tools such as `net`, `log` and `detect`. `ask` is the one that
-//!    imports another, `evaluate`, whose inquiries it sends; only [`pipeline`] knows them all.
+//!    imports another, `evaluate`, whose inquiries it sends; only `pipeline` knows them all.
 //! 2. `extract`, `assemble` and the evaluators do no I/O and read no clock:
 //!    `(state, input, now) -> outputs`.
 //! 3. Bad input never panics and never poisons its batch.
 //! 4. What cannot be judged is not evaluable; what broke is failed; neither is a score.
 //! 5. Every queue, buffer, size, depth and wait has a named limit and a counter with a reason.
 
-pub mod config;
-pub mod telemetry;
-
 pub mod cli;
-pub mod dashboard;
-pub mod pipeline;
-mod store;
+pub mod config;

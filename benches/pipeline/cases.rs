@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::pipeline::{Collector, CollectorSettings};
 use spanscore_assemble::Shard;
 use spanscore_base::model::{Completion, Evaluation, SpanBatch, Want};
 use spanscore_base::otlp::Signal;
 use spanscore_evaluate::engine::run::{Evaluators, Evidence};
 use spanscore_extract::{Resolver, Table, extract};
+use spanscore_pipeline::{Collector, CollectorSettings};
 
 use super::Protocol;
 use super::load::Template;

@@ -1,7 +1,7 @@
 //! Command line: arguments in, text and an exit code out.
 //!
 //! Each command is a module with its arguments and a `run`. Work other than reading arguments and
-//! printing lives in the stages and in [`pipeline`](crate::pipeline).
+//! printing lives in the stages and in [`pipeline`](spanscore_pipeline).
 
 mod calibrate;
 pub mod call_rows;
@@ -35,8 +35,8 @@ use clap::{Parser, Subcommand};
 pub use exit_code::Exit;
 
 use crate::config::{self, ConfigError};
-use crate::telemetry::flush_stderr;
 use spanscore_base::visible;
+use spanscore_telemetry::flush_stderr;
 
 /// Longest wait at the end for whoever reads standard error.
 const LAST_LINES_TIME: Duration = Duration::from_millis(500);

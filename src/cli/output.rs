@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Row, Table, presets};
 
 use super::CommandError;
-use crate::telemetry::to_stderr;
 use spanscore_base::visible;
+use spanscore_telemetry::to_stderr;
 
 /// Writes one or more lines to standard output. What a reader that is gone (`| head`) would have
 /// read is dropped: the command comes to its end, and to the exit code that it has with a reader.

@@ -5,6 +5,7 @@
 //! Each stage keeps its settings beside its code; [`Config`] only names the sections.
 
 mod changes;
+mod collector;
 mod container;
 mod evaluators;
 mod exporters;

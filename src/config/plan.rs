@@ -10,7 +10,6 @@ use super::evaluators::EvaluatorsConfig;
 use super::exporters::{ExportersConfig, ForwardConfig};
 use super::memory::{ShareSettings, divide, store_queue, stored_content};
 use super::{container, listeners};
-use crate::telemetry::TelemetrySettings;
 use spanscore_api::DashboardSection;
 use spanscore_ask::judge::{JudgeSettings, JudgingSettings, check_judges};
 use spanscore_assemble::{LimitsSettings, MemorySetting, SessionsSettings, TracesSettings};
@@ -28,6 +27,7 @@ use spanscore_extract::dialect::{Dialect, Role};
 use spanscore_log::{Durability, LogSettings};
 use spanscore_receive::settings::ReceiversSettings;
 use spanscore_store::StoreSection;
+use spanscore_telemetry::TelemetrySettings;
 
 /// The config of spanscore.
 ///

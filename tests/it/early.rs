@@ -4,7 +4,6 @@ use std::sync::{Arc, mpsc};
 
 use serde_json::Value as Json;
 use spanscore::config::ConfigPart;
-use spanscore::pipeline::{Outlet, Pipeline, PipelineSettings};
 use spanscore_base::model::Memory;
 use spanscore_base::model::{Content, Evaluation, Outcome, ToolCall, Trajectory, Usage, Want};
 use spanscore_base::otlp::Signal;
@@ -12,6 +11,7 @@ use spanscore_base::settings::Node;
 use spanscore_base::value::{Value, json};
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_evaluate::kind;
+use spanscore_pipeline::{Outlet, Pipeline, PipelineSettings};
 use spanscore_receive::{Intake, Received};
 
 use crate::expectations::{call, plan, request, resolver, root};

@@ -8,7 +8,7 @@ use crate::support::fake_backend::FakeBackend;
 use crate::support::intake::Harness;
 use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::spans::{request, searches, tool};
-use spanscore::telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
+use spanscore_telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
 
 fn settings() -> TelemetrySettings {
     let endpoint = Some("127.0.0.1:0".to_owned());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::pipeline::Collector;
+use spanscore_pipeline::Collector;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::collector::Event;

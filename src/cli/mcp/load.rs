@@ -9,7 +9,6 @@ use crate::cli::call_rows::judged_row;
 use crate::cli::score::{Heard, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::recordings;
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
@@ -18,6 +17,7 @@ use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, Judge
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_evaluate::{AskedTarget, FailureJudge, kind};
+use spanscore_pipeline::recordings;
 
 /// Limit of tools counted by name.
 const TOOLS_MAX: usize = 10_000;

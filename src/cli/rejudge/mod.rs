@@ -11,11 +11,11 @@ use self::asking::{Rejudged, Rejudging};
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
-use crate::pipeline::{UNANSWERED_FILE, recordings};
 use spanscore_base::model::{Evaluation, Memory};
 use spanscore_base::visible;
 use spanscore_emit::Exporters;
 use spanscore_engine::batch::{Batch, BatchPlan, BatchProgress};
+use spanscore_pipeline::{UNANSWERED_FILE, recordings};
 
 /// File of answered letters, beside the letters.
 const ANSWERED_FILE: &str = "dead_letters/judges.answered";

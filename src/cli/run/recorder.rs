@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::cli::run::recording::{Recording, RecordingCounts, RecordingWatch};
-use crate::telemetry::Telemetry;
 use spanscore_base::model::Memory;
 use spanscore_receive::Receivers;
 use spanscore_receive::settings::ReceiversSettings;
+use spanscore_telemetry::Telemetry;
 
 /// Longest wait for requests under way when it stops.
 const SETTLE_TIME: Duration = Duration::from_secs(5);

@@ -26,9 +26,9 @@ use self::tally::Tallies;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::config::ResolvedConfig;
-use crate::pipeline::recordings;
 use spanscore_base::visible;
 use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
+use spanscore_pipeline::recordings;
 
 /// Judges recorded traces and prints the scores
 ///

@@ -7,8 +7,9 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::{Config, ResolvedConfig};
-use crate::{dashboard, telemetry};
+use spanscore_pipeline::DASHBOARD_CONNECTIONS_MAX;
 use spanscore_receive::settings::{FileReceiverSettings, OtlpReceiverSettings};
+use spanscore_telemetry::{CONNECTIONS_MAX, connections_max};
 
 /// Descriptors of the process itself: streams, pollers, listeners, locks, files that are read for a
 /// moment.
@@ -91,8 +92,8 @@ fn reserve(plan: &ResolvedConfig, limit: u64) -> u64 {
     let backends = (plan.exporters.len() + plan.forward.len()) as u64;
     let judges = config.judges.values().map(|judge| u64::from(judge.limits.concurrency) + 2);
     let evaluators = plan.evaluators.iter().filter(|it| it.external().is_some()).count() as u64;
-    let endpoints = [telemetry::CONNECTIONS_MAX; 2].into_iter().chain([dashboard::CONNECTIONS_MAX]);
-    let endpoints = endpoints.map(|most| telemetry::connections_max(most, limit) as u64);
+    let endpoints = [CONNECTIONS_MAX; 2].into_iter().chain([DASHBOARD_CONNECTIONS_MAX]);
+    let endpoints = endpoints.map(|most| connections_max(most, limit) as u64);
     OWN + endpoints.sum::<u64>()
         + log
         + backends * FOR_BACKEND

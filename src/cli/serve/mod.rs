@@ -21,8 +21,8 @@ use self::reloads::Reloads;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Config, ResolvedConfig};
-use crate::pipeline::{Addresses, Collector, ShutdownReport};
-use crate::telemetry::{LogFormat, start_logs};
+use spanscore_pipeline::{Addresses, Collector, ShutdownReport};
+use spanscore_telemetry::{LogFormat, start_logs};
 
 /// Runs the collector: OTLP in, scores out (also what runs without a command)
 ///

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::StopSignals;
 use crate::cli::{Exit, output};
-use crate::telemetry::flush_stderr;
+use spanscore_telemetry::flush_stderr;
 
 /// Shortest time until a shutdown counts as stuck; also that after a second signal.
 const LEAST: Duration = Duration::from_secs(2);

@@ -8,8 +8,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::probing::check_external;
 use crate::cli::source::ConfigArgs;
 use crate::config::{ConfigError, Loaded, ResolvedConfig, needs_restart, texts};
-use crate::pipeline::{Collector, ReloadOutcome};
 use spanscore_base::settings::Node;
+use spanscore_pipeline::{Collector, ReloadOutcome};
 
 /// Polling interval of watched files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ impl Reloads {
         for setting in needs_restart(&self.loaded.node, &loaded.node) {
             tracing::warn!(%setting, "changed, and holds from the next start on");
         }
-        match collector.reload(plan).await {
+        match collector.reload(plan.into()).await {
             Ok(()) => {
                 tracing::info!("the config was read again, and is in use");
                 self.keep(loaded);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use spanscore::pipeline::Unjudged;
+use spanscore_pipeline::Unjudged;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::collector::{HELD, Running};

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 use spanscore::config::{ConfigPart, ResolvedConfig, load};
-use spanscore::telemetry::Telemetry;
 use spanscore_base::model::{Memory, Source, TraceId};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::{ForwardLog, Forwards, HoldTimes, JudgedTrace, Passing, ReadBack};
+use spanscore_telemetry::Telemetry;
 
 use super::forwards;
 use crate::support::patience::PATIENCE;

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
-use spanscore::telemetry::{MetricsSettings, Telemetry, TelemetrySettings};
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_base::settings::{HumanDuration, Secret};
 use spanscore_net::tls::Changed;
 use spanscore_receive::settings::OtlpReceiverSettings;
+use spanscore_telemetry::{MetricsSettings, Telemetry, TelemetrySettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity as GrpcIdentity};

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use prost::Message;
 use spanscore::config::{ConfigError, ConfigPart, ResolvedConfig, load};
-use spanscore::pipeline::{Collector, CollectorSettings, ShutdownReport};
+use spanscore_pipeline::{Collector, CollectorSettings, ShutdownReport};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
@@ -150,7 +150,7 @@ impl Running {
     /// Lets it take another config, over the same quick settings; what is wrong with it.
     pub(crate) async fn reload(&self, config: &str) -> Result<(), String> {
         let plan = plan(config, self.backend.address).map_err(|error| error.to_string())?;
-        self.collector.reload(plan).await.map_err(|error| error.to_string())
+        self.collector.reload(plan.into()).await.map_err(|error| error.to_string())
     }
 
     /// Our own metrics.

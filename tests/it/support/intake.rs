@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use spanscore::telemetry::Telemetry;
 use spanscore_base::model::Memory;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
 use spanscore_receive::settings::{OtlpReceiverSettings, ProtocolsSettings, ReceiversSettings};
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Receivers, Refused};
+use spanscore_telemetry::Telemetry;
 use tokio::sync::Semaphore;
 
 use super::patience::{eventually, once};

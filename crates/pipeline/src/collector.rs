@@ -1,0 +1,417 @@
+//! Collector: starts every stage in order, and stops them in order.
+//!
+//! Start: telemetry, exporters, shards, receivers; ready once all run. Stop: not ready, receivers
+//! refuse retryably, shards judge open traces, judges answer open inquiries, exporters drain their
+//! queues, ports close; all within `shutdown_timeout`, of which exporters get the rest, at least a
+//! quarter.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::metrics::Meter;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::idle_trimmer::IdleTrimmer;
+use super::journal::{Journal, JournalOpenError, RecoveryClaim};
+use super::judging::{LanePlaces, RunningLanes};
+use super::metrics::PipelineMetrics;
+use super::reload::ReloadCounter;
+use super::reload::setup::Setup;
+use super::shutdown_report::CarriedOver;
+use super::worker::WorkerContext;
+use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
+use crate::dashboard::{self, DashboardStartError};
+use crate::store;
+use spanscore_api::DashboardSettings;
+use spanscore_ask::external::ExternalStartError;
+use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::{Evaluation, Facts, Memory, MemoryLimits};
+use spanscore_emit::forward::{
+    ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack,
+};
+use spanscore_emit::settings::ExporterSettings;
+use spanscore_emit::{self, Exporters, Persistence, Undelivered};
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table, TableError};
+use spanscore_log::LogLimits;
+use spanscore_net::tls::Rereader;
+use spanscore_receive::settings::ReceiversSettings;
+use spanscore_receive::{self, FileReceiver, Receivers};
+use spanscore_store::{Store, StoreSettings};
+use spanscore_telemetry::{BuildFacts, Telemetry, TelemetryError, TelemetrySettings};
+
+/// Time for connections to close once nothing is left to wait for.
+const CLOSE_TIME: Duration = Duration::from_millis(500);
+
+/// Settings of a collector: a checked config.
+pub struct CollectorSettings {
+    /// Receivers.
+    pub receivers: ReceiversSettings,
+    /// Dialects: the conventions by which instrumentations record tool calls.
+    pub dialects: Vec<Dialect>,
+    /// Completion of traces.
+    pub traces: TracesSettings,
+    /// Completion of sessions.
+    pub sessions: SessionsSettings,
+    /// Limits of retained data.
+    pub limits: LimitsSettings,
+    /// Memory limit of each stage.
+    pub memory: MemoryLimits,
+    /// Models that evaluators may ask.
+    pub judges: BTreeMap<String, JudgeSettings>,
+    /// Waiting times and limits of inquiries.
+    pub judging: JudgingSettings,
+    /// Evaluators.
+    pub evaluators: Vec<Configured>,
+    /// Exporters of scores.
+    pub exporters: Vec<ExporterSettings>,
+    /// Forwards of requests to other backends.
+    pub forward: Vec<ForwardSettings>,
+    /// Store of runs and evaluations; `None` if it is off.
+    pub store: Option<StoreSettings>,
+    /// Query interface of the store; `None` if it is off.
+    pub dashboard: Option<DashboardSettings>,
+    /// Our own logs, metrics and health.
+    pub telemetry: TelemetrySettings,
+    /// Build of the program.
+    pub build: BuildFacts,
+    /// Write-ahead log of requests; `None` without `data_dir`.
+    pub log: Option<LogFolder>,
+    /// Time limit of a shutdown as a whole.
+    pub shutdown_timeout: Duration,
+    /// Number of shards; one per core when `None`.
+    pub shard_count: Option<usize>,
+}
+
+/// Folder and limits of the write-ahead log.
+#[derive(Clone, Debug)]
+pub struct LogFolder {
+    /// Folder of all persistent state.
+    pub data_dir: PathBuf,
+    /// Size, and the durability at which a record counts as written.
+    pub limits: LogLimits,
+}
+
+/// Opened log with its dependents: all of them, or none.
+#[derive(Default)]
+struct OpenedLog {
+    journal: Option<Arc<Journal>>,
+    past: Option<RecoveryClaim>,
+    /// Persistence of exporters' queues.
+    kept: Option<Persistence>,
+    /// Log access of forwards.
+    forward: Option<ForwardLog>,
+}
+
+impl OpenedLog {
+    fn new(place: Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
+        let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
+        let (journal, past) = Journal::open(&data_dir, limits, meter)?;
+        let log = Arc::clone(&journal) as Arc<dyn ReadBack>;
+        let end = journal.log().found_end();
+        let lender = journal.log().downgrade();
+        Ok(Self {
+            journal: Some(journal),
+            past: Some(past),
+            forward: Some(ForwardLog { log, folder: data_dir.clone(), end }),
+            kept: Some(Persistence { data_dir, durability: limits.durability, log: Some(lender) }),
+        })
+    }
+}
+
+/// Start-up errors of a collector, by the part that fails.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectorStartError {
+    /// Endpoints for metrics and health.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// Dialects that do not compile.
+    #[error("cannot compile the dialects: {0}")]
+    Dialects(#[from] TableError),
+    /// Exporter.
+    #[error(transparent)]
+    Exporter(#[from] spanscore_emit::ExporterStartError),
+    /// Forward.
+    #[error(transparent)]
+    Forward(#[from] ForwardStartError),
+    /// Thread of a shard.
+    #[error("cannot start a thread for each shard: {0}")]
+    Threads(std::io::Error),
+    /// Judge.
+    #[error(transparent)]
+    Judges(#[from] JudgeStartError),
+    /// Evaluator outside of this process.
+    #[error(transparent)]
+    ExternalEvaluators(#[from] ExternalStartError),
+    /// Listener of the store's query interface.
+    #[error(transparent)]
+    Dashboard(#[from] DashboardStartError),
+    /// Write-ahead log.
+    #[error(transparent)]
+    Log(#[from] JournalOpenError),
+    /// Receiver.
+    #[error(transparent)]
+    Receiver(#[from] spanscore_receive::ReceiverStartError),
+}
+
+/// Bound addresses of a running collector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// OTLP/gRPC.
+    pub grpc: Option<SocketAddr>,
+    /// OTLP/HTTP.
+    pub http: Option<SocketAddr>,
+    /// Prometheus metrics.
+    pub metrics: Option<SocketAddr>,
+    /// `/livez` and `/readyz`.
+    pub health: Option<SocketAddr>,
+    /// Query interface of the store.
+    pub dashboard: Option<SocketAddr>,
+}
+
+/// Running collector.
+pub struct Collector {
+    telemetry: Telemetry,
+    pub(super) exporters: Arc<Exporters>,
+    pub(super) forwards: Arc<Forwards>,
+    pub(super) memory: Memory,
+    pub(super) pipeline: Pipeline,
+    pub(super) lanes: RunningLanes,
+    pub(super) receivers: Receivers,
+    journal: Option<Arc<Journal>>,
+    restoring: Option<JoinHandle<()>>,
+    files: FileReceiver,
+    pub(super) shutdown_timeout: Mutex<Duration>,
+    pub(super) rereader: Rereader,
+    pub(super) reloads: ReloadCounter,
+    pub(super) store: Option<Arc<Store>>,
+    _rereading: DropGuard,
+    _keeper: IdleTrimmer,
+}
+
+impl Collector {
+    /// Starts every stage on the current runtime; on an error nothing is left running.
+    pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
+        let mut telemetry = Telemetry::start(&settings.telemetry).await?;
+        settings.build.show(&telemetry.meter());
+        let meter = telemetry.meter();
+        let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
+        telemetry.show_memory(&memory);
+        let registry = telemetry.registry();
+        let times = hold_times(&settings);
+        let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
+        let exporters =
+            Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
+        let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
+        let shown = (settings.store, settings.dashboard);
+        let store = dashboard::start_store(shown, data_dir, &mut telemetry).await?;
+        let own = &settings.forward;
+        let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
+        let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
+        let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
+        let exporters = Arc::new(exporters);
+        let outlet = outlet_of(&exporters, &store);
+        let judges = (&settings.judges, &settings.judging);
+        let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
+        let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
+        let links = (&outlet, &metrics, &forwards);
+        let lanes = RunningLanes::start(judges, places, &evaluators, links, &meter)?;
+        let of_pipeline = PipelineSettings {
+            traces: settings.traces,
+            sessions: settings.sessions,
+            limits: settings.limits,
+            memory: memory.clone(),
+            shard_count: settings.shard_count.unwrap_or_else(cores),
+            forwards: Arc::clone(&forwards),
+        };
+        let context = WorkerContext {
+            store: store.clone(),
+            journal: journal.clone(),
+            lanes: lanes.handles(),
+            ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
+        };
+        let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
+            .map_err(CollectorStartError::Threads)?;
+        telemetry.readiness().watch(pipeline.heartbeats());
+        journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
+        let handle = lanes.handles().judge;
+        let past = journal.as_ref().zip(past);
+        let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
+        let intake = pipeline.intake();
+        let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
+        let files = settings.receivers.file.as_ref();
+        let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
+        let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
+        telemetry.readiness().set(true);
+        Ok(Self {
+            telemetry,
+            exporters,
+            forwards,
+            memory,
+            _keeper: IdleTrimmer::start(pipeline.intake()),
+            pipeline,
+            lanes,
+            receivers,
+            journal,
+            restoring,
+            files,
+            shutdown_timeout: Mutex::new(settings.shutdown_timeout),
+            rereader,
+            reloads: ReloadCounter::new(&meter),
+            store,
+            _rereading: rereading,
+        })
+    }
+
+    /// Returns the bound addresses.
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            grpc: self.receivers.grpc_address(),
+            http: self.receivers.http_address(),
+            metrics: self.telemetry.metrics_address(),
+            health: self.telemetry.health_address(),
+            dashboard: self.telemetry.dashboard_address(),
+        }
+    }
+
+    /// Returns the longest shutdown that the config in use allows.
+    pub fn shutdown_timeout(&self) -> Duration {
+        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns all metrics in the Prometheus text format.
+    pub fn exposition(&self) -> String {
+        self.telemetry.exposition()
+    }
+
+    /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
+    /// nothing more.
+    pub async fn shutdown(mut self, hurry: &CancellationToken) -> ShutdownReport {
+        let all = self.shutdown_timeout();
+        // The end of it is for what closes after all have given up.
+        let all = all - (2 * CLOSE_TIME).min(all / 8);
+        let deadline = Instant::now() + all;
+        let no_more_time = async |within: Duration| {
+            let _ = tokio::time::timeout(within, hurry.cancelled()).await;
+        };
+        let left = || deadline.saturating_duration_since(Instant::now());
+        // Exporters get the last quarter, however long earlier steps take.
+        let part = |most: Duration| most.min(left().saturating_sub(all / 4));
+        let lost_before = self.exporters.lost();
+        let unforwarded_before = self.forwards.lost();
+        self.telemetry.readiness().set(false);
+        self.files.stop(no_more_time(part(all / 4))).await;
+        if !self.receivers.settle(no_more_time(part(all / 4))).await {
+            tracing::warn!("requests that did not end were told to come again");
+        }
+        if let Some(journal) = &self.journal {
+            journal.log().keep_all();
+        }
+        if let Some(restoring) = &self.restoring {
+            restoring.abort();
+        }
+        let backlog = self.pipeline.backlog();
+        // Keeps the shards' channels open: without it a shard that got no `Drain` would end, too.
+        let _intake = self.pipeline.intake();
+        tokio::select! {
+            // Biased: if `hurry` is cancelled already, the shards are not told to drain.
+            biased;
+            () = no_more_time(part(all / 2)) => {
+                tracing::warn!("open traces could not all be judged in time");
+            }
+            () = self.pipeline.shutdown() => {}
+        }
+        self.lanes.shutdown(|| no_more_time(part(all / 4))).await;
+        let time_left = left().max(all / 4);
+        tokio::join!(
+            self.exporters.shutdown(no_more_time(time_left)),
+            self.forwards.shutdown(no_more_time(time_left)),
+            store::close(self.store.clone(), no_more_time(time_left)),
+        );
+        let close_time = if hurry.is_cancelled() { Duration::ZERO } else { left().min(CLOSE_TIME) };
+        self.receivers.drain(close_time).await;
+        let is_kept = match &self.journal {
+            Some(journal) => {
+                let flushing = tokio::time::timeout(left().max(CLOSE_TIME), journal.flush());
+                flushing.await.unwrap_or(false)
+            }
+            None => false,
+        };
+        // In this order: a trace judged in between counts twice rather than not at all.
+        let unjudged = backlog.unjudged();
+        let lost = ShutdownReport {
+            unsent: since(&lost_before, self.exporters.lost()),
+            unforwarded: since(&unforwarded_before, self.forwards.lost()),
+            ..ShutdownReport::default()
+        };
+        let left = CarriedOver {
+            unsent: self.exporters.left(),
+            unforwarded: self.forwards.left(),
+            unjudged,
+        };
+        let lost = lost.with(left, is_kept);
+        if !hurry.is_cancelled() {
+            let time = deadline.saturating_duration_since(Instant::now()).max(CLOSE_TIME);
+            let _ = tokio::time::timeout(time, self.telemetry.finish()).await;
+        }
+        lost
+    }
+}
+
+/// Returns the number of cores, one if it is unknown.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Returns the losses of each exporter or forward since an earlier count, without those that lost
+/// nothing.
+fn since(before: &[Undelivered], now: Vec<Undelivered>) -> Vec<Undelivered> {
+    let pairs = now.into_iter().zip(before);
+    let lost = pairs
+        .map(|(now, before)| Undelivered { count: now.count.saturating_sub(before.count), ..now });
+    lost.filter(|lost| lost.count > 0).collect()
+}
+
+/// Builds the resolver of these dialects and facts.
+fn resolver(dialects: Vec<Dialect>, facts: &Facts) -> Result<Arc<Resolver>, TableError> {
+    Ok(Arc::new(Resolver::new(Arc::new(Table::compile(dialects, facts)?))))
+}
+
+/// Builds the outlet that offers evaluations to the store and to exporters.
+fn outlet_of(exporters: &Arc<Exporters>, store: &Option<Arc<Store>>) -> Outlet {
+    let exporters = Arc::clone(exporters);
+    let Some(store) = store.clone() else {
+        return Arc::new(move |evaluations, receipt| exporters.offer(evaluations, receipt));
+    };
+    Arc::new(move |evaluations, receipt| {
+        let evaluations: Arc<[Evaluation]> = evaluations.into();
+        store.evaluations(Arc::clone(&evaluations));
+        exporters.offer(evaluations, receipt);
+    })
+}
+
+/// Starts the task that re-reads certificates and tokens, until the guard is dropped.
+fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rereader, DropGuard) {
+    let files = receivers.files().iter().chain(telemetry.files());
+    let rereader = Rereader::new(meter);
+    files.for_each(|file| rereader.add(Arc::clone(file)));
+    let stop = CancellationToken::new();
+    tokio::spawn(rereader.clone().run(stop.clone()));
+    (rereader, stop.drop_guard())
+}
+
+/// Returns the longest times for which a tail-sampling forward holds a trace, and remembers it.
+pub(super) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
+    let CollectorSettings { traces, judging, evaluators, .. } = settings;
+    let asks = evaluators.iter().any(|configured| configured.asks);
+    let asking = if asks { judging.settle.0 + judging.deadline.0 } else { Duration::ZERO };
+    let open_max = traces.age_max.0 + traces.quiet_period_max.0 + asking;
+    HoldTimes { open_max, remember: traces.remember_period.0 + traces.revision_wait_max.0 }
+}

@@ -1,0 +1,150 @@
+//! Listener of the store's query interface and pages: its start, its metrics, counts for it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Meter;
+use prometheus::Registry;
+use tokio::net::TcpListener;
+
+use crate::store;
+use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, router};
+use spanscore_dashboard::asset;
+use spanscore_net::tls::{ServerTls, TlsError};
+use spanscore_store::{Store, StoreSettings, StoredContent};
+use spanscore_telemetry::Telemetry;
+
+/// Most open connections; one more closes the oldest. Streams are up to 64 of them.
+pub const CONNECTIONS_MAX: usize = 256;
+
+/// Error of a listener that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum DashboardStartError {
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {endpoint}: {error}; change `dashboard.endpoint`, or write \
+         `dashboard: false`"
+    )]
+    Bind {
+        /// The address.
+        endpoint: String,
+        /// Error of the system.
+        error: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error("cannot set up TLS of `dashboard.tls`: {0}")]
+    Tls(Box<TlsError>),
+    /// The system gives no random numbers.
+    #[error("cannot make a secret for `dashboard`: {0}")]
+    Secret(io::Error),
+}
+
+/// Starts the store and, where there is one, its listener.
+pub(crate) async fn start_store(
+    (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
+    data_dir: Option<&Path>,
+    telemetry: &mut Telemetry,
+) -> Result<Option<Arc<Store>>, DashboardStartError> {
+    let Some(own) = own else { return Ok(None) };
+    let content = own.content;
+    let store = store::start(own, data_dir, &telemetry.meter());
+    if let Some((store, shown)) = store.as_ref().zip(shown) {
+        start(shown, store, content, telemetry).await?;
+    }
+    Ok(store)
+}
+
+/// Starts the listener. At the default address it is no error if that is taken: whoever set no
+/// other may not know of it.
+async fn start(
+    settings: DashboardSettings,
+    store: &Store,
+    content: StoredContent,
+    telemetry: &mut Telemetry,
+) -> Result<(), DashboardStartError> {
+    let tls = settings.tls.clone().map(|tls| ServerTls::new(tls, "dashboard.tls", &["http/1.1"]));
+    let tls = tls.transpose().map_err(|error| DashboardStartError::Tls(Box::new(error)))?;
+    let is_chosen = settings.endpoint.is_some();
+    let endpoint = settings.endpoint().to_owned();
+    let meter = telemetry.meter();
+    let counters: Arc<ApiCounters> = Arc::default();
+    let (listener, address) = match bind(&endpoint).await {
+        Ok(bound) => bound,
+        Err(error) if is_chosen => return Err(DashboardStartError::Bind { endpoint, error }),
+        Err(error) => {
+            tracing::warn!(
+                endpoint,
+                %error,
+                "the store is not shown: name a free address as `dashboard.endpoint`, or write \
+                 `dashboard: false`"
+            );
+            show(&meter, &counters, 0);
+            return Ok(());
+        }
+    };
+    let registry = telemetry.registry().clone();
+    let api = Api::new(ApiParts {
+        store: store.view(),
+        content,
+        settings,
+        port: address.port(),
+        progress: Arc::new(move || progress(&registry)),
+        counters: Arc::clone(&counters),
+        version: env!("CARGO_PKG_VERSION"),
+    });
+    let api = api.map_err(DashboardStartError::Secret)?;
+    show(&meter, &counters, 1);
+    let tls = tls.map(Arc::new);
+    let router = router(api, asset);
+    telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
+    Ok(())
+}
+
+async fn bind(endpoint: &str) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(endpoint).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Steps from a request to a judged trace, with the metrics that count them.
+const STEPS: [(&str, &str); 4] = [
+    ("requests", "spanscore_receiver_requests_total"),
+    ("spans", "spanscore_receiver_accepted_spans_total"),
+    ("ignored_traces", "spanscore_assemble_ignored_traces_total"),
+    ("traces", "spanscore_assemble_judged_traces_total"),
+];
+
+/// Reads the counts of the steps.
+fn progress(registry: &Registry) -> Vec<(&'static str, u64)> {
+    let families = registry.gather();
+    let count = |name: &str| {
+        let family = families.iter().find(|family| family.name() == name);
+        let counters = family.into_iter().flat_map(|family| family.get_metric());
+        counters.map(|metric| metric.get_counter().get_value()).sum::<f64>()
+    };
+    STEPS.iter().map(|(step, name)| (*step, count(name) as u64)).collect()
+}
+
+fn show(meter: &Meter, counters: &Arc<ApiCounters>, listening: u64) {
+    // May be dropped: the instruments live as long as the meter's provider.
+    let _ = meter
+        .u64_observable_gauge("spanscore.dashboard.listening")
+        .with_unit("{listener}")
+        .with_description("1 while the store is shown, 0 if the default port was taken.")
+        .with_callback(move |gauge| gauge.observe(listening, &[]))
+        .build();
+    let counters = Arc::clone(counters);
+    let _ = meter
+        .u64_observable_counter("spanscore.dashboard.refused_requests")
+        .with_unit("{request}")
+        .with_description("Requests to the query interface that were refused.")
+        .with_callback(move |counter| {
+            for (refusal, word) in RequestRefusal::ALL {
+                counter.observe(counters.get(refusal), &[KeyValue::new("reason", word)]);
+            }
+        })
+        .build();
+}

@@ -1,0 +1,116 @@
+//! Holders of the log: the trace, the session or the backlog that claims most of one that fills.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::Meter;
+
+/// Interval at which each place looks for its largest holder, while the log fills.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// Inverse of the part of the log that a holder is named from.
+const NAMED_PARTS: u64 = 16;
+
+/// Kind of work that claims records.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum LogHolder {
+    /// Open or remembered trace.
+    Trace,
+    /// Open or remembered session.
+    Session,
+    /// Forwards with requests that wait in the log.
+    Forward,
+}
+
+impl LogHolder {
+    const ALL: [Self; 3] = [Self::Trace, Self::Session, Self::Forward];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Session => "session",
+            Self::Forward => "forward",
+        }
+    }
+}
+
+/// Largest holders at the last looks.
+#[derive(Clone, Default)]
+pub(super) struct Holders(Arc<Mutex<HashMap<(LogHolder, usize), Look>>>);
+
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    bytes: u64,
+}
+
+impl Holders {
+    /// Returns true if a place has to look for its holders: not more often than now and then.
+    pub(super) fn is_due(&self, holder: LogHolder, place: usize) -> bool {
+        let looks = self.lock();
+        looks.get(&(holder, place)).is_none_or(|look| look.at.elapsed() >= LOOK_INTERVAL)
+    }
+
+    /// Notes the largest holder of a place, and names it if it has much of the log.
+    pub(super) fn found(
+        &self,
+        (holder, place): (LogHolder, usize),
+        name: &dyn fmt::Display,
+        bytes: u64,
+        bytes_max: u64,
+    ) {
+        self.lock().insert((holder, place), Look { at: Instant::now(), bytes });
+        if bytes > bytes_max / NAMED_PARTS {
+            let kind = holder.name();
+            tracing::warn!(holder = kind, %name, bytes, bytes_max,
+                "the log fills, and this holds much of it");
+        }
+    }
+
+    /// Registers the gauge of the largest holder of each kind.
+    pub(super) fn show(&self, meter: &Meter) {
+        let own = self.clone();
+        meter
+            .u64_observable_gauge("spanscore.log.held")
+            .with_unit("By")
+            .with_description("Bytes of the log that the largest holder needs, while it fills.")
+            .with_callback(move |gauge| {
+                for holder in LogHolder::ALL {
+                    let bytes = own.largest(holder);
+                    gauge.observe(bytes, &[KeyValue::new("holder", holder.name())]);
+                }
+            })
+            .build();
+    }
+
+    fn largest(&self, holder: LogHolder) -> u64 {
+        let looks = self.lock();
+        let of_kind = looks.iter().filter(|((kind, _), _)| *kind == holder);
+        let recent = of_kind.filter(|(_, look)| look.at.elapsed() < 2 * LOOK_INTERVAL);
+        recent.map(|(_, look)| look.bytes).max().unwrap_or(0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(LogHolder, usize), Look>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_of_each_kind_is_shown_and_each_place_looks_now_and_then() {
+        let holders = Holders::default();
+        assert!(holders.is_due(LogHolder::Trace, 0));
+        holders.found((LogHolder::Trace, 0), &"a", 5, 100);
+        holders.found((LogHolder::Trace, 1), &"b", 50, 100);
+        assert!(!holders.is_due(LogHolder::Trace, 0) && holders.is_due(LogHolder::Session, 0));
+        assert_eq!(
+            (holders.largest(LogHolder::Trace), holders.largest(LogHolder::Session)),
+            (50, 0)
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Lanes to judges and external evaluators, joined to the pipeline.
+
+mod calls;
+mod outlet;
+mod pending;
+mod unanswered;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use opentelemetry::metrics::Meter;
+
+use super::journal::Journal;
+use super::metrics::PipelineMetrics;
+use super::{CollectorStartError, Outlet};
+use spanscore_ask::external::{ExternalHandle, ExternalLane, ExternalSettings};
+use spanscore_ask::judge::{
+    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgesChange, JudgingSettings,
+    LaneHandle, LaneSettings,
+};
+use spanscore_base::model::{Evaluation, Receipt};
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::AskedTarget;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_telemetry::OwnSpans;
+
+use outlet::AskedOutlet;
+pub(super) use pending::PendingTraces;
+pub use unanswered::UNANSWERED_FILE;
+use unanswered::{KeptLetters, UnansweredLetters};
+
+/// Name of the spending file of judges, in `data_dir`.
+const SPENT_FILE: &str = "judges.json";
+
+/// Destinations of the lane's persistent state and telemetry, each optional.
+#[derive(Clone, Copy)]
+pub(super) struct LanePlaces<'a> {
+    /// Log of answers.
+    pub(super) journal: Option<&'a Arc<Journal>>,
+    /// Folder of the spending file and the dead letters.
+    pub(super) data_dir: Option<&'a Path>,
+    /// Exporter of spans of requests.
+    pub(super) spans: Option<&'a OwnSpans>,
+}
+
+/// Senders to both lanes. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Lanes {
+    pub(super) judge: Option<LaneHandle>,
+    pub(super) external: Option<ExternalHandle>,
+    pending: Option<Arc<PendingTraces>>,
+}
+
+impl Lanes {
+    /// Sends inquiries to their lanes; never waits.
+    pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>) {
+        let (judged, external) = AskedTarget::by_lane(asked);
+        if let Some(lane) = &self.judge {
+            lane.ask(judged, receipt);
+        }
+        if let Some(lane) = &self.external {
+            lane.ask(external, receipt);
+        }
+    }
+
+    /// Returns the inquiries that have a lane; adds an evaluation to `out` for each of the others.
+    pub(super) fn unless_unasked(
+        &self,
+        asked: Vec<AskedTarget>,
+        out: &mut Vec<Evaluation>,
+    ) -> Vec<AskedTarget> {
+        let (asked, unasked): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|asked| self.has_lane(asked));
+        out.extend(unasked.into_iter().map(AskedTarget::unasked));
+        asked
+    }
+
+    /// Returns true if one of the inquiries has a lane.
+    pub(super) fn answers_any(&self, asked: &[AskedTarget]) -> bool {
+        asked.iter().any(|asked| self.has_lane(asked))
+    }
+
+    /// Returns the traces whose verdict waits for a lane.
+    pub(super) fn pending(&self) -> Option<&PendingTraces> {
+        self.pending.as_deref()
+    }
+
+    fn has_lane(&self, asked: &AskedTarget) -> bool {
+        match asked {
+            AskedTarget::Judge(_) => self.judge.is_some(),
+            AskedTarget::External(_) => self.external.is_some(),
+        }
+    }
+}
+
+/// Running lanes.
+pub(super) struct RunningLanes {
+    judge: Option<JudgeLane>,
+    external: Option<ExternalLane>,
+    pending: Arc<PendingTraces>,
+    kept: KeptLetters,
+    /// True if there is a log, which takes inquiries that are unanswered at shutdown.
+    leaves: bool,
+}
+
+impl RunningLanes {
+    /// Starts both lanes. They run even if no evaluator asks: a reload may bring one that does.
+    pub(super) fn start(
+        judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+        places: LanePlaces<'_>,
+        evaluators: &Evaluators,
+        (outlet, metrics, forwards): (&Outlet, &Arc<PipelineMetrics>, &Arc<Forwards>),
+        meter: &Meter,
+    ) -> Result<Self, CollectorStartError> {
+        let pending = Arc::new(PendingTraces::new(Arc::clone(forwards)));
+        let counted = |letters| AskedOutlet::new(metrics, outlet, &pending, letters).into_outlet();
+        let kept = KeptLetters::new(judges.1.dead_letter);
+        let letters = UnansweredLetters::start(places.data_dir, kept.clone(), meter);
+        let none = BTreeMap::new();
+        let asked = if evaluators.asks_judges() { judges.0 } else { &none };
+        let own = (places, asking(evaluators));
+        let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
+        let leaves = places.journal.is_some();
+        let settings = external_settings(judges.1, leaves);
+        let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
+        Ok(Self { judge, external: Some(external), pending, kept, leaves })
+    }
+
+    /// Returns senders to both lanes.
+    pub(super) fn handles(&self) -> Lanes {
+        Lanes {
+            judge: self.judge.as_ref().map(JudgeLane::handle),
+            external: self.external.as_ref().map(ExternalLane::handle),
+            pending: Some(Arc::clone(&self.pending)),
+        }
+    }
+
+    /// Builds clients for new judges, if an evaluator asks one; sends nothing.
+    pub(super) fn prepare(
+        &self,
+        (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+        evaluators: &Evaluators,
+    ) -> Result<Option<JudgesChange>, JudgeStartError> {
+        let lane = self.judge.as_ref().filter(|_| evaluators.asks_judges());
+        lane.map(|lane| lane.prepare(judges, asking(evaluators), judging)).transpose()
+    }
+
+    /// Applies a prepared reload, with its waiting times and limits.
+    pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
+        self.kept.change(judging.dead_letter);
+        if let (Some(lane), Some(change)) = (&self.judge, change) {
+            lane.take(change, judging);
+        }
+        if let Some(lane) = &self.external {
+            lane.limit(&external_settings(judging, self.leaves));
+        }
+    }
+
+    /// Closes both lanes, and waits for requests under way until `no_more_time`.
+    pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
+        let judge = async {
+            if let Some(lane) = self.judge {
+                lane.shutdown(no_more_time()).await;
+            }
+        };
+        let external = async {
+            if let Some(lane) = self.external {
+                lane.shutdown(no_more_time()).await;
+            }
+        };
+        tokio::join!(judge, external);
+    }
+}
+
+/// Returns the evaluators known to ask a judge, each with its judge.
+fn asking(evaluators: &Evaluators) -> Vec<(String, String)> {
+    evaluators.judges().map(|(by, judge)| (by.to_owned(), judge.to_owned())).collect()
+}
+
+fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSettings {
+    ExternalSettings {
+        deadline: judging.deadline.0,
+        waiting_max: judging.waiting_max as usize,
+        waiting_bytes_max: (judging.waiting_mib as usize) << 20,
+        leaves,
+    }
+}
+
+/// Starts the lane of judges.
+fn start(
+    (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
+    (places, asking): (LanePlaces<'_>, Vec<(String, String)>),
+    outlet: &Outlet,
+    meter: &Meter,
+) -> Result<JudgeLane, JudgeStartError> {
+    let has_budget = judges.values().any(|judge| judge.budget != Default::default());
+    if has_budget && places.data_dir.is_none() {
+        tracing::warn!("budgets of judges start anew with the process: there is no `data_dir`");
+    }
+    let log = places.journal.map(|journal| Arc::clone(journal) as Arc<dyn AnswerLog>);
+    let settings = LaneSettings {
+        judges,
+        asking,
+        recording: None,
+        spent_file: places.data_dir.map(|folder| folder.join(SPENT_FILE)),
+        log,
+        watch: places.spans.map(|spans| calls::watch(spans.clone())),
+    };
+    JudgeLane::start(settings, judging, Arc::clone(outlet), meter)
+}

@@ -1,0 +1,65 @@
+//! Traces whose verdict is open for tail-sampling forwards, as judges have not answered yet.
+//!
+//! A trace that fails by an evaluator without a judge is reported at once. Others are reported when
+//! the last of their judges has answered: before that a `fail` may still come.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hashbrown::{HashMap, HashSet};
+
+use spanscore_base::model::evaluation::Label;
+use spanscore_base::model::{Evaluation, TraceId};
+use spanscore_emit::forward::{Forwards, JudgedTrace};
+use spanscore_evaluate::AskedTarget;
+
+/// Limit of pending traces; further ones are reported by what is known at once.
+const TRACES_MAX: usize = 100_000;
+
+/// Open inquiries by trace.
+pub(crate) struct PendingTraces {
+    forwards: Arc<Forwards>,
+    traces: Mutex<HashMap<TraceId, PendingTrace>>,
+}
+
+/// Evaluators whose judges have not answered. A set, as a revision asks the same ones again.
+#[derive(Default)]
+struct PendingTrace {
+    evaluators: HashSet<String>,
+    has_fail: bool,
+}
+
+impl PendingTraces {
+    pub(super) fn new(forwards: Arc<Forwards>) -> Self {
+        Self { forwards, traces: Mutex::default() }
+    }
+
+    /// Registers the inquiries of a trace; returns false if there is no room.
+    pub(crate) fn expect(&self, trace_id: TraceId, asked: &[AskedTarget]) -> bool {
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        if traces.len() >= TRACES_MAX && !traces.contains_key(&trace_id) {
+            return false;
+        }
+        let names = asked.iter().map(|asked| asked.evaluator().to_owned());
+        traces.entry(trace_id).or_default().evaluators.extend(names);
+        true
+    }
+
+    /// Takes in the evaluations of an inquiry; reports the trace after the last one.
+    pub(super) fn told(&self, evaluations: &[Evaluation]) {
+        let Some(first) = evaluations.first() else { return };
+        let trace_id = first.target.group.key(first.target.trace_id);
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pending) = traces.get_mut(&trace_id) else { return };
+        if !pending.evaluators.remove(&first.evaluator.name) {
+            return;
+        }
+        pending.has_fail |= evaluations.iter().any(|one| one.label() == Some(Label::Fail));
+        if !pending.evaluators.is_empty() {
+            return;
+        }
+        let has_fail = pending.has_fail;
+        traces.remove(&trace_id);
+        drop(traces);
+        self.forwards.judged(JudgedTrace { trace_id, is_agent: true, has_fail });
+    }
+}

@@ -1,0 +1,205 @@
+//! Pipeline: the one place that knows all stages. Builds them, joins them with bounded queues, and
+//! orders the shutdown.
+//!
+//! ```text
+//! receivers -> Intake: extract -> [queue per shard] -> Worker: assemble, evaluate -> Outlet
+//! ```
+//!
+//! A request is refused, extracted and handed to the shards on the task that received it; a large
+//! one is extracted on a blocking thread. Each shard has a thread of its own. The bytes of requests
+//! that wait for a shard are limited by `limits.queue_mib`; a full queue makes senders wait up to
+//! [`ROOM_WAIT`], in a fair order, and then refuses retryably. The outlet never waits.
+
+mod backlog;
+mod collector;
+mod dashboard;
+mod extraction;
+mod idle_trimmer;
+mod intake;
+mod journal;
+mod judging;
+mod metrics;
+mod panic_recovery;
+mod pool;
+mod reading;
+pub mod recordings;
+mod reload;
+mod room;
+mod sessions;
+mod shutdown_report;
+mod store;
+mod threads;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opentelemetry::metrics::Meter;
+use tokio::sync::mpsc;
+
+use spanscore_ask::judge::LaneHandle;
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::{Evaluation, Memory, Receipt};
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::Resolver;
+use spanscore_telemetry::Heartbeats;
+
+use backlog::Backlog;
+pub use backlog::Unjudged;
+pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError, LogFolder};
+pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
+pub use intake::PipelineIntake;
+pub use journal::JournalOpenError;
+use journal::{Journal, RecoveryClaim, Restore};
+pub use judging::UNANSWERED_FILE;
+use metrics::PipelineMetrics;
+use reload::setup::{Reform, Setup};
+pub use reload::{ReloadError, ReloadOutcome};
+use sessions::{QUEUED_TRACES_MAX, SessionSender};
+pub use shutdown_report::{CarriedOver, ShutdownReport};
+use threads::Threads;
+use worker::{ShardMessage, WorkerContext};
+
+/// Longest wait of a sender for room before it is refused.
+pub const ROOM_WAIT: Duration = Duration::from_secs(1);
+/// Retry hint to a refused sender: above 2 s some SDKs give up at once.
+pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Limit of requests that wait for one shard, whatever their size.
+const QUEUED_REQUESTS_MAX: usize = 4096;
+
+/// Consumer of evaluations, with the receipt to hold until they are delivered; must not block.
+pub type Outlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
+
+/// Settings of the pipeline.
+#[derive(Default)]
+pub struct PipelineSettings {
+    /// Completion of traces.
+    pub traces: TracesSettings,
+    /// Completion of sessions.
+    pub sessions: SessionsSettings,
+    /// Limits of retained data.
+    pub limits: LimitsSettings,
+    /// Memory quota of each stage.
+    pub memory: Memory,
+    /// Number of shards, each with a thread; one per core.
+    pub shard_count: usize,
+    /// Forwards of requests, which receive verdict notices.
+    pub forwards: Arc<Forwards>,
+}
+
+/// Running stages between receivers and exporters.
+pub struct Pipeline {
+    intake: Arc<PipelineIntake>,
+    threads: Threads,
+    backlog: Arc<Backlog>,
+    heartbeats: Arc<Heartbeats>,
+    metrics: Arc<PipelineMetrics>,
+}
+
+impl Pipeline {
+    /// Starts one worker per shard, each on its own thread.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub fn start(
+        settings: &PipelineSettings,
+        resolver: Arc<Resolver>,
+        evaluators: Arc<Evaluators>,
+        outlet: &Outlet,
+        meter: &Meter,
+    ) -> std::io::Result<Self> {
+        let metrics = Arc::new(PipelineMetrics::new(meter, &evaluators));
+        let setup = Setup { resolver, evaluators };
+        let context = WorkerContext::new(settings, setup, Arc::clone(outlet), metrics);
+        Self::start_in(settings, context, meter)
+    }
+
+    /// Starts the workers in a context.
+    fn start_in(
+        settings: &PipelineSettings,
+        context: WorkerContext,
+        meter: &Meter,
+    ) -> std::io::Result<Self> {
+        let memory = &settings.memory;
+        show_silence(meter, &context.heartbeats);
+        let mut threads = Threads::default();
+        // Runs even if no evaluator judges sessions: a reload may bring one.
+        let (traces, receiver) = mpsc::channel(QUEUED_TRACES_MAX);
+        let worker = context.session_worker(settings);
+        threads.spawn("sessions".to_owned(), worker.run(receiver))?;
+        let fields = settings.sessions.key;
+        let held = Arc::clone(&memory.sessions);
+        let sessions = SessionSender { fields, queue: traces, memory: held };
+        let mut senders = Vec::with_capacity(context.shard_count);
+        for index in 0..context.shard_count {
+            let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
+            senders.push(sender);
+            let worker = context.worker(settings, index, Some(sessions.clone()));
+            threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
+        }
+        drop(sessions);
+        let intake = Arc::new(PipelineIntake::new(&context, senders, &memory.queue, meter));
+        let WorkerContext { backlog, heartbeats, metrics, .. } = context;
+        Ok(Self { intake, threads, backlog, heartbeats, metrics })
+    }
+
+    /// Starts the restore of an earlier process, beside the receivers; `None` if it left nothing.
+    fn restore(
+        &self,
+        journal: &Arc<Journal>,
+        past: RecoveryClaim,
+        lane: Option<LaneHandle>,
+    ) -> Option<tokio::task::JoinHandle<()>> {
+        if journal.log().found_end() == 0 {
+            self.intake.go_live();
+            return None;
+        }
+        let restore = Restore::new(Arc::clone(journal), past, self.intake(), lane);
+        let heartbeats = Arc::clone(&self.heartbeats);
+        Some(tokio::spawn(async move {
+            if !restore.run().await {
+                heartbeats.fail("what an earlier process left cannot be read back");
+            }
+        }))
+    }
+
+    /// Returns the entry point for receivers.
+    pub fn intake(&self) -> Arc<PipelineIntake> {
+        Arc::clone(&self.intake)
+    }
+
+    /// Returns the heartbeats of shards and sessions.
+    fn heartbeats(&self) -> Arc<Heartbeats> {
+        Arc::clone(&self.heartbeats)
+    }
+
+    /// Returns the counts of data that is not judged; they go on during a shutdown.
+    fn backlog(&self) -> Arc<Backlog> {
+        Arc::clone(&self.backlog)
+    }
+
+    /// Applies a config update, to open traces too.
+    async fn reform(&self, reform: Reform) {
+        self.metrics.begin(&reform.setup.evaluators);
+        self.intake.reform(Arc::new(reform)).await;
+    }
+
+    /// Closes the intake, judges open traces with reason `shutdown`, and ends once their
+    /// evaluations are with the outlet.
+    pub async fn shutdown(self) {
+        self.intake.close(ShardMessage::Drain).await;
+        self.threads.join().await;
+    }
+}
+
+/// Registers a gauge for the longest time without a heartbeat.
+fn show_silence(meter: &Meter, heartbeats: &Arc<Heartbeats>) {
+    let heartbeats = Arc::clone(heartbeats);
+    meter
+        .f64_observable_gauge("spanscore.pipeline.silence")
+        .with_description("Time since the shard that is held up longest has moved.")
+        .with_unit("s")
+        .with_callback(move |silence| silence.observe(heartbeats.silence().as_secs_f64(), &[]))
+        .build();
+}

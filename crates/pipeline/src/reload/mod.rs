@@ -1,0 +1,144 @@
+//! Config reload while the collector runs: evaluators, dialects, exporters, forwards, judges,
+//! limits, clients, certificates and tokens.
+//!
+//! All of it is built before any of it is used, so a config that cannot be used changes nothing.
+//! Open traces, queues, the log and connections go on; other settings wait for the next start.
+
+pub(super) mod setup;
+
+use std::sync::{Arc, PoisonError};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+
+use self::setup::{HeldSettings, Reform, Setup};
+use super::Collector;
+use super::collector::{CollectorSettings, hold_times};
+use crate::store;
+use spanscore_ask::judge::JudgeStartError;
+use spanscore_base::model::Facts;
+use spanscore_emit::ExporterStartError;
+use spanscore_emit::forward::ForwardStartError;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::dialect::Dialect;
+use spanscore_extract::{Resolver, Table, TableError};
+
+/// Reason why a checked config cannot be used now.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The dialects cannot be compiled with the facts that the evaluators need.
+    #[error("cannot compile the dialects: {0}")]
+    Dialects(#[from] TableError),
+    /// An exporter cannot start.
+    #[error(transparent)]
+    Exporter(#[from] ExporterStartError),
+    /// A forward cannot start.
+    #[error(transparent)]
+    Forward(#[from] ForwardStartError),
+    /// A judge has no key or no client.
+    #[error(transparent)]
+    Judge(#[from] JudgeStartError),
+    /// The evaluators and dialects broke off while they were built.
+    #[error("cannot build the evaluators and dialects: {0}; please report it, with the config")]
+    Build(#[from] tokio::task::JoinError),
+    /// A file of tokens cannot be used.
+    #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
+    Tokens(String),
+}
+
+/// Outcome of a reload, a metric label.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReloadOutcome {
+    /// The config is in use.
+    Taken,
+    /// The config is wrong, or cannot be used now: the one before stays in use.
+    Refused,
+}
+
+/// Counter of reloads by outcome.
+pub(super) struct ReloadCounter(Counter<u64>);
+
+impl ReloadCounter {
+    pub(super) fn new(meter: &Meter) -> Self {
+        let counter = meter
+            .u64_counter("spanscore.config.reloads")
+            .with_unit("{reload}")
+            .with_description("Changes of the config while the process ran")
+            .build();
+        let own = Self(counter);
+        own.add(ReloadOutcome::Taken, 0);
+        own.add(ReloadOutcome::Refused, 0);
+        own
+    }
+
+    fn add(&self, outcome: ReloadOutcome, count: u64) {
+        let word = match outcome {
+            ReloadOutcome::Taken => "taken",
+            ReloadOutcome::Refused => "refused",
+        };
+        self.0.add(count, &[KeyValue::new("outcome", word)]);
+    }
+}
+
+impl Collector {
+    /// Applies the reloadable settings of a config: evaluators with their datasets, dialects,
+    /// exporters, forwards, judges, limits, clients; reads certificates and tokens again. On an
+    /// error nothing changes.
+    ///
+    /// # Errors
+    /// The config cannot be used now.
+    pub async fn reload(&self, settings: CollectorSettings) -> Result<(), ReloadError> {
+        let reloaded = self.try_reload(settings).await;
+        let taken = reloaded.is_ok();
+        self.count_reload(if taken { ReloadOutcome::Taken } else { ReloadOutcome::Refused });
+        reloaded
+    }
+
+    /// Counts a reload, such as one whose config has a mistake.
+    pub fn count_reload(&self, outcome: ReloadOutcome) {
+        self.reloads.add(outcome, 1);
+    }
+
+    async fn try_reload(&self, mut settings: CollectorSettings) -> Result<(), ReloadError> {
+        self.exporters.wait_for_names(&settings.exporters).await;
+        self.forwards.wait_for_names(&settings.forward).await;
+        let exporters = self.exporters.prepare(&settings.exporters)?;
+        let forwards = self.forwards.prepare(&settings.forward, hold_times(&settings))?;
+        let evaluators = std::mem::take(&mut settings.evaluators);
+        let dialects = std::mem::take(&mut settings.dialects);
+        let evaluators = store::evaluators(evaluators, exporters.want(), &self.store);
+        let facts = store::facts(&evaluators, &self.store);
+        let judges = (&settings.judges, &settings.judging);
+        let judges = self.lanes.prepare(judges, &evaluators)?;
+        let building = tokio::task::spawn_blocking(move || setup(evaluators, &facts, dialects));
+        let setup = building.await??;
+        let auth = settings.receivers.otlp.and_then(|otlp| otlp.auth);
+        // Last of the steps that can fail: from here on everything is applied.
+        self.receivers.replace_auth(auth).map_err(ReloadError::Tokens)?;
+        self.memory.resize(&settings.memory);
+        *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
+            settings.shutdown_timeout;
+        self.lanes.take(judges, &settings.judging);
+        let held = HeldSettings {
+            traces: settings.traces,
+            sessions: settings.sessions,
+            limits: settings.limits,
+            tells_ignored: forwards.wants_judgements(),
+        };
+        self.pipeline.reform(Reform { setup, held }).await;
+        self.exporters.take(exporters);
+        self.forwards.take(forwards);
+        self.rereader.read_all().await;
+        Ok(())
+    }
+}
+
+fn setup(
+    evaluators: Evaluators,
+    facts: &Facts,
+    dialects: Vec<Dialect>,
+) -> Result<Setup, ReloadError> {
+    let table = Table::compile(dialects, facts)?;
+    let resolver = Arc::new(Resolver::new(Arc::new(table)));
+    Ok(Setup { resolver, evaluators: Arc::new(evaluators) })
+}

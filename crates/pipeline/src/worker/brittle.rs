@@ -1,0 +1,64 @@
+//! Evaluator that panics on demand, for the tests of this stage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use spanscore_base::model::{EvaluatorInfo, Facts, Level, Outcome, Score, Trajectory, Want};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::run::{Against, Configured};
+use spanscore_evaluate::engine::tool_choice::ToolChoice;
+use spanscore_evaluate::{CodeEvaluator, Early, Evaluator};
+
+/// Scores 0, or panics.
+#[derive(Clone, Default)]
+pub(crate) struct Brittle(Arc<AtomicBool>);
+
+impl Brittle {
+    /// Turns the panics on or off.
+    pub(crate) fn breaks(&self, breaks: bool) {
+        self.0.store(breaks, Ordering::Relaxed);
+    }
+}
+
+impl CodeEvaluator for Brittle {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, _: &Trajectory<'_>, _: Want) -> Outcome {
+        assert!(!self.0.load(Ordering::Relaxed), "a fault of an evaluator");
+        Outcome::Scored(Score {
+            value: 0.0,
+            explanation: spanscore_base::model::Explanation::default(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        Some(Early { outcome: self.evaluate(trajectory, want), best: 0.0 })
+    }
+}
+
+/// Builds the evaluator under a name; of level `trace` it gives early verdicts.
+pub(crate) fn configured(name: &str, level: Level, brittle: Brittle) -> Configured {
+    let info = EvaluatorInfo {
+        kind: "brittle",
+        name: name.to_owned(),
+        threshold: 0.5,
+        level,
+        digest: [name.len() as u8; 16],
+        case: None,
+        own_version: None,
+    };
+    Configured {
+        info: Arc::new(info),
+        when: None,
+        sample: 1.0,
+        early: level == Level::Trace,
+        asks: false,
+        run_if: None,
+        tools: ToolChoice::default(),
+        against: Against::Settings(Evaluator::code(brittle)),
+    }
+}

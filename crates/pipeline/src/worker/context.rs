@@ -1,0 +1,160 @@
+//! Context of the workers: parts that those of shards and of sessions share.
+
+use std::sync::Arc;
+
+use super::{ExpensiveTraceLog, JudgingPace, ShardClock, Worker};
+use crate::backlog::Backlog;
+use crate::journal::Journal;
+use crate::judging::Lanes;
+use crate::metrics::PipelineMetrics;
+use crate::pool::BatchPool;
+use crate::reload::setup::{HeldSettings, Setup, Translator};
+use crate::sessions::{SessionSender, SessionVerdicts, SessionWorker};
+use crate::{Outlet, PipelineSettings};
+use spanscore_assemble::{Sessions, Shard};
+use spanscore_base::model::MemoryQuota;
+use spanscore_emit::forward::Forwards;
+use spanscore_evaluate::engine::run::Evaluators;
+use spanscore_extract::Resolver;
+use spanscore_store::Store;
+use spanscore_telemetry::Heartbeats;
+
+/// Parts that all workers share; each has a copy, which a reload changes.
+#[derive(Clone)]
+pub(crate) struct WorkerContext {
+    /// Number of shards.
+    pub(crate) shard_count: usize,
+    pub(crate) resolver: Arc<Resolver>,
+    pub(crate) evaluators: Arc<Evaluators>,
+    pub(crate) outlet: Outlet,
+    pub(crate) metrics: Arc<PipelineMetrics>,
+    /// Pool for batches that have been added.
+    pub(crate) pool: Arc<BatchPool>,
+    /// Counts of data that is not judged.
+    pub(crate) backlog: Arc<Backlog>,
+    /// Liveness, reported by each worker at each turn of its loop.
+    pub(crate) heartbeats: Arc<Heartbeats>,
+    /// Memory quota for judging.
+    pub(crate) judging: Arc<MemoryQuota>,
+    /// Work budget in steps: of one trace over all its judgements, and of a session's judgement.
+    pub(crate) trace_steps: u64,
+    /// Log that holds requests before they are acknowledged, and notes of judged traces.
+    pub(crate) journal: Option<Arc<Journal>>,
+    /// Lanes to judges and external evaluators.
+    pub(crate) lanes: Lanes,
+    /// Forwards of requests, which receive verdict notices.
+    pub(crate) forwards: Arc<Forwards>,
+    /// Store of judged runs.
+    pub(crate) store: Option<Arc<Store>>,
+}
+
+impl WorkerContext {
+    /// Builds a context without log, lanes and store.
+    pub(crate) fn new(
+        settings: &PipelineSettings,
+        Setup { resolver, evaluators }: Setup,
+        outlet: Outlet,
+        metrics: Arc<PipelineMetrics>,
+    ) -> Self {
+        let shard_count = settings.shard_count.max(1);
+        Self {
+            shard_count,
+            resolver,
+            evaluators,
+            outlet,
+            metrics,
+            pool: Arc::default(),
+            backlog: Arc::new(Backlog::new(shard_count)),
+            // The last one is that of the session worker.
+            heartbeats: Arc::new(Heartbeats::new(shard_count + 1)),
+            judging: Arc::clone(&settings.memory.judging),
+            trace_steps: u64::from(settings.limits.trace_steps),
+            journal: None,
+            lanes: Lanes::default(),
+            forwards: Arc::clone(&settings.forwards),
+            store: None,
+        }
+    }
+
+    /// Builds the worker of a shard.
+    pub(crate) fn worker(
+        &self,
+        settings: &PipelineSettings,
+        index: usize,
+        sessions: Option<SessionSender>,
+    ) -> Worker {
+        let held = HeldSettings {
+            traces: settings.traces,
+            sessions: settings.sessions,
+            limits: settings.limits,
+            tells_ignored: self.forwards.wants_judgements(),
+        };
+        let empty = empty_shard(held, self.shard_count, self.evaluators.reports_early());
+        Worker {
+            context: self.clone(),
+            index,
+            shard: empty(0),
+            empty: Box::new(empty),
+            memory: Arc::clone(&settings.memory.traces),
+            held: 0,
+            pace: JudgingPace::default(),
+            costly: ExpensiveTraceLog::default(),
+            sessions,
+            clock: ShardClock::new(),
+            translator: Translator::default(),
+        }
+    }
+
+    /// Builds the worker of all sessions.
+    pub(crate) fn session_worker(&self, settings: &PipelineSettings) -> SessionWorker {
+        let memory = &settings.memory.sessions;
+        let settings = settings.sessions;
+        SessionWorker {
+            context: self.clone(),
+            settings,
+            sessions: Sessions::new(settings, 0),
+            memory: Arc::clone(memory),
+            held: 0,
+            translator: Translator::default(),
+            place: self.shard_count,
+            verdicts: SessionVerdicts::new(&settings, memory),
+        }
+    }
+}
+
+/// Returns a factory of empty shards for a time in milliseconds; with `is_watched` they report
+/// running traces.
+pub(crate) fn empty_shard(
+    held: HeldSettings,
+    shard_count: usize,
+    is_watched: bool,
+) -> impl Fn(u64) -> Shard + Send + 'static {
+    let HeldSettings { traces, limits, tells_ignored, .. } = held;
+    move |now_ms| {
+        let mut shard = Shard::new(traces, limits, shard_count, now_ms);
+        if is_watched {
+            shard.watch_running();
+        }
+        shard.watch_ignored_if(tells_ignored);
+        shard
+    }
+}
+
+#[cfg(test)]
+impl WorkerContext {
+    /// Builds the context of one shard with these evaluators, and the settings that it is for.
+    pub(crate) fn of(
+        telemetry: &spanscore_telemetry::Telemetry,
+        evaluators: Vec<spanscore_evaluate::engine::run::Configured>,
+    ) -> (Self, PipelineSettings) {
+        use spanscore_extract::{Table, dialect::Dialect};
+
+        let evaluators = Evaluators::new(evaluators, spanscore_base::model::Want::ALL);
+        let table = Table::compile(Dialect::with_builtin(Vec::new()), &evaluators.facts()).unwrap();
+        let metrics = Arc::new(PipelineMetrics::new(&telemetry.meter(), &evaluators));
+        let resolver = Arc::new(Resolver::new(Arc::new(table)));
+        let setup = Setup { resolver, evaluators: Arc::new(evaluators) };
+        let settings = PipelineSettings::default();
+        (Self::new(&settings, setup, Arc::new(|_, _| {}), metrics), settings)
+    }
+}

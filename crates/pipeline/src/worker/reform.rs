@@ -1,0 +1,56 @@
+//! Config update of a shard, while traces are open.
+
+use std::sync::Arc;
+
+use super::Worker;
+use super::context::empty_shard;
+use crate::reload::setup::{Reform, Setup};
+use crate::sessions::SessionMessage;
+use spanscore_base::model::SpanBatch;
+use spanscore_extract::Table;
+
+impl Worker {
+    /// Applies a config update. Records of open traces are translated to the new table; the traces
+    /// are marked as lacking facts that were not retained so far.
+    pub(super) async fn reform(&mut self, reform: Arc<Reform>) {
+        let Reform { setup, held } = &*reform;
+        let before = self.setup();
+        let lacks = setup.asks_for_more_than(&before);
+        let heartbeats = &self.context.heartbeats;
+        let index = self.index;
+        let translator = &mut self.translator;
+        self.shard.reform(lacks, |trace, reported| {
+            heartbeats.beat(index);
+            translator.translate(before.table(), setup.table(), &mut trace.arena, &trace.spans);
+            setup.renumber(&before, reported);
+        });
+        self.shard.watch_if(setup.evaluators.reports_early());
+        self.shard.watch_ignored_if(held.tells_ignored);
+        self.shard.limit(held.traces, held.limits, self.context.shard_count);
+        self.context.trace_steps = u64::from(held.limits.trace_steps);
+        let is_watched = setup.evaluators.reports_early();
+        self.empty = Box::new(empty_shard(*held, self.context.shard_count, is_watched));
+        self.context.resolver = Arc::clone(&setup.resolver);
+        self.context.evaluators = Arc::clone(&setup.evaluators);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.fields = held.sessions.key;
+        }
+        // One shard is enough to pass it on to the session worker.
+        if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
+            // Never fails: the session worker ends after the shards.
+            let _ = sessions.queue.send(SessionMessage::Reform(reform)).await;
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        let resolver = Arc::clone(&self.context.resolver);
+        let evaluators = Arc::clone(&self.context.evaluators);
+        Setup { resolver, evaluators }
+    }
+
+    /// Translates a batch to the current table; returns true if it came with another one.
+    pub(super) fn bring_up_to_date(&mut self, batch: &mut SpanBatch, table: &Arc<Table>) -> bool {
+        let today = self.context.resolver.table();
+        self.translator.translate(table, today, &mut batch.arena, &batch.spans)
+    }
+}

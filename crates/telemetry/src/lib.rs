@@ -1,0 +1,363 @@
+//! Self-observability: our own logs, metrics, spans and health.
+//!
+//! In: settings, and the counts of the stages on a [`Meter`]. Out: `/metrics` in the Prometheus
+//! text format and over OTLP ([`push`]), `/livez` and `/readyz`, log lines on standard error. A
+//! metric `spanscore.stage.noun` has one spelling there: dots become `_`, the unit and `_total`
+//! follow. A port that is taken ends the start: two collectors with one set of dashboards help
+//! nobody, and the error names the setting to change.
+
+mod lines;
+mod logs;
+mod process;
+mod push;
+mod readiness;
+mod serve;
+mod settings;
+mod spans;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use prometheus::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use self::push::Pushing;
+use self::spans::SpanPushing;
+use spanscore_base::model::{Memory, MemoryQuota};
+use spanscore_base::settings::tls::ListenerTlsSettings;
+use spanscore_net::client::Client;
+use spanscore_net::tls::{Reread, ServerTls, TlsError};
+
+pub use lines::{flush_stderr, to_stderr};
+pub use logs::{LogsError, start_logs};
+pub use readiness::{Heartbeats, Readiness};
+pub use serve::{CONNECTIONS_MAX, connections_max};
+pub use settings::{
+    HealthSettings, LogFormat, LogsSettings, MetricsOtlpSettings, MetricsSettings,
+    OwnTracesSettings, ReportProtocol, TelemetrySettings,
+};
+pub use spans::OwnSpans;
+
+/// Error of telemetry that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {endpoint}: {error}; {remedy}change {setting}, or set it to null")]
+    Bind {
+        /// The address as it stands in the settings.
+        endpoint: String,
+        /// The setting that holds it.
+        setting: &'static str,
+        /// Another remedy, with the words after it; may be empty.
+        remedy: &'static str,
+        /// Error of the system.
+        error: std::io::Error,
+    },
+    /// The certificates of an endpoint cannot be used.
+    #[error("cannot set up TLS of {setting}: {error}")]
+    Tls {
+        /// The setting.
+        setting: &'static str,
+        /// The file or setting that is wrong, and its fault.
+        error: Box<TlsError>,
+    },
+    /// The metrics cannot be set up.
+    #[error("cannot set up metrics: {0}")]
+    Metrics(String),
+    /// A client for the backend of our own metrics or spans cannot be made.
+    #[error("cannot send to {setting}: {error}")]
+    Client {
+        /// The setting.
+        setting: &'static str,
+        /// Error text.
+        error: String,
+    },
+}
+
+/// Running telemetry; its endpoints close when it is dropped.
+pub struct Telemetry {
+    provider: SdkMeterProvider,
+    registry: Registry,
+    readiness: Readiness,
+    metrics_address: Option<SocketAddr>,
+    health_address: Option<SocketAddr>,
+    dashboard_address: Option<SocketAddr>,
+    files: Vec<Arc<dyn Reread>>,
+    pushing: Option<Pushing>,
+    spans: Option<SpanPushing>,
+    stop: CancellationToken,
+}
+
+impl Telemetry {
+    /// Binds the endpoints and serves them on the current runtime. Logs start apart, by
+    /// [`start_logs`], since they are needed before all else.
+    pub async fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
+        let metrics_tls = server_tls(settings.metrics.tls.as_ref(), "telemetry.metrics.tls")?;
+        let health_tls = server_tls(settings.health.tls.as_ref(), "telemetry.health.tls")?;
+        let metrics = bind(settings.metrics.endpoint.as_deref(), "telemetry.metrics.endpoint");
+        let metrics = metrics.await?;
+        let health = bind(settings.health.endpoint.as_deref(), "telemetry.health.endpoint").await?;
+        let mut telemetry = Self::reporting(settings.metrics.otlp.as_ref())?;
+        if let Some(otlp) = &settings.traces.otlp {
+            let client = client_of(otlp, "telemetry.traces.otlp")?;
+            telemetry.spans = Some(SpanPushing::start(client, otlp, &telemetry.meter()));
+        }
+        if let Some((listener, address)) = metrics {
+            telemetry.metrics_address = Some(address);
+            let router = serve::metrics_router(telemetry.registry.clone());
+            telemetry.serve(listener, router, metrics_tls, serve::CONNECTIONS_MAX);
+        }
+        if let Some((listener, address)) = health {
+            telemetry.health_address = Some(address);
+            let router = serve::health_router(telemetry.readiness.clone());
+            telemetry.serve(listener, router, health_tls, serve::CONNECTIONS_MAX);
+        }
+        Ok(telemetry)
+    }
+
+    /// Serves the query interface of the store, until the telemetry ends.
+    pub fn serve_dashboard(
+        &mut self,
+        (listener, address): (TcpListener, SocketAddr),
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
+        self.dashboard_address = Some(address);
+        self.serve(listener, router, tls, connections_max);
+    }
+
+    fn serve(
+        &mut self,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+        connections_max: usize,
+    ) {
+        let files = tls.iter().map(|tls| Arc::clone(tls) as Arc<dyn Reread>);
+        self.files.extend(files);
+        let door = serve::Door::new(tls, &self.meter());
+        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
+    }
+
+    /// Sends one last report over OTLP, of all counts up to now.
+    pub async fn finish(&mut self) {
+        if let Some(spans) = self.spans.take() {
+            spans.finish().await;
+        }
+        let Some(pushing) = self.pushing.take() else { return };
+        let provider = self.provider.clone();
+        // Blocks until the thread that reads the instruments has answered.
+        let flushing = tokio::task::spawn_blocking(move || provider.force_flush());
+        let _ = tokio::time::timeout(push::LAST_PUSH_TIME, flushing).await;
+        pushing.finish().await;
+    }
+
+    /// Returns the recorder of our own spans, if they are sent.
+    pub fn spans(&self) -> Option<&OwnSpans> {
+        self.spans.as_ref().map(SpanPushing::handle)
+    }
+
+    /// Returns the files that can be reloaded: certificates.
+    pub fn files(&self) -> &[Arc<dyn Reread>] {
+        &self.files
+    }
+
+    /// Returns telemetry that only counts, for commands that end by themselves and for tests.
+    pub fn without_endpoints() -> Result<Self, TelemetryError> {
+        Self::reporting(None)
+    }
+
+    /// Returns telemetry that counts, and reports over OTLP if the settings say so.
+    fn reporting(otlp: Option<&MetricsOtlpSettings>) -> Result<Self, TelemetryError> {
+        let registry = Registry::new();
+        // The process metrics of common dashboards; none where there is no procfs.
+        let _ = process::ProcessCollector::new().and_then(|it| registry.register(Box::new(it)));
+        let exporter = opentelemetry_prometheus::exporter()
+            .with_registry(registry.clone())
+            .scope_info_enabled(false)
+            .build()
+            .map_err(|error| TelemetryError::Metrics(error.to_string()))?;
+        let resource = Resource::builder_empty()
+            .with_service_name("spanscore")
+            .with_attribute(opentelemetry::KeyValue::new(
+                "service.version",
+                env!("CARGO_PKG_VERSION"),
+            ))
+            .build();
+        let mut builder = SdkMeterProvider::builder().with_reader(exporter).with_resource(resource);
+        let mut reports = None;
+        if let Some(otlp) = otlp {
+            let client = client_of(otlp, "telemetry.metrics.otlp")?;
+            let (reader, requests) = push::reader(otlp, &registry);
+            builder = builder.with_reader(reader);
+            reports = Some((client, requests, &otlp.endpoint));
+        }
+        let provider = builder.build();
+        let meter = provider.meter("spanscore");
+        count_dropped_lines(&meter);
+        let pushing = reports
+            .map(|(client, requests, endpoint)| Pushing::start(client, requests, &meter, endpoint));
+        Ok(Self {
+            pushing,
+            spans: None,
+            provider,
+            registry,
+            readiness: Readiness::default(),
+            metrics_address: None,
+            health_address: None,
+            dashboard_address: None,
+            files: Vec::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// Returns the meter for the instruments of the stages.
+    pub fn meter(&self) -> Meter {
+        self.provider.meter("spanscore")
+    }
+
+    /// Shows use and limit of each memory quota whenever metrics are read.
+    pub fn show_memory(&self, memory: &Memory) {
+        let meter = self.meter();
+        let gauge = |name: &'static str, about: &'static str| {
+            meter.u64_observable_gauge(name).with_unit("By").with_description(about)
+        };
+        let part = |share: &MemoryQuota| [opentelemetry::KeyValue::new("part", share.name())];
+        let shares = memory.shares().map(Arc::clone);
+        let limits = shares.clone();
+        let rules = Arc::clone(&memory.rules);
+        meter
+            .u64_observable_counter("spanscore.memory.forgotten")
+            .with_description("Cache entries that were evicted for want of room.")
+            .with_callback(move |counter| counter.observe(rules.forgotten() as u64, &part(&rules)))
+            .build();
+        gauge("spanscore.memory", "Bytes that what senders sent occupies, by where it is held.")
+            .with_callback(move |gauge| {
+                shares.iter().for_each(|it| gauge.observe(it.held() as u64, &part(it)));
+            })
+            .build();
+        gauge("spanscore.memory.limit", "The share of `limits.memory_mib` of each part.")
+            .with_callback(move |gauge| {
+                limits.iter().for_each(|it| gauge.observe(it.limit() as u64, &part(it)));
+            })
+            .build();
+    }
+
+    /// Returns the registry for the series of exporters.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Returns the state behind `/readyz`.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.clone()
+    }
+
+    /// Returns all metrics in the Prometheus text format.
+    pub fn exposition(&self) -> String {
+        serve::exposition(&self.registry)
+    }
+
+    /// Returns the address of `/metrics`, if it is served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
+    }
+
+    /// Returns the address of `/livez` and `/readyz`, if they are served.
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.health_address
+    }
+
+    /// Returns the address of the query interface of the store, if it is served.
+    pub fn dashboard_address(&self) -> Option<SocketAddr> {
+        self.dashboard_address
+    }
+}
+
+/// Facts of a build, labels of `spanscore_build_info`.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildFacts {
+    /// Version of the program.
+    pub version: &'static str,
+    /// Commit of the source; `unknown` outside of a repository.
+    pub commit: &'static str,
+    /// Target triple.
+    pub target: &'static str,
+    /// Version of the compiler.
+    pub rustc: &'static str,
+}
+
+impl BuildFacts {
+    /// Shows the facts as labels of a gauge that is 1.
+    pub fn show(self, meter: &Meter) {
+        let facts = [
+            ("version", self.version),
+            ("commit", self.commit),
+            ("target", self.target),
+            ("rustc", self.rustc),
+        ]
+        .map(|(key, value)| opentelemetry::KeyValue::new(key, value));
+        meter
+            .u64_observable_gauge("spanscore.build.info")
+            .with_description("Build of this process, in the labels; always 1.")
+            .with_callback(move |gauge| gauge.observe(1, &facts))
+            .build();
+    }
+}
+
+/// Counts the lines of the log that nobody read in time.
+fn count_dropped_lines(meter: &Meter) {
+    meter
+        .u64_observable_counter("spanscore.telemetry.dropped_lines")
+        .with_unit("{line}")
+        .with_description("Lines of the log that were dropped: nobody read standard error in time.")
+        .with_callback(|counter| counter.observe(lines::dropped(), &[]))
+        .build();
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Returns the TLS of an endpoint, if its settings ask for it.
+fn server_tls(
+    settings: Option<&ListenerTlsSettings>,
+    setting: &'static str,
+) -> Result<Option<Arc<ServerTls>>, TelemetryError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let tls = ServerTls::new(settings.clone(), setting, &["http/1.1"]);
+    let tls = tls.map_err(|error| TelemetryError::Tls { setting, error: Box::new(error) })?;
+    Ok(Some(Arc::new(tls)))
+}
+
+fn client_of(otlp: &MetricsOtlpSettings, setting: &'static str) -> Result<Client, TelemetryError> {
+    let client = otlp.client().map_err(|error| error.to_string());
+    let client = client.and_then(|client| Client::new(&client));
+    client.map_err(|error| TelemetryError::Client { setting, error })
+}
+
+async fn bind(
+    endpoint: Option<&str>,
+    setting: &'static str,
+) -> Result<Option<(TcpListener, SocketAddr)>, TelemetryError> {
+    let Some(endpoint) = endpoint else { return Ok(None) };
+    let failed = |error: std::io::Error| {
+        let remedy = match error.kind() {
+            ErrorKind::AddrInUse => "is another collector running? stop it, or ",
+            _ => "",
+        };
+        TelemetryError::Bind { endpoint: endpoint.to_owned(), setting, remedy, error }
+    };
+    let listener = TcpListener::bind(endpoint).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Some((listener, address)))
+}

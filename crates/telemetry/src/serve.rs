@@ -1,0 +1,207 @@
+//! HTTP endpoints for scrapes, probes and questions.
+//!
+//! Few peers come here, and none of them may hold the process up: the number of connections and
+//! their silence are limited.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Meter};
+use prometheus::{Encoder, Registry, TEXT_FORMAT, TextEncoder};
+use rustix::process::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Readiness;
+use spanscore_net::spare::SpareDescriptor;
+use spanscore_net::tls::{HandshakeFailure, ServerTls};
+
+/// Most open connections of scrapes and probes; one more closes the oldest: a new probe is worth
+/// more than a silent peer.
+pub const CONNECTIONS_MAX: usize = 64;
+/// Inverse of the part of all descriptors that they may take.
+const DESCRIPTOR_PARTS: u64 = 16;
+/// Longest time from the opening of a connection, or the end of an answer, to the end of a
+/// request's headers.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Wait before a failed `accept` (out of file descriptors, mostly) is retried.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Silence after which the process is not ready: requests go elsewhere while a part is held up.
+const READY_SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Silence after which the process counts as stuck: a supervisor may restart it.
+const LIVE_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Returns the route of `GET /metrics`. The page is written beside the network's threads, one at a
+/// time: it may be large, and several scrapes at once would hold as many.
+pub(super) fn metrics_router(registry: Registry) -> Router {
+    let turn = Arc::new(Semaphore::new(1));
+    let scrape = move || async move {
+        let turn = turn.acquire_owned().await;
+        let page = tokio::task::spawn_blocking(move || {
+            let page = exposition(&registry);
+            drop(turn);
+            page
+        });
+        match page.await {
+            Ok(page) => ([(CONTENT_TYPE, TEXT_FORMAT)], page).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    };
+    Router::new().route("/metrics", get(scrape))
+}
+
+/// Returns the routes of `GET /livez`, `/readyz` and `/`.
+pub(super) fn health_router(readiness: Readiness) -> Router {
+    let liveness = readiness.clone();
+    let live = move || async move { answer("alive", &liveness, LIVE_SILENCE_MAX) };
+    let ready = move || async move {
+        if readiness.is_ready() {
+            answer("ready", &readiness, READY_SILENCE_MAX)
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
+        }
+    };
+    Router::new()
+        .route("/livez", get(live))
+        .route("/readyz", get(ready.clone()))
+        .route("/", get(ready))
+}
+
+fn answer(well: &str, readiness: &Readiness, silence_max: Duration) -> (StatusCode, String) {
+    if let Some(failure) = readiness.failure() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("not {well}: {failure}\n"));
+    }
+    let silence = readiness.silence();
+    if silence <= silence_max {
+        return (StatusCode::OK, format!("{well}\n"));
+    }
+    let said = format!("not {well}: a shard has not moved for {} s\n", silence.as_secs());
+    (StatusCode::SERVICE_UNAVAILABLE, said)
+}
+
+/// Transport of an endpoint: in the clear, or under TLS.
+#[derive(Clone)]
+pub(super) struct Door {
+    tls: Option<Arc<ServerTls>>,
+    failed: Counter<u64>,
+}
+
+impl Door {
+    pub(super) fn new(tls: Option<Arc<ServerTls>>, meter: &Meter) -> Self {
+        let failed = meter
+            .u64_counter("spanscore.telemetry.failed_handshakes")
+            .with_unit("{connection}")
+            .with_description("Connections that did not come through the greeting of TLS")
+            .build();
+        if tls.is_some() {
+            for why in HandshakeFailure::ALL {
+                failed.add(0, &[KeyValue::new("reason", why.name())]);
+            }
+        }
+        Self { tls, failed }
+    }
+
+    /// Performs the handshake and answers a peer's requests. Errors of its connection are of no
+    /// interest here.
+    async fn serve(self, stream: TcpStream, router: Router) {
+        let Some(tls) = &self.tls else { return serve_http(stream, router).await };
+        let greeted = tokio::time::timeout(SILENCE_MAX, tls.accept(stream)).await;
+        match greeted.unwrap_or(Err(HandshakeFailure::Timeout)) {
+            Ok(stream) => serve_http(stream, router).await,
+            Err(why) => self.failed.add(1, &[KeyValue::new("reason", why.name())]),
+        }
+    }
+}
+
+async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = connection.await;
+}
+
+/// Returns the most open connections of one endpoint in a process of so many descriptors.
+pub fn connections_max(most: usize, descriptors: u64) -> usize {
+    let part = usize::try_from(descriptors / DESCRIPTOR_PARTS).unwrap_or(usize::MAX);
+    part.clamp(1, most)
+}
+
+/// Serves until `stop` is cancelled; open connections end with it.
+pub(super) async fn run(
+    listener: TcpListener,
+    router: Router,
+    door: Door,
+    connections_max: usize,
+    stop: CancellationToken,
+) {
+    tokio::select! {
+        () = accept(listener, router, door, connections_max, &stop) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    door: Door,
+    most: usize,
+    stop: &CancellationToken,
+) {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = connections_max(most, descriptors);
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut spare = SpareDescriptor::new();
+    loop {
+        let accepted = listener.accept().await;
+        open.retain(|connection| !connection.is_finished());
+        let Ok((stream, _)) = accepted else {
+            // The oldest makes room for whoever waits, or the spare one does.
+            if !spare.release()
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
+            tokio::time::sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        spare.restore();
+        if open.len() >= most
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        let serving = door.clone().serve(stream, router.clone());
+        let stop = stop.clone();
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = serving => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        open.push_back(task.abort_handle());
+    }
+}
+
+/// Returns all metrics in the Prometheus text format; those that cannot be encoded are left out.
+pub(super) fn exposition(registry: &Registry) -> String {
+    let mut text = Vec::new();
+    // An error leaves the families before it readable.
+    let _ = TextEncoder::new().encode(&registry.gather(), &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
