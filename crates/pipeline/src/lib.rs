@@ -12,9 +12,7 @@
 
 mod backlog;
 mod collector;
-mod dashboard;
 mod extraction;
-mod idle_trimmer;
 mod intake;
 mod journal;
 mod judging;
@@ -26,7 +24,6 @@ pub mod recordings;
 mod reload;
 mod room;
 mod sessions;
-mod shutdown_report;
 mod store;
 mod threads;
 mod worker;
@@ -47,8 +44,10 @@ use spanscore_telemetry::Heartbeats;
 
 use backlog::Backlog;
 pub use backlog::Unjudged;
-pub use collector::{Addresses, Collector, CollectorSettings, CollectorStartError, LogFolder};
-pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
+pub use collector::{
+    Addresses, CarriedOver, Collector, CollectorSettings, CollectorStartError,
+    DASHBOARD_CONNECTIONS_MAX, DashboardStartError, LogFolder, ShutdownReport,
+};
 pub use intake::PipelineIntake;
 pub use journal::JournalOpenError;
 use journal::{Journal, RecoveryClaim, Restore};
@@ -57,7 +56,6 @@ use metrics::PipelineMetrics;
 use reload::setup::{Reform, Setup};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender};
-pub use shutdown_report::{CarriedOver, ShutdownReport};
 use threads::Threads;
 use worker::{ShardMessage, WorkerContext};
 

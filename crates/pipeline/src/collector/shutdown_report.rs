@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::backlog::Unjudged;
+use crate::backlog::Unjudged;
 use spanscore_emit::Undelivered;
 
 /// Losses of a shutdown.

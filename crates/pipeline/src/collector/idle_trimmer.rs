@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::PipelineIntake;
+use crate::PipelineIntake;
 
 /// Time without a request after which caches are freed.
 const REST: Duration = Duration::from_secs(5);

@@ -5,9 +5,12 @@
 //! queues, ports close; all within `shutdown_timeout`, of which exporters get the rest, at least a
 //! quarter.
 
-use std::collections::BTreeMap;
+mod dashboard;
+mod idle_trimmer;
+mod settings;
+mod shutdown_report;
+
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,88 +19,32 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::idle_trimmer::IdleTrimmer;
+use self::idle_trimmer::IdleTrimmer;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{LanePlaces, RunningLanes};
 use super::metrics::PipelineMetrics;
 use super::reload::ReloadCounter;
 use super::reload::setup::Setup;
-use super::shutdown_report::CarriedOver;
 use super::worker::WorkerContext;
-use super::{Outlet, Pipeline, PipelineSettings, ShutdownReport};
-use crate::dashboard::{self, DashboardStartError};
+use super::{Outlet, Pipeline, PipelineSettings};
 use crate::store;
-use spanscore_api::DashboardSettings;
+pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
+pub use settings::{CollectorSettings, LogFolder};
+pub use shutdown_report::{CarriedOver, ShutdownReport};
 use spanscore_ask::external::ExternalStartError;
-use spanscore_ask::judge::{JudgeSettings, JudgeStartError, JudgingSettings};
-use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
-use spanscore_base::model::{Evaluation, Facts, Memory, MemoryLimits};
-use spanscore_emit::forward::{
-    ForwardLog, ForwardSettings, ForwardStartError, Forwards, HoldTimes, ReadBack,
-};
-use spanscore_emit::settings::ExporterSettings;
+use spanscore_ask::judge::JudgeStartError;
+use spanscore_base::model::{Evaluation, Facts, Memory};
+use spanscore_emit::forward::{ForwardLog, ForwardStartError, Forwards, HoldTimes, ReadBack};
 use spanscore_emit::{self, Exporters, Persistence, Undelivered};
-use spanscore_evaluate::engine::run::Configured;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
-use spanscore_log::LogLimits;
 use spanscore_net::tls::Rereader;
-use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
-use spanscore_store::{Store, StoreSettings};
-use spanscore_telemetry::{BuildFacts, Telemetry, TelemetryError, TelemetrySettings};
+use spanscore_store::Store;
+use spanscore_telemetry::{Telemetry, TelemetryError};
 
 /// Time for connections to close once nothing is left to wait for.
 const CLOSE_TIME: Duration = Duration::from_millis(500);
-
-/// Settings of a collector: a checked config.
-pub struct CollectorSettings {
-    /// Receivers.
-    pub receivers: ReceiversSettings,
-    /// Dialects: the conventions by which instrumentations record tool calls.
-    pub dialects: Vec<Dialect>,
-    /// Completion of traces.
-    pub traces: TracesSettings,
-    /// Completion of sessions.
-    pub sessions: SessionsSettings,
-    /// Limits of retained data.
-    pub limits: LimitsSettings,
-    /// Memory limit of each stage.
-    pub memory: MemoryLimits,
-    /// Models that evaluators may ask.
-    pub judges: BTreeMap<String, JudgeSettings>,
-    /// Waiting times and limits of inquiries.
-    pub judging: JudgingSettings,
-    /// Evaluators.
-    pub evaluators: Vec<Configured>,
-    /// Exporters of scores.
-    pub exporters: Vec<ExporterSettings>,
-    /// Forwards of requests to other backends.
-    pub forward: Vec<ForwardSettings>,
-    /// Store of runs and evaluations; `None` if it is off.
-    pub store: Option<StoreSettings>,
-    /// Query interface of the store; `None` if it is off.
-    pub dashboard: Option<DashboardSettings>,
-    /// Our own logs, metrics and health.
-    pub telemetry: TelemetrySettings,
-    /// Build of the program.
-    pub build: BuildFacts,
-    /// Write-ahead log of requests; `None` without `data_dir`.
-    pub log: Option<LogFolder>,
-    /// Time limit of a shutdown as a whole.
-    pub shutdown_timeout: Duration,
-    /// Number of shards; one per core when `None`.
-    pub shard_count: Option<usize>,
-}
-
-/// Folder and limits of the write-ahead log.
-#[derive(Clone, Debug)]
-pub struct LogFolder {
-    /// Folder of all persistent state.
-    pub data_dir: PathBuf,
-    /// Size, and the durability at which a record counts as written.
-    pub limits: LogLimits,
-}
 
 /// Opened log with its dependents: all of them, or none.
 #[derive(Default)]
@@ -179,19 +126,19 @@ pub struct Addresses {
 /// Running collector.
 pub struct Collector {
     telemetry: Telemetry,
-    pub(super) exporters: Arc<Exporters>,
-    pub(super) forwards: Arc<Forwards>,
-    pub(super) memory: Memory,
-    pub(super) pipeline: Pipeline,
-    pub(super) lanes: RunningLanes,
-    pub(super) receivers: Receivers,
+    pub(crate) exporters: Arc<Exporters>,
+    pub(crate) forwards: Arc<Forwards>,
+    pub(crate) memory: Memory,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) lanes: RunningLanes,
+    pub(crate) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
-    pub(super) shutdown_timeout: Mutex<Duration>,
-    pub(super) rereader: Rereader,
-    pub(super) reloads: ReloadCounter,
-    pub(super) store: Option<Arc<Store>>,
+    pub(crate) shutdown_timeout: Mutex<Duration>,
+    pub(crate) rereader: Rereader,
+    pub(crate) reloads: ReloadCounter,
+    pub(crate) store: Option<Arc<Store>>,
     _rereading: DropGuard,
     _keeper: IdleTrimmer,
 }
@@ -200,15 +147,16 @@ impl Collector {
     /// Starts every stage on the current runtime; on an error nothing is left running.
     pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let mut telemetry = Telemetry::start(&settings.telemetry).await?;
-        settings.build.show(&telemetry.meter());
         let meter = telemetry.meter();
+        settings.build.show(&meter);
         let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
         let registry = telemetry.registry();
         let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
-        let exporters =
-            Exporters::start(&settings.exporters, &memory, &meter, registry, kept.as_ref())?;
+        let own = &settings.exporters;
+        let exporters = Exporters::start(own, &memory, &meter, registry, kept.as_ref())?;
+        let exporters = Arc::new(exporters);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let shown = (settings.store, settings.dashboard);
         let store = dashboard::start_store(shown, data_dir, &mut telemetry).await?;
@@ -216,7 +164,6 @@ impl Collector {
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
         let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
-        let exporters = Arc::new(exporters);
         let outlet = outlet_of(&exporters, &store);
         let judges = (&settings.judges, &settings.judging);
         let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
@@ -408,7 +355,7 @@ fn reread(receivers: &Receivers, telemetry: &Telemetry, meter: &Meter) -> (Rerea
 }
 
 /// Returns the longest times for which a tail-sampling forward holds a trace, and remembers it.
-pub(super) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
+pub(crate) fn hold_times(settings: &CollectorSettings) -> HoldTimes {
     let CollectorSettings { traces, judging, evaluators, .. } = settings;
     let asks = evaluators.iter().any(|configured| configured.asks);
     let asking = if asks { judging.settle.0 + judging.deadline.0 } else { Duration::ZERO };

@@ -1,0 +1,67 @@
+//! Settings of a collector: checked, and as each stage takes them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use spanscore_api::DashboardSettings;
+use spanscore_ask::judge::{JudgeSettings, JudgingSettings};
+use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
+use spanscore_base::model::MemoryLimits;
+use spanscore_emit::forward::ForwardSettings;
+use spanscore_emit::settings::ExporterSettings;
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_extract::dialect::Dialect;
+use spanscore_log::LogLimits;
+use spanscore_receive::settings::ReceiversSettings;
+use spanscore_store::StoreSettings;
+use spanscore_telemetry::{BuildFacts, TelemetrySettings};
+
+/// Settings of a collector: a checked config.
+pub struct CollectorSettings {
+    /// Receivers.
+    pub receivers: ReceiversSettings,
+    /// Dialects: the conventions by which instrumentations record tool calls.
+    pub dialects: Vec<Dialect>,
+    /// Completion of traces.
+    pub traces: TracesSettings,
+    /// Completion of sessions.
+    pub sessions: SessionsSettings,
+    /// Limits of retained data.
+    pub limits: LimitsSettings,
+    /// Memory limit of each stage.
+    pub memory: MemoryLimits,
+    /// Models that evaluators may ask.
+    pub judges: BTreeMap<String, JudgeSettings>,
+    /// Waiting times and limits of inquiries.
+    pub judging: JudgingSettings,
+    /// Evaluators.
+    pub evaluators: Vec<Configured>,
+    /// Exporters of scores.
+    pub exporters: Vec<ExporterSettings>,
+    /// Forwards of requests to other backends.
+    pub forward: Vec<ForwardSettings>,
+    /// Store of runs and evaluations; `None` if it is off.
+    pub store: Option<StoreSettings>,
+    /// Query interface of the store; `None` if it is off.
+    pub dashboard: Option<DashboardSettings>,
+    /// Our own logs, metrics and health.
+    pub telemetry: TelemetrySettings,
+    /// Build of the program.
+    pub build: BuildFacts,
+    /// Write-ahead log of requests; `None` without `data_dir`.
+    pub log: Option<LogFolder>,
+    /// Time limit of a shutdown as a whole.
+    pub shutdown_timeout: Duration,
+    /// Number of shards; one per core when `None`.
+    pub shard_count: Option<usize>,
+}
+
+/// Folder and limits of the write-ahead log.
+#[derive(Clone, Debug)]
+pub struct LogFolder {
+    /// Folder of all persistent state.
+    pub data_dir: PathBuf,
+    /// Size, and the durability at which a record counts as written.
+    pub limits: LogLimits,
+}
