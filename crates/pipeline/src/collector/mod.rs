@@ -151,11 +151,11 @@ impl Collector {
         settings.build.show(&meter);
         let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
-        let registry = telemetry.registry();
         let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let own = &settings.exporters;
-        let exporters = Exporters::start(own, &memory, &meter, registry, kept.as_ref())?;
+        let exporters =
+            Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())?;
         let exporters = Arc::new(exporters);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let shown = (settings.store, settings.dashboard);
