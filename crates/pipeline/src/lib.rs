@@ -145,8 +145,7 @@ impl Pipeline {
     /// Starts the restore of an earlier process, beside the receivers; `None` if it left nothing.
     fn restore(
         &self,
-        journal: &Arc<Journal>,
-        past: RecoveryClaim,
+        (journal, past): (&Arc<Journal>, RecoveryClaim),
         lane: Option<LaneHandle>,
     ) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {

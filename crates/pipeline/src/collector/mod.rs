@@ -188,9 +188,8 @@ impl Collector {
             .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
         journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
-        let handle = lanes.handles().judge;
         let past = journal.as_ref().zip(past);
-        let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
+        let restoring = past.and_then(|past| pipeline.restore(past, lanes.handles().judge));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
