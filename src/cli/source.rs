@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::CommandError;
+use super::{CommandError, output};
 use crate::config::{self, ConfigError, ConfigPart, Loaded, ResolvedConfig};
 
 /// Config files and settings of the command line.
@@ -26,9 +26,11 @@ impl ConfigArgs {
         Self { config, set: self.set.clone() }
     }
 
-    /// Reads the config.
+    /// Reads the config; tells slips in it.
     pub(super) fn load(&self) -> Result<Loaded, CommandError> {
-        Ok(self.read()?)
+        let loaded = self.read()?;
+        loaded.slips().iter().for_each(output::note);
+        Ok(loaded)
     }
 
     /// Reads the config; keeps its error type, for reloads.

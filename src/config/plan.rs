@@ -261,11 +261,18 @@ const RECORDING: &str = "this is a recording, not a config: name it without `--c
      `spanscore score FILE`";
 
 /// Adds help to unknown sections: our replacement of another system's section, or the place of a
-/// kind of evaluator.
+/// kind of evaluator; and to protocols beside `protocols`.
 fn explain_other_sections(errors: &mut [SettingsError]) {
     for error in errors {
         let name = error.message.strip_prefix("unknown setting `");
         let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { continue };
+        if error.place.is_some_and(|place| place.column > 1) {
+            let is_protocol = matches!(name, "grpc" | "http");
+            if is_protocol && error.help.as_deref().is_some_and(|help| help.contains("protocols")) {
+                error.help = Some("write it below `protocols:`, indented".to_owned());
+            }
+            continue;
+        }
         let here = OTHER_SECTIONS.iter().find(|(section, _)| *section == name);
         if let Some((_, here)) = here {
             error.help = Some((*here).to_owned());

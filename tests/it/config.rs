@@ -52,6 +52,22 @@ fn beside_fixtures(run: impl FnOnce()) {
     settings.bind(run);
 }
 
+/// Mistakes that newcomers made, each with the words that help.
+#[test]
+fn newcomers_are_told_the_place_and_the_remedy() {
+    beside_fixtures(|| {
+        let mut all = String::new();
+        for path in yaml_files("tests/fixtures/config/newcomers") {
+            let part = [named(&path)];
+            let slips = load(&part, &environment).map(|loaded| loaded.slips()).unwrap_or_default();
+            let slips: String = slips.iter().map(|slip| format!("{slip}\n")).collect();
+            let name = path.file_name().unwrap_or_default().display();
+            all.push_str(&format!("{name}\n{slips}{}\n\n", said(&part)));
+        }
+        insta::assert_snapshot!("newcomers", all);
+    });
+}
+
 #[test]
 fn each_kind_of_mistake_is_shown_at_its_place() {
     beside_fixtures(|| {

@@ -6,7 +6,7 @@ use serde::de::{
 };
 use std::fmt::Display;
 
-use super::{Key, Node, NodeKind, SettingsError, nearest};
+use super::{Key, Node, NodeKind, SettingsError, nearest, related};
 use crate::value::{Number, Value};
 
 impl de::Error for SettingsError {
@@ -86,6 +86,9 @@ pub(super) fn unknown(what: &str, word: &str, expected: &[&'static str]) -> Sett
     let error = SettingsError::new(format!("unknown {what} `{word}`"));
     match (nearest(word, expected.iter().copied()), expected) {
         (Some(meant), _) => error.with_help(format!("did you mean `{meant}`?")),
+        (None, _) if let [meant] = related(word, expected.iter().copied())[..] => {
+            error.with_help(format!("did you mean `{meant}`?"))
+        }
         (None, []) => error.with_help("none is known here"),
         (None, _) => error.with_help(format!("known are {}", expected.join(", "))),
     }
@@ -125,6 +128,15 @@ impl<'de> Deserializer<'de> for &'de Node {
             }
             NodeKind::Map(entries) if entries.len() == 1 => {
                 visitor.visit_enum(Variant(&entries[0]))
+            }
+            NodeKind::List(items) => {
+                let error = SettingsError::new("expected one word, found a list");
+                Err(match items.first().map(Node::to_value) {
+                    Some(Value::String(word)) => error.with_help(format!(
+                        "write `{word}` alone; another one needs an entry of its own"
+                    )),
+                    _ => error,
+                })
             }
             _ => Err(SettingsError::new("expected one word, or one key with its settings")),
         }

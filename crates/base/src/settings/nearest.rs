@@ -17,6 +17,28 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Most words that [`related`] returns; of more none is more likely.
+const RELATED_MAX: usize = 2;
+
+/// Returns the candidates that have every part of a word, in whatever order and number:
+/// `match_mode` for `mode`, `tool_call_args` for `tool_arguments`. None if they are more than two.
+pub fn related<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let parts = |text: &str| -> Vec<String> {
+        let parts = text.split(['_', '-', ' ']).map(|part| part.trim_end_matches('s'));
+        parts.filter(|part| part.len() >= 3).map(str::to_lowercase).collect()
+    };
+    let wanted = parts(word);
+    let has = |candidate: &&str| {
+        let own = parts(candidate);
+        let is_in = |part: &String| {
+            own.iter().any(|own| own.starts_with(part.as_str()) || part.starts_with(own.as_str()))
+        };
+        !wanted.is_empty() && wanted.iter().all(is_in)
+    };
+    let found: Vec<&str> = candidates.into_iter().filter(has).collect();
+    if found.len() > RELATED_MAX { Vec::new() } else { found }
+}
+
 /// Returns the optimal string alignment distance: insertions, deletions, replacements, neighbours
 /// swapped.
 fn distance(a: &str, b: &str) -> usize {

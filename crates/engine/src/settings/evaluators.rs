@@ -12,7 +12,7 @@ use super::read::read_all;
 use super::sources::ConfigSources;
 use super::tools_file;
 use spanscore_base::model::{EvaluatorInfo, Level};
-use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, keys_of, nearest};
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError, keys_of, nearest, related};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::expect::Template;
 use spanscore_evaluate::engine::identity;
@@ -131,11 +131,15 @@ pub fn configure(
         );
         return Vec::new();
     }
-    entries.iter().filter_map(|(key, node)| configure_one(key, node, around, errors)).collect()
+    let entry = |(at, (key, node)): (usize, &(Key, Node))| {
+        let before = at.checked_sub(1).and_then(|at| entries.get(at)).map(|(key, _)| key);
+        configure_one((key, before), node, around, errors)
+    };
+    entries.iter().enumerate().filter_map(entry).collect()
 }
 
 fn configure_one(
-    key: &Key,
+    (key, before): (&Key, Option<&Key>),
     node: &Node,
     around: Surroundings<'_>,
     errors: &mut Vec<SettingsError>,
@@ -144,7 +148,14 @@ fn configure_one(
     let kind = match kind_of(key) {
         Ok(kind) => kind,
         Err(error) => {
-            errors.push(error);
+            let meant = before.filter(|before| is_setting_of(&key.text, before));
+            errors.push(match meant {
+                Some(before) => error.with_help(format!(
+                    "it is a setting of `{}`: indent it below that",
+                    before.text
+                )),
+                None => error,
+            });
             return None;
         }
     };
@@ -283,13 +294,26 @@ fn kind_of(key: &Key) -> Result<&'static Kind, SettingsError> {
         let (_, origin) = kind.also_known_as.iter().find(|(alias, _)| *alias == word)?;
         Some(format!("what {origin} calls so is `{}` here", kind.name))
     });
-    let names = KINDS.iter().map(|kind| kind.name);
+    let names = || KINDS.iter().map(|kind| kind.name);
     let help = alias
-        .or_else(|| nearest(word, names).map(|meant| format!("did you mean `{meant}`?")))
+        .or_else(|| nearest(word, names()).map(|meant| format!("did you mean `{meant}`?")))
+        .or_else(|| {
+            let related = related(word, names());
+            let listed: Vec<String> = related.iter().map(|name| format!("`{name}`")).collect();
+            (!related.is_empty()).then(|| format!("did you mean {}?", listed.join(" or ")))
+        })
         .unwrap_or_else(|| "`spanscore evaluators` lists the kinds".to_owned());
     Err(SettingsError::new(format!("unknown kind of evaluator `{word}`"))
         .with_help(help)
         .at(key.place))
+}
+
+/// Returns true if a word is a setting of the evaluator under a key.
+fn is_setting_of(word: &str, key: &Key) -> bool {
+    let Ok(kind) = kind_of(key) else { return false };
+    let schema = kind.schema();
+    shared_keys().contains(&word)
+        || schema.get("properties").is_some_and(|properties| properties.get(word).is_some())
 }
 
 /// Returns our word for a setting of another system: UiPath's test cases, Iris' tool.
@@ -297,6 +321,7 @@ fn word_here(word: &str) -> Option<&'static str> {
     match word {
         "evaluation_criteria" | "evaluationCriteria" => Some("criteria"),
         "eval_type" | "evalType" => Some("bundle"),
+        "mode" => Some("match_mode"),
         _ => None,
     }
 }
@@ -337,6 +362,12 @@ fn without_unknown(kind: &Kind, mut node: Node, errors: &mut Vec<SettingsError>)
             key.text = word.to_owned();
             return true;
         }
+        if matches!(key.text.as_str(), "dataset" | "eval_set" | "golden") {
+            let message = format!("unknown setting `{}`", key.text);
+            let help = "a dataset is named by `expect: {file: FILE, key: session_id}`";
+            errors.push(SettingsError::new(message).with_help(help).at(key.place));
+            return false;
+        }
         let meant = nearest(&key.text, shared_keys().iter().chain(&own).copied());
         let Some(meant) = meant.filter(|meant| shared_keys().contains(meant)) else { return true };
         let message = format!("unknown setting `{}`", key.text);
@@ -366,7 +397,10 @@ fn read_shared(kind: &Kind, node: &Node) -> Result<SharedSettings, SettingsError
         if (0.0..=1.0).contains(&value) {
             Ok(())
         } else {
-            Err(SettingsError::new(format!("`{key}` is {value}, outside 0 to 1")).at(place(key)))
+            let error = SettingsError::new(format!("`{key}` is {value}, outside 0 to 1"));
+            let help = format!("write {} for {value}%", value / 100.0);
+            Err(if (2.0..=100.0).contains(&value) { error.with_help(help) } else { error }
+                .at(place(key)))
         }
     };
     fraction("sample", settings.sample)?;

@@ -12,6 +12,7 @@ mod judged;
 mod load;
 mod read;
 pub mod secrets;
+mod slips;
 mod sources;
 mod substitute;
 mod tools_file;

@@ -1,6 +1,7 @@
 //! Readers of settings that find every mistake, not only the first.
 
 use spanscore_base::settings::{Node, NodeKind, Place, SettingsError};
+use spanscore_base::value::Value;
 
 /// Most mistakes that are reported for one part of a config.
 const MISTAKES_MAX: usize = 20;
@@ -41,8 +42,13 @@ fn remove(node: &mut Node, place: Place, around: &mut Vec<Place>) -> bool {
     let own = node.place;
     let removed = match &mut node.kind {
         NodeKind::List(items) => {
-            items.iter_mut().any(|item| remove(item, place, around))
-                || take(items, |item| item.place == place)
+            items.iter_mut().any(|item| remove(item, place, around)) || {
+                // Of a text with a number each has its place: those behind move up.
+                if is_mixed(items) {
+                    around.extend(items.iter().map(|item| item.place));
+                }
+                take(items, |item| item.place == place)
+            }
         }
         NodeKind::Map(entries) => {
             entries.iter_mut().any(|(_, value)| remove(value, place, around))
@@ -54,6 +60,13 @@ fn remove(node: &mut Node, place: Place, around: &mut Vec<Place>) -> bool {
         around.push(own);
     }
     removed
+}
+
+/// Returns true if a list holds texts beside other scalars.
+fn is_mixed(items: &[Node]) -> bool {
+    let is_text = |item: &Node| matches!(&item.kind, NodeKind::Scalar(Value::String(_)));
+    let is_scalar = |item: &Node| matches!(&item.kind, NodeKind::Scalar(_));
+    items.iter().all(is_scalar) && items.iter().any(is_text) && !items.iter().all(is_text)
 }
 
 fn take<T>(items: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> bool {

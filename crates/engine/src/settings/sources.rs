@@ -52,6 +52,16 @@ impl ConfigSources {
         line_offset
     }
 
+    /// Returns the names of files without a setting.
+    pub(super) fn blank(&self) -> impl Iterator<Item = &str> {
+        let is_blank = |text: &str| {
+            let mut lines = text.lines().map(str::trim);
+            lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+        };
+        let blank = self.texts.iter().filter(move |source| is_blank(&source.text));
+        blank.map(|source| source.name.as_str())
+    }
+
     /// Collects the secrets of the config, to show none of them.
     pub fn learn_secrets(&mut self, node: &Node) {
         self.secrets = Some(secrets_of(node));

@@ -35,7 +35,11 @@ pub static KIND: Kind = Kind {
     needs_criteria: false,
     early: false,
     schema: || schemars::schema_for!(Settings),
-    build: |node| Ok(Evaluator::code(ToolError::new(node.read()?)?)),
+    build: |node| {
+        let detector = node.get("error_detector");
+        let place = detector.and_then(|it| it.get("matches")).map_or(node.place, |it| it.place);
+        Ok(Evaluator::code(ToolError::new(node.read()?).map_err(|error| error.at(place))?))
+    },
     example: "\
 tool_error:
   treat_blank_as_error: true
@@ -98,7 +102,12 @@ impl ToolError {
         let ErrorDetector { contains, matches } = settings.error_detector;
         let compile = |pattern: String| {
             Regex::new(&pattern).map_err(|error| {
-                SettingsError::new(format!("`matches` is no regular expression: {error}"))
+                // The last line of the error says it; the others draw the pattern.
+                let error = error.to_string();
+                let why = error.lines().last().unwrap_or_default();
+                let why = why.trim_start().trim_start_matches("error: ");
+                SettingsError::new(format!("`matches` is no regular expression: {why}"))
+                    .with_help(r"a bracket that stands for itself is written \( or \[")
             })
         };
         let dokimos = settings.compat.is_some();

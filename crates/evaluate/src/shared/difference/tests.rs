@@ -9,7 +9,7 @@ fn expected(calls: &[(&str, &str)]) -> Vec<ExpectedCall> {
     let call = |(name, arguments): &(&str, &str)| ExpectedCall {
         name: (*name).to_owned(),
         arguments: json::parse(arguments).expect("JSON").into_owned(),
-        result: None,
+        ..ExpectedCall::default()
     };
     calls.iter().map(call).collect()
 }

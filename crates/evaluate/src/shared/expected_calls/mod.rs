@@ -13,6 +13,8 @@ use std::ops::Range;
 use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
 use super::arguments::ArgumentMatcher;
 use super::failure::FailureRules;
@@ -41,7 +43,8 @@ const ENTRIES_MAX: usize = 1000;
 #[serde(deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1))]
 pub struct Criteria {
-    /// The expected calls, in order. An empty list expects that no tool is called.
+    /// The expected calls, in order, each with its arguments or as its name alone. An empty list
+    /// expects that no tool is called.
     #[serde(
         default,
         alias = "toolCalls",
@@ -59,9 +62,10 @@ pub struct Criteria {
     pub turns: Vec<Vec<ExpectedCall>>,
 }
 
-/// One expected call.
+/// One expected call; written as its name alone, whatever its arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = or_a_name)]
 pub struct ExpectedCall {
     /// The tool's name.
     #[serde(alias = "tool_name")]
@@ -72,6 +76,37 @@ pub struct ExpectedCall {
     /// Return value of the tool, for the kinds that compare it.
     #[serde(default, alias = "output")]
     pub result: Option<Value<'static>>,
+    /// True if it is written as its name: its arguments are not looked at.
+    #[serde(skip)]
+    pub is_name: bool,
+}
+
+/// Adds the form of a name to the schema of a call.
+fn or_a_name(schema: &mut schemars::Schema) {
+    let call = std::mem::take(schema);
+    schema.insert("anyOf".to_owned(), serde_json::json!([{"type": "string"}, call]));
+}
+
+impl<'de> Deserialize<'de> for ExpectedCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrCall;
+        impl<'de> Visitor<'de> for NameOrCall {
+            type Value = ExpectedCall;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a call, such as `{name: search}`, or the name of its tool")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<ExpectedCall, E> {
+                Ok(ExpectedCall { name: name.to_owned(), is_name: true, ..Default::default() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExpectedCall, A::Error> {
+                ExpectedCall::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(NameOrCall)
+    }
 }
 
 impl Criteria {
@@ -150,13 +185,17 @@ impl CallMatcher {
         if self.absent_is_empty {
             return None;
         }
+        if expected.iter().all(|call| call.is_name) {
+            return None;
+        }
         let is_without = |call: &&&ToolCall<'_>| {
             !call.arguments.is_recorded() && self.of(&call.name).reads_arguments()
         };
         let mut without = actual.iter().filter(is_without).peekable();
         without.peek()?;
         // Who sends the calls may send what is expected too, and as many.
-        let names: HashSet<&str> = expected.iter().map(|expected| &*expected.name).collect();
+        let names: HashSet<&str> =
+            expected.iter().filter(|it| !it.is_name).map(|expected| &*expected.name).collect();
         let call = without.find(|call| names.contains(&*call.name))?;
         Some(report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
             format!("the arguments of `{}` are not recorded", call.name)
@@ -277,7 +316,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         let pairs = expected.len().saturating_mul(actual.len());
         let by = if pairs <= COMPARED_MAX {
             ComparedBy::Themselves
-        } else if matcher.is_symmetric() {
+        } else if matcher.is_symmetric() && !expected.iter().any(|call| call.is_name) {
             ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual))
         } else {
             let weights = expected.iter().map(weight).collect();
@@ -306,7 +345,11 @@ impl<'c, 'a> Comparison<'c, 'a> {
             }
         };
         has_name
-            && self.matcher.of(&expected.name).matches(&expected.arguments, arguments_of(actual))
+            && (expected.is_name
+                || self
+                    .matcher
+                    .of(&expected.name)
+                    .matches(&expected.arguments, arguments_of(actual)))
     }
 
     /// Takes the steps of one comparison with an actual call; `false` where there are none left.

@@ -23,7 +23,7 @@ fn expected(calls: &[(String, i64)]) -> Vec<ExpectedCall> {
     let call = |(name, value): &(String, i64)| ExpectedCall {
         name: name.clone(),
         arguments: arguments(*value),
-        result: None,
+        ..ExpectedCall::default()
     };
     calls.iter().map(call).collect()
 }

@@ -21,7 +21,7 @@ use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want,
 };
 use spanscore_base::settings::{Node, SettingsError};
-use spanscore_base::value::{Map, Value};
+use spanscore_base::value::{Map, Value, json};
 
 /// Registry entry of `tool_call_args`.
 pub static KIND: Kind = Kind {
@@ -85,12 +85,15 @@ struct ExpectedCallArgs {
 struct ArgsObject(Value<'static>);
 
 impl TryFrom<Value<'static>> for ArgsObject {
-    type Error = &'static str;
+    type Error = String;
 
     fn try_from(value: Value<'static>) -> Result<Self, Self::Error> {
         match value {
             Value::Map(_) => Ok(Self(value)),
-            _ => Err("`args` must be an object"),
+            Value::String(text) if matches!(json::parse(&text), Ok(Value::Map(_))) => {
+                Err(format!("`args` must be an object: write {text} without the quotes around it"))
+            }
+            _ => Err("`args` must be an object".to_owned()),
         }
     }
 }

@@ -1,0 +1,65 @@
+//! Slips: what is valid YAML, and hardly meant.
+
+use super::load::Loaded;
+use super::sources::ConfigProblem;
+use spanscore_base::settings::{Key, Node, NodeKind, SettingsError};
+
+impl Loaded {
+    /// Returns warnings about files that set nothing, and about keys that lack the space behind
+    /// their colon.
+    pub fn slips(&self) -> Vec<ConfigProblem> {
+        let blank = self.sources.blank().map(|name| {
+            ConfigProblem::new(format!("{name} sets nothing: the built-in config holds"))
+        });
+        let mut slips: Vec<ConfigProblem> = blank.collect();
+        joined(&self.node, &mut |key, (name, value)| {
+            let message = format!("`{}` is one word, a key without a value", key.text);
+            let error = SettingsError::new(message)
+                .with_help(format!("write a space behind the colon: `{name}: {value}`"));
+            slips.push(self.sources.problem(error.at(key.place)));
+        });
+        slips
+    }
+}
+
+/// Finds keys such as `seats:2`.
+fn joined(node: &Node, found: &mut impl FnMut(&Key, (&str, &str))) {
+    match &node.kind {
+        NodeKind::List(items) => items.iter().for_each(|item| joined(item, found)),
+        NodeKind::Map(entries) => {
+            for (key, value) in entries {
+                let parts = key.text.split_once(':').filter(|(name, value)| {
+                    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                    !name.is_empty() && !value.is_empty() && name.chars().all(is_word)
+                });
+                match (&value.kind, parts) {
+                    (NodeKind::Null, Some(parts)) => found(key, parts),
+                    _ => joined(value, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{ConfigPart, load};
+
+    fn check(text: &str, expected: &[&str]) {
+        let part = ConfigPart::Text { name: "a.yaml".to_owned(), text: text.to_owned() };
+        let loaded = load(&[part], "evaluators: {tool_error: }", &|_| None).unwrap();
+        let slips: Vec<String> = loaded.slips().iter().map(|it| it.message.clone()).collect();
+        assert_eq!(slips, expected, "{text}");
+    }
+
+    #[test]
+    fn blank_files_and_joined_keys_are_told() {
+        check("", &["a.yaml sets nothing: the built-in config holds"]);
+        check("# nothing\n---\n", &["a.yaml sets nothing: the built-in config holds"]);
+        check("a: {seats:2}", &["`seats:2` is one word, a key without a value"]);
+        check("a: [{seats:2: }]", &["`seats:2` is one word, a key without a value"]);
+        check("a: {seats: 2, 'x y:z': , 'b:c': 1}", &[]);
+        check("a: {'http://localhost:1': }", &[]);
+    }
+}
