@@ -1,10 +1,11 @@
-//! Facts of the build for `--version` and `spanscore_build_info`. Works without git, without a
-//! network, and from an unpacked archive: what is not known says so.
+//! Facts of the build for `--version` and `spanscore_build_info`, and the pages of `spanscore docs`.
+//! Works without git, without a network, and from an unpacked archive: what is not known says so.
 
-use std::env;
+use std::path::Path;
 use std::process::Command;
+use std::{env, fs, io};
 
-fn main() {
+fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=SPANSCORE_COMMIT");
     let get = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -21,6 +22,28 @@ fn main() {
     for (name, value) in facts {
         println!("cargo:rustc-env={name}={value}");
     }
+    let out = env::var("OUT_DIR").map_err(io::Error::other)?;
+    fs::write(Path::new(&out).join("pages.rs"), pages()?)
+}
+
+/// Returns an expression for the pages under `docs/`: their names without `.md`, and their texts.
+fn pages() -> io::Result<String> {
+    println!("cargo:rerun-if-changed=docs");
+    let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
+    let docs = Path::new(&root).join("docs");
+    let mut pages = Vec::new();
+    for folder in [docs.clone(), docs.join("judges")] {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name =
+                path.strip_prefix(&docs).ok().and_then(|path| path.to_str()).map(str::to_owned);
+            if let Some(name) = name.as_deref().and_then(|name| name.strip_suffix(".md")) {
+                pages.push(format!("({name:?}, include_str!({path:?})),\n"));
+            }
+        }
+    }
+    pages.sort();
+    Ok(format!("&[{}]", pages.concat()))
 }
 
 /// The commit that stands in the work tree. Only a release asks: else each commit would build all

@@ -6,11 +6,11 @@
 mod calibrate;
 pub mod call_rows;
 mod check;
-mod evaluators;
 mod exit_code;
 mod generated;
 mod inputs;
 mod inspect;
+mod kinds;
 mod learn;
 mod mcp;
 mod output;
@@ -89,10 +89,13 @@ enum Command {
     Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
-    Evaluators(evaluators::EvaluatorsArgs),
+    Evaluators(kinds::evaluators::EvaluatorsArgs),
+    Exporters(kinds::ExportersArgs),
+    Receivers(kinds::ReceiversArgs),
     /// Prints the JSON Schema of the config, for editors and checks
     Schema,
     Completions(generated::completions::CompletionsArgs),
+    Docs(generated::pages::DocsArgs),
     #[command(name = "man")]
     Manual(generated::manual::ManualArgs),
 }
@@ -141,9 +144,12 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),
-        Command::Evaluators(args) => evaluators::run(&args),
+        Command::Evaluators(args) => kinds::evaluators::run(&args),
+        Command::Exporters(args) => kinds::exporters(&args),
+        Command::Receivers(args) => kinds::receivers(&args),
         Command::Schema => schema(),
         Command::Completions(args) => generated::completions::run(&args),
+        Command::Docs(args) => generated::pages::run(&args),
         Command::Manual(args) => generated::manual::run(&args),
     }
 }

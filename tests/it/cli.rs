@@ -55,12 +55,29 @@ fn help_and_version_are_successes() {
         "check",
         "send",
         "evaluators",
+        "exporters",
+        "receivers",
+        "docs",
         "man",
     ] {
         check(&[command, "--help"], 0, "Usage: spanscore", "");
         check(&["--help"], 0, &format!("\n  {command} "), "");
     }
     insta::assert_snapshot!("help", run(&["-h"]).out);
+}
+
+#[test]
+fn kinds_and_pages_are_shown_by_name() {
+    check(&["exporters"], 0, "otlp_grpc", "");
+    check(&["exporters", "otlp_grpc"], 0, "endpoint: text", "");
+    check(&["exporters", "otlp_grcp"], 64, "", "did you mean `otlp_grpc`?");
+    check(&["receivers", "otlp"], 0, "protocols: ", "");
+    check(&["docs"], 0, "# Documentation", "");
+    for page in ["gate", "docs/gate.md"] {
+        check(&["docs", page], 0, "spanscore score", "");
+    }
+    check(&["docs", "judges/README"], 0, "#", "");
+    check(&["docs", "gaet"], 64, "", "did you mean `gate`?");
 }
 
 #[test]

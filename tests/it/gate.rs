@@ -244,14 +244,16 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     let learned = run(&["learn", "--output", golden, folder]);
     assert_eq!(learned.code, 0, "{}", learned.err);
     assert_eq!(mode(golden), 0o600, "it quotes arguments");
-    assert!(
-        learned.err.starts_with("learned 6 cases from 12 runs\n\nevaluators:"),
-        "{}",
-        learned.err
+    let config = golden.replace(".jsonl", ".yaml");
+    let said = format!(
+        "learned 6 cases from 12 runs\n\njudge new runs by them: spanscore score --golden {config} FILES\n"
     );
-    let (_, config) = learned.err.split_once("\n\n").expect("a config");
-    let config = walk.write("golden.yaml", config);
-    let score = |files: &str| run(&["score", "--config", &config, files]);
+    assert_eq!(learned.err, said);
+    let again = run(&["learn", "--output", golden, folder]);
+    assert_eq!(again.code, 64, "{}", again.err);
+    assert!(again.err.contains("golden.jsonl is there: add --force"), "{}", again.err);
+    assert_eq!(run(&["learn", "--force", "--output", golden, folder]).code, 0);
+    let score = |files: &str| run(&["score", "--golden", &config, files]);
     let passed = score(&good);
     assert_eq!(passed.code, 0, "{}", passed.out);
     assert!(passed.out.contains("12 evaluations: 12 pass"), "{}", passed.out);
@@ -259,6 +261,15 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     let caught = score(&worse);
     assert_eq!(caught.code, 2, "{}", caught.out);
     assert!(caught.out.contains("tool_trajectory/golden  0.000  fail"), "{}", caught.out);
+    let one = walk.record("one.json", 61, &CASES[..1]);
+    let unused = score(&one);
+    assert_eq!(unused.code, 2, "each case is to be run: {}", unused.out);
+    let mut crashed = trace(99, "refund", &["find"]);
+    crashed["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["status"] = json!({"code": 2});
+    let crashed = walk.write("crashed.json", &crashed.to_string());
+    let without = run(&["learn", &good, &crashed]);
+    assert!(without.err.contains("learned 6 cases from 6 runs"), "{}", without.err);
+    assert!(without.err.contains("63 is left out: its root span failed"), "{}", without.err);
     let nameless = run(&["learn", "examples/traces"]);
     assert!(nameless.code == 1 && nameless.err.contains("2 runs left out"), "{}", nameless.err);
     assert_eq!(run(&["learn", "--key", "1 +", &good]).code, 64);
@@ -297,8 +308,7 @@ fn calls_made_together_are_learned_in_whatever_order_they_came() {
     let call = |name: &str| json!({"name": name, "arguments": {"filter": {"city": "Oslo"}}});
     let expected = json!([call("weather"), call("hotels"), call("book")]);
     assert_eq!(dataset["trajectory"]["tool_calls"], expected);
-    let (_, config) = learned.err.split_once("\n\n").expect("a config");
-    let config = walk.write("golden.yaml", config);
+    let config = golden.with_extension("yaml").display().to_string();
     let passed = run(&["score", "--config", &config, &good]);
     assert!(passed.code == 0 && passed.out.contains("6 evaluations: 6 pass"), "{}", passed.out);
     let late = run_of(9, &["hotels", "book"], "d");

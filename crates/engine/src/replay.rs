@@ -12,7 +12,8 @@ use spanscore_assemble::{
     TracesSettings,
 };
 use spanscore_base::model::{
-    Completion, SessionKey, SpanBatch, SpanId, TraceId, TraceSpans, Trajectory, WorkBudget,
+    Completion, SessionKey, SpanBatch, SpanFlags, SpanId, TraceId, TraceSpans, Trajectory,
+    WorkBudget,
 };
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::request::Broken;
@@ -126,6 +127,21 @@ impl<'r> Replay<'r> {
     pub fn for_each(&mut self, visit: impl FnMut(&Trajectory<'_>)) {
         let due = self.due();
         self.trajectories(&due).iter().for_each(visit);
+    }
+
+    /// Visits the trajectories of all traces but those whose root says that it failed; returns
+    /// the ids of these.
+    pub fn for_each_unbroken(&mut self, mut visit: impl FnMut(&Trajectory<'_>)) -> Vec<TraceId> {
+        let due = self.due();
+        let traces = due.iter().filter_map(|due| self.shard.trace(due.handle));
+        let is_broken = |trace: &&TraceSpans| {
+            let failed = SpanFlags::ROOT | SpanFlags::ERROR;
+            trace.spans.iter().any(|span| span.flags.0 & failed == failed)
+        };
+        let broken = traces.filter(is_broken).map(TraceSpans::sent_id).collect::<Vec<_>>();
+        let whole = self.trajectories(&due);
+        whole.iter().filter(|it| !broken.contains(&it.trace_id)).for_each(&mut visit);
+        broken
     }
 
     /// Visits every session: its calls as one trajectory, with the ids of its traces.

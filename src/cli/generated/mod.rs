@@ -2,3 +2,4 @@
 
 pub(super) mod completions;
 pub(super) mod manual;
+pub(super) mod pages;

@@ -5,7 +5,7 @@ mod golden;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -26,14 +26,15 @@ use spanscore_evaluate::engine::select::{Scope, When};
 /// none among them), with the arguments that are the same in all of them, and how often each tool
 /// is called. What varies from run to run is left
 /// open, so two or three runs of a case make better expectations than one. The dataset is what
-/// `expect:` reads; the config for it is printed on standard error. Review it: it says what the
-/// agent does, not what it should.
+/// `expect:` reads. With `--output` the config that uses it is written beside it, as `.yaml`; else it
+/// is printed on standard error. Runs whose root span failed are left out. Review both: they say what
+/// the agent does, not what it should.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore learn --output golden.jsonl good/*.jsonl
   spanscore learn --key 'attributes[\"eval.case.id\"]' -o golden.jsonl good/
-  spanscore score --config golden.yaml --fail-on fail,failed,nothing,unused_case new/")]
+  spanscore score --golden golden.yaml new/")]
 pub(super) struct LearnArgs {
     /// Files, folders or patterns to read; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
@@ -43,13 +44,22 @@ pub(super) struct LearnArgs {
     /// Names the case of a trace: a CEL expression, as `expect.key` in the config
     #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
     key: String,
-    /// Writes the dataset to a file instead of standard output
+    /// Writes the dataset to a file instead of standard output, and the config for it beside it, as
+    /// `.yaml`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replaces files that are there
+    #[arg(long)]
+    force: bool,
 }
 
 pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
+    let config = args.output.as_ref().map(|path| path.with_extension("yaml"));
+    for path in args.output.iter().chain(&config).filter(|path| !args.force && path.exists()) {
+        let path = path.display();
+        return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
+    }
     let key = When::compile(&args.key)
         .map_err(|error| CommandError::Usage(format!("--key {:?}: {error}", args.key)))?;
     let resolver = recorded::resolver(&plan, &Facts::all())?;
@@ -57,7 +67,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?)?;
     let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();
     let mut nameless = 0_usize;
-    replay.for_each(|trajectory| {
+    let broken = replay.for_each_unbroken(|trajectory| {
         let mut scope = Scope::new(trajectory, true);
         scope.begin(&trajectory.effort);
         match key.text(&scope) {
@@ -65,6 +75,9 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
             None => nameless += 1,
         }
     });
+    for trace in broken {
+        output::note(format_args!("spanscore: run {trace} is left out: its root span failed"));
+    }
     if nameless > 0 {
         let key = visible::line(&args.key);
         output::note(format_args!("spanscore: {nameless} runs left out: {key} names no case"));
@@ -81,14 +94,29 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
         dataset.push_str(&visible::json(golden.row(case)).to_string());
         dataset.push('\n');
     }
-    match &args.output {
-        None => output::text(&dataset)?,
-        Some(path) => create_own(path)
-            .and_then(|mut file| file.write_all(dataset.as_bytes()))
-            .with_context(|| format!("cannot write {}", path.display()))?,
+    tell(&cases);
+    let evaluators = evaluators(args);
+    match (&args.output, &config) {
+        (Some(path), Some(config)) => {
+            write_own(path, &dataset)?;
+            write_own(config, &evaluators)?;
+            let config = visible::line(config.display()).to_string();
+            output::note(format_args!(
+                "\njudge new runs by them: spanscore score --golden {config} FILES"
+            ));
+        }
+        _ => {
+            output::text(&dataset)?;
+            output::note(format_args!("\n{}", evaluators.trim_end()));
+        }
     }
-    tell(args, &cases);
     Ok(if is_broken { Exit::Failure } else { Exit::Success })
+}
+
+fn write_own(path: &Path, text: &str) -> anyhow::Result<()> {
+    create_own(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Returns the calls of a run that evaluators see.
@@ -106,7 +134,7 @@ fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
     calls.collect()
 }
 
-fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
+fn tell(cases: &BTreeMap<String, GoldenCase>) {
     let runs: usize = cases.values().map(|case| case.runs).sum();
     let single = cases.values().filter(|case| case.runs == 1).count();
     let reordered = cases.values().filter(|case| !case.is_one_order).count();
@@ -122,17 +150,22 @@ fn tell(args: &LearnArgs, cases: &BTreeMap<String, GoldenCase>) {
             "{reordered} whose runs differ in calls or order: only what all share is expected"
         ));
     }
-    let file = args.output.as_ref().map_or("golden.jsonl".into(), |path| path.to_string_lossy());
+}
+
+/// Returns the config that judges by the dataset, which stands beside it.
+fn evaluators(args: &LearnArgs) -> String {
+    let name = args.output.as_ref().and_then(|path| path.file_name());
+    let file = name.map_or("golden.jsonl".into(), |name| name.to_string_lossy());
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let expect = |field: &str| {
         let file = quoted(&file);
         let key = quoted(&args.key);
         format!("    expect: {{file: {file}, key: {key}, criteria_field: {field}}}")
     };
-    output::note(format_args!(
-        "\nevaluators:\n  tool_trajectory/golden:\n    match_mode: in_order_match\n    \
-         argument_matcher: {{mode: nested_subset}}\n{}\n  tool_call_count/golden:\n{}",
+    format!(
+        "evaluators:\n  tool_trajectory/golden:\n    match_mode: in_order_match\n    \
+         argument_matcher: {{mode: nested_subset}}\n{}\n  tool_call_count/golden:\n{}\n",
         expect("trajectory"),
         expect("counts")
-    ));
+    )
 }

@@ -134,6 +134,14 @@ pub(super) struct GateVerdict {
 }
 
 impl GateArgs {
+    /// Adds cases without a run to the default outcomes that shut the gate, if `is_golden`.
+    pub(super) fn or_every_case(mut self, is_golden: bool) -> Self {
+        if is_golden && self.fail_on.is_empty() {
+            self.fail_on = vec![FailOn::Fail, FailOn::Failed, FailOn::Nothing, FailOn::UnusedCase];
+        }
+        self
+    }
+
     /// Loads the baseline, so that a mistake is reported before the work.
     pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {

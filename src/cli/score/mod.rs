@@ -44,6 +44,7 @@ Examples:
   spanscore score --config eval.yaml --format jsonl run/*.json > scores.jsonl
   cat traces.jsonl | spanscore score --fail-on fail,failed,not_evaluable -
   spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
+  spanscore score --golden golden.yaml run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
 Gaps are listed below the scores (with --format jsonl on standard error): evaluators
@@ -58,6 +59,10 @@ pub(super) struct ScoreArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
+    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE --fail-on
+    /// fail,failed,nothing,unused_case`
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    golden: Option<PathBuf>,
     #[command(flatten)]
     gate: GateArgs,
     #[command(flatten)]
@@ -75,9 +80,10 @@ pub(super) enum Format {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Exit, CommandError> {
-    let plan = args.config.plan()?;
+    let plan = args.config.or_file(args.golden.as_deref()).plan()?;
     let files = inputs::expand(&args.files)?;
-    judge(plan, &files, &args.gate.prepare()?, &args.replies)
+    let gate = args.gate.clone().or_every_case(args.golden.is_some());
+    judge(plan, &files, &gate.prepare()?, &args.replies)
 }
 
 /// Judges files and prints the scores; returns the exit code of the gate.

@@ -1,79 +1,12 @@
-//! `spanscore evaluators`: lists the kinds of evaluators and their settings.
+//! Settings of a kind as text, from its JSON Schema.
 
-use clap::Args;
 use serde_json::Value;
-
-use super::{CommandError, Exit, output};
-use crate::config::shared_schema;
-use spanscore_base::settings::nearest;
-use spanscore_evaluate::{KINDS, Kind, kind};
-
-/// Lists the kinds of evaluators, or shows the settings of one
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  spanscore evaluators
-  spanscore evaluators tool_call_args")]
-pub(super) struct EvaluatorsArgs {
-    /// The kind to show
-    kind: Option<String>,
-}
-
-pub(super) fn run(args: &EvaluatorsArgs) -> Result<Exit, CommandError> {
-    match &args.kind {
-        None => output::line(list())?,
-        Some(word) => output::text(&describe(find(word)?))?,
-    }
-    Ok(Exit::Success)
-}
-
-/// Finds a kind by its name, or by its name in another system.
-fn find(word: &str) -> Result<&'static Kind, CommandError> {
-    let known_as = |kind: &&Kind| kind.also_known_as.iter().any(|(alias, _)| *alias == word);
-    kind(word).or_else(|| KINDS.iter().copied().find(known_as)).ok_or_else(|| {
-        let meant = nearest(word, KINDS.iter().map(|kind| kind.name));
-        let help = meant.map_or_else(
-            || "`spanscore evaluators` lists them".to_owned(),
-            |meant| format!("did you mean `{meant}`?"),
-        );
-        CommandError::Usage(format!("unknown kind of evaluator `{word}`; {help}"))
-    })
-}
-
-fn list() -> String {
-    let mut table = output::table(["KIND", "JUDGES", "CRITERIA", "THRESHOLD"]);
-    for kind in KINDS {
-        let criteria = if kind.needs_criteria { "needed" } else { "" };
-        table.add_row([kind.name, kind.about, criteria, &kind.threshold.to_string()]);
-    }
-    table.trim_fmt()
-}
-
-/// Describes one kind: settings, shared settings, example.
-fn describe(kind: &Kind) -> String {
-    let mut out = format!("{}\n\n  {}\n", kind.name, kind.about);
-    if !kind.also_known_as.is_empty() {
-        let names = kind.also_known_as.iter().map(|(name, origin)| format!("{name} ({origin})"));
-        out.push_str(&format!("\nElsewhere: {}\n", names.collect::<Vec<_>>().join(", ")));
-    }
-    out.push_str("\nSettings\n");
-    let own = (kind.schema)().to_value();
-    settings(&own, &own, 1, &mut out);
-    out.push_str(&format!("\nShared settings (default threshold {})\n", kind.threshold));
-    let shared = shared_schema();
-    settings(&shared, &shared, 1, &mut out);
-    out.push_str("\nExample\n");
-    for line in kind.example.trim_end().lines() {
-        out.push_str(&format!("  {line}\n"));
-    }
-    out
-}
 
 /// Deepest level of settings shown.
 const LEVELS_MAX: usize = 4;
 
 /// Prints the properties of a schema, with those of nested objects below them.
-fn settings(schema: &Value, root: &Value, level: usize, out: &mut String) {
+pub(super) fn settings(schema: &Value, root: &Value, level: usize, out: &mut String) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     let indent = "  ".repeat(level);
     for (name, property) in properties {
@@ -107,7 +40,7 @@ fn is_plain_absence(default: &Value) -> bool {
 }
 
 /// Follows the reference of a schema; of a choice with `null` it returns the other one.
-fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         return reference.strip_prefix('#').and_then(|at| root.pointer(at)).unwrap_or(schema);
     }
