@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::idle_trimmer::IdleTrimmer;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
-use super::judging::{LanePlaces, RunningLanes};
+use super::judging::{JudgePlaces, RunningDispatchers};
 use super::metrics::PipelineMetrics;
 use super::reload::ReloadCounter;
 use super::reload::setup::Setup;
@@ -218,7 +218,7 @@ pub struct Collector {
     pub(super) forwards: Arc<Forwards>,
     pub(super) memory: Memory,
     pub(super) pipeline: Pipeline,
-    pub(super) lanes: RunningLanes,
+    pub(super) dispatchers: RunningDispatchers,
     pub(super) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -253,10 +253,10 @@ impl Collector {
         let exporters = Arc::new(exporters);
         let outlet = outlet_of(&exporters, &store);
         let judges = (&settings.judges, &settings.judging);
-        let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
+        let places = JudgePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let links = (&outlet, &metrics, &forwards);
-        let lanes = RunningLanes::start(judges, places, &evaluators, links, &meter)?;
+        let dispatchers = RunningDispatchers::start(judges, places, &evaluators, links, &meter)?;
         let of_pipeline = PipelineSettings {
             traces: settings.traces,
             sessions: settings.sessions,
@@ -268,14 +268,14 @@ impl Collector {
         let context = WorkerContext {
             store: store.clone(),
             journal: journal.clone(),
-            lanes: lanes.handles(),
+            dispatchers: dispatchers.handles(),
             ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
         };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
             .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
         journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
-        let handle = lanes.handles().judge;
+        let handle = dispatchers.handles().judge;
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|(own, past)| pipeline.restore(own, past, handle));
         let intake = pipeline.intake();
@@ -291,7 +291,7 @@ impl Collector {
             memory,
             _keeper: IdleTrimmer::start(pipeline.intake()),
             pipeline,
-            lanes,
+            dispatchers,
             receivers,
             journal,
             restoring,
@@ -362,7 +362,7 @@ impl Collector {
             }
             () = self.pipeline.shutdown() => {}
         }
-        self.lanes.shutdown(|| no_more_time(part(all / 4))).await;
+        self.dispatchers.shutdown(|| no_more_time(part(all / 4))).await;
         let time_left = left().max(all / 4);
         tokio::join!(
             self.exporters.shutdown(no_more_time(time_left)),

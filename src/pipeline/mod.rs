@@ -36,7 +36,7 @@ use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 
 use crate::telemetry::Heartbeats;
-use spanscore_ask::judge::LaneHandle;
+use spanscore_ask::judge::JudgeHandle;
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Evaluation, Memory, Receipt};
 use spanscore_emit::forward::Forwards;
@@ -146,13 +146,13 @@ impl Pipeline {
         &self,
         journal: &Arc<Journal>,
         past: RecoveryClaim,
-        lane: Option<LaneHandle>,
+        dispatcher: Option<JudgeHandle>,
     ) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {
             self.intake.go_live();
             return None;
         }
-        let restore = Restore::new(Arc::clone(journal), past, self.intake(), lane);
+        let restore = Restore::new(Arc::clone(journal), past, self.intake(), dispatcher);
         let heartbeats = Arc::clone(&self.heartbeats);
         Some(tokio::spawn(async move {
             if !restore.run().await {

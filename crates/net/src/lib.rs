@@ -1,8 +1,8 @@
-//! Plumbing that several stages share: TLS, the OTLP client, the task of a scheduler, tables of
-//! metrics, and a spare descriptor.
+//! Plumbing that several stages share: TLS, the OTLP client, a pool for blocking work,
+//! tables of metrics, and a spare descriptor.
 
+pub mod blocking;
 pub mod client;
-pub mod lane;
 pub mod metrics;
 pub mod spare;
 pub mod tls;

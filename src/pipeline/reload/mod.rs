@@ -112,7 +112,7 @@ impl Collector {
         let evaluators = store::evaluators(evaluators, exporters.want(), &self.store);
         let facts = store::facts(&evaluators, &self.store);
         let judges = (&settings.judges, &settings.judging);
-        let judges = self.lanes.prepare(judges, &evaluators)?;
+        let judges = self.dispatchers.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, &facts, dialects));
         let setup = building.await??;
         // Last of the steps that can fail: from here on everything is applied.
@@ -120,7 +120,7 @@ impl Collector {
         self.memory.resize(&settings.memory);
         *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
             settings.shutdown_timeout;
-        self.lanes.take(judges, &settings.judging);
+        self.dispatchers.take(judges, &settings.judging);
         let held = HeldSettings {
             traces: settings.traces,
             sessions: settings.sessions,

@@ -209,7 +209,7 @@ impl SessionWorker {
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
-            let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
+            let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
             self.verdicts.supersede(&due, &mut evaluations);
             self.context.metrics.evaluations(&evaluations);
             let limited =
@@ -222,7 +222,7 @@ impl SessionWorker {
                     due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                     journal.receipt(claims, Vec::new())
                 });
-                self.context.lanes.ask(asked, receipt.as_ref());
+                self.context.dispatchers.ask(asked, receipt.as_ref());
                 if !evaluations.is_empty() {
                     (self.context.outlet)(evaluations, receipt);
                 }

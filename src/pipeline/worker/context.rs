@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ExpensiveTraceLog, JudgingPace, ShardClock, Worker};
 use crate::pipeline::backlog::Backlog;
 use crate::pipeline::journal::Journal;
-use crate::pipeline::judging::Lanes;
+use crate::pipeline::judging::Dispatchers;
 use crate::pipeline::metrics::PipelineMetrics;
 use crate::pipeline::pool::BatchPool;
 use crate::pipeline::reload::setup::{HeldSettings, Setup, Translator};
@@ -40,8 +40,8 @@ pub(in crate::pipeline) struct WorkerContext {
     pub(in crate::pipeline) trace_steps: u64,
     /// Log that holds requests before they are acknowledged, and notes of judged traces.
     pub(in crate::pipeline) journal: Option<Arc<Journal>>,
-    /// Lanes to judges and external evaluators.
-    pub(in crate::pipeline) lanes: Lanes,
+    /// Dispatchers to judges and external evaluators.
+    pub(in crate::pipeline) dispatchers: Dispatchers,
     /// Forwards of requests, which receive verdict notices.
     pub(in crate::pipeline) forwards: Arc<Forwards>,
     /// Store of judged runs.
@@ -49,7 +49,7 @@ pub(in crate::pipeline) struct WorkerContext {
 }
 
 impl WorkerContext {
-    /// Builds a context without log, lanes and store.
+    /// Builds a context without log, dispatchers and store.
     pub(in crate::pipeline) fn new(
         settings: &PipelineSettings,
         Setup { resolver, evaluators }: Setup,
@@ -70,7 +70,7 @@ impl WorkerContext {
             judging: Arc::clone(&settings.memory.judging),
             trace_steps: u64::from(settings.limits.trace_steps),
             journal: None,
-            lanes: Lanes::default(),
+            dispatchers: Dispatchers::default(),
             forwards: Arc::clone(&settings.forwards),
             store: None,
         }

@@ -259,7 +259,7 @@ impl Worker {
                     evaluations.truncate(before);
                     asked.clear();
                 }
-                let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
+                let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
                 if !asked.is_empty() {
                     self.hand_out_asking(due, evaluations.split_off(before), asked);

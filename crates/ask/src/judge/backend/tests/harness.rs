@@ -1,13 +1,15 @@
-//! Harness: a lane on a fake clock, with inquiries of one statement.
+//! Harness: a scheduler of judges on a fake clock, with inquiries of one statement.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::judge::lane::core::{LaneAction, LaneCore, LaneCount, LaneLimits};
+use crate::judge::backend::{JudgeBackend, JudgeCount, JudgeEffect, JudgeScheduler};
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
 use crate::judge::wire::{Fault, Finish, Reply, TokenUsage};
+use crate::scheduler::{Action, SilentEnd, WaitLimits};
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Explanation, Outcome, Reason, Score,
     SpanId, Target, TraceId, WaitingRoom,
@@ -19,8 +21,7 @@ use spanscore_evaluate::inquiry::{
     PromptRoom, RedactionGaps, UnreadableReply,
 };
 
-const LIMITS: LaneLimits =
-    LaneLimits { settle_ms: 10_000, deadline_ms: 300_000, waits_for_circuit: true };
+const LIMITS: WaitLimits = WaitLimits { settle_ms: 10_000, deadline_ms: 300_000 };
 
 /// One statement; a reply is the word for its answer, or no answer. `!` behind it suspects an
 /// injection, a number behind that cites a line.
@@ -156,32 +157,33 @@ pub(super) fn asked(n: u64, revision: u32, plan: JudgePlan) -> JudgeRequest {
     JudgeRequest { inquiry, plan, evaluation, calls: Vec::new(), subject }
 }
 
-/// Lane with its clock and its collected actions.
-pub(super) struct Bench {
-    pub(super) core: LaneCore,
+/// Scheduler with its clock and its collected actions.
+pub(super) struct Harness {
+    pub(super) core: JudgeScheduler,
     pub(super) load: Arc<WaitingRoom>,
     pub(super) now_ms: u64,
     pub(super) emitted: Vec<Evaluation>,
-    pub(super) counts: Vec<LaneCount>,
+    pub(super) ends: Vec<SilentEnd>,
     pub(super) cost_nano: u64,
-    /// Waits of inquiries until their first request, milliseconds.
-    pub(super) waited_ms: Vec<u64>,
+    pub(super) counts: Vec<JudgeCount>,
     pub(super) asked_at: Vec<u64>,
 }
 
-impl Bench {
+impl Harness {
     pub(super) fn new(judges: Json) -> Self {
         let judges: BTreeMap<String, JudgeSettings> =
             serde_json::from_value(judges).expect("judges");
-        let core = LaneCore::new(judges.into_iter().collect(), LIMITS, MarkKey([7; 32]));
+        let judges = judges.into_iter().collect();
+        let backend = JudgeBackend::new(judges, MarkKey([7; 32]), true);
+        let core = JudgeScheduler::new(backend, LIMITS);
         let emitted = Vec::new();
-        let counts = Vec::new();
+        let ends = Vec::new();
         let asked_at = Vec::new();
         let cost_nano = 0;
-        let waited_ms = Vec::new();
+        let counts = Vec::new();
         let load = JudgingSettings::default().room();
         let now_ms = 1_000_000;
-        Self { core, load, now_ms, emitted, counts, cost_nano, waited_ms, asked_at }
+        Self { core, load, now_ms, emitted, ends, cost_nano, counts, asked_at }
     }
 
     pub(super) fn arrive(&mut self, asked: JudgeRequest) {
@@ -195,25 +197,32 @@ impl Bench {
         let mut actions = VecDeque::from(self.core.poll(self.now_ms));
         while let Some(action) = actions.pop_front() {
             match action {
-                LaneAction::Render { id, judge, inquiry, room } => {
+                Action::Effect(JudgeEffect::Render { id, judge, inquiry, room }) => {
                     self.core.rendered(id, judge, inquiry.prompt(&room));
                     actions.extend(self.core.poll(self.now_ms));
                 }
-                LaneAction::Send { id, judge, question, .. } => {
+                Action::Effect(JudgeEffect::Send { id, judge, question, .. }) => {
                     self.asked_at.push(self.now_ms);
                     let remark = question.remark.map_or("", |_| " again");
                     sent.push((id, judge, format!("{}{remark}", question.prompt.user)));
                 }
-                LaneAction::Emit { evaluations, .. } => self.emitted.extend(evaluations),
-                LaneAction::Asked { cost_nano, .. } => self.cost_nano += cost_nano,
-                LaneAction::Count(LaneCount::Waited(_, _, ms)) => self.waited_ms.push(ms),
-                LaneAction::Count(count) => self.counts.push(count),
+                Action::Effect(JudgeEffect::Called(call)) => {
+                    self.cost_nano += (call.cost_usd * 1e9).round() as u64;
+                }
+                Action::Effect(JudgeEffect::Count(_, _, count)) => self.counts.push(count),
+                Action::Emit(emission) => self.emitted.extend(emission.evaluations),
+                Action::Count(end) => self.ends.push(end),
             }
         }
         sent
     }
 
-    /// Runs the clock until the lane is empty; the judge takes `takes_ms` for each answer.
+    /// Takes in the answer of a judge.
+    pub(super) fn answer(&mut self, id: u64, answer: Result<Reply, Fault>) {
+        self.core.answered(self.now_ms, id, Duration::ZERO, answer);
+    }
+
+    /// Runs the clock until the scheduler is empty; the judge takes `takes_ms` for each answer.
     pub(super) fn run(
         &mut self,
         takes_ms: u64,
@@ -236,10 +245,10 @@ impl Bench {
             for (_, id, at, text) in landed {
                 let answer = judge(at, &text, count);
                 count += 1;
-                self.core.answered(now_ms, id, answer);
+                self.answer(id, answer);
             }
         }
-        panic!("the lane does not come to an end");
+        panic!("the scheduler does not come to an end");
     }
 
     pub(super) fn reasons(&self) -> BTreeMap<&'static str, usize> {

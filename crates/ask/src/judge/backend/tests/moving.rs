@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::bench::{Bench, OneStatement, asked, plan, reply, score, with};
+use super::harness::{Harness, OneStatement, asked, plan, reply, score, with};
 use crate::judge::wire::{Fault, Reply};
 
 /// Index by name: `large` sorts before `small`.
@@ -19,25 +19,25 @@ fn judges() -> Json {
 
 #[test]
 fn a_fallback_is_asked_where_the_key_is_wrong() {
-    let mut bench = Bench::new(judges());
-    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
-    bench.run(5, |judge, _, _| match judge {
+    let mut harness = Harness::new(judges());
+    (0..3).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.run(5, |judge, _, _| match judge {
         LARGE => reply("yes"),
         _ => Err(Fault::Locked("judge_unauthorized", String::new())),
     });
-    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 3)]));
+    assert_eq!(harness.reasons(), BTreeMap::from([("scored", 3)]));
 }
 
 /// Runs one inquiry in windows, whose first judge fails after some answers; compares the judges and
 /// questions in order.
 fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str]) {
-    let mut bench = Bench::new(judges());
+    let mut harness = Harness::new(judges());
     let mut inquiry = asked(1, 0, plan(votes));
     inquiry.inquiry = Arc::new(OneStatement { text: "it".into(), windows: 2, is_injected: true });
-    bench.arrive(inquiry);
+    harness.arrive(inquiry);
     let mut log = Vec::new();
     let mut of_small = 0;
-    bench.run(5, |judge, text, _| {
+    harness.run(5, |judge, text, _| {
         let window = text.trim_start_matches("it window ");
         if judge == LARGE {
             log.push(format!("large {window}"));
@@ -48,13 +48,13 @@ fn check(votes: Json, fails: impl Fn(usize) -> Option<Fault>, expected: &[&str])
         fails(of_small).map_or_else(|| reply("no"), Err::<Reply, _>)
     });
     assert_eq!(log, expected);
-    let told = &bench.emitted[0];
+    let told = &harness.emitted[0];
     let used = told.judge.as_deref().expect("it says how");
-    assert_eq!((bench.emitted.len(), &told.outcome), (1, &score(1.0)), "of the fallback alone");
+    assert_eq!((harness.emitted.len(), &told.outcome), (1, &score(1.0)), "of the fallback alone");
     assert_eq!((used.model.as_str(), used.fallback, used.escalated), ("l", true, false));
     let votes = expected.iter().filter(|asked| **asked == "large 1").count();
     assert_eq!((used.samples as usize, used.agreement), (votes, 1.0));
-    assert!((used.cost_usd - bench.cost_nano as f64 / 1e9).abs() < 1e-12, "both are paid");
+    assert!((used.cost_usd - harness.cost_nano as f64 / 1e9).abs() < 1e-12, "both are paid");
 }
 
 #[test]
@@ -79,27 +79,27 @@ fn votes_of_a_judge_that_fails_are_not_counted_with_those_of_its_fallback() {
 fn no_judge_is_asked_again_after_its_fallback() {
     let mut judges = judges();
     judges["large"]["fallback"] = json!("small");
-    let mut bench = Bench::new(judges);
-    bench.arrive(asked(1, 0, plan(json!({}))));
-    bench.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None }));
-    assert_eq!(bench.reasons(), BTreeMap::from([("judge_error", 1)]));
-    assert_eq!(bench.asked_at.len(), 6, "three times each");
+    let mut harness = Harness::new(judges);
+    harness.arrive(asked(1, 0, plan(json!({}))));
+    harness.run(5, |_, _, _| Err(Fault::Unwell { status: 500, after: None }));
+    assert_eq!(harness.reasons(), BTreeMap::from([("judge_error", 1)]));
+    assert_eq!(harness.asked_at.len(), 6, "three times each");
 }
 
 #[test]
 fn a_reply_that_stays_unreadable_asks_the_fallback_for_all_of_it() {
-    let mut bench = Bench::new(judges());
-    bench.arrive(asked(1, 0, plan(json!({}))));
+    let mut harness = Harness::new(judges());
+    harness.arrive(asked(1, 0, plan(json!({}))));
     let mut who = Vec::new();
-    bench.run(5, |judge, text, _| {
+    harness.run(5, |judge, text, _| {
         who.push((judge, text.ends_with("again")));
         reply(if judge == LARGE { "yes" } else { "well" })
     });
-    assert_eq!(bench.reasons(), BTreeMap::from([("scored", 1)]));
+    assert_eq!(harness.reasons(), BTreeMap::from([("scored", 1)]));
     assert_eq!(who, [(1, false), (1, true), (LARGE, false)], "a repair first");
-    let mut bench = Bench::new(judges());
-    bench.arrive(asked(1, 0, plan(json!({}))));
-    bench.run(5, |_, _, _| reply("well"));
-    assert_eq!(bench.reasons(), BTreeMap::from([("judge_reply_invalid", 1)]));
-    assert_eq!(bench.asked_at.len(), 4, "twice each");
+    let mut harness = Harness::new(judges());
+    harness.arrive(asked(1, 0, plan(json!({}))));
+    harness.run(5, |_, _, _| reply("well"));
+    assert_eq!(harness.reasons(), BTreeMap::from([("judge_reply_invalid", 1)]));
+    assert_eq!(harness.asked_at.len(), 4, "twice each");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::core::LaneCore;
+use super::{JudgeBackend, JudgeState};
 
 /// Spending on one judge, by minute since 1970.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ struct SpentOnJudge {
 }
 
 /// Restores the spending of an earlier process; an unreadable file is logged and ignored.
-pub(super) fn restore(file: &Path, core: &mut LaneCore) {
+pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend) {
     let read = match std::fs::read(file) {
         Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
             .map_err(|error| error.to_string()),
@@ -31,21 +31,21 @@ pub(super) fn restore(file: &Path, core: &mut LaneCore) {
             return;
         }
     };
-    for (name, gate) in core.gates() {
-        let Some(SpentOnJudge { nano_usd, tokens }) = spent.remove(name) else { continue };
+    for JudgeState { name, gate, .. } in &mut backend.judges {
+        let Some(SpentOnJudge { nano_usd, tokens }) = spent.remove(&*name) else { continue };
         gate.money.restore(nano_usd);
         gate.spent_tokens.restore(tokens);
     }
 }
 
 /// Writes the file atomically: a new one beside it, renamed over it.
-pub(super) async fn keep(file: &Path, core: &mut LaneCore) -> io::Result<()> {
-    let of = |(name, gate): (&str, &mut crate::judge::gate::JudgeGate)| {
+pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::Result<()> {
+    let of = |JudgeState { name, gate, .. }: &JudgeState| {
         let spent =
             SpentOnJudge { nano_usd: gate.money.spent(), tokens: gate.spent_tokens.spent() };
-        (name.to_owned(), spent)
+        (name.clone(), spent)
     };
-    let spent: BTreeMap<String, SpentOnJudge> = core.gates().map(of).collect();
+    let spent: BTreeMap<String, SpentOnJudge> = backend.judges.iter().map(of).collect();
     let bytes = serde_json::to_vec(&spent).map_err(io::Error::other)?;
     let beside = file.with_extension("new");
     tokio::fs::write(&beside, bytes).await?;

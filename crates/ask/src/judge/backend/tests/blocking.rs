@@ -1,4 +1,4 @@
-//! Lane on a runtime with one thread, with records that take long to render.
+//! Scheduler on a runtime with one thread, with records that take long to render.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::bench::{asked, plan, small};
+use super::harness::{asked, plan, small};
 use crate::judge::ReplyRecording;
-use crate::judge::lane::{JudgeLane, LaneOutlet, LaneSettings, RECORDED};
+use crate::judge::dispatcher::{JudgeParts, RECORDED, start_with};
+use crate::judge::metrics::JudgeMetrics;
 use crate::judge::settings::{JudgeSettings, JudgingSettings};
+use crate::scheduler::EmissionOutlet;
 use spanscore_base::model::Outcome;
 use spanscore_evaluate::inquiry::{
     Conclusion, Inquiry, JudgeAnswers, JudgePrompt, PromptRoom, UnreadableReply,
@@ -45,7 +47,7 @@ impl Inquiry for Slow {
 async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
     let folder = tempfile::tempdir().expect("a folder");
     let judges: BTreeMap<String, JudgeSettings> = serde_json::from_value(small()).expect("judges");
-    let settings = LaneSettings {
+    let parts = JudgeParts {
         judges: &judges,
         asking: Vec::new(),
         recording: Some(ReplyRecording::Replay(folder.path().to_owned())),
@@ -56,19 +58,19 @@ async fn a_record_that_takes_long_to_render_holds_up_no_other_inquiry() {
     let (goes_on, told) = channel();
     let outcomes = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&outcomes);
-    let outlet: LaneOutlet = Arc::new(move |evaluations, _| {
-        let Outcome::Failed { error_type, .. } = evaluations[0].outcome else { return };
+    let outlet: EmissionOutlet = Arc::new(move |emission| {
+        let Outcome::Failed { error_type, .. } = emission.evaluations[0].outcome else { return };
         kept.lock().expect("nobody panics").push(error_type);
         // The receiver is gone if the other inquiry ran into its time limit.
         let _ = goes_on.send(());
     });
     let room = JudgingSettings::default().room();
-    let lane = JudgeLane::start_with(settings, outlet, RECORDED, room, &unread_meter());
-    let lane = lane.expect("it starts");
+    let metrics = JudgeMetrics::new(&unread_meter(), &[], &room);
+    let task = start_with(parts, outlet, (RECORDED, false), room, metrics).expect("it starts");
     let mut slow = asked(1, 0, plan(json!({})));
     slow.inquiry = Arc::new(Slow(Mutex::new(told)));
-    lane.handle().ask(vec![slow, asked(2, 0, plan(json!({})))], None);
-    lane.shutdown(std::future::pending()).await;
+    task.handle.ask(vec![slow, asked(2, 0, plan(json!({})))], None);
+    task.shutdown(std::future::pending()).await;
     let outcomes = outcomes.lock().expect("nobody panics");
     assert_eq!(outcomes[..], ["judge_reply_not_recorded", "in_time"]);
 }

@@ -1,9 +1,9 @@
-//! Budgets of the lane: reservations that wait for others, and counts that are not believed.
+//! Budgets of judges: reservations that wait for others, and counts that are not believed.
 
 use serde_json::json;
 
-use super::bench::{Bench, asked, plan, reply, with};
-use crate::judge::lane::core::LaneCount;
+use super::harness::{Harness, asked, plan, reply, with};
+use crate::judge::backend::JudgeCount;
 use crate::judge::wire::{Reply, TokenUsage};
 
 /// Forty inquiries at once for a budget of twelve reservations, in judges that take their time.
@@ -12,18 +12,18 @@ fn check_budget(cost_parts: u64, least: f64, scored: std::ops::RangeInclusive<us
     let budget = json!({"budget": {"usd_per_hour": 0.01206, "pace": "any"}, "max_tokens": 1_000,
         "limits": {"concurrency": 16, "requests_per_minute": 6_000,
             "tokens_per_minute": 9_000_000}});
-    let mut bench = Bench::new(with(budget));
-    (0..40).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
-    bench.run(900, |_, _, _| {
+    let mut harness = Harness::new(with(budget));
+    (0..40).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.run(900, |_, _, _| {
         let usage = TokenUsage { input: 1, cached: 0, output: 1_000 / cost_parts };
         reply("yes").map(|reply| Reply { usage, ..reply })
     });
-    let reasons = bench.reasons();
+    let reasons = harness.reasons();
     assert_eq!(reasons.values().sum::<usize>(), 40, "{reasons:?}");
     assert!(scored.contains(&reasons["scored"]), "{reasons:?}");
-    let spent = bench.cost_nano as f64 / 1e9;
+    let spent = harness.cost_nano as f64 / 1e9;
     assert!(spent >= least && spent <= 0.01206, "{spent}");
-    assert!(bench.now_ms < 1_000_000 + 10_000 + 60_000, "nobody waits for what is spent");
+    assert!(harness.now_ms < 1_000_000 + 10_000 + 60_000, "nobody waits for what is spent");
 }
 
 #[test]
@@ -36,23 +36,23 @@ fn requests_wait_for_the_settlement_of_others_until_the_budget_is_spent() {
 #[test]
 fn what_waits_for_a_settlement_that_does_not_come_ends_by_its_deadline() {
     let budget = json!({"budget": {"usd_per_hour": 0.0015, "pace": "any"}, "max_tokens": 1_000});
-    let mut bench = Bench::new(with(budget));
-    (0..3).for_each(|n| bench.arrive(asked(n, 0, plan(json!({})))));
-    bench.run(400_000, |_, _, _| reply("yes"));
-    let reasons = bench.reasons();
+    let mut harness = Harness::new(with(budget));
+    (0..3).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.run(400_000, |_, _, _| reply("yes"));
+    let reasons = harness.reasons();
     assert_eq!((reasons["scored"], reasons["budget_exhausted"]), (1, 2));
 }
 
 fn check_usage(input: u64, output: u64, cost_nano: u64, surplus: usize) {
-    let mut bench = Bench::new(with(json!({"max_tokens": 1_000})));
-    bench.arrive(asked(1, 0, plan(json!({}))));
-    bench.run(5, |_, _, _| {
+    let mut harness = Harness::new(with(json!({"max_tokens": 1_000})));
+    harness.arrive(asked(1, 0, plan(json!({}))));
+    harness.run(5, |_, _, _| {
         let usage = TokenUsage { input, cached: 0, output };
         reply("yes").map(|reply| Reply { usage, ..reply })
     });
     let counted =
-        bench.counts.iter().filter(|count| matches!(count, LaneCount::Surplus(..))).count();
-    assert_eq!((bench.cost_nano, counted), (cost_nano, surplus), "{input} and {output}");
+        harness.counts.iter().filter(|count| matches!(count, JudgeCount::Surplus)).count();
+    assert_eq!((harness.cost_nano, counted), (cost_nano, surplus), "{input} and {output}");
 }
 
 #[test]

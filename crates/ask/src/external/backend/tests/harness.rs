@@ -1,11 +1,12 @@
-//! A lane on a clock that is told, with tasks of one evaluator.
+//! Harness: a scheduler of external evaluators on a fake clock, with tasks of one evaluator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::external::lane::core::{ExternalAction, ExternalCore, ExternalCount, ExternalPatience};
+use crate::external::backend::{ExternalBackend, ExternalEffect, ExternalScheduler};
 use crate::external::transport::{Description, ExternalFault, ExternalPayload, ExternalReply};
+use crate::scheduler::{Action, SilentEnd, WaitLimits};
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Outcome, SpanId, Target, TraceId,
     WaitingRoom, Want,
@@ -100,29 +101,30 @@ pub(super) fn answer(request: &ExternalPayload, value: f64) -> ExternalReply {
     ExternalReply::Response(EvaluateResponse { evaluations })
 }
 
-/// A lane, its clock, and what came of it.
-pub(super) struct ExternalBench {
-    pub(super) core: ExternalCore,
+/// Scheduler with its clock and its collected actions.
+pub(super) struct ExternalHarness {
+    pub(super) core: ExternalScheduler,
     pub(super) room: Arc<WaitingRoom>,
     pub(super) now_ms: u64,
     pub(super) arrived: usize,
     pub(super) emitted: Vec<Evaluation>,
-    pub(super) counts: Vec<ExternalCount>,
+    pub(super) ends: Vec<SilentEnd>,
     pub(super) describes: usize,
     pub(super) sent: usize,
     asked: Vec<usize>,
     requests: Vec<(u64, ExternalPayload)>,
 }
 
-impl ExternalBench {
-    pub(super) fn new(patience: ExternalPatience) -> Self {
+impl ExternalHarness {
+    pub(super) fn new((deadline_ms, waits): (u64, bool)) -> Self {
+        let limits = WaitLimits { settle_ms: 0, deadline_ms };
         Self {
-            core: ExternalCore::new(patience),
+            core: ExternalScheduler::new(ExternalBackend::new(waits), limits),
             room: WaitingRoom::new(1_000, 1 << 20),
             now_ms: 1_000,
             arrived: 0,
             emitted: Vec::new(),
-            counts: Vec::new(),
+            ends: Vec::new(),
             describes: 0,
             sent: 0,
             asked: Vec::new(),
@@ -143,20 +145,20 @@ impl ExternalBench {
         self.requests.len()
     }
 
-    pub(super) fn take(&mut self, actions: Vec<ExternalAction>) {
+    pub(super) fn take(&mut self, actions: Vec<Action<ExternalEffect>>) {
         for action in actions {
             match action {
-                ExternalAction::Describe(channel) => {
+                Action::Effect(ExternalEffect::Describe(channel)) => {
                     self.describes += 1;
                     self.asked.push(channel);
                 }
-                ExternalAction::Send { id, request, .. } => {
+                Action::Effect(ExternalEffect::Send { id, request, .. }) => {
                     self.sent += 1;
                     self.requests.push((id, request));
                 }
-                ExternalAction::Emit { evaluations, .. } => self.emitted.extend(evaluations),
-                ExternalAction::Count(count) => self.counts.push(count),
-                ExternalAction::Open(..) | ExternalAction::Close(_) => {}
+                Action::Emit(emission) => self.emitted.extend(emission.evaluations),
+                Action::Count(end) => self.ends.push(end),
+                Action::Effect(_) => {}
             }
         }
     }

@@ -1,26 +1,24 @@
-//! One evaluator as the lane knows it: what waits for it, and whether it can be asked.
+//! Channel of an external evaluator: its description, and back-off while it cannot be reached.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::external::transport::{Description, ExternalFault};
+use spanscore_base::model::{Outcome, Reason};
 use spanscore_evaluate::external::{ExternalPlan, ExternalTransport};
 
-/// The first wait before an evaluator is looked for again; each further one is twice as long.
+/// First back-off before an evaluator is looked for again; doubles each time. Milliseconds.
 const LOOK_MS: u64 = 500;
-/// The longest such wait.
+/// Longest such back-off, milliseconds.
 const LOOK_MAX_MS: u64 = 10_000;
 /// Time before an evaluator that refused our settings is asked again, milliseconds.
 const REFUSED_MS: u64 = 60_000;
 
-/// One evaluator.
+/// One evaluator, reached by one plan.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// Its name in the config.
+    /// Name in the config; empty once it is replaced.
     pub(super) name: String,
     pub(super) plan: Arc<ExternalPlan>,
-    /// Tasks that may be sent.
-    pub(super) queue: VecDeque<u64>,
     pub(super) in_flight: u32,
     pub(super) state: ChannelState,
     /// Times in a row that it could not be reached.
@@ -32,18 +30,18 @@ pub(super) struct Channel {
 /// Readiness of an evaluator.
 #[derive(Debug)]
 pub(super) enum ChannelState {
-    /// It has not said what it evaluates; it is asked for that at a time.
+    /// Not described; it is asked for that at a time.
     Unknown { next_ms: u64, why: String },
-    /// It is being asked for that.
+    /// Being asked for its description.
     Asked,
-    /// It has said.
+    /// Described.
     Ready(Arc<Description>),
     /// It cannot do what the config wants; it is asked again at a time.
     Refused { next_ms: u64, error_type: &'static str, error: String },
 }
 
 impl Channel {
-    /// An evaluator of which nothing is known. A process needs not be looked for.
+    /// Creates a channel. A process needs no description.
     pub(super) fn new(name: String, plan: Arc<ExternalPlan>) -> Self {
         let is_process = matches!(plan.transport, ExternalTransport::Process(_));
         let state = if is_process {
@@ -51,8 +49,7 @@ impl Channel {
         } else {
             ChannelState::Unknown { next_ms: 0, why: "it was not asked yet".to_owned() }
         };
-        let queue = VecDeque::new();
-        Self { name, plan, queue, in_flight: 0, state, failures: 0, was_ready: is_process }
+        Self { name, plan, in_flight: 0, state, failures: 0, was_ready: is_process }
     }
 
     /// Returns true if it is due to be asked for its description; then it counts as asked.
@@ -86,7 +83,7 @@ impl Channel {
         }
     }
 
-    /// It could not be reached.
+    /// Notes that it could not be reached.
     pub(super) fn lost(&mut self, now_ms: u64, why: String) {
         let wait = (LOOK_MS << self.failures.min(10)).min(LOOK_MAX_MS);
         self.failures += 1;
@@ -102,7 +99,13 @@ impl Channel {
         }
     }
 
-    /// Returns the time of the next attempt to reach it.
+    /// Returns the outcome of a task whose evaluator is not there.
+    pub(super) fn unavailable(&self) -> Outcome {
+        let explanation = format!("the evaluator cannot be asked: {}", self.why());
+        Outcome::NotEvaluable { reason: Reason::EvaluatorUnavailable, explanation }
+    }
+
+    /// Returns the time of the next look, milliseconds.
     pub(super) fn next_ms(&self) -> Option<u64> {
         match &self.state {
             ChannelState::Unknown { next_ms, .. } => Some(*next_ms),
@@ -110,7 +113,12 @@ impl Channel {
         }
     }
 
-    /// Tasks of one request at most.
+    /// Returns true if one more request may be in flight.
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight < self.plan.concurrency
+    }
+
+    /// Returns the limit of tasks in one request.
     pub(super) fn batch(&self) -> u32 {
         let asked = match &self.plan.transport {
             ExternalTransport::Process(_) => 1,

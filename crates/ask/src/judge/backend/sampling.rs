@@ -1,4 +1,4 @@
-//! Dialog of one inquiry: sampling with majority vote, recheck of suspected injections, escalation.
+//! Sampling session of one inquiry: majority vote, recheck of suspected injections, escalation.
 //!
 //! ```text
 //! samples, as many as needed ─► again without what seems an injection ─► another judge ─► done
@@ -28,27 +28,25 @@ const OVERHEAD_TOKENS: u32 = 2_000;
 /// `error.type` of an evaluation without a readable reply.
 const REPLY_INVALID: &str = "judge_reply_invalid";
 
-/// Next step of a dialog.
+/// Next step of a session.
 #[derive(Debug)]
-pub(super) enum DialogStep {
+pub(super) enum SamplingStep {
     /// Render the inquiry within these limits.
     Render(PromptRoom),
     /// Ask a question.
     Ask {
-        /// Index of the judge.
-        judge: usize,
         /// Question.
         question: Box<JudgeQuestion>,
         /// Sample number, so that votes do not share a cache entry.
         sample: u32,
     },
     /// End the inquiry.
-    Done(Box<DialogEnd>),
+    Done(Box<SamplingEnd>),
 }
 
-/// Result of a dialog.
+/// Result of a session.
 #[derive(Debug)]
-pub(super) enum DialogEnd {
+pub(super) enum SamplingEnd {
     /// Conclusion from the votes.
     Concluded(Conclusion),
     /// No conclusion.
@@ -88,12 +86,12 @@ pub(super) struct SamplingSession {
     remark: Option<String>,
     is_longer: bool,
     is_halved: bool,
-    end: Option<DialogEnd>,
+    end: Option<SamplingEnd>,
     pub(super) cost_nano: u64,
 }
 
 impl SamplingSession {
-    /// Starts a dialog. `bytes_per_token` is the current estimate for the judge.
+    /// Starts a session. `bytes_per_token` is the current estimate for the judge.
     pub(super) fn new(
         plan: JudgePlan,
         judge: usize,
@@ -133,22 +131,13 @@ impl SamplingSession {
     }
 
     /// Returns the next step.
-    pub(super) fn next(&mut self, judges: &[JudgeSettings]) -> DialogStep {
-        match (self.end.take(), &self.prompt, judges.get(self.judge)) {
-            (None, None, Some(_)) => DialogStep::Render(self.room.clone()),
-            (None, Some(prompt), Some(settings)) => {
-                let question = self.question(prompt.clone(), settings);
-                DialogStep::Ask {
-                    judge: self.judge,
-                    question: Box::new(question),
-                    sample: self.answers,
-                }
-            }
-            (end, ..) => DialogStep::Done(Box::new(end.unwrap_or_else(|| {
-                let error = "the judge is not configured".to_owned();
-                DialogEnd::GivenUp(Outcome::Failed { error_type: "judge_unknown", error })
-            }))),
+    pub(super) fn next(&mut self, settings: &JudgeSettings) -> SamplingStep {
+        if let Some(end) = self.end.take() {
+            return SamplingStep::Done(Box::new(end));
         }
+        let Some(prompt) = &self.prompt else { return SamplingStep::Render(self.room.clone()) };
+        let question = Box::new(self.question(prompt.clone(), settings));
+        SamplingStep::Ask { question, sample: self.answers }
     }
 
     /// Takes in the prompt, or the reason why there is none.
@@ -277,27 +266,27 @@ impl SamplingSession {
         self.give_up(Outcome::Failed { error_type: REPLY_INVALID, error });
     }
 
-    /// Returns true if the dialog ends for want of a reply that can be read: another judge may give
-    /// one.
+    /// Returns true if the session ends for want of a readable reply: another judge may give one.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(
             &self.end,
-            Some(DialogEnd::GivenUp(Outcome::Failed { error_type: REPLY_INVALID, .. }))
+            Some(SamplingEnd::GivenUp(Outcome::Failed { error_type: REPLY_INVALID, .. }))
         )
     }
 
     fn give_up(&mut self, outcome: Outcome) {
-        self.end = Some(DialogEnd::GivenUp(outcome));
+        self.end = Some(SamplingEnd::GivenUp(outcome));
     }
 
-    /// Ends the dialog without another answer: by the votes so far if they reach `samples_min`,
-    /// else with `outcome`.
-    pub(super) fn stop(&mut self, inquiry: &dyn Inquiry, outcome: Outcome) {
+    /// Returns the end without another answer: by the votes so far if they reach `samples_min`,
+    /// else, and at shutdown, with `outcome`.
+    pub(super) fn stop(&self, inquiry: &dyn Inquiry, outcome: Outcome) -> SamplingEnd {
         let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
-        self.end = Some(match (&self.phase, enough) {
-            (Phase::Rechecking(_), _) | (_, false) => DialogEnd::GivenUp(outcome),
-            (_, true) => DialogEnd::Concluded(inquiry.conclude(&self.room, &self.votes)),
-        });
+        let is_shutdown = matches!(outcome, Outcome::NotEvaluable { reason: Reason::Shutdown, .. });
+        if !enough || is_shutdown || matches!(self.phase, Phase::Rechecking(_)) {
+            return SamplingEnd::GivenUp(outcome);
+        }
+        SamplingEnd::Concluded(inquiry.conclude(&self.room, &self.votes))
     }
 
     /// Handles a request that did not fit: asks again with half of the record, once.
@@ -341,12 +330,12 @@ impl SamplingSession {
             (self.judge, self.phase, self.is_escalated) = (other, Phase::Escalated, true);
             return;
         }
-        self.end = Some(DialogEnd::Concluded(conclusion));
+        self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
     fn conclude(&mut self, inquiry: &dyn Inquiry) {
         let conclusion = inquiry.conclude(&self.room, &self.votes);
-        self.end = Some(DialogEnd::Concluded(conclusion));
+        self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
     /// Asks again without the suspected injection: without the strings that our detectors found, or
@@ -390,7 +379,7 @@ impl SamplingSession {
                 *outcome = Outcome::NotEvaluable { reason, explanation };
             }
         }
-        self.end = Some(DialogEnd::Concluded(conclusion));
+        self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
     /// Returns the first vote, with items that lack a majority set to unclear.
@@ -434,17 +423,16 @@ impl SamplingSession {
     }
 
     /// Returns the judge's part in the evaluation; `None` if nothing was answered or paid.
-    pub(super) fn used(&self, judges: &[JudgeSettings], end: &DialogEnd) -> Option<JudgeUse> {
-        let model = judges.get(self.judge)?.model.clone();
+    pub(super) fn used(&self, settings: &JudgeSettings, end: &SamplingEnd) -> Option<JudgeUse> {
         if self.answers == 0 && self.cost_nano == 0 {
             return None;
         }
         let (agreement, injection_suspected) = match end {
-            DialogEnd::Concluded(it) => (it.agreement, it.injection_suspected),
-            DialogEnd::GivenUp(_) => (0.0, false),
+            SamplingEnd::Concluded(it) => (it.agreement, it.injection_suspected),
+            SamplingEnd::GivenUp(_) => (0.0, false),
         };
         Some(JudgeUse {
-            model,
+            model: settings.model.clone(),
             prompt_version: PROMPT_VERSION,
             samples: self.answers,
             agreement,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::bench::{Bench, asked, plan, reply, score, small, with};
+use super::harness::{Harness, asked, plan, reply, score, small, with};
 
 /// Inquiries of one experiment.
 const INQUIRIES: u64 = 2_000;
@@ -23,8 +23,8 @@ fn limits() -> Json {
 }
 
 /// Share of inquiries scored 0, where 1 is right.
-fn errors(bench: &Bench) -> f64 {
-    let wrong = bench.emitted.iter().filter(|it| it.outcome == score(0.0)).count();
+fn errors(harness: &Harness) -> f64 {
+    let wrong = harness.emitted.iter().filter(|it| it.outcome == score(0.0)).count();
     wrong as f64 / INQUIRIES as f64
 }
 
@@ -33,15 +33,15 @@ fn errors(bench: &Bench) -> f64 {
 #[test]
 fn votes_make_a_noisy_judge_as_good_as_the_formula_says() {
     for (votes, expected, agreement) in [(1, 0.2, 1.0), (3, 0.104, 0.84)] {
-        let mut bench = Bench::new(with(limits()));
+        let mut harness = Harness::new(with(limits()));
         for n in 0..INQUIRIES {
-            bench.arrive(asked(n, 0, plan(json!({"min": votes, "max": votes}))));
+            harness.arrive(asked(n, 0, plan(json!({"min": votes, "max": votes}))));
         }
         let mut chance = chances();
-        bench.run(5, |_, _, _| reply(if chance() < 0.2 { "no" } else { "yes" }));
-        let found = errors(&bench);
+        harness.run(5, |_, _, _| reply(if chance() < 0.2 { "no" } else { "yes" }));
+        let found = errors(&harness);
         assert!((found - expected).abs() < 0.03, "{votes} votes: {found}");
-        let used = bench.emitted.iter().filter_map(|it| it.judge.as_deref());
+        let used = harness.emitted.iter().filter_map(|it| it.judge.as_deref());
         let mean = used.map(|it| it.agreement).sum::<f64>() / INQUIRIES as f64;
         assert!((mean - agreement).abs() < 0.03, "{votes} votes: {mean}");
     }
@@ -55,13 +55,13 @@ fn another_judge_makes_a_noisy_one_as_good_as_the_formula_says() {
         let mut judges = with(limits());
         judges["large"] = small()["small"].clone();
         judges["large"]["limits"] = limits()["limits"].clone();
-        let mut bench = Bench::new(judges);
+        let mut harness = Harness::new(judges);
         for n in 0..INQUIRIES {
-            bench.arrive(asked(n, 0, plan(json!({"escalate_to": "large"}))));
+            harness.arrive(asked(n, 0, plan(json!({"escalate_to": "large"}))));
         }
         let mut chance = chances();
         // By name: `large` sorts before `small`.
-        bench.run(5, |judge, _, _| {
+        harness.run(5, |judge, _, _| {
             let errs = if judge == 0 { e } else { p };
             match (judge, chance(), chance()) {
                 (1, unsure, _) if unsure < q => reply("unclear"),
@@ -69,13 +69,13 @@ fn another_judge_makes_a_noisy_one_as_good_as_the_formula_says() {
                 _ => reply("yes"),
             }
         });
-        let found = errors(&bench);
+        let found = errors(&harness);
         let expected = (1.0 - q) * p + q * e;
         assert!((found - expected).abs() < 0.03, "{q} {p} {e}: {found} and not {expected}");
-        let used = bench.emitted.iter().filter_map(|it| it.judge.as_deref());
+        let used = harness.emitted.iter().filter_map(|it| it.judge.as_deref());
         let escalated = used.filter(|it| it.escalated).count() as f64 / INQUIRIES as f64;
         assert!((escalated - q).abs() < 0.03, "{q}: {escalated}");
-        let requests = bench.asked_at.len() as f64 / INQUIRIES as f64;
+        let requests = harness.asked_at.len() as f64 / INQUIRIES as f64;
         assert!((requests - 1.0 - q).abs() < 0.03, "{q}: {requests}");
     }
 }
