@@ -27,7 +27,7 @@ pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
 use spanscore_base::model::{Receipt, WaitingPlace};
-use spanscore_net::client::back_off_ms;
+use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
 const ATTEMPTS: u32 = 3;

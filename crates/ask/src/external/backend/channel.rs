@@ -1,15 +1,15 @@
 //! Channel of an external evaluator: its description, and back-off while it cannot be reached.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::external::transport::{Description, ExternalFault};
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_evaluate::external::{ExternalPlan, ExternalTransport};
+use spanscore_net::backoff::{Backoff, millis};
 
-/// First back-off before an evaluator is looked for again; doubles each time. Milliseconds.
-const LOOK_MS: u64 = 500;
-/// Longest such back-off, milliseconds.
-const LOOK_MAX_MS: u64 = 10_000;
+/// Waits before an evaluator is looked for again.
+const LOOKS: Backoff = Backoff::doubling(Duration::from_millis(500), Duration::from_secs(10));
 /// Time before an evaluator that refused our settings is asked again, milliseconds.
 const REFUSED_MS: u64 = 60_000;
 
@@ -85,7 +85,7 @@ impl Channel {
 
     /// Notes that it could not be reached.
     pub(super) fn lost(&mut self, now_ms: u64, why: String) {
-        let wait = (LOOK_MS << self.failures.min(10)).min(LOOK_MAX_MS);
+        let wait = millis(LOOKS.wait(self.failures, 0.5));
         self.failures += 1;
         self.state = ChannelState::Unknown { next_ms: now_ms.saturating_add(wait), why };
     }

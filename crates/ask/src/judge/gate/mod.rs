@@ -4,21 +4,35 @@
 //! The budget is asked last, as it ends an inquiry, where the others mostly make it wait.
 
 mod budget;
-mod circuit;
-mod rate;
+mod concurrency;
 
 use std::time::Duration;
 
 use budget::BudgetRoom;
 pub(in crate::judge) use budget::SpendMeter;
-use circuit::{JudgeCircuit, JudgeCircuitState};
-use rate::{Concurrency, RateBucket};
+use concurrency::Concurrency;
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
 use super::wire::{Fault, TokenUsage};
+use spanscore_net::backoff::{Backoff, millis};
+use spanscore_net::circuit::{Circuit, CircuitRules, CircuitState};
+use spanscore_net::rate::TokenBucket;
 
 /// Nano-dollars per dollar.
 const NANO: f64 = 1e9;
+const MINUTE_MS: u64 = 60_000;
+/// Burst of a bucket: the inflow of this time, milliseconds.
+const BURST_MS: u64 = 10_000;
+
+/// Faults in a row, or in the last answers of a minute, that open the circuit.
+const CIRCUIT: CircuitRules = CircuitRules {
+    row: 5,
+    window: Some((20, Duration::from_secs(60))),
+    waits: Backoff::doubling(Duration::from_secs(30), Duration::from_secs(600)),
+};
+/// Wait after a refused key or an exhausted quota, which only a person can mend. Does not grow: it
+/// bounds the delay after the mending.
+const LOCKED: Duration = Duration::from_secs(300);
 
 /// Tokens and nano-dollars reserved for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +76,12 @@ pub(in crate::judge) enum Ended<'a> {
 /// Admission state of one judge.
 #[derive(Clone, Debug)]
 pub(in crate::judge) struct JudgeGate {
-    circuit: JudgeCircuit,
+    circuit: Circuit,
+    /// True if the circuit opened last by a refused key or an exhausted quota.
+    is_locked: bool,
     concurrency: Concurrency,
-    requests: RateBucket,
-    tokens: RateBucket,
+    requests: TokenBucket,
+    tokens: TokenBucket,
     /// End of the pause that a 429 asked for, Unix milliseconds.
     paused_until_ms: u64,
     /// Budget in money, nano-dollars.
@@ -84,10 +100,11 @@ impl JudgeGate {
         let hour = nano(budget.usd_per_hour);
         let day = nano(budget.usd_per_day);
         Self {
-            circuit: JudgeCircuit::default(),
+            circuit: Circuit::new(CIRCUIT),
+            is_locked: false,
             concurrency: Concurrency::new(limits.concurrency),
-            requests: RateBucket::new(limits.requests_per_minute),
-            tokens: RateBucket::new(limits.tokens_per_minute),
+            requests: per_minute(limits.requests_per_minute),
+            tokens: per_minute(limits.tokens_per_minute),
             paused_until_ms: 0,
             money: SpendMeter::new(hour, day, is_even),
             spent_tokens: SpendMeter::new(budget.tokens_per_hour, budget.tokens_per_day, is_even),
@@ -102,8 +119,8 @@ impl JudgeGate {
         self.circuit = new.circuit;
         self.price = new.price;
         self.concurrency.change(judge.limits.concurrency);
-        self.requests.change(judge.limits.requests_per_minute);
-        self.tokens.change(judge.limits.tokens_per_minute);
+        self.requests.change(judge.limits.requests_per_minute.into());
+        self.tokens.change(judge.limits.tokens_per_minute.into());
         self.money.change(new.money);
         self.spent_tokens.change(new.spent_tokens);
     }
@@ -121,7 +138,7 @@ impl JudgeGate {
 
     /// Returns true unless the circuit is open.
     pub(in crate::judge) fn is_open(&self, now_ms: u64) -> bool {
-        matches!(self.circuit.state(now_ms), JudgeCircuitState::Closed | JudgeCircuitState::Probe)
+        self.circuit.state().admits(now_ms)
     }
 
     /// Admits a request and reserves its worst case: `estimate` tokens in and out.
@@ -133,8 +150,12 @@ impl JudgeGate {
         now_ms: u64,
         estimate: TokenUsage,
     ) -> Result<Reservation, GateBlock> {
-        if let JudgeCircuitState::Open { until_ms, is_locked } = self.circuit.state(now_ms) {
-            return Err(GateBlock::Circuit { until_ms, is_locked });
+        if !self.is_open(now_ms) {
+            let until_ms = match self.circuit.state() {
+                CircuitState::Open { until_ms } => Some(until_ms),
+                _ => None,
+            };
+            return Err(GateBlock::Circuit { until_ms, is_locked: self.is_locked });
         }
         if !self.concurrency.has_room() {
             return Err(GateBlock::Busy);
@@ -181,7 +202,7 @@ impl JudgeGate {
         match ended {
             Ended::Replied(_) => {
                 self.concurrency.end(Some(true));
-                self.circuit.succeeded(now_ms);
+                self.circuit.succeed(now_ms);
             }
             Ended::Fault(fault) => self.met(now_ms, fault),
         }
@@ -193,15 +214,26 @@ impl JudgeGate {
         self.concurrency.end(is_too_much.then_some(false));
         if is_too_much {
             let after = fault.after().unwrap_or(Duration::ZERO);
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(after_ms));
+            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(millis(after)));
         }
         match fault {
-            Fault::Locked(..) => self.circuit.locked(now_ms),
-            _ if fault.is_sickness() => self.circuit.failed(now_ms),
-            _ => self.circuit.ended(),
+            Fault::Locked(..) => {
+                self.circuit.lock(now_ms, LOCKED);
+                self.is_locked = true;
+            }
+            _ if fault.is_sickness() => {
+                // Any answer that comes while a probe is on its way counts as the probe's.
+                let is_probe = self.circuit.state() == CircuitState::HalfOpen;
+                let opened = self.circuit.fail(now_ms, is_probe, 0.5, Duration::ZERO);
+                self.is_locked &= !opened;
+            }
+            _ => self.circuit.abandon(),
         }
     }
+}
+
+fn per_minute(rate: u32) -> TokenBucket {
+    TokenBucket::new(rate.into(), MINUTE_MS, BURST_MS)
 }
 
 #[cfg(test)]
@@ -279,6 +311,17 @@ mod tests {
         }
         own.change(&settings(of(0.0025, 3)));
         assert_eq!(own.begin(0, ASKED), Err(GateBlock::Budget), "what was spent is spent");
+    }
+
+    #[test]
+    fn a_wrong_key_locks_the_judge_for_five_minutes() {
+        let mut gate = gate(json!({}));
+        let reservation = gate.begin(0, ASKED).expect("there is room");
+        let locked = Fault::Locked("judge_key", String::new());
+        gate.end(0, reservation, Ended::Fault(&locked));
+        let block = GateBlock::Circuit { until_ms: Some(300_000), is_locked: true };
+        assert_eq!((gate.begin(0, ASKED), gate.is_open(299_999)), (Err(block), false));
+        assert!(gate.begin(300_000, ASKED).is_ok());
     }
 
     #[test]
