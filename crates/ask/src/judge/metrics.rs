@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::JudgeCount;
 use super::call::JudgeCall;
 use crate::scheduler::SilentEnd;
 use spanscore_base::model::{Evaluation, Outcome, Reason, WaitingRoom};
@@ -67,6 +66,21 @@ readings! {
         gauge("spanscore.judge.waiting_size", "By", "Bytes of inquiries that wait.",
             |room| room.now().1 as u64);
     }
+}
+
+/// Counted events other than calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JudgeCount {
+    /// The cache held the answer.
+    CacheHit,
+    /// Wait of an inquiry until its first request, milliseconds.
+    Waited(u64),
+    /// A judge reported more tokens than a request can take, which are not believed.
+    Surplus,
+    /// Redaction of a record left gaps.
+    Gaps(RedactionGaps),
+    /// A judge refused a parameter, which is left out from now on.
+    Refused(&'static str),
 }
 
 /// Instruments of judges.

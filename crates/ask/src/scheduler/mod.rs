@@ -13,8 +13,8 @@
 //! next process.
 
 mod backend;
-mod completion;
 mod driver;
+mod ending;
 mod handle;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -26,7 +26,7 @@ pub(crate) use backend::{Action, Emission, PendingRequest, SchedulerBackend, Sil
 pub(crate) use driver::{Driver, Executor};
 pub(crate) use handle::{EmissionOutlet, SchedulerHandle, SchedulerTask, ask_all};
 
-use spanscore_base::model::{Receipt, WaitingPlace};
+use spanscore_base::model::{Evaluation, Outcome, Receipt, WaitingPlace};
 use spanscore_net::backoff::back_off_ms;
 
 /// Tries of one request.
@@ -248,6 +248,25 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.timers.insert((at_ms, id));
         self.leave_if_untouched(id);
         true
+    }
+
+    /// Ends a request by its answers so far, or with `outcome` if they do not suffice.
+    pub(crate) fn stop(&mut self, id: u64, outcome: Outcome) {
+        self.complete(id, |backend, entry| backend.stop(entry, outcome));
+    }
+
+    /// Ends a request with the evaluations that `conclude` makes of it.
+    pub(crate) fn complete(
+        &mut self,
+        id: u64,
+        conclude: impl FnOnce(&B, ScheduledRequest<B>) -> Vec<Evaluation>,
+    ) {
+        let Some(mut entry) = self.remove(id) else { return };
+        let subject = *entry.request.subject();
+        let recipient = self.backend.name(B::target(&entry.progress)).to_owned();
+        let receipt = entry.receipt.take();
+        let evaluations = conclude(&self.backend, entry);
+        self.actions.push(Action::Emit(Emission { subject, recipient, evaluations, receipt }));
     }
 
     fn expire(&mut self, now_ms: u64) {

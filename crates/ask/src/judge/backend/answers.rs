@@ -1,21 +1,55 @@
-//! Handling of replies and faults: settlement, retry, adaptation of the request, fallback.
+//! Handling of prompts, replies and faults: settlement, retry, adaptation of the request, fallback.
 
 use std::time::Duration;
 
 use super::usage;
-use super::{JudgeCall, JudgeCount, JudgeEffect, JudgeScheduler, JudgeState, OpenQuestion};
+use super::{JudgeCall, JudgeCount, JudgeEffect, JudgeProgress, JudgeScheduler, OpenQuestion};
 use crate::judge::gate::Ended;
-use crate::judge::wire::{Fault, JudgeQuestion, Reply, Shape, TokenUsage};
+use crate::judge::wire::{Fault, Finish, Reply, Shape, TokenUsage};
 use crate::scheduler::not_sent;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_evaluate::JudgeRequest;
+use spanscore_evaluate::inquiry::{JudgePrompt, RedactionGaps};
 
 /// Limit of adaptations of one question to parameters and shapes that the judge refused.
 const ADAPTATIONS_MAX: u32 = 12;
-/// Range of the learnt bytes per token.
-const BYTES_PER_TOKEN_RANGE: (f64, f64) = (2.0, 5.0);
 
 impl JudgeScheduler {
+    /// Answers the open question of a request from the cache; false if it is not there.
+    pub(super) fn answer_from_cache(&mut self, id: u64) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        let JudgeProgress { session, question: open, .. } = &mut entry.progress;
+        let cached = open.as_ref().and_then(|open| self.backend.cache.get(&open.key));
+        let (Some(text), Some(OpenQuestion { question, .. })) = (cached, open.as_ref()) else {
+            return false;
+        };
+        let usage = TokenUsage::default();
+        let reply = Reply { text: text.to_owned(), finish: Finish::Stop, usage };
+        let judge = session.judge;
+        session.replied(&*entry.request.inquiry, question, &reply);
+        *open = None;
+        self.count(id, judge, JudgeCount::CacheHit);
+        true
+    }
+
+    /// Takes in the prompt of an inquiry, or the reason why it has none.
+    pub(in crate::judge) fn rendered(
+        &mut self,
+        id: u64,
+        judge: usize,
+        prompt: Result<JudgePrompt, Outcome>,
+    ) {
+        self.backend.judges[judge].rendering -= 1;
+        let gaps = prompt.as_ref().map_or_else(|_| RedactionGaps::default(), |it| it.gaps);
+        // Gone if it was replaced or expired meanwhile.
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.progress.session.rendered(prompt);
+        if gaps != RedactionGaps::default() {
+            self.count(id, judge, JudgeCount::Gaps(gaps));
+        }
+        self.requeue_first(id);
+    }
+
     /// Takes in the answer or the fault of a request.
     pub(in crate::judge) fn answered(
         &mut self,
@@ -188,18 +222,4 @@ impl JudgeScheduler {
 fn refused(text: &str) -> Outcome {
     let explanation = format!("the judge refused to answer: {text}");
     Outcome::NotEvaluable { reason: Reason::JudgeRefused, explanation }
-}
-
-impl JudgeState {
-    /// Corrects the estimate of bytes per token by the judge's count: a moving average, 0.1 for the
-    /// newest.
-    fn learn_tokens(&mut self, question: &JudgeQuestion, reply: &Reply) {
-        if reply.usage.input == 0 || usage::is_surplus(question, reply.usage) {
-            return;
-        }
-        let bytes = question.prompt.system.len() + question.prompt.user.len();
-        let seen = bytes as f64 / reply.usage.input as f64;
-        let (least, most) = BYTES_PER_TOKEN_RANGE;
-        self.bytes_per_token = (self.bytes_per_token * 0.9 + seen * 0.1).clamp(least, most);
-    }
 }

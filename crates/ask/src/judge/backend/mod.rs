@@ -5,8 +5,10 @@
 
 mod answers;
 mod reload;
+mod request;
 mod sampling;
 pub(super) mod spent;
+mod state;
 #[cfg(test)]
 mod tests;
 mod truncation;
@@ -16,18 +18,17 @@ use std::sync::Arc;
 
 pub(super) use self::reload::is_alike;
 use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
+use self::state::JudgeState;
 use super::cache::{AnswerCache, QuestionKey, key_of};
 use super::call::JudgeCall;
-use super::gate::{GateBlock, JudgeGate, Reservation};
+use super::gate::{GateBlock, Reservation};
+use super::metrics::JudgeCount;
 use super::settings::JudgeSettings;
-use super::wire::{Finish, JudgeQuestion, ProviderCapabilities, Reply, Shape, TokenUsage};
-use crate::scheduler::{PendingRequest, ScheduledRequest, Scheduler, SchedulerBackend, not_sent};
-use spanscore_base::model::{Evaluation, Outcome, Reason, SpanId};
+use super::wire::{JudgeQuestion, ProviderCapabilities, Shape, TokenUsage};
+use crate::scheduler::{ScheduledRequest, Scheduler, SchedulerBackend, not_sent};
+use spanscore_base::model::{Evaluation, Outcome, Reason};
 use spanscore_evaluate::JudgeRequest;
-use spanscore_evaluate::inquiry::{Inquiry, JudgePrompt, MarkKey, PromptRoom, RedactionGaps};
-
-/// Assumed bytes per token, before a judge has reported its count.
-const BYTES_PER_TOKEN: f64 = 3.5;
+use spanscore_evaluate::inquiry::{Inquiry, MarkKey, PromptRoom};
 
 /// Limit of inquiries rendered at once for one judge; its others wait.
 const RENDERED_AT_ONCE: u32 = 4;
@@ -68,36 +69,6 @@ pub(super) enum JudgeEffect {
     Count(String, String, JudgeCount),
 }
 
-/// Counted events other than calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum JudgeCount {
-    /// The cache held the answer.
-    CacheHit,
-    /// Wait of an inquiry until its first request, milliseconds.
-    Waited(u64),
-    /// A judge reported more tokens than a request can take, which are not believed.
-    Surplus,
-    /// Redaction of a record left gaps.
-    Gaps(RedactionGaps),
-    /// A judge refused a parameter, which is left out from now on.
-    Refused(&'static str),
-}
-
-/// One judge.
-#[derive(Debug)]
-pub(super) struct JudgeState {
-    pub(super) name: String,
-    pub(super) settings: JudgeSettings,
-    pub(super) gate: JudgeGate,
-    capabilities: ProviderCapabilities,
-    bytes_per_token: f64,
-    /// Inquiries being rendered for it.
-    rendering: u32,
-    /// Earliest time at which its gate may open, and the limit that keeps it closed.
-    wake_ms: Option<u64>,
-    blocked: Option<Reason>,
-}
-
 /// Session of a request, with its open question.
 #[derive(Debug)]
 pub(super) struct JudgeProgress {
@@ -122,21 +93,6 @@ pub(super) struct JudgeBackend {
     mark_key: MarkKey,
     /// True if an inquiry waits for an open circuit, false if it is given up at once.
     waits_for_circuit: bool,
-}
-
-impl JudgeState {
-    fn new(name: String, settings: JudgeSettings) -> Self {
-        Self {
-            name,
-            gate: JudgeGate::new(&settings),
-            capabilities: ProviderCapabilities::new(settings.structured_output),
-            settings,
-            bytes_per_token: BYTES_PER_TOKEN,
-            rendering: 0,
-            wake_ms: None,
-            blocked: None,
-        }
-    }
 }
 
 impl JudgeBackend {
@@ -168,41 +124,6 @@ impl JudgeBackend {
         match end {
             SamplingEnd::Concluded(conclusion) => request.conclude(conclusion, used),
             SamplingEnd::GivenUp(outcome) => request.give_up(outcome, used),
-        }
-    }
-}
-
-impl PendingRequest for JudgeRequest {
-    fn subject(&mut self) -> &mut [u8; 16] {
-        &mut self.subject
-    }
-
-    fn bytes(&self) -> usize {
-        Self::bytes(self)
-    }
-
-    fn recipient(&self) -> &str {
-        &self.plan.judge
-    }
-
-    fn supersede(&mut self, older: &Self) {
-        let spans: Vec<SpanId> = older.calls.iter().map(|call| call.span_id).collect();
-        self.take_place_of((older.evaluation.revision, older.evaluation.revises, &spans));
-    }
-
-    fn give_up(self, outcome: Outcome) -> Vec<Evaluation> {
-        Self::give_up(self, outcome, None)
-    }
-
-    fn explain(reason: Reason) -> &'static str {
-        match reason {
-            Reason::QueueFull => "too many inquiries wait for judges",
-            Reason::BudgetExhausted => "the judge's budget is spent for now",
-            Reason::RateLimited => "the judge's rate left no room for it in time",
-            Reason::CircuitOpen => "the judge did not work and is left alone for a while",
-            Reason::Deadline => "the judge gave no answer in time",
-            Reason::Shutdown => "the process ended before the judge could be asked",
-            _ => "the judge was not asked",
         }
     }
 }
@@ -348,22 +269,6 @@ impl JudgeScheduler {
         }
     }
 
-    fn answer_from_cache(&mut self, id: u64) -> bool {
-        let Some(entry) = self.entries.get_mut(&id) else { return false };
-        let JudgeProgress { session, question: open, .. } = &mut entry.progress;
-        let cached = open.as_ref().and_then(|open| self.backend.cache.get(&open.key));
-        let (Some(text), Some(OpenQuestion { question, .. })) = (cached, open.as_ref()) else {
-            return false;
-        };
-        let usage = TokenUsage::default();
-        let reply = Reply { text: text.to_owned(), finish: Finish::Stop, usage };
-        let judge = session.judge;
-        session.replied(&*entry.request.inquiry, question, &reply);
-        *open = None;
-        self.count(id, judge, JudgeCount::CacheHit);
-        true
-    }
-
     fn send(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
         let progress = &self.entries.get(&id)?.progress;
         let open = progress.question.as_ref()?;
@@ -383,19 +288,6 @@ impl JudgeScheduler {
         }
         self.effect(send);
         None
-    }
-
-    /// Takes in the prompt of an inquiry, or the reason why it has none.
-    pub(super) fn rendered(&mut self, id: u64, judge: usize, prompt: Result<JudgePrompt, Outcome>) {
-        self.backend.judges[judge].rendering -= 1;
-        let gaps = prompt.as_ref().map_or_else(|_| RedactionGaps::default(), |it| it.gaps);
-        // Gone if it was replaced or expired meanwhile.
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.progress.session.rendered(prompt);
-        if gaps != RedactionGaps::default() {
-            self.count(id, judge, JudgeCount::Gaps(gaps));
-        }
-        self.requeue_first(id);
     }
 
     fn count(&mut self, id: u64, judge: usize, count: JudgeCount) {

@@ -6,25 +6,24 @@
 //!    each: question ─► reply ─► read; not readable: one repair
 //! ```
 //!
-//! Sampling is sequential: after `samples_min` votes it goes on, up to `samples_max`, only while
-//! the conclusion is unsure or an injection is suspected. A clear case is paid once.
+//! `voting` decides by the answers, `moving` takes a session to another judge.
 
+mod moving;
+mod voting;
+
+use self::moving::{answer_tokens, evidence_tokens};
 use super::truncation;
 use crate::judge::settings::JudgeSettings;
 use crate::judge::wire::{Finish, JudgeQuestion, Reply, TokenUsage};
-use spanscore_base::model::{JudgeUse, Outcome, Reason};
+use spanscore_base::model::{Outcome, Reason};
 use spanscore_evaluate::inquiry::{
-    AnsweredItem, Conclusion, Inquiry, JudgeAnswer, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey,
-    PROMPT_VERSION, PromptRoom,
+    Conclusion, Inquiry, JudgeAnswers, JudgePlan, JudgePrompt, MarkKey, PromptRoom,
 };
 
 /// Temperature of votes. At a temperature of 0 each vote would repeat the first.
 const VOTE_TEMPERATURE: f64 = 0.7;
 /// Factor of `max_tokens` for the second try of an answer that was cut.
 const LONGER: u32 = 4;
-/// Tokens reserved for instructions and statements beside the record.
-const OVERHEAD_TOKENS: u32 = 2_000;
-
 /// `error.type` of an evaluation without a readable reply.
 const REPLY_INVALID: &str = "judge_reply_invalid";
 
@@ -182,7 +181,8 @@ impl SamplingSession {
         reply: &Reply,
     ) -> bool {
         if truncation::is_cut(question, reply.usage.input) {
-            self.cut_short(self.estimate(question).input, reply.usage.input);
+            let estimate = self.estimate(question).input;
+            self.give_up(truncation::outcome(estimate, reply.usage.input));
             return false;
         }
         match reply.finish {
@@ -253,14 +253,6 @@ impl SamplingSession {
         Some(whole)
     }
 
-    fn cut_short(&mut self, estimate: u64, reported: u64) {
-        let error = format!(
-            "about {estimate} tokens were sent and {reported} were read: the judge cuts what does \
-             not fit; raise its context (for Ollama `num_ctx`) or lower `evidence_tokens`"
-        );
-        self.give_up(Outcome::Failed { error_type: "judge_context_truncated", error });
-    }
-
     fn unreadable(&mut self, why: String) {
         let error = format!("the judge's reply cannot be used: {why}");
         self.give_up(Outcome::Failed { error_type: REPLY_INVALID, error });
@@ -301,172 +293,8 @@ impl SamplingSession {
         self.votes.clear();
     }
 
-    fn answered(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
-        self.answers += 1;
-        let suspects = answers.injection_suspected && self.plan.rechecks_injections;
-        match std::mem::replace(&mut self.phase, Phase::Sampling) {
-            Phase::Rechecking(first) => self.votes = vec![surviving(&first, answers)],
-            Phase::Escalated => self.votes = vec![answers],
-            Phase::Sampling => return self.sampled(inquiry, answers),
-        }
-        if suspects { self.recheck(inquiry) } else { self.conclude(inquiry) }
-    }
-
-    fn sampled(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
-        self.votes.push(answers);
-        let count = self.votes.len() as u32;
-        if count < self.plan.samples_min {
-            return;
-        }
-        let conclusion = inquiry.conclude(&self.room, &self.votes);
-        let is_unsure = conclusion.is_unsure || conclusion.injection_suspected;
-        if is_unsure && count < self.plan.samples_max {
-            return;
-        }
-        if conclusion.injection_suspected && self.plan.rechecks_injections {
-            return self.recheck(inquiry);
-        }
-        if let Some(other) = self.escalate_to.filter(|_| conclusion.is_unsure) {
-            (self.judge, self.phase, self.is_escalated) = (other, Phase::Escalated, true);
-            return;
-        }
-        self.end = Some(SamplingEnd::Concluded(conclusion));
-    }
-
-    fn conclude(&mut self, inquiry: &dyn Inquiry) {
-        let conclusion = inquiry.conclude(&self.room, &self.votes);
-        self.end = Some(SamplingEnd::Concluded(conclusion));
-    }
-
-    /// Asks again without the suspected injection: without the strings that our detectors found, or
-    /// without the lines cited by a judge that suspects one. If neither is left to withhold, its
-    /// answer is not believed.
-    fn recheck(&mut self, inquiry: &dyn Inquiry) {
-        if self.injection_found && !self.room.withholds_injections {
-            self.room.withholds_injections = true;
-        } else if self.room.withheld.is_empty() {
-            self.room.withheld = self.cited();
-            if self.room.withheld.is_empty() {
-                return self.disbelieve(inquiry);
-            }
-        } else {
-            return self.disbelieve(inquiry);
-        }
-        (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
-    }
-
-    /// Returns the lines cited by votes that suspect an injection, sorted.
-    fn cited(&self) -> Vec<u64> {
-        let suspecting = self.votes.iter().filter(|vote| vote.injection_suspected);
-        let items = suspecting.flat_map(|vote| &vote.items);
-        let sound = items.filter(|item| item.overturned.is_none());
-        let mut cited: Vec<u64> = sound.flat_map(|item| item.cites.iter().copied()).collect();
-        cited.sort_unstable();
-        cited.dedup();
-        cited
-    }
-
-    /// Concludes without a score, as the judge itself says that it may have been swayed.
-    fn disbelieve(&mut self, inquiry: &dyn Inquiry) {
-        let mut conclusion = inquiry.conclude(&self.room, &self.votes);
-        let calls = conclusion.calls.iter_mut().map(|(_, _, outcome)| outcome);
-        for outcome in std::iter::once(&mut conclusion.outcome).chain(calls) {
-            if matches!(outcome, Outcome::Scored(_)) {
-                let explanation =
-                    "the record tries to sway the judge, and what does so cannot be withheld";
-                let reason = Reason::InjectionSuspected;
-                let explanation = explanation.to_owned();
-                *outcome = Outcome::NotEvaluable { reason, explanation };
-            }
-        }
-        self.end = Some(SamplingEnd::Concluded(conclusion));
-    }
-
-    /// Returns the first vote, with items that lack a majority set to unclear.
-    fn majority(&self) -> JudgeAnswers {
-        let mut first = self.votes.first().cloned().unwrap_or_default();
-        for (at, item) in first.items.iter_mut().enumerate() {
-            let said = self.votes.iter().filter_map(|vote| vote.items.get(at));
-            let same = said.clone().filter(|other| other.answer == item.answer).count();
-            if same * 2 <= said.count() {
-                item.answer = JudgeAnswer::Unclear;
-            }
-        }
-        first
-    }
-
     /// Returns true if nothing was answered yet, so that another process can take over for free.
     pub(super) fn is_untouched(&self) -> bool {
         self.votes.is_empty() && self.part.is_none() && self.phase == Phase::Sampling
     }
-
-    /// Returns true if another judge may take over: it was not given up before, and the votes do
-    /// not suffice.
-    pub(super) fn may_move_to(&self, other: usize) -> bool {
-        let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
-        self.phase == Phase::Sampling && !enough && !self.given_up.contains(&other)
-    }
-
-    /// Moves to another judge. Votes of two models are not counted together, so earlier answers are
-    /// dropped, those to some windows of the record, too.
-    pub(super) fn move_to(&mut self, other: usize, settings: &JudgeSettings) {
-        self.given_up.push(std::mem::replace(&mut self.judge, other));
-        self.votes.clear();
-        (self.part, self.answers, self.end) = (None, 0, None);
-        (self.remark, self.is_longer, self.is_halved) = (None, false, false);
-        let evidence_tokens = evidence_tokens(&self.plan, settings);
-        let answer_tokens = answer_tokens(&self.plan, settings);
-        let room = PromptRoom { evidence_tokens, answer_tokens, window: 0, ..self.room.clone() };
-        if room != self.room {
-            (self.room, self.prompt) = (room, None);
-        }
-    }
-
-    /// Returns the judge's part in the evaluation; `None` if nothing was answered or paid.
-    pub(super) fn used(&self, settings: &JudgeSettings, end: &SamplingEnd) -> Option<JudgeUse> {
-        if self.answers == 0 && self.cost_nano == 0 {
-            return None;
-        }
-        let (agreement, injection_suspected) = match end {
-            SamplingEnd::Concluded(it) => (it.agreement, it.injection_suspected),
-            SamplingEnd::GivenUp(_) => (0.0, false),
-        };
-        Some(JudgeUse {
-            model: settings.model.clone(),
-            prompt_version: PROMPT_VERSION,
-            samples: self.answers,
-            agreement,
-            escalated: self.is_escalated,
-            fallback: !self.given_up.is_empty(),
-            cost_usd: self.cost_nano as f64 / 1e9,
-            injection_suspected,
-            cut_bytes: self.cut_bytes,
-        })
-    }
-}
-
-/// Returns the tokens for the record: the plan's limit, or less if the judge's context is smaller.
-fn evidence_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
-    let taken = settings.max_tokens.saturating_add(OVERHEAD_TOKENS);
-    let fits = settings.context_tokens.saturating_sub(taken).max(OVERHEAD_TOKENS / 2);
-    plan.evidence_tokens.min(fits)
-}
-
-/// Returns the tokens for an answer to many statements: up to twice `max_tokens`, within the
-/// judge's context.
-fn answer_tokens(plan: &JudgePlan, settings: &JudgeSettings) -> u32 {
-    let taken = evidence_tokens(plan, settings).saturating_add(OVERHEAD_TOKENS);
-    let least = settings.max_tokens;
-    settings.context_tokens.saturating_sub(taken).clamp(least, least.saturating_mul(2))
-}
-
-/// Keeps the answers that are the same with the suspected injection withheld; others become
-/// unclear.
-fn surviving(first: &JudgeAnswers, again: JudgeAnswers) -> JudgeAnswers {
-    let items = again.items.into_iter().enumerate().map(|(at, item)| {
-        let before = first.items.get(at).map(|item| item.answer);
-        let answer = if before == Some(item.answer) { item.answer } else { JudgeAnswer::Unclear };
-        AnsweredItem { answer, ..item }
-    });
-    JudgeAnswers { items: items.collect(), injection_suspected: true, ..again }
 }

@@ -5,6 +5,7 @@
 //! token, a long run of spaces even more, and a count near a limit may be chance.
 
 use crate::judge::wire::JudgeQuestion;
+use spanscore_base::model::Outcome;
 
 /// Smallest and largest context that servers cut to; those between are twice the one before.
 const LIMITS: (u64, u64) = (2_048, 131_072);
@@ -25,6 +26,15 @@ pub(super) fn is_cut(question: &JudgeQuestion, reported: u64) -> bool {
         let bytes: u64 = texts.into_iter().map(bytes_without_runs).sum();
         reported < bytes / BYTES_PER_TOKEN_MAX
     }
+}
+
+/// Builds the outcome of a request that was cut.
+pub(super) fn outcome(estimate: u64, reported: u64) -> Outcome {
+    let error = format!(
+        "about {estimate} tokens were sent and {reported} were read: the judge cuts what does \
+         not fit; raise its context (for Ollama `num_ctx`) or lower `evidence_tokens`"
+    );
+    Outcome::Failed { error_type: "judge_context_truncated", error }
 }
 
 /// Returns the bytes of a text with each run of one character counted once.

@@ -1,10 +1,10 @@
-//! Completion, supersession and shutdown of requests.
+//! Supersession and shutdown of requests, and those that are not sent.
 
 use super::{
     Action, Emission, PendingRequest, ScheduledRequest, Scheduler, SchedulerBackend, SilentEnd,
     not_sent,
 };
-use spanscore_base::model::{Evaluation, Outcome, Reason, Receipt};
+use spanscore_base::model::{Outcome, Reason, Receipt};
 
 impl<B: SchedulerBackend> Scheduler<B> {
     /// Replaces an older request about the same subject: removed while it waits, superseded while
@@ -27,25 +27,6 @@ impl<B: SchedulerBackend> Scheduler<B> {
             self.end_silently(id, SilentEnd::Superseded);
         }
         is_superseded
-    }
-
-    /// Ends a request by its answers so far, or with `outcome` if they do not suffice.
-    pub(crate) fn stop(&mut self, id: u64, outcome: Outcome) {
-        self.complete(id, |backend, entry| backend.stop(entry, outcome));
-    }
-
-    /// Ends a request with the evaluations that `conclude` makes of it.
-    pub(crate) fn complete(
-        &mut self,
-        id: u64,
-        conclude: impl FnOnce(&B, ScheduledRequest<B>) -> Vec<Evaluation>,
-    ) {
-        let Some(mut entry) = self.remove(id) else { return };
-        let subject = *entry.request.subject();
-        let recipient = self.backend.name(B::target(&entry.progress)).to_owned();
-        let receipt = entry.receipt.take();
-        let evaluations = conclude(&self.backend, entry);
-        self.actions.push(Action::Emit(Emission { subject, recipient, evaluations, receipt }));
     }
 
     /// Closes the scheduler. With `leaves`, requests that wait are left to the next process;
@@ -105,7 +86,8 @@ impl<B: SchedulerBackend> Scheduler<B> {
         self.actions.push(Action::Count(end));
     }
 
-    fn remove(&mut self, id: u64) -> Option<ScheduledRequest<B>> {
+    /// Removes a request with its timers.
+    pub(super) fn remove(&mut self, id: u64) -> Option<ScheduledRequest<B>> {
         let mut entry = self.entries.remove(&id)?;
         self.timers.remove(&(entry.timer_ms, id));
         self.deadlines.remove(&(entry.deadline_ms, id));
