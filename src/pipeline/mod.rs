@@ -51,7 +51,7 @@ pub use journal::JournalOpenError;
 use journal::{Journal, RecoveryClaim, Restore};
 pub use judging::UNANSWERED_FILE;
 use metrics::PipelineMetrics;
-use reload::setup::{Reform, Setup};
+use reload::setup::{ConfigUpdate, Setup};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender};
 pub use shutdown_report::{CarriedOver, ShutdownReport};
@@ -177,9 +177,9 @@ impl Pipeline {
     }
 
     /// Applies a config update, to open traces too.
-    async fn reform(&self, reform: Reform) {
-        self.metrics.begin(&reform.setup.evaluators);
-        self.intake.reform(Arc::new(reform)).await;
+    async fn update(&self, update: ConfigUpdate) {
+        self.metrics.begin(&update.setup.evaluators);
+        self.intake.update(Arc::new(update)).await;
     }
 
     /// Closes the intake, judges open traces with reason `shutdown`, and ends once their

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use self::setup::{HeldSettings, Reform, Setup};
+use self::setup::{ConfigUpdate, HeldSettings, Setup};
 use super::Collector;
 use super::collector::{CollectorSettings, hold_times};
 use crate::config::ResolvedConfig;
@@ -127,7 +127,7 @@ impl Collector {
             limits: settings.limits,
             tells_ignored: forwards.wants_judgements(),
         };
-        self.pipeline.reform(Reform { setup, held }).await;
+        self.pipeline.update(ConfigUpdate { setup, held }).await;
         self.exporters.take(exporters);
         self.forwards.take(forwards);
         self.rereader.read_all().await;

@@ -26,7 +26,7 @@ pub(in crate::pipeline) struct HeldSettings {
 
 /// Config update for a shard.
 #[derive(Clone)]
-pub(in crate::pipeline) struct Reform {
+pub(in crate::pipeline) struct ConfigUpdate {
     pub(in crate::pipeline) setup: Setup,
     pub(in crate::pipeline) held: HeldSettings,
 }

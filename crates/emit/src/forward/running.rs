@@ -17,27 +17,27 @@ use spanscore_base::otlp::{ContentCoding, Signal};
 use spanscore_net::client::{Client, Compression};
 
 /// One forward, as its settings say. Where these change there is another one around the same
-/// [`LaneParts`].
-pub(super) struct ForwardLane {
+/// [`ForwardParts`].
+pub(super) struct RunningForward {
     pub(super) settings: ForwardSettings,
     is_http: bool,
-    parts: Arc<LaneParts>,
+    parts: Arc<ForwardParts>,
     chooser: Option<Arc<Chooser>>,
     /// Those of earlier settings, as long as they hold something.
     finishing: Vec<Arc<Chooser>>,
 }
 
 /// Parts of a forward that survive a change of its settings.
-struct LaneParts {
+struct ForwardParts {
     queue: Arc<ForwardQueue>,
     sender: Arc<ForwardSender>,
     passed: Arc<PassedOn>,
-    tasks: Mutex<LaneTasks>,
+    tasks: Mutex<ForwardTasks>,
 }
 
 /// The tasks of a forward, until it is shut down.
 #[derive(Default)]
-struct LaneTasks {
+struct ForwardTasks {
     holding: Vec<JoinHandle<()>>,
     sending: Option<JoinHandle<()>>,
 }
@@ -65,7 +65,7 @@ impl ForwardSettings {
     }
 }
 
-impl ForwardLane {
+impl RunningForward {
     /// Starts it; must be called in a Tokio runtime.
     pub(super) fn start(
         common: &ForwardCommon,
@@ -83,13 +83,13 @@ impl ForwardLane {
         let consumers = settings.backend.sending_queue.num_consumers;
         memory.set_bytes_max(settings.bytes_max());
         let (queue, sending) = ForwardQueue::start(memory, consumers, Arc::clone(&sender), &passed);
-        let tasks = Mutex::new(LaneTasks { holding: Vec::new(), sending: Some(sending) });
-        let parts = Arc::new(LaneParts { queue, sender, passed, tasks });
+        let tasks = Mutex::new(ForwardTasks { holding: Vec::new(), sending: Some(sending) });
+        let parts = Arc::new(ForwardParts { queue, sender, passed, tasks });
         let chooser = None;
         let finishing = Vec::new();
-        let lane = Self { settings, is_http, parts, chooser, finishing };
-        let chooser = lane.start_chooser(common, times);
-        Self { chooser, ..lane }
+        let forward = Self { settings, is_http, parts, chooser, finishing };
+        let chooser = forward.start_chooser(common, times);
+        Self { chooser, ..forward }
     }
 
     /// The same with other settings: what waits goes the other way, what is held until it is judged
@@ -106,14 +106,14 @@ impl ForwardLane {
         queue.set_consumers(settings.backend.sending_queue.num_consumers);
         self.parts.sender.change(way);
         let chooses_alike = settings.backend.traces == self.settings.backend.traces;
-        let mut lane = Self { settings, ..self };
+        let mut forward = Self { settings, ..self };
         if !chooses_alike {
-            let before = lane.chooser.take();
-            lane.finishing.extend(before.inspect(|chooser| chooser.finish()));
-            lane.chooser = lane.start_chooser(common, times);
+            let before = forward.chooser.take();
+            forward.finishing.extend(before.inspect(|chooser| chooser.finish()));
+            forward.chooser = forward.start_chooser(common, times);
         }
-        lane.finishing.retain(|chooser| !chooser.has_ended());
-        lane
+        forward.finishing.retain(|chooser| !chooser.has_ended());
+        forward
     }
 
     fn start_chooser(&self, common: &ForwardCommon, times: HoldTimes) -> Option<Arc<Chooser>> {
@@ -156,15 +156,15 @@ impl ForwardLane {
 
     /// Begins its shutdown, and returns the queue and tasks to wait for; nothing may be offered
     /// after.
-    pub(super) fn begin_end(&self) -> LaneEnd {
+    pub(super) fn begin_end(&self) -> ForwardEnd {
         let mut tasks = self.parts.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let LaneTasks { holding, sending } = std::mem::take(&mut *tasks);
+        let ForwardTasks { holding, sending } = std::mem::take(&mut *tasks);
         self.choosers().for_each(Chooser::end);
-        LaneEnd { queue: Arc::clone(&self.parts.queue), holding, sending }
+        ForwardEnd { queue: Arc::clone(&self.parts.queue), holding, sending }
     }
 
     /// The same of a forward that the config has no more.
-    pub(super) fn begin_removal(&self) -> LaneEnd {
+    pub(super) fn begin_removal(&self) -> ForwardEnd {
         self.parts.queue.memory.remove();
         self.begin_end()
     }
@@ -233,17 +233,17 @@ impl ForwardLane {
 }
 
 /// A forward that is to end.
-pub(super) struct LaneEnd {
+pub(super) struct ForwardEnd {
     pub(super) queue: Arc<ForwardQueue>,
     holding: Vec<JoinHandle<()>>,
     sending: Option<JoinHandle<()>>,
 }
 
-impl LaneEnd {
+impl ForwardEnd {
     /// Lets go of what is held until it is judged; then the queue takes nothing more.
     pub(super) async fn end_holding(&mut self) {
         for holding in self.holding.drain(..) {
-            // What it lets go of is bounded, and it waits for nobody.
+            // Its parcels are bounded, and it waits for nobody.
             let _ = holding.await;
         }
         self.queue.memory.closing.cancel();
