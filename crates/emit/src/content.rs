@@ -20,7 +20,7 @@ use spanscore_base::panics::Panicked;
 use spanscore_base::settings::nearest;
 use spanscore_base::value::Value;
 use spanscore_detect::redactor::{Placeholders, Redactor, UnderKey, WITHHELD, WithheldTexts};
-use spanscore_net::lane::BlockingPool;
+use spanscore_net::blocking::BlockingPool;
 use spanscore_net::metrics::CounterBy;
 
 /// Most names that are stored, over all traces.
@@ -113,7 +113,7 @@ pub struct ContentFilter {
     redactor: Option<Arc<ContentRedactor>>,
     /// Counter of withheld texts, by reason.
     withheld: Option<CounterBy>,
-    aside: BlockingPool,
+    pool: BlockingPool,
 }
 
 impl ContentFilter {
@@ -124,8 +124,8 @@ impl ContentFilter {
 
     /// Adds an exporter's counter of withheld texts, and the blocking threads that all exporters
     /// share.
-    pub(super) fn of_exporter(self, withheld: CounterBy, aside: &BlockingPool) -> Self {
-        Self { withheld: Some(withheld), aside: aside.clone(), ..self }
+    pub(super) fn of_exporter(self, withheld: CounterBy, pool: &BlockingPool) -> Self {
+        Self { withheld: Some(withheld), pool: pool.clone(), ..self }
     }
 
     /// Renders a batch for an exporter: on a blocking thread, if it may take long.
@@ -143,7 +143,7 @@ impl ContentFilter {
         }
         let own = self.clone();
         let batch = batch.clone();
-        self.aside.run(move || make(&own, &batch)).await
+        self.pool.run(move || make(&own, &batch)).await
     }
 
     /// Returns the filter of a reader without a counter; content that is hidden as a whole the
@@ -163,7 +163,7 @@ impl ContentFilter {
 
     /// Returns the filter of an exporter that shows all content or none.
     pub(super) fn nothing() -> Self {
-        Self { redactor: None, withheld: None, aside: BlockingPool::new() }
+        Self { redactor: None, withheld: None, pool: BlockingPool::new() }
     }
 
     /// Returns an evaluation as it may be shown; content that is hidden as a whole is still in it.

@@ -23,7 +23,8 @@ use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use spanscore_base::panics::Panicked;
 use spanscore_base::settings::{Node, SettingsError};
-use spanscore_net::client::retry::{Backoff, RetrySettings, chance};
+use spanscore_net::backoff::chance;
+use spanscore_net::client::retry::{Retries, RetrySettings};
 
 /// `file`.
 pub(crate) static KIND: ExporterKind = ExporterKind {
@@ -197,8 +198,8 @@ impl RecordFile {
     async fn write_all(&self, text: Bytes) -> Delivery {
         let lines = Arc::new(RecordLines::from(text));
         let mut done = 0;
-        let retries = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
-        let mut backoff = Backoff::new(&retries.for_ever_unless_told());
+        let settings = RetrySettings { enabled: self.tries_again, ..RetrySettings::default() };
+        let mut retries = Retries::new(&settings.for_ever_unless_told());
         loop {
             let (written, error) = self.write(&lines, done).await;
             done += written;
@@ -208,7 +209,7 @@ impl RecordFile {
             if self.broken.may_log() {
                 tracing::warn!(%error, "failed to write evaluations to the file");
             }
-            let Some(wait) = backoff.next(None, chance()) else {
+            let Some(wait) = retries.next(None, chance()) else {
                 let lost = (lines.ends.len() - done) as u64;
                 return Delivery { sent: done as u64, lost: vec![(Loss::Io, lost)] };
             };

@@ -29,7 +29,7 @@ pub struct SessionAnswer {
     /// Evaluations of the session.
     pub evaluations: Vec<Evaluation>,
     /// Skips of evaluators.
-    pub passes: Skips,
+    pub skips: Skips,
     /// Inquiries to the lanes.
     pub asked: Vec<AskedTarget>,
     /// True if the work budget was exhausted.
@@ -56,8 +56,8 @@ pub fn evaluate_session(
         now_ns,
     };
     if let Some(mut session) = joined(resolver, due, trace_steps) {
-        let SessionAnswer { evaluations, passes, asked, .. } = &mut answer;
-        *passes = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
+        let SessionAnswer { evaluations, skips, asked, .. } = &mut answer;
+        *skips = evaluators.evaluate_session(&mut session, &due.key, evidence, evaluations, asked);
         answer.is_spent = session.effort.is_trace_spent();
         answer.cut_texts = session.effort.cut_texts();
     }

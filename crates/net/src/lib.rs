@@ -1,8 +1,11 @@
-//! Plumbing that several stages share: TLS, the OTLP client, the task of a scheduler, tables of
-//! metrics, and a spare descriptor.
+//! Plumbing that several stages share: TLS, the OTLP client, back-off, circuit breaker and token
+//! bucket, a pool for blocking work, tables of metrics, and a spare descriptor.
 
+pub mod backoff;
+pub mod blocking;
+pub mod circuit;
 pub mod client;
-pub mod lane;
 pub mod metrics;
+pub mod rate;
 pub mod spare;
 pub mod tls;

@@ -286,7 +286,7 @@ impl<S: 'static> Scraped<S> {
             let look = move |shown: &dyn AsyncInstrument<u64>| {
                 each(&mut |source, labels| shown.observe(read(source), labels));
             };
-            // What is built may go: the meter's provider keeps the callback.
+            // The instrument may go: the meter's provider keeps the callback.
             if is_sum {
                 let sum = meter.u64_observable_counter(name).with_unit(unit);
                 let _ = sum.with_description(help).with_callback(look).build();

@@ -25,7 +25,7 @@ use super::backlog::Backlog;
 use super::extraction::{Extraction, TableBatches, UnreadRequest};
 use super::journal::{EarlierVerdicts, Journal};
 use super::metrics::PipelineMetrics;
-use super::reload::setup::Reform;
+use super::reload::setup::ConfigUpdate;
 use super::room::{QueueRoom, RequestQueue, ShardQueue, show_queue};
 use super::worker::{ShardMessage, WorkerContext};
 use super::{QUEUED_REQUESTS_MAX, RETRY_AFTER, ROOM_WAIT};
@@ -169,12 +169,12 @@ impl PipelineIntake {
 
     /// Sends a config update to the shards, then extracts with its table. Requests extracted in
     /// between arrive behind the message, and carry the old table.
-    pub(super) async fn reform(&self, reform: Arc<Reform>) {
+    pub(super) async fn update(&self, update: Arc<ConfigUpdate>) {
         for (shard, _) in &self.shards {
             // Fails only if the shard has ended.
-            let _ = shard.send(ShardMessage::Reform(Arc::clone(&reform))).await;
+            let _ = shard.send(ShardMessage::ConfigUpdate(Arc::clone(&update))).await;
         }
-        self.extraction.set_table(Arc::clone(reform.setup.table()));
+        self.extraction.set_table(Arc::clone(update.setup.table()));
     }
 
     /// Hands each shard its batch, or no shard any: a refused request comes again, here or

@@ -34,7 +34,7 @@ use std::time::Duration;
 use opentelemetry::metrics::Meter;
 use tokio::sync::mpsc;
 
-use spanscore_ask::judge::LaneHandle;
+use spanscore_ask::judge::JudgeHandle;
 use spanscore_assemble::{LimitsSettings, SessionsSettings, TracesSettings};
 use spanscore_base::model::{Evaluation, Memory, Receipt};
 use spanscore_emit::forward::Forwards;
@@ -53,7 +53,7 @@ pub use journal::JournalOpenError;
 use journal::{Journal, RecoveryClaim, Restore};
 pub use judging::UNANSWERED_FILE;
 use metrics::PipelineMetrics;
-use reload::setup::{Reform, Setup};
+use reload::setup::{ConfigUpdate, Setup};
 pub use reload::{ReloadError, ReloadOutcome};
 use sessions::{QUEUED_TRACES_MAX, SessionSender};
 use threads::Threads;
@@ -146,13 +146,13 @@ impl Pipeline {
     fn restore(
         &self,
         (journal, past): (&Arc<Journal>, RecoveryClaim),
-        lane: Option<LaneHandle>,
+        dispatcher: Option<JudgeHandle>,
     ) -> Option<tokio::task::JoinHandle<()>> {
         if journal.log().found_end() == 0 {
             self.intake.go_live();
             return None;
         }
-        let restore = Restore::new(Arc::clone(journal), past, self.intake(), lane);
+        let restore = Restore::new(Arc::clone(journal), past, self.intake(), dispatcher);
         let heartbeats = Arc::clone(&self.heartbeats);
         Some(tokio::spawn(async move {
             if !restore.run().await {
@@ -177,9 +177,9 @@ impl Pipeline {
     }
 
     /// Applies a config update, to open traces too.
-    async fn reform(&self, reform: Reform) {
-        self.metrics.begin(&reform.setup.evaluators);
-        self.intake.reform(Arc::new(reform)).await;
+    async fn update(&self, update: ConfigUpdate) {
+        self.metrics.begin(&update.setup.evaluators);
+        self.intake.update(Arc::new(update)).await;
     }
 
     /// Closes the intake, judges open traces with reason `shutdown`, and ends once their

@@ -28,7 +28,7 @@ use super::process;
 use super::settings::MetricsOtlpSettings;
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
-use spanscore_net::client::{Client, SendError};
+use spanscore_net::client::Client;
 
 /// Longest time for the last report, so that a dead backend does not hold up the end.
 pub(super) const LAST_PUSH_TIME: Duration = Duration::from_secs(5);
@@ -153,7 +153,7 @@ async fn run(
                 outcomes.add("failed", 1);
                 if failed % TELL_EVERY == 0 {
                     let endpoint = &outcomes.endpoint;
-                    let error = text_of(&error);
+                    let error = error.text();
                     tracing::warn!(%endpoint, error, "failed to report our own metrics");
                 }
                 failed += 1;
@@ -183,15 +183,6 @@ impl PushOutcomes {
 
     fn add(&self, outcome: &'static str, count: u64) {
         self.counter.add(count, &[KeyValue::new("outcome", outcome)]);
-    }
-}
-
-pub(super) fn text_of(error: &SendError) -> &str {
-    match error {
-        SendError::Unreachable(error)
-        | SendError::Retryable { error, .. }
-        | SendError::Refused(error)
-        | SendError::Unreadable(error) => error,
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::push::{LAST_PUSH_TIME, text_of};
+use super::push::LAST_PUSH_TIME;
 use super::settings::MetricsOtlpSettings;
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::semconv::{OWN_SCOPE, SERVICE_NAME};
@@ -132,7 +132,7 @@ impl Pusher {
         self.outcomes.add("failed", count);
         if self.failed.is_multiple_of(TELL_EVERY) {
             let endpoint = &self.endpoint;
-            let error = text_of(&error);
+            let error = error.text();
             tracing::warn!(%endpoint, error, "failed to report spans of our own");
         }
         self.failed += 1;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::cli::CommandError;
 use spanscore_ask::external;
-use spanscore_ask::judge::{JudgeSettings, LaneSettings, ReplyRecording, ask_all};
+use spanscore_ask::judge::{JudgeParts, JudgeSettings, ReplyRecording, ask_all};
 use spanscore_base::model::Evaluation;
 use spanscore_evaluate::{AskedTarget, JudgeRequest};
 
@@ -62,7 +62,7 @@ impl CommandJudges {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let settings = LaneSettings {
+        let settings = JudgeParts {
             asking: Vec::new(),
             judges: &self.judges,
             recording: self.recording.clone(),

@@ -1,9 +1,10 @@
-//! Metrics of the lane of external evaluators. Names and units are in `docs/operations.md`.
+//! Metrics of external evaluators. Names and units are in `docs/operations.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lane::core::ExternalCount;
+use super::backend::ExternalCount;
+use crate::scheduler::SilentEnd;
 use spanscore_base::model::WaitingRoom;
 use spanscore_evaluate::external::RedactionGaps;
 use spanscore_net::metrics::{Meter, Scraped, label};
@@ -40,7 +41,7 @@ metrics! {
     struct TaskMetrics {
         tasks: CounterBy("spanscore.external.tasks", "{task}",
             "Tasks that left otherwise than with an evaluation.",
-            "outcome", ["replaced", "superseded", "left"]);
+            "outcome", SilentEnd::ALL.map(SilentEnd::as_str));
     }
 }
 
@@ -53,7 +54,7 @@ readings! {
     }
 }
 
-/// Counters and histograms of the lane.
+/// Instruments of external evaluators.
 pub(super) struct ExternalMetrics {
     evaluators: EvaluatorMetrics,
     all: TaskMetrics,
@@ -92,28 +93,25 @@ impl ExternalMetrics {
         self.evaluators.durations.under(&of).record(took.as_secs_f64());
     }
 
-    pub(super) fn count<'n>(&self, name: impl Fn(usize) -> &'n str, count: &ExternalCount) {
-        let of = |channel: usize| [label("evaluator", name(channel))];
+    /// Counts an event of an evaluator's channel.
+    pub(super) fn count(&self, evaluator: &str, count: &ExternalCount) {
+        let of = [label("evaluator", evaluator)];
         let own = &self.evaluators;
         match count {
-            ExternalCount::Described(channel, outcome) => {
-                own.describes.under(&of(*channel)).add(outcome, 1);
-            }
-            ExternalCount::Request(channel, outcome) => {
-                own.requests.under(&of(*channel)).add(outcome, 1);
-            }
-            ExternalCount::Retry(channel) => own.retries.under(&of(*channel)).add(1),
-            ExternalCount::Ignored(channel, ignored) => {
-                let counter = own.ignored.under(&of(*channel));
+            ExternalCount::Described(outcome) => own.describes.under(&of).add(outcome, 1),
+            ExternalCount::Request(outcome) => own.requests.under(&of).add(outcome, 1),
+            ExternalCount::Retry => own.retries.under(&of).add(1),
+            ExternalCount::Ignored(ignored) => {
+                let counter = own.ignored.under(&of);
                 counter.add("unknown_task", ignored.unknown_task);
                 counter.add("repeated", ignored.repeated);
             }
-            ExternalCount::Waited(channel, ms) => {
-                own.waits.under(&of(*channel)).record(*ms as f64 / 1e3);
-            }
-            ExternalCount::Replaced => self.all.tasks.add("replaced", 1),
-            ExternalCount::Superseded => self.all.tasks.add("superseded", 1),
-            ExternalCount::Left => self.all.tasks.add("left", 1),
+            ExternalCount::Waited(ms) => own.waits.under(&of).record(*ms as f64 / 1e3),
         }
+    }
+
+    /// Counts a task that ended without an evaluation.
+    pub(super) fn ended(&self, end: SilentEnd) {
+        self.all.tasks.add(end.as_str(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Record of one finished request to a judge, for observers such as our own traces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::settings::JudgeApi;
 use spanscore_base::model::{EvaluationId, SpanId, TraceId};
@@ -44,4 +45,13 @@ pub struct JudgeCall {
     pub output_tokens: u64,
     /// Cost, US dollars; 0 without a known price.
     pub cost_usd: f64,
+}
+
+impl JudgeCall {
+    /// Shifts the times of the call to this end, Unix time.
+    pub(super) fn ended_at(self, end: Duration) -> Self {
+        let end_ns = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
+        let took_ns = self.end_ns.saturating_sub(self.start_ns);
+        Self { start_ns: end_ns.saturating_sub(took_ns), end_ns, ..self }
+    }
 }

@@ -130,16 +130,20 @@ impl JudgeClient {
     pub(super) async fn ask(
         &self,
         key: QuestionKey,
-        quirks: &ProviderCapabilities,
+        capabilities: &ProviderCapabilities,
         question: &JudgeQuestion,
     ) -> Result<Reply, Fault> {
         if let Some(ReplyRecording::Replay(folder)) = &self.recording {
             return read_recorded(&file_of(folder, key)).await;
         }
-        let request =
-            wire::request(&self.settings, self.key.as_ref().map(Secret::reveal), quirks, question);
+        let request = wire::request(
+            &self.settings,
+            self.key.as_ref().map(Secret::reveal),
+            capabilities,
+            question,
+        );
         let answer = self.send(request).await?;
-        let reply = wire::reply(&self.settings, quirks, &answer)?;
+        let reply = wire::reply(&self.settings, capabilities, &answer)?;
         if let Some(ReplyRecording::Record(folder)) = &self.recording {
             self.record(&file_of(folder, key), &reply).await;
         }

@@ -1,10 +1,10 @@
 //! Metrics of judges. Names and units are in `docs/operations.md`.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::lane::core::LaneCount;
-use super::wire::TokenUsage;
+use super::call::JudgeCall;
+use crate::scheduler::SilentEnd;
 use spanscore_base::model::{Evaluation, Outcome, Reason, WaitingRoom};
 use spanscore_evaluate::inquiry::RedactionGaps;
 use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
@@ -51,7 +51,7 @@ metrics! {
     struct AllJudgesMetrics {
         inquiries: CounterBy("spanscore.judge.inquiries", "{inquiry}",
             "Inquiries that left otherwise than with an evaluation.",
-            "outcome", ["replaced", "superseded", "left"]);
+            "outcome", SilentEnd::ALL.map(SilentEnd::as_str));
         agreement: Histogram("spanscore.judge.agreement", "1",
             "Mean share of votes that agree with the majority.", &AGREEMENT_BOUNDS);
         duration: Histogram("spanscore.judge.duration", "s",
@@ -68,87 +68,69 @@ readings! {
     }
 }
 
-/// Instruments of the lane.
-pub(super) struct LaneMetrics {
-    asked: AskedMetrics,
-    all: AllJudgesMetrics,
-    /// Names of judges by index on the lane; reloads append.
-    names: RwLock<Vec<String>>,
+/// Counted events other than calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JudgeCount {
+    /// The cache held the answer.
+    CacheHit,
+    /// Wait of an inquiry until its first request, milliseconds.
+    Waited(u64),
+    /// A judge reported more tokens than a request can take, which are not believed.
+    Surplus,
+    /// Redaction of a record left gaps.
+    Gaps(RedactionGaps),
+    /// A judge refused a parameter, which is left out from now on.
+    Refused(&'static str),
 }
 
-impl LaneMetrics {
+/// Instruments of judges.
+pub(super) struct JudgeMetrics {
+    asked: AskedMetrics,
+    all: AllJudgesMetrics,
+}
+
+impl JudgeMetrics {
+    /// Builds the instruments; `asking` are evaluators, each with its judge.
     pub(super) fn new(
         meter: &Meter,
-        names: Vec<String>,
         asking: &[(String, String)],
-        load: &Arc<WaitingRoom>,
-    ) -> Self {
-        let load = Arc::clone(load);
-        Scraped::show_all(WAITING, meter, move |see| see(&load, &[]));
-        let asked = AskedMetrics::new(meter);
-        let own = Self { asked, all: AllJudgesMetrics::new(meter), names: RwLock::new(names) };
+        room: &Arc<WaitingRoom>,
+    ) -> Arc<Self> {
+        let room = Arc::clone(room);
+        Scraped::show_all(WAITING, meter, move |see| see(&room, &[]));
+        let own = Self { asked: AskedMetrics::new(meter), all: AllJudgesMetrics::new(meter) };
         own.begin(asking);
-        own
+        Arc::new(own)
     }
 
     /// Shows each evaluator and its judge at zero, so that an alert sees the first increment.
     pub(super) fn begin(&self, asking: &[(String, String)]) {
         for (evaluator, judge) in asking {
-            if let Some(judge) = self.place(judge) {
-                self.asked.of(&self.labels(judge, evaluator));
-            }
+            self.asked.of(&labels(judge, evaluator));
         }
         if !asking.is_empty() {
             self.all.inquiries.of(&[]);
         }
     }
 
-    /// Appends a judge.
-    pub(super) fn add(&self, name: String) {
-        self.names.write().unwrap_or_else(PoisonError::into_inner).push(name);
-    }
-
-    fn names(&self) -> RwLockReadGuard<'_, Vec<String>> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the index of the newest judge of a name.
-    pub(super) fn place(&self, judge: &str) -> Option<usize> {
-        self.names().iter().rposition(|name| name == judge)
-    }
-
-    fn judge(&self, judge: usize) -> KeyValue {
-        label("judge", self.names().get(judge).map_or("", String::as_str))
-    }
-
-    fn labels(&self, judge: usize, evaluator: &str) -> [KeyValue; 2] {
-        [self.judge(judge), label("evaluator", evaluator)]
-    }
-
-    pub(super) fn asked(
-        &self,
-        (judge, evaluator): (usize, &str),
-        outcome: &'static str,
-        usage: TokenUsage,
-        cost_nano: u64,
-    ) {
-        let of = self.labels(judge, evaluator);
-        self.asked.requests.under(&of).add(outcome, 1);
-        let new = usage.input.saturating_sub(usage.cached);
+    /// Counts a finished call.
+    pub(super) fn called(&self, call: &JudgeCall) {
+        let of = labels(&call.judge, &call.evaluator);
+        self.asked.requests.under(&of).add(call.outcome, 1);
+        let new = call.input_tokens.saturating_sub(call.cached_tokens);
+        let counts = [new, call.cached_tokens, call.output_tokens];
         let counter = self.asked.tokens.under(&of);
-        for (kind, tokens) in TOKEN_TYPES.into_iter().zip([new, usage.cached, usage.output]) {
-            counter.add(kind, tokens);
-        }
-        self.asked.cost.under(&of).add(cost_nano as f64 / 1e9);
+        TOKEN_TYPES.into_iter().zip(counts).for_each(|(kind, tokens)| counter.add(kind, tokens));
+        self.asked.cost.under(&of).add(call.cost_usd);
     }
 
     /// Records the duration of a request, whatever its outcome.
-    pub(super) fn took(&self, judge: usize, took: Duration) {
-        self.all.duration.under(&[self.judge(judge)]).record(took.as_secs_f64());
+    pub(super) fn took(&self, judge: &str, took: Duration) {
+        self.all.duration.under(&[label("judge", judge)]).record(took.as_secs_f64());
     }
 
     /// Counts the outcome of an inquiry, under the judge that was asked last, or would have been.
-    pub(super) fn emitted(&self, judge: Option<usize>, evaluations: &[Evaluation]) {
+    pub(super) fn emitted(&self, judge: &str, evaluations: &[Evaluation]) {
         let Some(first) = evaluations.first() else { return };
         let name = &first.evaluator.name;
         let reason = match (&first.outcome, &first.judge) {
@@ -160,9 +142,7 @@ impl LaneMetrics {
             (Outcome::NotEvaluable { reason, .. }, _) => reason.as_str(),
             (Outcome::Failed { error_type, .. }, _) => error_type,
         };
-        if let Some(judge) = judge {
-            self.asked.unanswered.under(&self.labels(judge, name)).add(reason, 1);
-        }
+        self.asked.unanswered.under(&labels(judge, name)).add(reason, 1);
     }
 
     /// Counts gaps of redaction: secrets not followed, texts withheld.
@@ -175,30 +155,26 @@ impl LaneMetrics {
             .for_each(|(reason, count)| withheld.add(reason, count));
     }
 
-    pub(super) fn count(&self, count: &LaneCount) {
-        let outcome = match count {
-            LaneCount::CacheHit(judge, evaluator) => {
-                return self.asked.cache_hits.under(&self.labels(*judge, evaluator)).add(1);
-            }
-            LaneCount::Surplus(judge, evaluator) => {
-                return self.asked.surplus.under(&self.labels(*judge, evaluator)).add(1);
-            }
-            LaneCount::Waited(judge, evaluator, ms) => {
-                let wait = self.asked.wait.under(&self.labels(*judge, evaluator));
-                return wait.record(*ms as f64 / 1e3);
-            }
-            LaneCount::Gaps(judge, evaluator, gaps) => {
-                return self.gaps(&self.labels(*judge, evaluator), *gaps);
-            }
-            LaneCount::Refused(judge, parameter) => {
-                let judge = self.names().get(*judge).cloned().unwrap_or_default();
+    /// Counts an event other than a call.
+    pub(super) fn count(&self, judge: &str, evaluator: &str, count: JudgeCount) {
+        let of = labels(judge, evaluator);
+        match count {
+            JudgeCount::CacheHit => self.asked.cache_hits.under(&of).add(1),
+            JudgeCount::Surplus => self.asked.surplus.under(&of).add(1),
+            JudgeCount::Waited(ms) => self.asked.wait.under(&of).record(ms as f64 / 1e3),
+            JudgeCount::Gaps(gaps) => self.gaps(&of, gaps),
+            JudgeCount::Refused(parameter) => {
                 tracing::info!(judge, parameter, "the judge does not take this; it is left out");
-                return;
             }
-            LaneCount::Replaced => "replaced",
-            LaneCount::Superseded => "superseded",
-            LaneCount::Left => "left",
-        };
-        self.all.inquiries.add(outcome, 1);
+        }
     }
+
+    /// Counts an inquiry that ended without an evaluation.
+    pub(super) fn ended(&self, end: SilentEnd) {
+        self.all.inquiries.add(end.as_str(), 1);
+    }
+}
+
+fn labels(judge: &str, evaluator: &str) -> [KeyValue; 2] {
+    [label("judge", judge), label("evaluator", evaluator)]
 }

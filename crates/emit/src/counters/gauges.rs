@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::otlp::Circuit;
+use crate::otlp::CircuitGate;
 use crate::queue::{Held, Overflow};
 use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
 use spanscore_net::readings;
@@ -52,7 +52,7 @@ type OverflowSource = Option<Weak<Overflow>>;
 pub(crate) struct LiveGauges {
     pub(crate) queues: LiveSources<QueueSource>,
     pub(crate) overflows: LiveSources<OverflowSource>,
-    pub(crate) circuits: LiveSources<Arc<Circuit>>,
+    pub(crate) circuits: LiveSources<Arc<CircuitGate>>,
     /// Counts of names of services and agents that were cut.
     pub(crate) cut: LiveSources<Arc<AtomicU64>>,
 }
@@ -111,7 +111,7 @@ fn of_overflow(source: &OverflowSource, read: fn(&Overflow) -> u64) -> u64 {
 }
 
 readings! {
-    const CIRCUITS: Arc<Circuit> {
+    const CIRCUITS: Arc<CircuitGate> {
         gauge("spanscore.exporter.circuit_state", "",
             "State of the circuit breaker: 0 closed (the backend takes requests), 1 half open (a \
              probe is on its way), 2 open (it does not take them).",

@@ -22,7 +22,7 @@ use super::queue::{Abandoned, Queue, size_of_evaluations};
 use super::settings::ExporterSettings;
 use super::{ExporterStartError, Loss, Undelivered};
 use spanscore_base::model::{Evaluation, Memory, Receipt, Want};
-use spanscore_net::lane::BlockingPool;
+use spanscore_net::blocking::BlockingPool;
 
 /// Running exporters of the process.
 pub struct Exporters {
@@ -33,7 +33,7 @@ pub struct Exporters {
     /// Redactor of personal data and credentials, shared so that all exporters show the same names.
     redactor: OnceLock<Arc<ContentRedactor>>,
     /// Blocking threads for rendering that takes long.
-    aside: BlockingPool,
+    pool: BlockingPool,
     shown_scores: ShownScores,
     /// Exporters in use. [`Exporters::offer`] holds the read lock for a batch, so that all of it
     /// goes to the exporters of one config.
@@ -70,7 +70,7 @@ impl Exporters {
             registry: registry.clone(),
             persistence: persistence.cloned(),
             redactor: OnceLock::new(),
-            aside: BlockingPool::new(),
+            pool: BlockingPool::new(),
             shown_scores: ShownScores::default(),
             running: RwLock::default(),
             channels: Vec::new(),

@@ -152,7 +152,7 @@ impl Starting<'_> {
         };
         let withheld = WithheldMetrics::new(&self.instruments().meter);
         let WithheldMetrics { texts } = withheld.of(&[label("exporter", self.name)]);
-        filter.of_exporter(texts, &self.exporters.aside)
+        filter.of_exporter(texts, &self.exporters.pool)
     }
 
     /// Adds its queue of evaluations, with the delivery of its batches.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::lane::ForwardLane;
+use super::running::RunningForward;
 use super::send::ForwardWay;
 use super::settings::ForwardedTraces;
 use super::{ForwardSettings, ForwardStartError, Forwards, HoldTimes};
@@ -97,15 +97,15 @@ impl Forwards {
         let running = self.running();
         let mut next = Vec::with_capacity(settings.len());
         for settings in settings {
-            let before = running.iter().find(|lane| lane.settings.name == settings.name);
-            if before.is_some_and(|lane| lane.finishing() >= FINISHING_MAX) {
+            let before = running.iter().find(|forward| forward.settings.name == settings.name);
+            if before.is_some_and(|forward| forward.finishing() >= FINISHING_MAX) {
                 let error = format!(
                     "`traces` was changed {FINISHING_MAX} times, and what was held before is not \
                      judged yet: wait for `traces.age_max`"
                 );
                 return Err(ForwardStartError { forward: settings.name.clone(), error });
             }
-            let is_same = before.is_some_and(|lane| lane.settings == *settings);
+            let is_same = before.is_some_and(|forward| forward.settings == *settings);
             let way = if is_same { None } else { Some(settings.way(has_log)?) };
             next.push((settings.clone(), way));
         }
@@ -120,37 +120,37 @@ impl Forwards {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut *running);
         for (settings, way) in next {
-            let place = before.iter().position(|lane| lane.settings.name == settings.name);
+            let place = before.iter().position(|forward| forward.settings.name == settings.name);
             let old = place.map(|place| before.remove(place));
-            let lane = match (old, way) {
+            let forward = match (old, way) {
                 (Some(old), Some(way)) => old.changed(common, settings, way, times),
                 (Some(old), None) => old,
                 (None, Some(way)) => {
-                    let lane = ForwardLane::start(common, settings, way, times);
+                    let forward = RunningForward::start(common, settings, way, times);
                     if self.is_replayed.load(Ordering::Acquire) {
-                        lane.replayed();
+                        forward.replayed();
                     }
-                    lane
+                    forward
                 }
                 (None, None) => continue,
             };
-            lane.limit(times);
-            running.push(lane);
+            forward.limit(times);
+            running.push(forward);
         }
         drop(running);
         before.into_iter().for_each(|gone| self.retire(&gone));
     }
 
     /// Lets a forward end that is offered nothing any more.
-    fn retire(&self, lane: &ForwardLane) {
-        let name = lane.settings.name.clone();
+    fn retire(&self, forward: &RunningForward) {
+        let name = forward.settings.name.clone();
         let given_up = CancellationToken::new();
         let ended = CancellationToken::new();
         let retired = RetiredForward { name, given_up, ended };
         let given_up = retired.given_up.clone();
         let ended = retired.ended.clone();
         self.retired().push(retired);
-        let mut ending = lane.begin_removal();
+        let mut ending = forward.begin_removal();
         tokio::spawn(async move {
             // Also where it is stopped in between.
             let _ended = ended.drop_guard();

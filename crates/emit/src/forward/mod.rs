@@ -14,9 +14,9 @@
 
 mod books;
 mod change;
-mod lane;
 mod passed;
 mod queue;
+mod running;
 mod select;
 mod send;
 mod settings;
@@ -40,8 +40,8 @@ pub use settings::{FORWARD_KINDS, ForwardSettings, forward_schema, read_forwards
 use super::Undelivered;
 use books::ForwardMetrics;
 use change::RetiredForward;
-use lane::ForwardLane;
 use passed::PassedFile;
+use running::RunningForward;
 use spanscore_base::model::{Claim, ClientGroup, Memory, MemoryQuota};
 use spanscore_base::otlp::{RawBody, Signal};
 
@@ -90,7 +90,7 @@ impl Passing<'_> {
 #[derive(Default)]
 pub struct Forwards {
     /// Forwards of one config; an offer holds the read lock, so it never sees those of two.
-    running: RwLock<Vec<ForwardLane>>,
+    running: RwLock<Vec<RunningForward>>,
     common: Option<ForwardCommon>,
     /// Those that were removed and have not ended.
     retired: Mutex<Vec<RetiredForward>>,
@@ -136,26 +136,26 @@ impl Forwards {
 
     /// Returns true if any forward needs the judgements of traces.
     pub fn wants_judgements(&self) -> bool {
-        self.running().iter().any(|lane| lane.choosers().next().is_some())
+        self.running().iter().any(|forward| forward.choosers().next().is_some())
     }
 
     /// Returns true if requests of this signal are passed on, and so have to be in the log.
     pub fn wants(&self, signal: Signal) -> bool {
-        self.running().iter().any(|lane| lane.has(signal))
+        self.running().iter().any(|forward| forward.has(signal))
     }
 
     /// Takes a request that was accepted. With a claim, what finds no room stays in the log. One
     /// that a forward has passed on before a restart is not passed on again. Never waits.
     pub fn offer(&self, passing: &Passing<'_>, claim: Option<&Claim>) {
-        for lane in &*self.running() {
-            lane.offer(passing, claim);
+        for forward in &*self.running() {
+            forward.offer(passing, claim);
         }
     }
 
     /// Takes what was judged of traces: each time that one is judged, and of those without an agent
     /// once they are given up. Never waits.
     pub fn judged(&self, judged: JudgedTrace) {
-        for chooser in self.running().iter().flat_map(ForwardLane::choosers) {
+        for chooser in self.running().iter().flat_map(RunningForward::choosers) {
             chooser.judged(judged);
         }
     }
@@ -163,7 +163,7 @@ impl Forwards {
     /// Says that the log has been replayed: what was not offered again is not in it any more.
     pub fn replayed(&self) {
         self.is_replayed.store(true, Ordering::Release);
-        self.running().iter().for_each(ForwardLane::replayed);
+        self.running().iter().for_each(RunningForward::replayed);
     }
 
     /// Returns the items that each forward has lost since its start, for whatever reason.
@@ -195,7 +195,7 @@ impl Forwards {
     pub async fn shutdown(&self, no_more_time: impl Future<Output = ()>) {
         let mut no_more_time = pin!(no_more_time);
         let mut is_over = false;
-        let mut endings: Vec<_> = self.running().iter().map(ForwardLane::begin_end).collect();
+        let mut endings: Vec<_> = self.running().iter().map(RunningForward::begin_end).collect();
         for ending in &mut endings {
             ending.end_holding().await;
         }
@@ -217,7 +217,7 @@ impl Forwards {
         }
     }
 
-    fn running(&self) -> RwLockReadGuard<'_, Vec<ForwardLane>> {
+    fn running(&self) -> RwLockReadGuard<'_, Vec<RunningForward>> {
         self.running.read().unwrap_or_else(PoisonError::into_inner)
     }
 

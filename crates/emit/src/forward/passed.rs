@@ -151,7 +151,7 @@ impl PassedOn {
         let mut state = self.state();
         state.has_changed = false;
         let before = &state.before;
-        // What an earlier process left and nobody has offered again is pending still.
+        // Positions that an earlier process left and nobody has offered again are pending still.
         let mut pending: Vec<u64> = state.pending.iter().chain(&before.pending).copied().collect();
         pending.sort_unstable();
         let mut all_from = before.all_from;

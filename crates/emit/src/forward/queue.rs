@@ -369,7 +369,7 @@ impl ForwardQueue {
             self.books().in_log(signal, true);
         }
         let parcel = self.parcel(signal, items, load, place, wanted);
-        // Where nobody takes it any more it settles itself.
+        // A parcel that nobody takes any more settles itself.
         let _ = self.sender.send(parcel);
     }
 

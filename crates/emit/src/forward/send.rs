@@ -11,8 +11,8 @@ use super::passed::ReadBack;
 use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
-use spanscore_net::client::retry::{AttemptError, GivenUp, RetrySettings, retry_until};
-use spanscore_net::client::{Client, Compression, Taken};
+use spanscore_net::client::retry::{RetrySettings, retry_until};
+use spanscore_net::client::{Client, Compression, SendError, Taken};
 
 /// Bodies up to this size are packed in place; larger ones beside the network's tasks, as all that
 /// come compressed and must not stay so: what comes out of them is not known.
@@ -114,16 +114,16 @@ impl ForwardSender {
                 Err(reason) => return parcel.lost(reason),
             };
         };
-        if let Err(GivenUp::Refused(error) | GivenUp::Exhausted(error)) = &sent
+        if let Err(error) = &sent
             && self.memory.books.losses.may_log()
         {
-            tracing::warn!(forward = %self.memory.books.name, error,
+            tracing::warn!(forward = %self.memory.books.name, error = error.text(),
                 "failed to pass on what was received, gave up");
         }
         match sent {
             Ok(rejected) => parcel.sent(rejected),
-            Err(GivenUp::Refused(_)) => parcel.lost(ForwardLoss::Refused),
-            Err(GivenUp::Exhausted(_)) => parcel.lost(ForwardLoss::RetriesExhausted),
+            Err(error) if error.is_refusal() => parcel.lost(ForwardLoss::Refused),
+            Err(_) => parcel.lost(ForwardLoss::RetriesExhausted),
         }
         drop((room, beyond));
     }
@@ -135,7 +135,7 @@ impl ForwardSender {
         signal: Signal,
         ready: ReadyBody,
         (way, ways): (&ForwardWay, &mut watch::Receiver<Arc<ForwardWay>>),
-    ) -> (Option<Result<u64, GivenUp>>, ReadyBody) {
+    ) -> (Option<Result<u64, SendError>>, ReadyBody) {
         let attempt = || self.attempt(signal, &ready, &way.client);
         let failed = |error: &str, wait| {
             self.memory.failed();
@@ -159,15 +159,15 @@ impl ForwardSender {
         signal: Signal,
         ready: &ReadyBody,
         client: &Client,
-    ) -> Result<u64, AttemptError> {
+    ) -> Result<u64, SendError> {
         let body = ready.bytes.clone();
         let sent = if ready.is_json {
             client.send_json(signal, body).await
         } else {
             client.send(signal, body).await
         };
-        let sent = AttemptError::of(sent);
-        if !matches!(sent, Err(AttemptError::Retryable { .. })) {
+        let sent = SendError::unless_unreadable(sent);
+        if sent.as_ref().err().is_none_or(SendError::is_refusal) {
             self.memory.answered();
         }
         let Taken { rejected, message } = sent?;

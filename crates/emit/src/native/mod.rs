@@ -32,7 +32,8 @@ use spanscore_base::settings::{
     Address, HumanDuration, Node, Secret, SettingsError, schema_of_both,
 };
 use spanscore_net::client::Connection;
-use spanscore_net::client::retry::{AttemptError, GivenUp, RetrySettings, retry};
+use spanscore_net::client::SendError;
+use spanscore_net::client::retry::{RetrySettings, retry};
 use spanscore_net::client::{ClientSettings, Compression, JsonClient, Protocol, TlsSettings};
 
 /// Most scores in one request.
@@ -267,7 +268,9 @@ impl<B: NativeBackend> NativeSender<B> {
         let NativeRequest { method, path, body, count } = request;
         let count = u64::from(count);
         let attempt = || async {
-            AttemptError::of(self.client.send(method.clone(), &path, body.clone()).await)
+            SendError::unless_unreadable(
+                self.client.send(method.clone(), &path, body.clone()).await,
+            )
         };
         let failed = |error: &str, wait| {
             if self.trouble.may_log() {
@@ -275,15 +278,16 @@ impl<B: NativeBackend> NativeSender<B> {
                     "failed to export scores, trying again");
             }
         };
-        let (loss, error) = match retry(&self.retry, attempt, failed).await {
+        let error = match retry(&self.retry, attempt, failed).await {
             Ok(answer) => {
                 let refused = self.backend.refused(&answer).min(count);
                 let lost = if refused > 0 { vec![(Loss::RejectedPartly, refused)] } else { vec![] };
                 return Delivery { sent: count - refused, lost };
             }
-            Err(GivenUp::Refused(error)) => (Loss::Refused, error),
-            Err(GivenUp::Exhausted(error)) => (Loss::RetriesExhausted, error),
+            Err(error) => error,
         };
+        let loss = if error.is_refusal() { Loss::Refused } else { Loss::RetriesExhausted };
+        let error = error.text();
         if self.trouble.may_log() {
             tracing::warn!(exporter = %self.name, error, "failed to export scores, gave up");
         }

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::circuit::{Circuit, Pass};
+use super::circuit::{CircuitGate, Pass};
 use super::settings::OtlpExporterSettings;
 use crate::Starting;
 use crate::counters::{LogLimiter, PartMetrics};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
-use spanscore_net::client::retry::{AttemptError, Backoff, GivenUp, RetrySettings, chance, retry};
-use spanscore_net::client::{Client, Protocol, Taken};
+use spanscore_net::backoff::chance;
+use spanscore_net::client::retry::{Retries, RetrySettings, retry};
+use spanscore_net::client::{Client, Protocol, SendError, Taken};
 use spanscore_net::metrics::{CounterBy, label};
 
 /// One OTLP backend.
@@ -23,7 +24,7 @@ pub(super) struct Backend {
     endpoint: Address,
     is_http: bool,
     pub(super) retry: RetrySettings,
-    circuit: Arc<Circuit>,
+    circuit: Arc<CircuitGate>,
     /// True for each signal (logs, traces) of which it refused a request in all its parts, and has
     /// taken none since.
     refuses_all: [AtomicBool; 2],
@@ -44,7 +45,7 @@ impl Backend {
     ) -> Result<Self, String> {
         let client = settings.client(protocol).map_err(|error| error.to_string())?;
         let client = Client::new(&client)?;
-        let circuit = Arc::new(Circuit::new(&retry));
+        let circuit = Arc::new(CircuitGate::new(&retry));
         let shown = Arc::clone(&circuit);
         let name = starting.name().to_owned();
         starting.when_taken(move |instruments| instruments.gauges.circuits.watch(&name, shown));
@@ -67,28 +68,28 @@ impl Backend {
 
     /// Sends one encoded request until it is taken or given up; returns the number of rejected
     /// items. Waits for the circuit while the backend takes nothing.
-    pub(super) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, GivenUp> {
+    pub(super) async fn send(&self, signal: Signal, request: Vec<u8>) -> Result<u64, SendError> {
         let body = self.client.prepare(request);
-        let mut backoff = Backoff::new(&self.retry);
+        let mut retries = Retries::new(&self.retry);
         loop {
-            let pass = self.pass(backoff.deadline()).await?;
-            let (after, error) = match self.attempt(signal, body.clone()).await {
+            let pass = self.pass(retries.deadline()).await?;
+            let error = match self.attempt(signal, body.clone()).await {
                 Ok(rejected) => {
                     pass.taken();
                     self.note_refuses_all(signal, false);
                     return Ok(rejected);
                 }
-                Err(AttemptError::Permanent(error)) => {
+                Err(error) if error.is_refusal() => {
                     pass.answered();
-                    return Err(GivenUp::Refused(error));
+                    return Err(error);
                 }
-                Err(AttemptError::Retryable { after, error }) => (after, error),
+                Err(error) => error,
             };
-            pass.failed(after);
-            let Some(wait) = backoff.next(after, chance()) else {
-                return Err(GivenUp::Exhausted(error));
+            pass.failed(error.asked_wait());
+            let Some(wait) = retries.next(error.asked_wait(), chance()) else {
+                return Err(error);
             };
-            self.tell_of_failure(&error, wait);
+            self.tell_of_failure(error.text(), wait);
             // While the circuit is open, its wait replaces this one.
             if self.circuit.is_closed() {
                 sleep(wait).await;
@@ -102,7 +103,7 @@ impl Backend {
     }
 
     /// Waits for the circuit to let a request pass, until a deadline.
-    async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, GivenUp> {
+    async fn pass(&self, deadline: Option<Instant>) -> Result<Pass<'_>, SendError> {
         // Without retries a request does not wait for the circuit either.
         if !self.retry.enabled {
             return Ok(self.circuit.pass_anyway());
@@ -111,7 +112,7 @@ impl Backend {
         match deadline {
             None => Ok(turn.await),
             Some(deadline) => timeout_at(deadline, turn).await.map_err(|_| {
-                GivenUp::Exhausted("the backend took no requests in all the time".to_owned())
+                SendError::Unreachable("the backend took no requests in all the time".to_owned())
             }),
         }
     }
@@ -122,12 +123,12 @@ impl Backend {
         signal: Signal,
         request: Vec<u8>,
         retries: &RetrySettings,
-    ) -> Result<u64, GivenUp> {
+    ) -> Result<u64, SendError> {
         let body = self.client.prepare(request);
         let attempt = || self.attempt(signal, body.clone());
         let sent = retry(retries, attempt, |error, wait| self.tell_of_failure(error, wait)).await;
-        if let Err(given_up) = &sent {
-            self.tell_of_loss(signal, given_up);
+        if let Err(error) = &sent {
+            self.tell_of_loss(signal, error);
         }
         sent
     }
@@ -150,12 +151,11 @@ impl Backend {
     }
 
     /// Logs a request that was given up.
-    pub(super) fn tell_of_loss(&self, signal: Signal, given_up: &GivenUp) {
-        let (GivenUp::Refused(error) | GivenUp::Exhausted(error)) = given_up;
+    pub(super) fn tell_of_loss(&self, signal: Signal, error: &SendError) {
         if self.losses.may_log() {
-            let help = self.help(signal, given_up);
+            let help = self.help(signal, error);
             let signal = self.signal(signal);
-            tracing::warn!(exporter = %self.name, signal, error, help,
+            tracing::warn!(exporter = %self.name, signal, error = error.text(), help,
                 "failed to export evaluations, gave up");
         }
     }
@@ -172,19 +172,19 @@ impl Backend {
     }
 
     /// Returns advice for a signal that is refused.
-    pub(super) fn help(&self, signal: Signal, given_up: &GivenUp) -> &'static str {
-        match (given_up, signal) {
-            (GivenUp::Exhausted(_), _) => "`retry_on_failure` says how long it is tried",
-            (_, Signal::Logs) => "leave `event` out of `forms` if the backend takes no logs",
-            (_, Signal::Traces) => "leave `span` out of `forms` if the backend takes no traces",
-            (_, Signal::Metrics) => "leave `metric` out of `forms` if the backend takes no metrics",
+    pub(super) fn help(&self, signal: Signal, error: &SendError) -> &'static str {
+        match signal {
+            _ if !error.is_refusal() => "`retry_on_failure` says how long it is tried",
+            Signal::Logs => "leave `event` out of `forms` if the backend takes no logs",
+            Signal::Traces => "leave `span` out of `forms` if the backend takes no traces",
+            Signal::Metrics => "leave `metric` out of `forms` if the backend takes no metrics",
         }
     }
 
     /// Sends a prepared request once; returns the number of rejected items.
-    pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, AttemptError> {
+    pub(super) async fn attempt(&self, signal: Signal, body: Bytes) -> Result<u64, SendError> {
         let sent = self.client.send(signal, body).await;
-        let Taken { rejected, message } = AttemptError::of(sent)?;
+        let Taken { rejected, message } = SendError::unless_unreadable(sent)?;
         if (rejected > 0 || !message.is_empty()) && self.partly.may_log() {
             tracing::warn!(exporter = %self.name, rejected, message,
                 "the backend took a request only in part, or with a warning");

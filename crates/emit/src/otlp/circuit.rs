@@ -1,15 +1,7 @@
-//! Circuit breaker of a backend: one that is away gets probes, and not all requests that wait.
+//! Circuit breaker of an exporter: requests wait at it while their backend takes none.
 //!
-//! ```text
-//! closed --- FAILURES_MAX failures one after another ---> open --- the wait is over ---> half open
-//!   ^                                                      ^                                 |
-//!   '---- it answers ----------------------------------------------------------------------- +
-//!                                                          '---- it fails -------------------'
-//! ```
-//!
-//! Closed, every request passes. Open, none does. Half open, one is on its way as a probe. A
-//! request that is refused for good was answered: the backend is there. Waits grow by the back-off
-//! of `retry_on_failure`, and heed the wait that the backend asks for.
+//! A request that is refused for good was answered: the backend is there. Waits grow by the
+//! back-off of `retry_on_failure`, and heed the wait that the backend asks for.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,66 +9,42 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use spanscore_base::settings::HumanDuration;
-use spanscore_net::client::retry::{Backoff, RetrySettings, chance};
+use spanscore_net::backoff::{chance, millis};
+use spanscore_net::circuit::{Circuit, CircuitRules, CircuitState};
+use spanscore_net::client::retry::{RetrySettings, heeded};
 
 /// Failures one after another that open the circuit: if only some requests fail, the others go on.
 const FAILURES_MAX: u32 = 5;
 
-/// State of a circuit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CircuitState {
-    Closed,
-    HalfOpen,
-    Open { until: Instant },
-}
-
-impl CircuitState {
-    /// Returns the number for it in metrics.
-    fn number(self) -> u64 {
-        match self {
-            Self::Closed => 0,
-            Self::HalfOpen => 1,
-            Self::Open { .. } => 2,
-        }
-    }
-}
-
-/// Circuit breaker: lets requests pass while their backend takes them.
-pub(crate) struct Circuit {
-    waits: RetrySettings,
-    inner: Mutex<CircuitInner>,
+/// Circuit of a backend, with the requests that wait at it.
+pub(crate) struct CircuitGate {
+    /// Moment since which the circuit counts time.
+    born: Instant,
+    inner: Mutex<GateState>,
     changed: Notify,
 }
 
-struct CircuitInner {
-    state: CircuitState,
-    /// Failures since the last answer.
-    failures: u32,
-    backoff: Backoff,
+struct GateState {
+    circuit: Circuit,
     last_taken: Instant,
 }
 
-impl Circuit {
-    /// Returns a closed circuit; waits grow as the settings say, without end.
+impl CircuitGate {
+    /// Creates a closed one; waits grow as the settings say, without end.
     pub(super) fn new(retries: &RetrySettings) -> Self {
-        let waits = RetrySettings {
-            enabled: true,
-            max_elapsed_time: Some(HumanDuration::default()),
-            ..retries.clone()
-        };
-        let inner = CircuitInner {
-            state: CircuitState::Closed,
-            failures: 0,
-            backoff: Backoff::new(&waits),
-            last_taken: Instant::now(),
-        };
-        Self { waits, inner: Mutex::new(inner), changed: Notify::new() }
+        let rules = CircuitRules { row: FAILURES_MAX, window: None, waits: retries.backoff() };
+        let born = Instant::now();
+        let inner = GateState { circuit: Circuit::new(rules), last_taken: born };
+        Self { born, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
     /// Returns the number for its state in metrics.
     pub(crate) fn state_number(&self) -> u64 {
-        self.lock().state.number()
+        match self.lock().circuit.state() {
+            CircuitState::Closed => 0,
+            CircuitState::HalfOpen => 1,
+            CircuitState::Open { .. } => 2,
+        }
     }
 
     /// Returns the time since the backend last took a request, or since the start.
@@ -86,7 +54,7 @@ impl Circuit {
 
     /// Returns true if all requests pass.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().state == CircuitState::Closed
+        self.lock().circuit.state() == CircuitState::Closed
     }
 
     /// Waits until a request may pass, as one of all or as the probe.
@@ -94,94 +62,79 @@ impl Circuit {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            let until = {
-                let mut inner = self.lock();
-                match inner.state {
-                    CircuitState::Closed => return self.pass_anyway(),
-                    CircuitState::Open { until } if until <= Instant::now() => {
-                        inner.state = CircuitState::HalfOpen;
-                        return Pass { circuit: self, is_probe: true };
-                    }
-                    CircuitState::Open { until } => Some(until),
-                    CircuitState::HalfOpen => None,
+            let state = {
+                let circuit = &mut self.lock().circuit;
+                let state = circuit.state();
+                if state.admits(self.now_ms()) {
+                    circuit.begin();
+                    return Pass { gate: self, is_probe: state != CircuitState::Closed };
                 }
+                state
             };
-            match until {
-                Some(until) => tokio::select! {
+            match state {
+                CircuitState::Open { until_ms } => tokio::select! {
                     () = changed => {}
-                    () = sleep_until(until) => {}
+                    () = sleep_until(self.born + Duration::from_millis(until_ms)) => {}
                 },
-                None => changed.await,
+                _ => changed.await,
             }
         }
     }
 
     /// Lets a request pass in any state, for a sender that does not wait.
     pub(super) fn pass_anyway(&self) -> Pass<'_> {
-        Pass { circuit: self, is_probe: false }
+        Pass { gate: self, is_probe: false }
     }
 
-    fn close(&self, is_taken: bool) {
-        let mut inner = self.lock();
-        (inner.state, inner.failures) = (CircuitState::Closed, 0);
-        inner.backoff = Backoff::new(&self.waits);
-        if is_taken {
-            inner.last_taken = Instant::now();
-        }
-        drop(inner);
+    /// Changes the circuit, and wakes the requests that wait.
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
+        change(&mut self.lock());
         self.changed.notify_waiters();
     }
 
-    fn fail(&self, is_probe: bool, after: Option<Duration>) {
-        let mut inner = self.lock();
-        inner.failures = inner.failures.saturating_add(1);
-        let opens = inner.state == CircuitState::Closed && inner.failures >= FAILURES_MAX;
-        if !is_probe && !opens {
-            return;
-        }
-        let wait = inner.backoff.next(after, chance()).unwrap_or_default();
-        inner.state = CircuitState::Open { until: Instant::now() + wait };
-        drop(inner);
-        self.changed.notify_waiters();
+    fn now_ms(&self) -> u64 {
+        millis(self.born.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, CircuitInner> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Permit of a request to pass. A probe's permit that is dropped lets the next request probe.
 pub(super) struct Pass<'a> {
-    circuit: &'a Circuit,
+    gate: &'a CircuitGate,
     is_probe: bool,
 }
 
 impl Pass<'_> {
     /// Reports that the backend took the request: closes the circuit.
-    pub(super) fn taken(mut self) {
-        self.is_probe = false;
-        self.circuit.close(true);
+    pub(super) fn taken(self) {
+        self.gate.lock().last_taken = Instant::now();
+        self.answered();
     }
 
     /// Reports that the backend refused the request for good: closes the circuit, since it
     /// answered.
     pub(super) fn answered(mut self) {
         self.is_probe = false;
-        self.circuit.close(false);
+        self.gate.change(|state| state.circuit.close());
     }
 
     /// Reports that the request failed; `after` is the wait that the backend asks for.
     pub(super) fn failed(mut self, after: Option<Duration>) {
         let is_probe = std::mem::take(&mut self.is_probe);
-        self.circuit.fail(is_probe, after);
+        let now_ms = self.gate.now_ms();
+        self.gate.change(|state| {
+            state.circuit.fail(now_ms, is_probe, chance(), heeded(after));
+        });
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         if self.is_probe {
-            self.circuit.lock().state = CircuitState::Open { until: Instant::now() };
-            self.circuit.changed.notify_waiters();
+            self.gate.change(|state| state.circuit.abandon());
         }
     }
 }
@@ -190,11 +143,11 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
-    fn circuit() -> Circuit {
-        Circuit::new(&RetrySettings::default())
+    fn circuit() -> CircuitGate {
+        CircuitGate::new(&RetrySettings::default())
     }
 
-    async fn open(circuit: &Circuit) {
+    async fn open(circuit: &CircuitGate) {
         for _ in 0..FAILURES_MAX {
             circuit.enter().await.failed(None);
         }
@@ -210,7 +163,7 @@ mod tests {
         circuit.enter().await.failed(None);
         assert!(circuit.is_closed());
         open(&circuit).await;
-        assert_eq!(circuit.lock().state.number(), 2);
+        assert_eq!(circuit.state_number(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -220,7 +173,7 @@ mod tests {
         let started = Instant::now();
         let probe = circuit.enter().await;
         assert!(started.elapsed() >= Duration::from_millis(500), "{:?}", started.elapsed());
-        assert_eq!(circuit.lock().state.number(), 1);
+        assert_eq!(circuit.state_number(), 1);
         let second = tokio::time::timeout(Duration::from_secs(60), circuit.enter()).await;
         assert!(second.is_err());
         probe.failed(Some(Duration::from_secs(20)));

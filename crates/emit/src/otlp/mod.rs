@@ -23,7 +23,7 @@ use super::scores::Grouping;
 use super::settings::{Exporter, ExporterKind};
 use super::{ExporterStartError, Starting};
 use backend::Backend;
-pub(super) use circuit::Circuit;
+pub(super) use circuit::CircuitGate;
 use sender::BackendSender;
 use settings::{EvaluationForm, OtlpExporterSettings};
 use spanscore_base::settings::{Node, SettingsError};

@@ -16,7 +16,7 @@ use super::convert;
 use crate::scores::{Scores, now_ns};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::HumanDuration;
-use spanscore_net::client::retry::{AttemptError, GivenUp, RetrySettings, SERVER_DELAY_MAX};
+use spanscore_net::client::retry::{RetrySettings, heeded};
 
 /// Longest time for which the last report is tried, so that a dead backend does not hold up the
 /// end.
@@ -57,16 +57,14 @@ async fn run(
             attempt = backend.attempt(Signal::Metrics, body) => attempt,
             () = closing.cancelled() => break,
         };
-        if let Err(AttemptError::Retryable { after, error }) = &attempt {
-            wait = wait.max(after.unwrap_or_default().min(SERVER_DELAY_MAX));
+        let Err(failure) = attempt else { continue };
+        let error = failure.text();
+        if !failure.is_refusal() {
+            wait = wait.max(heeded(failure.asked_wait()));
             tracing::debug!(exporter = %backend.name, error, "failed to report metrics");
-        }
-        if let Err(AttemptError::Permanent(error)) = &attempt
-            && backend.trouble.may_log()
-        {
+        } else if backend.trouble.may_log() {
             let signal = backend.signal(Signal::Metrics);
-            let refused = GivenUp::Refused(String::new());
-            let help = backend.help(Signal::Metrics, &refused);
+            let help = backend.help(Signal::Metrics, &failure);
             tracing::warn!(exporter = %backend.name, signal, error, help,
                 "the backend refuses our metrics");
         }

@@ -23,7 +23,7 @@ use crate::queue::{Deliver, Delivery, EvaluationBatch, Parcel, count_of, size_of
 use spanscore_base::model::Evaluation;
 use spanscore_base::otlp::Signal;
 use spanscore_base::panics::Panicked;
-use spanscore_net::client::retry::GivenUp;
+use spanscore_net::client::SendError;
 
 /// Bytes that the names of its attributes add to an encoded evaluation, about.
 const NAMES_BYTES: usize = 1024;
@@ -181,24 +181,23 @@ impl BackendSender {
     ) -> FormOutcome {
         let mut fate = FormOutcome::default();
         let Some(request) = request else { return fate };
-        let given_up = match self.backend.send(signal, request.clone()).await {
+        let error = match self.backend.send(signal, request.clone()).await {
             Ok(rejected) => {
                 fate.rejected = rejected;
                 return fate;
             }
-            Err(given_up) => given_up,
+            Err(error) => error,
         };
-        match given_up {
-            GivenUp::Refused(_) if count > 1 && !self.backend.refuses_all(signal) => {
-                if let Some(records) = RequestRecords::decode(signal, &request) {
-                    drop(request);
-                    self.send_parts(signal, &records, count, given_up, &mut fate).await;
-                    return fate;
-                }
-            }
-            _ => {}
+        if error.is_refusal()
+            && count > 1
+            && !self.backend.refuses_all(signal)
+            && let Some(records) = RequestRecords::decode(signal, &request)
+        {
+            drop(request);
+            self.send_parts(signal, &records, count, error, &mut fate).await;
+            return fate;
         }
-        let loss = self.give_up(signal, &request, &given_up).await;
+        let loss = self.give_up(signal, &request, &error).await;
         fate.gone.push((0..count, loss));
         fate
     }
@@ -211,7 +210,7 @@ impl BackendSender {
         signal: Signal,
         records: &RequestRecords,
         count: usize,
-        refused: GivenUp,
+        refused: SendError,
         fate: &mut FormOutcome,
     ) {
         let mut parts = BTreeSet::new();
@@ -237,21 +236,21 @@ impl BackendSender {
                     is_any_taken = true;
                     fate.rejected += rejected;
                 }
-                Err(GivenUp::Refused(reason)) if len > 1 => {
-                    last = GivenUp::Refused(reason);
+                Err(error) if error.is_refusal() && len > 1 => {
+                    last = error;
                     cut(&mut parts, range);
                 }
-                Err(given_up) => {
-                    fate.gone.push((range, self.give_up(signal, &part, &given_up).await));
+                Err(error) => {
+                    fate.gone.push((range, self.give_up(signal, &part, &error).await));
                 }
             }
         }
     }
 
     /// Gives up a request; returns the reason under which its evaluations are counted.
-    async fn give_up(&self, signal: Signal, request: &[u8], given_up: &GivenUp) -> Loss {
-        self.backend.tell_of_loss(signal, given_up);
-        let GivenUp::Refused(reason) = given_up else { return Loss::RetriesExhausted };
+    async fn give_up(&self, signal: Signal, request: &[u8], error: &SendError) -> Loss {
+        self.backend.tell_of_loss(signal, error);
+        let SendError::Refused(reason) = error else { return Loss::RetriesExhausted };
         if self.dead_letters.keep(signal, request, reason).await {
             Loss::DeadLettered
         } else {
@@ -261,11 +260,11 @@ impl BackendSender {
 }
 
 /// Returns the word for the outcome of a part in counters.
-fn outcome_word(sent: &Result<u64, GivenUp>) -> &'static str {
+fn outcome_word(sent: &Result<u64, SendError>) -> &'static str {
     match sent {
         Ok(_) => "taken",
-        Err(GivenUp::Refused(_)) => "refused",
-        Err(GivenUp::Exhausted(_)) => "given_up",
+        Err(error) if error.is_refusal() => "refused",
+        Err(_) => "given_up",
     }
 }
 

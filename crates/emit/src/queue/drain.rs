@@ -111,7 +111,7 @@ pub(super) struct Drain {
     shared: Arc<QueueShared>,
     overflow: Option<Arc<Overflow>>,
     /// Entries that the queue before handed over, later those that this one hands over.
-    estate: HandedOver,
+    handed_over: HandedOver,
     /// Takes back what is on its way, for the queue that takes the place of this one.
     recalled: CancellationToken,
 }
@@ -155,9 +155,9 @@ impl Drain {
         shared: Arc<QueueShared>,
         overflow: Option<Arc<Overflow>>,
     ) -> Self {
-        let estate = HandedOver::new();
+        let handed_over = HandedOver::new();
         let recalled = CancellationToken::new();
-        Self { receiver, limits, shared, overflow, estate, recalled }
+        Self { receiver, limits, shared, overflow, handed_over, recalled }
     }
 
     /// Empties the queue until it is closed and empty, given up, or another takes its place; behind
@@ -167,15 +167,15 @@ impl Drain {
         mut self,
         end: Arc<impl Deliver>,
         before: Option<oneshot::Receiver<HandedOver>>,
-        heir: Arc<SuccessorSlot>,
+        successor: Arc<SuccessorSlot>,
     ) {
         let mut deliveries = JoinSet::new();
         let shared = Arc::clone(&self.shared);
-        // What it holds is then in the log, or in the overflow.
+        // Its evaluations are then in the log, or in the overflow.
         let is_kept = self.limits.must_deliver && self.overflow.is_some();
         let asked = Arc::clone(&end);
         tokio::select! {
-            () = self.deliver_all(end, before, &mut deliveries) => heir.give(self.estate),
+            () = self.deliver_all(end, before, &mut deliveries) => successor.give(self.handed_over),
             () = shared.given_up.cancelled() => deliveries.shutdown().await,
             () = is_in_vain(&shared, &*asked), if is_kept => deliveries.shutdown().await,
         }
@@ -189,8 +189,8 @@ impl Drain {
     ) {
         if let Some(before) = before {
             // One that ended without a word has counted what it held.
-            self.estate = before.await.unwrap_or_default();
-            self.estate.iter_mut().for_each(|entry| entry.room.move_to(&self.shared));
+            self.handed_over = before.await.unwrap_or_default();
+            self.handed_over.iter_mut().for_each(|entry| entry.room.move_to(&self.shared));
         }
         let permits = Arc::new(Semaphore::new(self.limits.consumers));
         if let Some(overflow) = self.overflow.clone() {
@@ -203,18 +203,20 @@ impl Drain {
                 None
             });
         }
-        while let Some(QueueEntry { cargo, mut room }) = self.gather().await {
-            match self.turn(&permits, &*end, cargo, &mut room).await {
-                NextStep::Deliver(cargo, permit) => {
+        while let Some(QueueEntry { payload, mut room }) = self.gather().await {
+            match self.turn(&permits, &*end, payload, &mut room).await {
+                NextStep::Deliver(payload, permit) => {
                     while deliveries.try_join_next().is_some() {}
-                    self.spawn(deliveries, end.clone(), QueueEntry { cargo, room }, permit);
+                    self.spawn(deliveries, end.clone(), QueueEntry { payload, room }, permit);
                 }
                 NextStep::Kept => room.settle(&Delivery::default()),
                 NextStep::Broken => {
                     let broken = Delivery::broken(room.evaluations());
                     room.settle(&broken);
                 }
-                NextStep::HandOver(cargo) => self.estate.push_front(QueueEntry { cargo, room }),
+                NextStep::HandOver(payload) => {
+                    self.handed_over.push_front(QueueEntry { payload, room })
+                }
             }
         }
         self.finish(deliveries).await;
@@ -225,17 +227,17 @@ impl Drain {
         &self,
         deliveries: &mut Deliveries,
         end: Arc<impl Deliver>,
-        QueueEntry { cargo, room }: QueueEntry,
+        QueueEntry { payload, room }: QueueEntry,
         permit: OwnedSemaphorePermit,
     ) {
         let recalled = self.recalled.clone();
-        let again = cargo.clone();
+        let again = payload.clone();
         let shared = Arc::clone(&self.shared);
         deliveries.spawn(async move {
             let _permit = permit;
             let began = Instant::now();
             let delivering = async {
-                match cargo {
+                match payload {
                     Payload::Batch(batch) => {
                         delivered(end.deliver(batch), room.evaluations()).await
                     }
@@ -246,7 +248,7 @@ impl Drain {
                 biased;
                 delivery = delivering => delivery,
                 () = recalled.cancelled() => {
-                    return Some(QueueEntry { cargo: again, room });
+                    return Some(QueueEntry { payload: again, room });
                 }
             };
             shared.counters.metrics.delivery_time.record(began.elapsed().as_secs_f64());
@@ -264,18 +266,18 @@ impl Drain {
         if !self.shared.succeeded.is_cancelled() {
             return;
         }
-        // What has not arrived by then is taken back.
+        // Entries that have not arrived by then are taken back.
         let _ = timeout(HANDOVER_WAIT, all_ended(deliveries)).await;
         self.recalled.cancel();
         let mut back = HandedOver::new();
         while let Some(ended) = deliveries.join_next().await {
             back.extend(ended.ok().flatten());
         }
-        back.append(&mut self.estate);
-        self.estate = back;
+        back.append(&mut self.handed_over);
+        self.handed_over = back;
         self.receiver.close();
         while let Ok(entry) = self.receiver.try_recv() {
-            self.estate.push_back(entry);
+            self.handed_over.push_back(entry);
         }
     }
 
@@ -285,17 +287,17 @@ impl Drain {
         &self,
         permits: &Arc<Semaphore>,
         end: &impl Deliver,
-        cargo: Payload,
+        payload: Payload,
         room: &mut Room,
     ) -> NextStep {
         let succeeded = &self.shared.succeeded;
-        let (overflow, batch) = match (&self.overflow, cargo) {
+        let (overflow, batch) = match (&self.overflow, payload) {
             (Some(overflow), Payload::Batch(batch)) => (overflow, batch),
-            (_, cargo) => {
+            (_, payload) => {
                 return tokio::select! {
                     biased;
-                    () = succeeded.cancelled() => NextStep::HandOver(cargo),
-                    permit = permit(permits) => NextStep::Deliver(cargo, permit),
+                    () = succeeded.cancelled() => NextStep::HandOver(payload),
+                    permit = permit(permits) => NextStep::Deliver(payload, permit),
                 };
             }
         };
@@ -322,7 +324,7 @@ impl Drain {
             if let Ok(permit) = permits.clone().try_acquire_owned() {
                 return Some(permit);
             }
-            // What is held at the end is delivered, or left to the next process.
+            // Entries held at the end are delivered, or left to the next process.
             if self.shared.closing.is_cancelled() {
                 return Some(permit(permits).await);
             }
@@ -375,15 +377,15 @@ impl Drain {
         let mut entry = self.next(None).await?;
         // A timeout beyond the end of time is none.
         let deadline = Instant::now().checked_add(self.limits.flush_timeout);
-        let mut count = entry.cargo.count();
+        let mut count = entry.payload.count();
         while count < self.limits.batch_count && entry.room.bytes() < self.limits.batch_bytes {
-            let Payload::Batch(batch) = &mut entry.cargo else { break };
+            let Payload::Batch(batch) = &mut entry.payload else { break };
             let Some(next) = self.next(deadline).await else { break };
-            let size = next.cargo.count();
-            match next.cargo {
+            let size = next.payload.count();
+            match next.payload {
                 Payload::Batch(more) => batch.extend(more),
-                cargo => {
-                    self.estate.push_front(QueueEntry { cargo, room: next.room });
+                payload => {
+                    self.handed_over.push_front(QueueEntry { payload, room: next.room });
                     break;
                 }
             }
@@ -399,7 +401,7 @@ impl Drain {
         if self.shared.succeeded.is_cancelled() {
             return None;
         }
-        if let Some(entry) = self.estate.pop_front() {
+        if let Some(entry) = self.handed_over.pop_front() {
             return Some(entry);
         }
         if let Ok(entry) = self.receiver.try_recv() {

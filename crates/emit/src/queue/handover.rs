@@ -61,10 +61,10 @@ impl SuccessorSlot {
     }
 
     /// Hands over; where the queue after is gone, rooms settle themselves.
-    pub(super) fn give(&self, estate: HandedOver) {
+    pub(super) fn give(&self, handed_over: HandedOver) {
         let to = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Successor(to)) = to {
-            let _ = to.send(estate);
+            let _ = to.send(handed_over);
         }
     }
 }

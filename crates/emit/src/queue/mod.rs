@@ -107,7 +107,7 @@ impl Delivery {
 }
 
 struct QueueEntry {
-    cargo: Payload,
+    payload: Payload,
     room: Room,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Queue {
     capacity: usize,
     must_deliver: bool,
     overflow: Option<Arc<Overflow>>,
-    heir: Arc<SuccessorSlot>,
+    successor: Arc<SuccessorSlot>,
     full: LogLimiter,
 }
 
@@ -162,17 +162,26 @@ impl Queue {
             left: AtomicU64::new(0),
             pressure: Notify::new(),
         });
-        let heir: Arc<SuccessorSlot> = Arc::default();
+        let successor: Arc<SuccessorSlot> = Arc::default();
         let overflow_of_drain = overflow.clone();
-        let heir_of_drain = Arc::clone(&heir);
+        let successor_of_drain = Arc::clone(&successor);
         let drain = Drain::new(receiver, limits, Arc::clone(&shared), overflow_of_drain);
-        let task = tokio::spawn(drain.run(Arc::new(end), will, heir_of_drain));
+        let task = tokio::spawn(drain.run(Arc::new(end), will, successor_of_drain));
         let bytes_max = limits.bytes_max;
         let must_deliver = limits.must_deliver;
         let name = Arc::from(name);
         let full = LogLimiter::new();
-        let own =
-            Self { name, sender, shared, bytes_max, capacity, must_deliver, overflow, heir, full };
+        let own = Self {
+            name,
+            sender,
+            shared,
+            bytes_max,
+            capacity,
+            must_deliver,
+            overflow,
+            successor,
+            full,
+        };
         (own, task)
     }
 
@@ -208,7 +217,7 @@ impl Queue {
         if shared.held.is_filling(self.bytes_max) {
             shared.pressure.notify_one();
         }
-        let entry = QueueEntry { cargo: Payload::Batch(vec![evaluations.clone()]), room };
+        let entry = QueueEntry { payload: Payload::Batch(vec![evaluations.clone()]), room };
         if let Err(mpsc::error::SendError(QueueEntry { room, .. })) = self.sender.send(entry) {
             room.settle(&Delivery::default());
             self.come_too_late(count, receipt);
@@ -269,7 +278,7 @@ impl Queue {
     /// Hands over to the queue that takes its place: what waits at once, what is on its way once it
     /// has not arrived in some time. Nothing may be offered any more.
     pub(crate) fn hand_over(&self, to: Successor) {
-        self.heir.name(to);
+        self.successor.name(to);
         self.shared.succeeded.cancel();
     }
 
@@ -297,7 +306,7 @@ impl Queue {
     /// Lets the task drop what it holds and end at once; says what became of that.
     pub(crate) async fn abandon(&self, task: &mut JoinHandle<()>) -> Abandoned {
         self.give_up();
-        // Where the task panicked, what it held is dropped and counted all the same.
+        // Entries of a task that panicked are dropped and counted all the same.
         let _ = task.await;
         Abandoned { lost: self.dropped(), left: self.left() }
     }

@@ -273,7 +273,7 @@ impl Overflow {
     /// Bytes on disk, with what is delivered and not yet removed.
     pub(crate) fn bytes(&self) -> u64 {
         if let Some(loan) = &self.loan {
-            // What was delivered last is removed behind its confirmation.
+            // The entry delivered last is removed behind its confirmation.
             loan.give_back(&self.log);
         }
         self.log.usage().bytes
@@ -355,7 +355,7 @@ mod tests {
         take(&overflow).await;
         drop(overflow);
         let overflow = open(folder.path());
-        // What is put before the rest is looked at stands behind it.
+        // A parcel that is put before the rest is looked at stands behind it.
         overflow.put(&parcel(9, 10)).await.expect("room");
         assert_eq!((overflow.recover(), overflow.evaluations()), (7, 16));
         for number in [3, 4] {

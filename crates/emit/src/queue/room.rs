@@ -190,7 +190,7 @@ impl Drop for Room {
             shared.dropped.fetch_add(evaluations, Ordering::Relaxed);
             return self.let_go();
         }
-        // What was moved away is not among them any more.
+        // Evaluations that were moved away are not among them any more.
         let waiting: u64 = self.receipts.iter().map(|(_, waiting)| waiting).sum();
         let left = waiting.min(evaluations);
         for (receipt, _) in &self.receipts {

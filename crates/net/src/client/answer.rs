@@ -73,6 +73,37 @@ pub enum SendError {
 }
 
 impl SendError {
+    /// Returns the text of the failure.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Unreachable(error)
+            | Self::Retryable { error, .. }
+            | Self::Refused(error)
+            | Self::Unreadable(error) => error,
+        }
+    }
+
+    /// Returns true if no other try can help: the backend is there, and will never take it.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Returns the wait that the backend asks for.
+    pub fn asked_wait(&self) -> Option<Duration> {
+        if let Self::Retryable { after, .. } = self { *after } else { None }
+    }
+
+    /// Takes an answer that cannot be read for one that rejects nothing: the request was taken.
+    ///
+    /// # Errors
+    /// All others.
+    pub fn unless_unreadable<T: Default>(sent: Result<T, Self>) -> Result<T, Self> {
+        match sent {
+            Err(Self::Unreadable(_)) => Ok(T::default()),
+            sent => sent,
+        }
+    }
+
     /// Reads a gRPC status. Failures of the connection may pass; `RESOURCE_EXHAUSTED` may pass only
     /// where the backend says when.
     pub(super) fn from_grpc(status: &Status) -> Self {

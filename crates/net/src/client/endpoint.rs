@@ -34,7 +34,7 @@ pub(super) fn resolve(
     if written.is_empty() {
         return Err(wrong("`endpoint` is missing".to_owned()));
     }
-    // What is told of it shows no password.
+    // Errors name it without its password.
     let endpoint = Address::from(written);
     let with_scheme = match (written.contains("://"), protocol) {
         (true, _) => written.to_owned(),

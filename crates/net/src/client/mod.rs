@@ -18,7 +18,6 @@ pub use answer::{SendError, Taken};
 pub use answer::{retry_after, short};
 pub use connection::Connection;
 pub use grpc::{chain, channel};
-pub use retry::back_off_ms;
 pub use settings::{ClientSettings, Compression, Protocol, TlsSettings, check_endpoint, headers};
 pub use withheld::Withheld;
 

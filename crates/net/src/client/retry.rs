@@ -1,7 +1,6 @@
 //! Trying again: waits that grow, vary at random, and heed what the backend asks for.
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::SendError;
+use crate::backoff::{Backoff, chance};
 use spanscore_base::settings::HumanDuration;
 
 /// Longest wait that a backend may ask for; a longer one counts as this.
@@ -65,6 +65,16 @@ impl RetrySettings {
         (!time.is_zero()).then_some(time)
     }
 
+    /// Returns the waits between tries.
+    pub fn backoff(&self) -> Backoff {
+        Backoff {
+            first: self.initial_interval.0,
+            factor: self.multiplier,
+            longest: self.max_interval.0,
+            jitter: self.randomization_factor,
+        }
+    }
+
     /// Checks the settings.
     pub fn check(&self) -> Result<(), &'static str> {
         if !(0.0..=1.0).contains(&self.randomization_factor) {
@@ -80,56 +90,18 @@ impl RetrySettings {
     }
 }
 
-/// Failure of one attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttemptError {
-    /// It may succeed later.
-    Retryable {
-        /// The wait that the backend asks for.
-        after: Option<Duration>,
-        /// Text of the failure.
-        error: String,
-    },
-    /// It will never succeed.
-    Permanent(String),
-}
-
-impl AttemptError {
-    /// Reads the answer to one attempt, for whoever tries again.
-    pub fn of<T: Default>(sent: Result<T, SendError>) -> Result<T, Self> {
-        match sent {
-            Ok(taken) => Ok(taken),
-            // An answer that cannot be read says nothing of what was rejected.
-            Err(SendError::Unreadable(_)) => Ok(T::default()),
-            Err(SendError::Refused(error)) => Err(Self::Permanent(error)),
-            Err(SendError::Retryable { after, error }) => Err(Self::Retryable { after, error }),
-            Err(SendError::Unreachable(error)) => Err(Self::Retryable { after: None, error }),
-        }
-    }
-}
-
-/// Reason for which a request was given up, with the text of the last failure, if any.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GivenUp {
-    /// The backend refused it for good.
-    Refused(String),
-    /// The time for trying ran out.
-    Exhausted(String),
-}
-
-/// The waits of one request.
+/// Tries of one request: their number, and the time that is left for more.
 #[derive(Debug)]
-pub struct Backoff {
+pub struct Retries {
     settings: RetrySettings,
     started: Instant,
-    interval: Duration,
+    waits: u32,
 }
 
-impl Backoff {
-    /// Starts at the initial interval.
+impl Retries {
+    /// Starts the time for trying.
     pub fn new(settings: &RetrySettings) -> Self {
-        let interval = settings.initial_interval.0;
-        Self { settings: settings.clone(), started: Instant::now(), interval }
+        Self { settings: settings.clone(), started: Instant::now(), waits: 0 }
     }
 
     /// Returns the time at which trying ends, if it does.
@@ -137,20 +109,20 @@ impl Backoff {
         self.started.checked_add(self.settings.time_max()?)
     }
 
-    /// The next wait; `None` when it would end beyond the time for trying. `chance` is 0 to 1.
+    /// Returns the next wait; `None` when it would end beyond the time for trying. `chance` is 0 to
+    /// 1.
     pub fn next(&mut self, asked: Option<Duration>, chance: f64) -> Option<Duration> {
-        if !self.settings.enabled {
-            return None;
-        }
-        let spread = self.settings.randomization_factor * (2.0 * chance - 1.0);
-        let wait = self.interval.mul_f64((1.0 + spread).max(0.0));
-        let wait = wait.max(asked.unwrap_or_default().min(SERVER_DELAY_MAX));
-        let longest = self.settings.max_interval.0;
-        self.interval = self.interval.mul_f64(self.settings.multiplier).min(longest);
-        let in_time =
+        let wait = self.settings.backoff().wait(self.waits, chance).max(heeded(asked));
+        self.waits = self.waits.saturating_add(1);
+        let is_in_time =
             self.settings.time_max().is_none_or(|limit| self.started.elapsed() + wait <= limit);
-        in_time.then_some(wait)
+        (self.settings.enabled && is_in_time).then_some(wait)
     }
+}
+
+/// Returns the wait that a backend asks for, as far as it is heeded.
+pub fn heeded(asked: Option<Duration>) -> Duration {
+    asked.unwrap_or_default().min(SERVER_DELAY_MAX)
 }
 
 /// Time that a request under way has to arrive where the way to the backend changes.
@@ -158,26 +130,26 @@ pub(crate) const CHANGE_WAIT: Duration = Duration::from_secs(5);
 
 /// Calls `attempt` until it succeeds, fails for good, or the time for trying is over. `failed` is
 /// told of every failure that is followed by another attempt.
-pub async fn retry<T, F: Future<Output = Result<T, AttemptError>>>(
+pub async fn retry<T, F: Future<Output = Result<T, SendError>>>(
     settings: &RetrySettings,
     attempt: impl FnMut() -> F,
     failed: impl FnMut(&str, Duration),
-) -> Result<T, GivenUp> {
+) -> Result<T, SendError> {
     let sent = retry_until(settings, attempt, failed, std::future::pending()).await;
     // Nothing changes, so there is an answer.
-    sent.unwrap_or_else(|| Err(GivenUp::Exhausted(String::new())))
+    sent.unwrap_or_else(|| Err(SendError::Unreachable(String::new())))
 }
 
 /// As [`retry`], until the way to the backend has changed: then an attempt that is under way has
 /// [`CHANGE_WAIT`] to succeed, and there is no other one. `None` where nothing has arrived then.
-pub async fn retry_until<T, F: Future<Output = Result<T, AttemptError>>>(
+pub async fn retry_until<T, F: Future<Output = Result<T, SendError>>>(
     settings: &RetrySettings,
     mut attempt: impl FnMut() -> F,
     mut failed: impl FnMut(&str, Duration),
     changed: impl Future<Output = ()>,
-) -> Option<Result<T, GivenUp>> {
+) -> Option<Result<T, SendError>> {
     let mut changed = pin!(changed);
-    let mut backoff = Backoff::new(settings);
+    let mut retries = Retries::new(settings);
     loop {
         let mut attempting = pin!(attempt());
         let sent = tokio::select! {
@@ -188,40 +160,19 @@ pub async fn retry_until<T, F: Future<Output = Result<T, AttemptError>>>(
                 return sent.ok().map(Ok);
             }
         };
-        let (after, error) = match sent {
-            Ok(done) => return Some(Ok(done)),
-            Err(AttemptError::Permanent(error)) => return Some(Err(GivenUp::Refused(error))),
-            Err(AttemptError::Retryable { after, error }) => (after, error),
+        let error = match sent {
+            Err(error) if !error.is_refusal() => error,
+            done => return Some(done),
         };
-        let Some(wait) = backoff.next(after, chance()) else {
-            return Some(Err(GivenUp::Exhausted(error)));
+        let Some(wait) = retries.next(error.asked_wait(), chance()) else {
+            return Some(Err(error));
         };
-        failed(&error, wait);
+        failed(error.text(), wait);
         tokio::select! {
             () = sleep(wait) => {}
             () = changed.as_mut() => return None,
         }
     }
-}
-
-/// A number from 0 to 1 that differs from process to process and call to call.
-pub fn chance() -> f64 {
-    RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64
-}
-
-/// The first wait between tries of what only a few tries are made of; each further one is up to
-/// twice as long.
-const BACK_OFF_MS: u64 = 500;
-/// The longest of these that is not asked for.
-const BACK_OFF_MAX_MS: u64 = 30_000;
-
-/// A wait before the next of a few tries: up to twice the last, varied by the number of what is
-/// tried, and at least what is asked for. Pure, for those that are told the time.
-pub fn back_off_ms(id: u64, attempt: u32, after: Option<Duration>) -> u64 {
-    let most = (BACK_OFF_MS << attempt.saturating_sub(1).min(16)).min(BACK_OFF_MAX_MS);
-    let spread = (id ^ u64::from(attempt) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    let after = after.map_or(0, |after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
-    (spread % (most + 1)).max(after)
 }
 
 #[cfg(test)]
@@ -242,9 +193,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waits_grow_to_the_longest_and_vary_by_the_factor() {
         let settings = settings(0);
-        let mut backoff = Backoff::new(&settings);
+        let mut retries = Retries::new(&settings);
         let waits: Vec<_> =
-            [0.5, 0.5, 0.5, 0.0, 1.0].map(|c| backoff.next(None, c)).into_iter().collect();
+            [0.5, 0.5, 0.5, 0.0, 1.0].map(|c| retries.next(None, c)).into_iter().collect();
         let secs = |s| Some(Duration::from_secs_f64(s));
         assert_eq!(waits, [secs(1.0), secs(2.0), secs(3.0), secs(1.5), secs(4.5)]);
     }
@@ -252,10 +203,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_backends_wait_is_heeded_up_to_its_limit() {
         let settings = settings(0);
-        let mut backoff = Backoff::new(&settings);
+        let mut retries = Retries::new(&settings);
         let asked = Duration::from_secs(20);
-        assert_eq!(backoff.next(Some(asked), 0.5), Some(asked));
-        assert_eq!(backoff.next(Some(Duration::from_secs(9999)), 0.5), Some(SERVER_DELAY_MAX));
+        assert_eq!(retries.next(Some(asked), 0.5), Some(asked));
+        assert_eq!(retries.next(Some(Duration::from_secs(9999)), 0.5), Some(SERVER_DELAY_MAX));
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,10 +216,10 @@ mod tests {
         let attempts = Cell::new(0);
         let gone = || {
             attempts.set(attempts.get() + 1);
-            async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) }
+            async { Err(SendError::Retryable { after: None, error: "gone".into() }) }
         };
         let answer = retry::<(), _>(&settings, gone, |_, _| {}).await;
-        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+        assert_eq!(answer, Err(SendError::Retryable { after: None, error: "gone".into() }));
         assert!(started.elapsed() <= Duration::from_secs(10));
         assert!((3..=9).contains(&attempts.get()), "{}", attempts.get());
     }
@@ -279,7 +230,7 @@ mod tests {
         let started = Instant::now();
         let after = |seconds| sleep(Duration::from_secs(seconds));
         let gone = || async {
-            Err(AttemptError::Retryable {
+            Err(SendError::Retryable {
                 after: Some(Duration::from_secs(100)),
                 error: "gone".into(),
             })
@@ -310,12 +261,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn permanent_failures_and_switched_off_retries_end_at_once() {
-        let refuse = || async { Err(AttemptError::Permanent("bad".into())) };
+        let refuse = || async { Err(SendError::Refused("bad".into())) };
         let answer = retry::<(), _>(&settings(0), refuse, |_, _| {}).await;
-        assert_eq!(answer, Err(GivenUp::Refused("bad".into())));
+        assert_eq!(answer, Err(SendError::Refused("bad".into())));
         let off = RetrySettings { enabled: false, ..settings(0) };
-        let gone = || async { Err(AttemptError::Retryable { after: None, error: "gone".into() }) };
+        let gone = || async { Err(SendError::Retryable { after: None, error: "gone".into() }) };
         let answer = retry::<(), _>(&off, gone, |_, _| {}).await;
-        assert_eq!(answer, Err(GivenUp::Exhausted("gone".into())));
+        assert_eq!(answer, Err(SendError::Retryable { after: None, error: "gone".into() }));
     }
 }

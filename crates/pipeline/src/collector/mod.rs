@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::idle_trimmer::IdleTrimmer;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
-use super::judging::{LanePlaces, RunningLanes};
+use super::judging::{JudgePlaces, RunningDispatchers};
 use super::metrics::PipelineMetrics;
 use super::reload::ReloadCounter;
 use super::reload::setup::Setup;
@@ -130,7 +130,7 @@ pub struct Collector {
     pub(crate) forwards: Arc<Forwards>,
     pub(crate) memory: Memory,
     pub(crate) pipeline: Pipeline,
-    pub(crate) lanes: RunningLanes,
+    pub(crate) dispatchers: RunningDispatchers,
     pub(crate) receivers: Receivers,
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
@@ -166,10 +166,10 @@ impl Collector {
         let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
         let outlet = outlet_of(&exporters, &store);
         let judges = (&settings.judges, &settings.judging);
-        let places = LanePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
+        let places = JudgePlaces { journal: journal.as_ref(), data_dir, spans: telemetry.spans() };
         let metrics = Arc::new(PipelineMetrics::new(&meter, &evaluators));
         let links = (&outlet, &metrics, &forwards);
-        let lanes = RunningLanes::start(judges, places, &evaluators, links, &meter)?;
+        let dispatchers = RunningDispatchers::start(judges, places, &evaluators, links, &meter)?;
         let of_pipeline = PipelineSettings {
             traces: settings.traces,
             sessions: settings.sessions,
@@ -181,7 +181,7 @@ impl Collector {
         let context = WorkerContext {
             store: store.clone(),
             journal: journal.clone(),
-            lanes: lanes.handles(),
+            dispatchers: dispatchers.handles(),
             ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
         };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
@@ -189,7 +189,7 @@ impl Collector {
         telemetry.readiness().watch(pipeline.heartbeats());
         journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
         let past = journal.as_ref().zip(past);
-        let restoring = past.and_then(|past| pipeline.restore(past, lanes.handles().judge));
+        let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
@@ -203,7 +203,7 @@ impl Collector {
             memory,
             _keeper: IdleTrimmer::start(pipeline.intake()),
             pipeline,
-            lanes,
+            dispatchers,
             receivers,
             journal,
             restoring,
@@ -274,7 +274,7 @@ impl Collector {
             }
             () = self.pipeline.shutdown() => {}
         }
-        self.lanes.shutdown(|| no_more_time(part(all / 4))).await;
+        self.dispatchers.shutdown(|| no_more_time(part(all / 4))).await;
         let time_left = left().max(all / 4);
         tokio::join!(
             self.exporters.shutdown(no_more_time(time_left)),

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::Journal;
 use super::notes::{self, ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, REQUEST_TAG};
 use super::restore::EarlierVerdicts;
-use spanscore_ask::judge::LaneHandle;
+use spanscore_ask::judge::JudgeHandle;
 use spanscore_assemble::PriorTrace;
 use spanscore_base::model::{NoteClaim, NoteKind, TraceId};
 use spanscore_log::{Record, record_bytes};
@@ -43,8 +43,8 @@ pub(super) struct NotedTraces {
 }
 
 impl NotedTraces {
-    /// Reads all notes of a log; answers of judges go to the lane. Blocks on the disk.
-    pub(super) fn read(journal: &Journal, lane: Option<&LaneHandle>) -> Self {
+    /// Reads all notes of a log; answers of judges go to the dispatcher. Blocks on the disk.
+    pub(super) fn read(journal: &Journal, dispatcher: Option<&JudgeHandle>) -> Self {
         let mut noted = Self::default();
         // Positions of the requests so far, in order.
         let mut requests = Vec::new();
@@ -67,9 +67,9 @@ impl NotedTraces {
                 }
                 ANSWER_TAG => {
                     let answer = notes::decode_answer(&payload);
-                    if let (Some((key, text)), Some(lane)) = (answer, lane) {
+                    if let (Some((key, text)), Some(dispatcher)) = (answer, dispatcher) {
                         journal.hold_answer(claim());
-                        lane.remember(key, text);
+                        dispatcher.remember(key, text);
                     }
                 }
                 REQUEST_TAG => {

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::noted::NotedTraces;
 use super::{Journal, RecoveryClaim, notes};
 use crate::PipelineIntake;
-use spanscore_ask::judge::LaneHandle;
+use spanscore_ask::judge::JudgeHandle;
 use spanscore_assemble::PriorTrace;
 use spanscore_base::model::{Claim, TraceId};
 use spanscore_base::panics::{Panicked, caught_future};
@@ -30,8 +30,8 @@ pub(crate) type EarlierVerdicts = HashMap<TraceId, PriorTrace>;
 pub(crate) struct Restore {
     journal: Arc<Journal>,
     intake: Arc<PipelineIntake>,
-    /// Lane that caches logged answers of judges.
-    lane: Option<LaneHandle>,
+    /// Dispatcher that caches logged answers of judges.
+    dispatcher: Option<JudgeHandle>,
     /// Claim on the whole log, until it was read.
     _all: Claim,
     /// Arrival of the first request, Unix nanoseconds: zero on the shards' clocks.
@@ -45,9 +45,9 @@ impl Restore {
         journal: Arc<Journal>,
         past: RecoveryClaim,
         intake: Arc<PipelineIntake>,
-        lane: Option<LaneHandle>,
+        dispatcher: Option<JudgeHandle>,
     ) -> Self {
-        Self { journal, intake, lane, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
+        Self { journal, intake, dispatcher, _all: past.0, origin_ns: 0, last_ms: 0, requests: 0 }
     }
 
     /// Replays the log, then lets requests pass; returns false after a fault: requests are then
@@ -72,8 +72,8 @@ impl Restore {
         let started = std::time::Instant::now();
         self.journal.metrics.restoring(true);
         let journal = Arc::clone(&self.journal);
-        let lane = self.lane.take();
-        let known = blocking(move || NotedTraces::read(&journal, lane.as_ref())).await?;
+        let dispatcher = self.dispatcher.take();
+        let known = blocking(move || NotedTraces::read(&journal, dispatcher.as_ref())).await?;
         self.origin_ns = known.origin_ns.unwrap_or_else(|| (self.journal.clock)());
         self.intake.begin_restoring(known.into_priors()).await;
         let mut at = 0;

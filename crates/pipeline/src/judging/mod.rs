@@ -1,4 +1,4 @@
-//! Lanes to judges and external evaluators, joined to the pipeline.
+//! Dispatchers to judges and external evaluators, joined to the pipeline.
 
 mod calls;
 mod outlet;
@@ -14,10 +14,10 @@ use opentelemetry::metrics::Meter;
 use super::journal::Journal;
 use super::metrics::PipelineMetrics;
 use super::{CollectorStartError, Outlet};
-use spanscore_ask::external::{ExternalHandle, ExternalLane, ExternalSettings};
+use spanscore_ask::external::{ExternalDispatcher, ExternalHandle, ExternalSettings};
 use spanscore_ask::judge::{
-    AnswerLog, JudgeLane, JudgeSettings, JudgeStartError, JudgesChange, JudgingSettings,
-    LaneHandle, LaneSettings,
+    AnswerLog, JudgeDispatcher, JudgeHandle, JudgeParts, JudgeSettings, JudgeStartError,
+    JudgesChange, JudgingSettings,
 };
 use spanscore_base::model::{Evaluation, Receipt};
 use spanscore_emit::forward::Forwards;
@@ -33,9 +33,9 @@ use unanswered::{KeptLetters, UnansweredLetters};
 /// Name of the spending file of judges, in `data_dir`.
 const SPENT_FILE: &str = "judges.json";
 
-/// Destinations of the lane's persistent state and telemetry, each optional.
+/// Destinations of the dispatcher's persistent state and telemetry, each optional.
 #[derive(Clone, Copy)]
-pub(super) struct LanePlaces<'a> {
+pub(super) struct JudgePlaces<'a> {
     /// Log of answers.
     pub(super) journal: Option<&'a Arc<Journal>>,
     /// Folder of the spending file and the dead letters.
@@ -44,49 +44,49 @@ pub(super) struct LanePlaces<'a> {
     pub(super) spans: Option<&'a OwnSpans>,
 }
 
-/// Senders to both lanes. Cheap to clone.
+/// Senders to both dispatchers. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Lanes {
-    pub(super) judge: Option<LaneHandle>,
+pub(super) struct Dispatchers {
+    pub(super) judge: Option<JudgeHandle>,
     pub(super) external: Option<ExternalHandle>,
     pending: Option<Arc<PendingTraces>>,
 }
 
-impl Lanes {
-    /// Sends inquiries to their lanes; never waits.
+impl Dispatchers {
+    /// Sends inquiries to their dispatchers; never waits.
     pub(super) fn ask(&self, asked: Vec<AskedTarget>, receipt: Option<&Receipt>) {
         let (judged, external) = AskedTarget::by_lane(asked);
-        if let Some(lane) = &self.judge {
-            lane.ask(judged, receipt);
+        if let Some(dispatcher) = &self.judge {
+            dispatcher.ask(judged, receipt);
         }
-        if let Some(lane) = &self.external {
-            lane.ask(external, receipt);
+        if let Some(dispatcher) = &self.external {
+            dispatcher.ask(external, receipt);
         }
     }
 
-    /// Returns the inquiries that have a lane; adds an evaluation to `out` for each of the others.
+    /// Returns the inquiries that have a dispatcher; adds an evaluation to `out` for each other.
     pub(super) fn unless_unasked(
         &self,
         asked: Vec<AskedTarget>,
         out: &mut Vec<Evaluation>,
     ) -> Vec<AskedTarget> {
         let (asked, unasked): (Vec<_>, Vec<_>) =
-            asked.into_iter().partition(|asked| self.has_lane(asked));
+            asked.into_iter().partition(|asked| self.has_dispatcher(asked));
         out.extend(unasked.into_iter().map(AskedTarget::unasked));
         asked
     }
 
-    /// Returns true if one of the inquiries has a lane.
+    /// Returns true if one of the inquiries has a dispatcher.
     pub(super) fn answers_any(&self, asked: &[AskedTarget]) -> bool {
-        asked.iter().any(|asked| self.has_lane(asked))
+        asked.iter().any(|asked| self.has_dispatcher(asked))
     }
 
-    /// Returns the traces whose verdict waits for a lane.
+    /// Returns the traces whose verdict waits for a dispatcher.
     pub(super) fn pending(&self) -> Option<&PendingTraces> {
         self.pending.as_deref()
     }
 
-    fn has_lane(&self, asked: &AskedTarget) -> bool {
+    fn has_dispatcher(&self, asked: &AskedTarget) -> bool {
         match asked {
             AskedTarget::Judge(_) => self.judge.is_some(),
             AskedTarget::External(_) => self.external.is_some(),
@@ -94,21 +94,21 @@ impl Lanes {
     }
 }
 
-/// Running lanes.
-pub(super) struct RunningLanes {
-    judge: Option<JudgeLane>,
-    external: Option<ExternalLane>,
+/// Running dispatchers.
+pub(super) struct RunningDispatchers {
+    judge: Option<JudgeDispatcher>,
+    external: Option<ExternalDispatcher>,
     pending: Arc<PendingTraces>,
     kept: KeptLetters,
     /// True if there is a log, which takes inquiries that are unanswered at shutdown.
     leaves: bool,
 }
 
-impl RunningLanes {
-    /// Starts both lanes. They run even if no evaluator asks: a reload may bring one that does.
+impl RunningDispatchers {
+    /// Starts both dispatchers. They run even if no evaluator asks: a reload may bring one.
     pub(super) fn start(
         judges: (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-        places: LanePlaces<'_>,
+        places: JudgePlaces<'_>,
         evaluators: &Evaluators,
         (outlet, metrics, forwards): (&Outlet, &Arc<PipelineMetrics>, &Arc<Forwards>),
         meter: &Meter,
@@ -123,15 +123,16 @@ impl RunningLanes {
         let judge = Some(start((asked, judges.1), own, &counted(letters), meter)?);
         let leaves = places.journal.is_some();
         let settings = external_settings(judges.1, leaves);
-        let external = ExternalLane::start(evaluators.external(), &settings, counted(None), meter)?;
+        let external =
+            ExternalDispatcher::start(evaluators.external(), &settings, counted(None), meter)?;
         Ok(Self { judge, external: Some(external), pending, kept, leaves })
     }
 
-    /// Returns senders to both lanes.
-    pub(super) fn handles(&self) -> Lanes {
-        Lanes {
-            judge: self.judge.as_ref().map(JudgeLane::handle),
-            external: self.external.as_ref().map(ExternalLane::handle),
+    /// Returns senders to both dispatchers.
+    pub(super) fn handles(&self) -> Dispatchers {
+        Dispatchers {
+            judge: self.judge.as_ref().map(JudgeDispatcher::handle),
+            external: self.external.as_ref().map(ExternalDispatcher::handle),
             pending: Some(Arc::clone(&self.pending)),
         }
     }
@@ -142,31 +143,31 @@ impl RunningLanes {
         (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
         evaluators: &Evaluators,
     ) -> Result<Option<JudgesChange>, JudgeStartError> {
-        let lane = self.judge.as_ref().filter(|_| evaluators.asks_judges());
-        lane.map(|lane| lane.prepare(judges, asking(evaluators), judging)).transpose()
+        let dispatcher = self.judge.as_ref().filter(|_| evaluators.asks_judges());
+        dispatcher.map(|own| own.prepare(judges, asking(evaluators), judging)).transpose()
     }
 
     /// Applies a prepared reload, with its waiting times and limits.
     pub(super) fn take(&self, change: Option<JudgesChange>, judging: &JudgingSettings) {
         self.kept.change(judging.dead_letter);
-        if let (Some(lane), Some(change)) = (&self.judge, change) {
-            lane.take(change, judging);
+        if let (Some(dispatcher), Some(change)) = (&self.judge, change) {
+            dispatcher.take(change, judging);
         }
-        if let Some(lane) = &self.external {
-            lane.limit(&external_settings(judging, self.leaves));
+        if let Some(dispatcher) = &self.external {
+            dispatcher.limit(&external_settings(judging, self.leaves));
         }
     }
 
-    /// Closes both lanes, and waits for requests under way until `no_more_time`.
+    /// Closes both dispatchers, and waits for requests under way until `no_more_time`.
     pub(super) async fn shutdown<F: Future<Output = ()>>(self, no_more_time: impl Fn() -> F) {
         let judge = async {
-            if let Some(lane) = self.judge {
-                lane.shutdown(no_more_time()).await;
+            if let Some(dispatcher) = self.judge {
+                dispatcher.shutdown(no_more_time()).await;
             }
         };
         let external = async {
-            if let Some(lane) = self.external {
-                lane.shutdown(no_more_time()).await;
+            if let Some(dispatcher) = self.external {
+                dispatcher.shutdown(no_more_time()).await;
             }
         };
         tokio::join!(judge, external);
@@ -187,19 +188,19 @@ fn external_settings(judging: &JudgingSettings, leaves: bool) -> ExternalSetting
     }
 }
 
-/// Starts the lane of judges.
+/// Starts the dispatcher of judges.
 fn start(
     (judges, judging): (&BTreeMap<String, JudgeSettings>, &JudgingSettings),
-    (places, asking): (LanePlaces<'_>, Vec<(String, String)>),
+    (places, asking): (JudgePlaces<'_>, Vec<(String, String)>),
     outlet: &Outlet,
     meter: &Meter,
-) -> Result<JudgeLane, JudgeStartError> {
+) -> Result<JudgeDispatcher, JudgeStartError> {
     let has_budget = judges.values().any(|judge| judge.budget != Default::default());
     if has_budget && places.data_dir.is_none() {
         tracing::warn!("budgets of judges start anew with the process: there is no `data_dir`");
     }
     let log = places.journal.map(|journal| Arc::clone(journal) as Arc<dyn AnswerLog>);
-    let settings = LaneSettings {
+    let settings = JudgeParts {
         judges,
         asking,
         recording: None,
@@ -207,5 +208,5 @@ fn start(
         log,
         watch: places.spans.map(|spans| calls::watch(spans.clone())),
     };
-    JudgeLane::start(settings, judging, Arc::clone(outlet), meter)
+    JudgeDispatcher::start(settings, judging, Arc::clone(outlet), meter)
 }

@@ -1,5 +1,5 @@
-//! Outlet of a lane: counts its evaluations like all others, marks superseded verdicts, and informs
-//! the forwards and the dead letters.
+//! Outlet of a dispatcher: counts its evaluations like all others, marks superseded verdicts, and
+//! informs the forwards and the dead letters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -51,7 +51,7 @@ impl KeptLetters {
     }
 }
 
-/// Writer of dead letters on its own thread, as the lane never waits for the disk.
+/// Writer of dead letters on its own thread, as the dispatcher never waits for the disk.
 pub(super) struct UnansweredLetters {
     kept: KeptLetters,
     lines: Option<SyncSender<String>>,

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use self::skipped::PassCounts;
+use self::skipped::SkipCounts;
 use spanscore_assemble::{Sessions, Shard, SpanCounts};
 use spanscore_base::model::{Completion, Evaluation, Level, Outcome, Reason};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, SkipReason, Skips};
@@ -113,7 +113,7 @@ pub(super) struct PipelineMetrics {
 #[derive(Default)]
 pub(super) struct JudgedCounts {
     completions: Vec<(Completion, u64)>,
-    passes: PassCounts,
+    skips: SkipCounts,
     /// Traces judged in part, as the rest would have exceeded their work budget.
     pub(super) expensive: u64,
     /// Traces not read, as that could have exceeded the memory for judging.
@@ -124,12 +124,12 @@ pub(super) struct JudgedCounts {
 
 impl JudgedCounts {
     /// Counts one trace.
-    pub(super) fn add(&mut self, completion: Completion, passes: Skips) {
+    pub(super) fn add(&mut self, completion: Completion, skips: Skips) {
         match self.completions.iter_mut().find(|(known, _)| *known == completion) {
             Some((_, count)) => *count += 1,
             None => self.completions.push((completion, 1)),
         }
-        self.passes.add(passes);
+        self.skips.add(skips);
     }
 }
 
@@ -229,12 +229,12 @@ impl PipelineMetrics {
         if judged.cut_texts > 0 {
             self.stages.cut_texts.add(judged.cut_texts);
         }
-        self.passes(&judged.passes, by);
+        self.skips(&judged.skips, by);
     }
 
     pub(super) fn session_judged(
         &self,
-        passes: Skips,
+        skips: Skips,
         limited: Option<&'static str>,
         by: &Evaluators,
     ) {
@@ -242,12 +242,12 @@ impl PipelineMetrics {
         if let Some(word) = limited {
             self.stages.limited.add(word, 1);
         }
-        let mut counts = PassCounts::default();
-        counts.add(passes);
-        self.passes(&counts, by);
+        let mut counts = SkipCounts::default();
+        counts.add(skips);
+        self.skips(&counts, by);
     }
 
-    fn passes(&self, counts: &PassCounts, by: &Evaluators) {
+    fn skips(&self, counts: &SkipCounts, by: &Evaluators) {
         for ((index, reason), count) in &counts.0 {
             let Some(configured) = by.evaluators().get(*index) else { continue };
             if *reason == SkipReason::Error {

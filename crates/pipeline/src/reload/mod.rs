@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Meter};
 
-use self::setup::{HeldSettings, Reform, Setup};
+use self::setup::{ConfigUpdate, HeldSettings, Setup};
 use super::Collector;
 use super::collector::{CollectorSettings, hold_times};
 use crate::store;
@@ -109,7 +109,7 @@ impl Collector {
         let evaluators = store::evaluators(evaluators, exporters.want(), &self.store);
         let facts = store::facts(&evaluators, &self.store);
         let judges = (&settings.judges, &settings.judging);
-        let judges = self.lanes.prepare(judges, &evaluators)?;
+        let judges = self.dispatchers.prepare(judges, &evaluators)?;
         let building = tokio::task::spawn_blocking(move || setup(evaluators, &facts, dialects));
         let setup = building.await??;
         let auth = settings.receivers.otlp.and_then(|otlp| otlp.auth);
@@ -118,14 +118,14 @@ impl Collector {
         self.memory.resize(&settings.memory);
         *self.shutdown_timeout.lock().unwrap_or_else(PoisonError::into_inner) =
             settings.shutdown_timeout;
-        self.lanes.take(judges, &settings.judging);
+        self.dispatchers.take(judges, &settings.judging);
         let held = HeldSettings {
             traces: settings.traces,
             sessions: settings.sessions,
             limits: settings.limits,
             tells_ignored: forwards.wants_judgements(),
         };
-        self.pipeline.reform(Reform { setup, held }).await;
+        self.pipeline.update(ConfigUpdate { setup, held }).await;
         self.exporters.take(exporters);
         self.forwards.take(forwards);
         self.rereader.read_all().await;

@@ -26,7 +26,7 @@ pub(crate) struct HeldSettings {
 
 /// Config update for a shard.
 #[derive(Clone)]
-pub(crate) struct Reform {
+pub(crate) struct ConfigUpdate {
     pub(crate) setup: Setup,
     pub(crate) held: HeldSettings,
 }

@@ -15,7 +15,7 @@ use super::journal::LogHolder;
 use super::metrics::{EXPENSIVE, TOO_LARGE};
 use super::panic_recovery::PanicRecovery;
 use super::reading::reserve;
-use super::reload::setup::{Reform, Translator};
+use super::reload::setup::{ConfigUpdate, Translator};
 use super::worker::{TICK, WorkerContext, elapsed_ms, unix_ns};
 use spanscore_assemble::{DueSession, SessionKeyFields, Sessions, SessionsSettings};
 use spanscore_base::model::{Claims, Completion, MemoryQuota, SessionKey, TraceSpans};
@@ -34,7 +34,7 @@ pub(super) enum SessionMessage {
     /// Judged trace.
     Trace(SessionTrace),
     /// Config update.
-    Reform(Arc<Reform>),
+    ConfigUpdate(Arc<ConfigUpdate>),
 }
 
 /// Judged trace on its way to its session.
@@ -111,8 +111,8 @@ impl SessionWorker {
                 received = queue.recv() => {
                     let received = match received {
                         Some(SessionMessage::Trace(received)) => received,
-                        Some(SessionMessage::Reform(reform)) => {
-                            self.reform(&reform);
+                        Some(SessionMessage::ConfigUpdate(update)) => {
+                            self.update(&update);
                             continue;
                         }
                         None => break,
@@ -158,7 +158,7 @@ impl SessionWorker {
     }
 
     /// Applies a config update, to the traces of open sessions too.
-    fn reform(&mut self, Reform { setup, held }: &Reform) {
+    fn update(&mut self, ConfigUpdate { setup, held }: &ConfigUpdate) {
         let before = Arc::clone(self.context.resolver.table());
         let translator = &mut self.translator;
         self.sessions.reform(|trace| {
@@ -202,27 +202,27 @@ impl SessionWorker {
                     now_ns,
                 )
             });
-            let Ok(SessionAnswer { mut evaluations, passes, asked, is_spent, cut_texts }) = judged
+            let Ok(SessionAnswer { mut evaluations, skips, asked, is_spent, cut_texts }) = judged
             else {
                 self.context.metrics.stages.panics.add(1);
                 self.sessions.not_judged(&due);
                 tracing::error!("judging a session panicked; it is lost");
                 continue;
             };
-            let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
+            let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
             self.verdicts.supersede(&due, &mut evaluations);
             self.context.metrics.evaluations(&evaluations);
             let limited =
                 if reading.is_none() { Some(TOO_LARGE) } else { is_spent.then_some(EXPENSIVE) };
             self.context.metrics.stages.cut_texts.add(cut_texts);
-            self.context.metrics.session_judged(passes, limited, &self.context.evaluators);
+            self.context.metrics.session_judged(skips, limited, &self.context.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
                 let receipt = self.context.journal.as_ref().map(|journal| {
                     let mut claims = Claims::default();
                     due.traces.iter().for_each(|trace| claims.join(&trace.claims));
                     journal.receipt(claims, Vec::new())
                 });
-                self.context.lanes.ask(asked, receipt.as_ref());
+                self.context.dispatchers.ask(asked, receipt.as_ref());
                 if !evaluations.is_empty() {
                     (self.context.outlet)(evaluations, receipt);
                 }

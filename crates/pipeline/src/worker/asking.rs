@@ -1,4 +1,4 @@
-//! Hand-over of inquiries from a shard to the lanes.
+//! Hand-over of inquiries from a shard to the dispatchers.
 
 use super::Worker;
 use spanscore_assemble::Due;
@@ -9,7 +9,7 @@ use spanscore_evaluate::AskedTarget;
 pub(super) struct TraceAnswer<'a> {
     /// Complete evaluations, appended to those of other traces.
     pub(super) evaluations: &'a mut Vec<Evaluation>,
-    /// Inquiries to the lanes.
+    /// Inquiries to the dispatchers.
     pub(super) asked: Vec<AskedTarget>,
 }
 
@@ -25,7 +25,7 @@ impl Worker {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
         let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
-        self.context.lanes.ask(asked, receipt.as_ref());
+        self.context.dispatchers.ask(asked, receipt.as_ref());
         if !evaluations.is_empty() {
             self.context.metrics.evaluations(&evaluations);
             (self.context.outlet)(evaluations, receipt);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ExpensiveTraceLog, JudgingPace, ShardClock, Worker};
 use crate::backlog::Backlog;
 use crate::journal::Journal;
-use crate::judging::Lanes;
+use crate::judging::Dispatchers;
 use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
@@ -40,8 +40,8 @@ pub(crate) struct WorkerContext {
     pub(crate) trace_steps: u64,
     /// Log that holds requests before they are acknowledged, and notes of judged traces.
     pub(crate) journal: Option<Arc<Journal>>,
-    /// Lanes to judges and external evaluators.
-    pub(crate) lanes: Lanes,
+    /// Dispatchers to judges and external evaluators.
+    pub(crate) dispatchers: Dispatchers,
     /// Forwards of requests, which receive verdict notices.
     pub(crate) forwards: Arc<Forwards>,
     /// Store of judged runs.
@@ -49,7 +49,7 @@ pub(crate) struct WorkerContext {
 }
 
 impl WorkerContext {
-    /// Builds a context without log, lanes and store.
+    /// Builds a context without log, dispatchers and store.
     pub(crate) fn new(
         settings: &PipelineSettings,
         Setup { resolver, evaluators }: Setup,
@@ -70,7 +70,7 @@ impl WorkerContext {
             judging: Arc::clone(&settings.memory.judging),
             trace_steps: u64::from(settings.limits.trace_steps),
             journal: None,
-            lanes: Lanes::default(),
+            dispatchers: Dispatchers::default(),
             forwards: Arc::clone(&settings.forwards),
             store: None,
         }

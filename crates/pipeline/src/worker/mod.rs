@@ -19,7 +19,7 @@ use super::journal::{EarlierVerdicts, JudgedTraces, LogHolder};
 use super::metrics::JudgedCounts;
 use super::panic_recovery::PanicRecovery;
 use super::reading::{ReadingMemory, reserve};
-use super::reload::setup::{Reform, Translator};
+use super::reload::setup::{ConfigUpdate, Translator};
 use super::room::{QueueRoom, ShardRoom};
 use super::sessions::SessionSender;
 use asking::TraceAnswer;
@@ -55,7 +55,7 @@ pub(super) enum ShardMessage {
         room: Arc<(ShardRoom, Arc<QueueRoom>)>,
     },
     /// Config update.
-    Reform(Arc<Reform>),
+    ConfigUpdate(Arc<ConfigUpdate>),
     /// Start of a restore, with the verdicts of earlier processes.
     Restore { priors: Arc<EarlierVerdicts> },
     /// End of a restore, with the current time on its clock.
@@ -148,7 +148,7 @@ impl Worker {
                     steps += self.arrived((batch, table), at_ms, due);
                     bytes += room.0.bytes();
                 }
-                Some(ShardMessage::Reform(reform)) => self.reform(reform).await,
+                Some(ShardMessage::ConfigUpdate(update)) => self.update(update).await,
                 Some(ShardMessage::Restore { priors }) => self.restore(priors),
                 Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
                 // Requests with a reserved place are acknowledged: `close` still lets them in.
@@ -259,7 +259,7 @@ impl Worker {
                     evaluations.truncate(before);
                     asked.clear();
                 }
-                let asked = self.context.lanes.unless_unasked(asked, &mut evaluations);
+                let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
                 self.supersede(due.handle, &mut evaluations[before..]);
                 if !asked.is_empty() {
                     self.hand_out_asking(due, evaluations.split_off(before), asked);
@@ -377,7 +377,7 @@ impl Worker {
         let outcome = caught(|| {
             let TraceAnswer { evaluations, asked } = out;
             let mut trajectory = self.context.resolver.resolve_within(trace, effort);
-            let passes = if due.is_silent && !self.context.forwards.wants_judgements() {
+            let skips = if due.is_silent && !self.context.forwards.wants_judgements() {
                 Skips::default()
             } else {
                 let trajectory = &mut trajectory;
@@ -392,14 +392,14 @@ impl Worker {
             };
             self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
             let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
-            (passes, session, trajectory.effort)
+            (skips, session, trajectory.effort)
         });
         match outcome {
-            Ok((passes, session, effort)) => {
+            Ok((skips, session, effort)) => {
                 judged.cut_texts += effort.cut_texts();
                 self.hand_to_session(session, trace, due.digest);
                 if !due.is_silent {
-                    judged.add(due.completion, passes);
+                    judged.add(due.completion, skips);
                 }
                 if effort.is_trace_spent() && reading.is_some() {
                     judged.expensive += 1;

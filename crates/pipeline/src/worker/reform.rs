@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Worker;
 use super::context::empty_shard;
-use crate::reload::setup::{Reform, Setup};
+use crate::reload::setup::{ConfigUpdate, Setup};
 use crate::sessions::SessionMessage;
 use spanscore_base::model::SpanBatch;
 use spanscore_extract::Table;
@@ -12,8 +12,8 @@ use spanscore_extract::Table;
 impl Worker {
     /// Applies a config update. Records of open traces are translated to the new table; the traces
     /// are marked as lacking facts that were not retained so far.
-    pub(super) async fn reform(&mut self, reform: Arc<Reform>) {
-        let Reform { setup, held } = &*reform;
+    pub(super) async fn update(&mut self, update: Arc<ConfigUpdate>) {
+        let ConfigUpdate { setup, held } = &*update;
         let before = self.setup();
         let lacks = setup.asks_for_more_than(&before);
         let heartbeats = &self.context.heartbeats;
@@ -38,7 +38,7 @@ impl Worker {
         // One shard is enough to pass it on to the session worker.
         if let Some(sessions) = self.sessions.as_ref().filter(|_| self.index == 0) {
             // Never fails: the session worker ends after the shards.
-            let _ = sessions.queue.send(SessionMessage::Reform(reform)).await;
+            let _ = sessions.queue.send(SessionMessage::ConfigUpdate(update)).await;
         }
     }
 

@@ -22,8 +22,8 @@ impl Worker {
             return;
         };
         let has_fail = evaluations.iter().any(|one| one.label() == Some(Label::Fail));
-        let waits = !has_fail && !due.is_silent && self.context.lanes.answers_any(asked);
-        let pending = self.context.lanes.pending().filter(|_| waits);
+        let waits = !has_fail && !due.is_silent && self.context.dispatchers.answers_any(asked);
+        let pending = self.context.dispatchers.pending().filter(|_| waits);
         if pending.is_some_and(|pending| pending.expect(trace_id, asked)) {
             return;
         }

@@ -5,11 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::settings::SenderLimits;
+use spanscore_net::backoff::millis;
+use spanscore_net::rate::TokenBucket;
 
 /// Shortest retry delay: HTTP counts in seconds.
 const DELAY_MIN: Duration = Duration::from_secs(1);
 /// Longest retry delay: some SDKs give up a request at once that is to wait longer.
 const DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// Period of the buckets, milliseconds.
+const SECOND_MS: u64 = 1_000;
 
 /// Bucket that was empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,16 +27,18 @@ pub(super) enum LimitMet {
 #[derive(Debug)]
 pub(super) struct SenderRate {
     limits: SenderLimits,
-    requests: f64,
-    bytes: f64,
-    at: Instant,
+    born: Instant,
+    requests: TokenBucket,
+    bytes: TokenBucket,
 }
 
 impl SenderRate {
     /// Fills both buckets.
     pub(super) fn new(limits: SenderLimits, now: Instant) -> Self {
-        let (requests, bytes) = per_second(limits);
-        Self { limits, requests, bytes, at: now }
+        let bucket = |per_second| TokenBucket::new(per_second, SECOND_MS, SECOND_MS);
+        let requests = bucket(limits.requests_per_second.unwrap_or(0).into());
+        let bytes = bucket(limits.bytes_per_second.unwrap_or(0));
+        Self { limits, born: now, requests, bytes }
     }
 
     pub(super) fn limits(&self) -> SenderLimits {
@@ -42,44 +49,29 @@ impl SenderRate {
     /// are charged once they have come ([`charge`](Self::charge)), which may leave a debt: a client
     /// that has sent too many waits until it is paid.
     pub(super) fn take_request(&mut self, now: Instant) -> Result<(), (LimitMet, Duration)> {
-        self.fill(now);
-        let (requests, bytes) = per_second(self.limits);
-        if self.limits.bytes_per_second.is_some() && self.bytes <= 0.0 {
-            return Err((LimitMet::Bytes, delay(-self.bytes / bytes)));
+        let now_ms = millis(now.saturating_duration_since(self.born));
+        if self.limits.bytes_per_second.is_some() {
+            need_one(&mut self.bytes, now_ms).map_err(|delay| (LimitMet::Bytes, delay))?;
         }
         if self.limits.requests_per_second.is_some() {
-            if self.requests < 1.0 {
-                return Err((LimitMet::Requests, delay((1.0 - self.requests) / requests)));
-            }
-            self.requests -= 1.0;
+            need_one(&mut self.requests, now_ms).map_err(|delay| (LimitMet::Requests, delay))?;
+            self.requests.take(1);
         }
         Ok(())
     }
 
     /// Charges the bytes of a request that has come.
     pub(super) fn charge(&mut self, bytes: usize) {
-        if self.limits.bytes_per_second.is_some() {
-            self.bytes -= bytes as f64;
-        }
-    }
-
-    fn fill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.at = now;
-        let (requests, bytes) = per_second(self.limits);
-        self.requests = (self.requests + passed * requests).min(requests.max(1.0));
-        self.bytes = (self.bytes + passed * bytes).min(bytes);
+        self.bytes.take(bytes as u64);
     }
 }
 
-fn per_second(limits: SenderLimits) -> (f64, f64) {
-    let requests = limits.requests_per_second.unwrap_or(0);
-    (f64::from(requests), limits.bytes_per_second.unwrap_or(0) as f64)
-}
-
-fn delay(seconds: f64) -> Duration {
-    let delay = Duration::try_from_secs_f64(seconds).unwrap_or(DELAY_MAX);
-    delay.clamp(DELAY_MIN, DELAY_MAX)
+/// Returns the delay to ask for while a bucket holds nothing.
+fn need_one(bucket: &mut TokenBucket, now_ms: u64) -> Result<(), Duration> {
+    match bucket.free_at(now_ms, 1).saturating_sub(now_ms) {
+        0 => Ok(()),
+        wait_ms => Err(Duration::from_millis(wait_ms).clamp(DELAY_MIN, DELAY_MAX)),
+    }
 }
 
 #[cfg(test)]

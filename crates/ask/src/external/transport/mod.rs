@@ -13,6 +13,7 @@ pub(super) use description::{Description, task_level};
 use self::grpc::GrpcEvaluator;
 use self::http::HttpEvaluator;
 use self::process::ProcessEvaluator;
+use spanscore_base::model::Outcome;
 use spanscore_evaluate::external::proto::{
     DescribeRequest, EvaluateRequest, EvaluateResponse, MINOR,
 };
@@ -94,6 +95,12 @@ pub(super) enum ExternalFault {
 }
 
 impl ExternalFault {
+    /// Returns the outcome of an evaluation that fails by it.
+    pub(super) fn outcome(&self) -> Outcome {
+        let (error_type, error) = self.told();
+        Outcome::Failed { error_type, error: error.to_owned() }
+    }
+
     /// `error.type` and words of an evaluation that fails by it.
     pub(super) fn told(&self) -> (&'static str, &str) {
         match self {

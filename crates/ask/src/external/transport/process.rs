@@ -56,7 +56,7 @@ impl HiddenValues {
     fn shown(&self, end: &[u8], is_cut: bool) -> String {
         let end = String::from_utf8_lossy(end);
         let end = if is_cut {
-            // What is left of a character says nothing.
+            // The rest of a character says nothing.
             self.errors.behind_cut(end.trim_start_matches(char::REPLACEMENT_CHARACTER))
         } else {
             &end
@@ -219,7 +219,7 @@ async fn read_output(
     into: &mut Vec<u8>,
 ) -> Result<(), ExternalFault> {
     let Some(from) = from else { return Ok(()) };
-    // What cannot be read any more is the end.
+    // A failed read is the end.
     let _ = from.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(into).await;
     if into.len() <= OUTPUT_BYTES_MAX {
         return Ok(());

@@ -94,7 +94,7 @@ impl SpendMeter {
             let within = |spent: u64, most: Option<u64>| {
                 most.is_none_or(|most| spent.saturating_add(reserved).saturating_add(some) <= most)
             };
-            // What open requests do not use returns to the bucket of the pace, too.
+            // The unused part of open requests returns to the bucket of the pace, too.
             let returned = (self.reserved - reserved) as f64;
             let is_paced = self.pace().is_none_or(|_| self.ready + returned >= some as f64);
             within(hour, self.per_hour) && within(day, self.per_day) && is_paced

@@ -4,21 +4,37 @@
 //! The budget is asked last, as it ends an inquiry, where the others mostly make it wait.
 
 mod budget;
-mod circuit;
-mod rate;
+mod concurrency;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
 use budget::BudgetRoom;
 pub(in crate::judge) use budget::SpendMeter;
-use circuit::{JudgeCircuit, JudgeCircuitState};
-use rate::{Concurrency, RateBucket};
+use concurrency::Concurrency;
 
 use super::settings::{BudgetPace, JudgePrice, JudgeSettings};
 use super::wire::{Fault, TokenUsage};
+use spanscore_net::backoff::{Backoff, millis};
+use spanscore_net::circuit::{Circuit, CircuitRules, CircuitState};
+use spanscore_net::rate::TokenBucket;
 
 /// Nano-dollars per dollar.
 const NANO: f64 = 1e9;
+const MINUTE_MS: u64 = 60_000;
+/// Burst of a bucket: the inflow of this time, milliseconds.
+const BURST_MS: u64 = 10_000;
+
+/// Faults in a row, or in the last answers of a minute, that open the circuit.
+const CIRCUIT: CircuitRules = CircuitRules {
+    row: 5,
+    window: Some((20, Duration::from_secs(60))),
+    waits: Backoff::doubling(Duration::from_secs(30), Duration::from_secs(600)),
+};
+/// Wait after a refused key or an exhausted quota, which only a person can mend. Does not grow: it
+/// bounds the delay after the mending.
+const LOCKED: Duration = Duration::from_secs(300);
 
 /// Tokens and nano-dollars reserved for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +78,12 @@ pub(in crate::judge) enum Ended<'a> {
 /// Admission state of one judge.
 #[derive(Clone, Debug)]
 pub(in crate::judge) struct JudgeGate {
-    circuit: JudgeCircuit,
+    circuit: Circuit,
+    /// True if the circuit opened last by a refused key or an exhausted quota.
+    is_locked: bool,
     concurrency: Concurrency,
-    requests: RateBucket,
-    tokens: RateBucket,
+    requests: TokenBucket,
+    tokens: TokenBucket,
     /// End of the pause that a 429 asked for, Unix milliseconds.
     paused_until_ms: u64,
     /// Budget in money, nano-dollars.
@@ -84,10 +102,11 @@ impl JudgeGate {
         let hour = nano(budget.usd_per_hour);
         let day = nano(budget.usd_per_day);
         Self {
-            circuit: JudgeCircuit::default(),
+            circuit: Circuit::new(CIRCUIT),
+            is_locked: false,
             concurrency: Concurrency::new(limits.concurrency),
-            requests: RateBucket::new(limits.requests_per_minute),
-            tokens: RateBucket::new(limits.tokens_per_minute),
+            requests: per_minute(limits.requests_per_minute),
+            tokens: per_minute(limits.tokens_per_minute),
             paused_until_ms: 0,
             money: SpendMeter::new(hour, day, is_even),
             spent_tokens: SpendMeter::new(budget.tokens_per_hour, budget.tokens_per_day, is_even),
@@ -102,8 +121,8 @@ impl JudgeGate {
         self.circuit = new.circuit;
         self.price = new.price;
         self.concurrency.change(judge.limits.concurrency);
-        self.requests.change(judge.limits.requests_per_minute);
-        self.tokens.change(judge.limits.tokens_per_minute);
+        self.requests.change(judge.limits.requests_per_minute.into());
+        self.tokens.change(judge.limits.tokens_per_minute.into());
         self.money.change(new.money);
         self.spent_tokens.change(new.spent_tokens);
     }
@@ -121,7 +140,7 @@ impl JudgeGate {
 
     /// Returns true unless the circuit is open.
     pub(in crate::judge) fn is_open(&self, now_ms: u64) -> bool {
-        matches!(self.circuit.state(now_ms), JudgeCircuitState::Closed | JudgeCircuitState::Probe)
+        self.circuit.state().admits(now_ms)
     }
 
     /// Admits a request and reserves its worst case: `estimate` tokens in and out.
@@ -133,8 +152,12 @@ impl JudgeGate {
         now_ms: u64,
         estimate: TokenUsage,
     ) -> Result<Reservation, GateBlock> {
-        if let JudgeCircuitState::Open { until_ms, is_locked } = self.circuit.state(now_ms) {
-            return Err(GateBlock::Circuit { until_ms, is_locked });
+        if !self.is_open(now_ms) {
+            let until_ms = match self.circuit.state() {
+                CircuitState::Open { until_ms } => Some(until_ms),
+                _ => None,
+            };
+            return Err(GateBlock::Circuit { until_ms, is_locked: self.is_locked });
         }
         if !self.concurrency.has_room() {
             return Err(GateBlock::Busy);
@@ -181,7 +204,7 @@ impl JudgeGate {
         match ended {
             Ended::Replied(_) => {
                 self.concurrency.end(Some(true));
-                self.circuit.succeeded(now_ms);
+                self.circuit.succeed(now_ms);
             }
             Ended::Fault(fault) => self.met(now_ms, fault),
         }
@@ -193,101 +216,24 @@ impl JudgeGate {
         self.concurrency.end(is_too_much.then_some(false));
         if is_too_much {
             let after = fault.after().unwrap_or(Duration::ZERO);
-            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(after_ms));
+            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(millis(after)));
         }
         match fault {
-            Fault::Locked(..) => self.circuit.locked(now_ms),
-            _ if fault.is_sickness() => self.circuit.failed(now_ms),
-            _ => self.circuit.ended(),
+            Fault::Locked(..) => {
+                self.circuit.lock(now_ms, LOCKED);
+                self.is_locked = true;
+            }
+            _ if fault.is_sickness() => {
+                // Any answer that comes while a probe is on its way counts as the probe's.
+                let is_probe = self.circuit.state() == CircuitState::HalfOpen;
+                let opened = self.circuit.fail(now_ms, is_probe, 0.5, Duration::ZERO);
+                self.is_locked &= !opened;
+            }
+            _ => self.circuit.abandon(),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn gate(more: serde_json::Value) -> JudgeGate {
-        let mut settings = json!({"api": "openai", "model": "m",
-            "price": {"input": 0.25, "cached_input": 0.03, "output": 2.0}});
-        for (key, value) in more.as_object().expect("a map") {
-            settings[key] = value.clone();
-        }
-        JudgeGate::new(&serde_json::from_value(settings).expect("settings"))
-    }
-
-    const ASKED: TokenUsage = TokenUsage { input: 1_000, cached: 0, output: 500 };
-
-    #[test]
-    fn usage_costs_what_the_prices_say() {
-        let usage = TokenUsage { input: 1_000_000, cached: 500_000, output: 1_000_000 };
-        // 0.125 for what is new, 0.015 for what was cached, 2 for the answer.
-        assert_eq!(gate(json!({})).cost(usage), 2_140_000_000);
-    }
-
-    #[test]
-    fn budgets_are_reserved_before_and_settled_after() {
-        let mut gate = gate(json!({"budget": {"usd_per_hour": 0.0025, "pace": "any"}}));
-        let reservation = gate.begin(0, ASKED).expect("there is room");
-        assert_eq!(reservation.nano, 1_250_000);
-        let second = gate.begin(0, ASKED).expect("there is room");
-        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Reserved));
-        let used = TokenUsage { output: 1, ..ASKED };
-        assert_eq!(gate.end(0, reservation, Ended::Replied(used)), 252_000);
-        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Reserved), "the other may cost less");
-        gate.end(0, second, Ended::Replied(ASKED));
-        assert_eq!(gate.begin(0, ASKED), Err(GateBlock::Budget), "less than a request is left");
-    }
-
-    #[test]
-    fn unknown_cost_is_taken_as_reserved_and_what_was_not_sent_is_free() {
-        let mut gate = gate(json!({}));
-        let mut cost = |fault: Fault| {
-            let reservation = gate.begin(0, ASKED).expect("there is room");
-            gate.end(0, reservation, Ended::Fault(&fault))
-        };
-        assert_eq!(cost(Fault::Broken(String::new())), 1_250_000);
-        assert_eq!(cost(Fault::Unreachable(String::new())), 0);
-        assert_eq!(cost(Fault::Overflow), 0);
-    }
-
-    #[test]
-    fn other_settings_keep_what_was_spent_and_what_is_under_way() {
-        let of = |usd: f64, concurrency: u32| {
-            json!({"budget": {"usd_per_hour": usd, "pace": "any"},
-                "limits": {"concurrency": concurrency}})
-        };
-        let mut own = gate(of(0.0025, 1));
-        let settings = |more: serde_json::Value| {
-            let mut all = json!({"api": "openai", "model": "m",
-                "price": {"input": 0.25, "cached_input": 0.03, "output": 2.0}});
-            more.as_object().expect("a map").iter().for_each(|(k, v)| all[k] = v.clone());
-            serde_json::from_value(all).expect("settings")
-        };
-        let first = own.begin(0, ASKED).expect("there is room");
-        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Busy));
-        own.change(&settings(of(0.0025, 3)));
-        let second = own.begin(0, ASKED).expect("one more may be under way");
-        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Reserved), "two are to be paid");
-        own.change(&settings(of(0.005, 3)));
-        assert!(own.begin(0, ASKED).is_ok());
-        for reservation in [first, second] {
-            own.end(0, reservation, Ended::Replied(ASKED));
-        }
-        own.change(&settings(of(0.0025, 3)));
-        assert_eq!(own.begin(0, ASKED), Err(GateBlock::Budget), "what was spent is spent");
-    }
-
-    #[test]
-    fn a_judge_that_says_wait_is_left_alone_for_so_long() {
-        let mut gate = gate(json!({}));
-        let reservation = gate.begin(0, ASKED).expect("there is room");
-        let after = Some(Duration::from_secs(7));
-        gate.end(0, reservation, Ended::Fault(&Fault::TooMany { after }));
-        assert_eq!(gate.begin(10, ASKED), Err(GateBlock::Rate { until_ms: 7_000 }));
-        assert!(gate.begin(7_000, ASKED).is_ok());
-    }
+fn per_minute(rate: u32) -> TokenBucket {
+    TokenBucket::new(rate.into(), MINUTE_MS, BURST_MS)
 }

@@ -19,25 +19,25 @@ pub(super) fn url(judge: &JudgeSettings) -> String {
 
 pub(super) fn body(
     judge: &JudgeSettings,
-    quirks: &ProviderCapabilities,
+    capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> Value {
     let mut body = json!({
         "model": judge.model,
         "max_tokens": question.max_tokens,
         "system": question.prompt.system,
-        "messages": [{"role": "user", "content": content(quirks, question)}],
+        "messages": [{"role": "user", "content": content(capabilities, question)}],
     });
-    if quirks.takes("temperature") {
+    if capabilities.takes("temperature") {
         body["temperature"] = number(question.temperature);
     }
     if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| quirks.takes("reasoning_effort"))
+        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
     {
         body["output_config"] = json!({"effort": effort});
     }
     let Some(schema) = schema(question) else { return body };
-    match quirks.shape(question) {
+    match capabilities.shape(question) {
         Shape::Schema => {
             body["output_config"]["format"] = json!({"type": "json_schema", "schema": schema});
         }
@@ -52,10 +52,10 @@ pub(super) fn body(
 
 /// Builds the user content. The record is a part with a cache mark: other questions about the same
 /// run share it.
-fn content(quirks: &ProviderCapabilities, question: &JudgeQuestion) -> Value {
+fn content(capabilities: &ProviderCapabilities, question: &JudgeQuestion) -> Value {
     let text = user_text(question);
     let end = record_end(&text).filter(|end| *end >= CACHED_BYTES_MIN);
-    match end.filter(|_| quirks.takes("cache_control")) {
+    match end.filter(|_| capabilities.takes("cache_control")) {
         Some(end) => json!([
             {"type": "text", "text": &text[..end], "cache_control": {"type": "ephemeral"}},
             {"type": "text", "text": &text[end..]},

@@ -175,7 +175,7 @@ impl Fault {
 ///
 /// Order matters: providers report an exhausted quota with 429, which would be retried in vain, and
 /// refused content with the 400 of a request in the wrong form, which would be changed in vain.
-pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
+pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fault {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let said = ProviderError::new(&body, &answer.body);
     let after = answer.after.map(|after| after.min(WAIT_MAX));
@@ -204,12 +204,12 @@ pub(super) fn of(answer: &HttpAnswer, quirks: &ProviderCapabilities) -> Fault {
         };
     }
     if matches!(status, 400 | 422) {
-        let ours = PARAMETERS.into_iter().filter(|name| quirks.takes(name));
+        let ours = PARAMETERS.into_iter().filter(|name| capabilities.takes(name));
         if let Some(name) = ours.into_iter().find(|name| said.names(name)) {
             return Fault::RefusedParameter(name);
         }
         let is_shape = SHAPE_WORDS.iter().any(|word| said.text.contains(word));
-        if (is_shape && quirks.may_step_down()) || quirks.is_unproven() {
+        if (is_shape && capabilities.may_step_down()) || capabilities.is_unproven() {
             return Fault::RefusedShape(said.shown());
         }
     }

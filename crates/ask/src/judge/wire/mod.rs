@@ -92,16 +92,18 @@ pub(in crate::judge) struct Reply {
 pub(in crate::judge) fn request(
     judge: &JudgeSettings,
     key: Option<&str>,
-    quirks: &ProviderCapabilities,
+    capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> WireRequest {
     let (body, url) = match judge.api {
-        JudgeApi::OpenAi => (openai::body(judge, quirks, question), openai::url(judge)),
+        JudgeApi::OpenAi => (openai::body(judge, capabilities, question), openai::url(judge)),
         JudgeApi::OpenAiResponses => {
             let url = format!("{}/responses", judge.base_url());
-            (responses::body(judge, quirks, question), url)
+            (responses::body(judge, capabilities, question), url)
         }
-        JudgeApi::Anthropic => (anthropic::body(judge, quirks, question), anthropic::url(judge)),
+        JudgeApi::Anthropic => {
+            (anthropic::body(judge, capabilities, question), anthropic::url(judge))
+        }
     };
     WireRequest { url, headers: headers(judge, key), body }
 }
@@ -128,11 +130,11 @@ fn headers(judge: &JudgeSettings, key: Option<&str>) -> Vec<(&'static str, Strin
 /// The fault, for a status other than success and for a body without a message.
 pub(in crate::judge) fn reply(
     judge: &JudgeSettings,
-    quirks: &ProviderCapabilities,
+    capabilities: &ProviderCapabilities,
     answer: &HttpAnswer,
 ) -> Result<Reply, Fault> {
     if !(200..300).contains(&answer.status) {
-        return Err(fault::of(answer, quirks));
+        return Err(fault::of(answer, capabilities));
     }
     let body: Value = serde_json::from_slice(&answer.body)
         .map_err(|error| Fault::Unreadable(format!("its answer is not JSON: {error}")))?;

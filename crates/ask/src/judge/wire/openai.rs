@@ -25,7 +25,7 @@ pub(super) fn url(judge: &JudgeSettings) -> String {
 
 pub(super) fn body(
     judge: &JudgeSettings,
-    quirks: &ProviderCapabilities,
+    capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> Value {
     let mut body = json!({
@@ -35,24 +35,25 @@ pub(super) fn body(
             {"role": "user", "content": user_text(question)},
         ],
     });
-    let limit = if quirks.takes("max_tokens") { "max_tokens" } else { "max_completion_tokens" };
+    let limit =
+        if capabilities.takes("max_tokens") { "max_tokens" } else { "max_completion_tokens" };
     body[limit] = json!(question.max_tokens);
-    if quirks.takes("temperature") {
+    if capabilities.takes("temperature") {
         body["temperature"] = number(question.temperature);
     }
-    if let Some(seed) = judge.seed.filter(|_| quirks.takes("seed")) {
+    if let Some(seed) = judge.seed.filter(|_| capabilities.takes("seed")) {
         body["seed"] = json!(seed);
     }
     if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| quirks.takes("reasoning_effort"))
+        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
     {
         body["reasoning_effort"] = json!(effort);
     }
-    if judge.base_url().starts_with(OWN_HOST) && quirks.takes("store") {
+    if judge.base_url().starts_with(OWN_HOST) && capabilities.takes("store") {
         body["store"] = json!(false);
     }
     let Some(schema) = schema(question) else { return body };
-    match quirks.shape(question) {
+    match capabilities.shape(question) {
         Shape::Schema => {
             let form = json!({"name": ANSWER_NAME, "strict": true, "schema": schema});
             body["response_format"] = json!({"type": "json_schema", "json_schema": form});

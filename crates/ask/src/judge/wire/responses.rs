@@ -11,7 +11,7 @@ use crate::judge::settings::JudgeSettings;
 
 pub(super) fn body(
     judge: &JudgeSettings,
-    quirks: &ProviderCapabilities,
+    capabilities: &ProviderCapabilities,
     question: &JudgeQuestion,
 ) -> Value {
     let mut body = json!({
@@ -20,19 +20,19 @@ pub(super) fn body(
         "input": user_text(question),
         "max_output_tokens": question.max_tokens,
     });
-    if quirks.takes("temperature") {
+    if capabilities.takes("temperature") {
         body["temperature"] = number(question.temperature);
     }
     if let Some(effort) =
-        judge.reasoning_effort.as_ref().filter(|_| quirks.takes("reasoning_effort"))
+        judge.reasoning_effort.as_ref().filter(|_| capabilities.takes("reasoning_effort"))
     {
         body["reasoning"] = json!({"effort": effort});
     }
-    if judge.base_url().starts_with(OWN_HOST) && quirks.takes("store") {
+    if judge.base_url().starts_with(OWN_HOST) && capabilities.takes("store") {
         body["store"] = json!(false);
     }
     let Some(schema) = schema(question) else { return body };
-    match quirks.shape(question) {
+    match capabilities.shape(question) {
         Shape::Schema => {
             let format = json!({
                 "type": "json_schema", "name": ANSWER_NAME, "strict": true, "schema": schema,

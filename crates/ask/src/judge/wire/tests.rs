@@ -32,15 +32,15 @@ fn question(user: &str) -> JudgeQuestion {
     JudgeQuestion { prompt, remark: None, temperature: 0.0, max_tokens: 9 }
 }
 
-fn asked(judge: &JudgeSettings, quirks: &ProviderCapabilities, user: &str) -> WireRequest {
-    request(judge, Some("k"), quirks, &question(user))
+fn asked(judge: &JudgeSettings, capabilities: &ProviderCapabilities, user: &str) -> WireRequest {
+    request(judge, Some("k"), capabilities, &question(user))
 }
 
 #[test]
 fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
     let judge = openai();
-    let mut quirks = ProviderCapabilities::new(StructuredOutput::Auto);
-    let first = asked(&judge, &quirks, "u");
+    let mut capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
+    let first = asked(&judge, &capabilities, "u");
     assert_eq!(first.url, "http://localhost:1/v1/chat/completions");
     assert_eq!(first.headers, [("authorization", "Bearer k".to_owned())]);
     let expected = json!({
@@ -51,23 +51,23 @@ fn chat_completions_ask_for_a_schema_then_a_tool_then_an_object_then_nothing() {
             {"name": "verdicts", "strict": true, "schema": {"type": "object"}}},
     });
     assert_eq!(first.body, expected);
-    assert!(quirks.step_down());
-    let tool = asked(&judge, &quirks, "u").body;
+    assert!(capabilities.step_down());
+    let tool = asked(&judge, &capabilities, "u").body;
     assert_eq!(tool["tool_choice"]["function"]["name"], "verdicts");
-    assert!(quirks.step_down());
-    assert_eq!(asked(&judge, &quirks, "u").body["response_format"]["type"], "json_object");
-    assert!(quirks.step_down());
-    assert_eq!(asked(&judge, &quirks, "u").body.get("response_format"), None);
-    assert!(!quirks.step_down());
+    assert!(capabilities.step_down());
+    assert_eq!(asked(&judge, &capabilities, "u").body["response_format"]["type"], "json_object");
+    assert!(capabilities.step_down());
+    assert_eq!(asked(&judge, &capabilities, "u").body.get("response_format"), None);
+    assert!(!capabilities.step_down());
 }
 
 #[test]
 fn refused_parameters_are_left_out_or_named_otherwise() {
     let judge = openai();
-    let mut quirks = ProviderCapabilities::new(StructuredOutput::Auto);
-    assert!(quirks.refuse("temperature") && quirks.refuse("max_tokens"));
-    assert!(!quirks.refuse("temperature"), "known");
-    let body = asked(&judge, &quirks, "u").body;
+    let mut capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
+    assert!(capabilities.refuse("temperature") && capabilities.refuse("max_tokens"));
+    assert!(!capabilities.refuse("temperature"), "known");
+    let body = asked(&judge, &capabilities, "u").body;
     assert_eq!((body.get("temperature"), body.get("max_tokens")), (None, None));
     assert_eq!(body["max_completion_tokens"], 9);
 }
@@ -109,15 +109,15 @@ fn responses_take_instructions_and_a_text_format() {
 #[test]
 fn messages_keep_long_records_in_a_cached_part() {
     let judge = judge(json!({"api": "anthropic", "model": "m"}));
-    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
-    let short = asked(&judge, &quirks, "record\nend ab\nstatements");
+    let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
+    let short = asked(&judge, &capabilities, "record\nend ab\nstatements");
     assert_eq!(short.url, "https://api.anthropic.com/v1/messages");
     let version = ("anthropic-version", "2023-06-01".to_owned());
     assert_eq!(short.headers, [version, ("x-api-key", "k".to_owned())]);
     assert_eq!(short.body["messages"][0]["content"], "record\nend ab\nstatements");
     assert_eq!(short.body["output_config"]["format"]["type"], "json_schema");
     let record = "x".repeat(4000);
-    let long = asked(&judge, &quirks, &format!("{record}\nend ab\nstatements"));
+    let long = asked(&judge, &capabilities, &format!("{record}\nend ab\nstatements"));
     let content = &long.body["messages"][0]["content"];
     assert_eq!(content[0]["cache_control"]["type"], "ephemeral");
     assert_eq!(content[1], json!({"type": "text", "text": "statements"}));
@@ -125,12 +125,12 @@ fn messages_keep_long_records_in_a_cached_part() {
 
 fn check_reply(api: &str, body: Value, text: &str, finish: Finish, usage: [u64; 3]) {
     let judge = judge(json!({"api": api, "model": "m"}));
-    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
+    let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     let answer = HttpAnswer { status: 200, body: body.to_string().into(), ..HttpAnswer::default() };
     let [input, cached, output] = usage;
     let usage = TokenUsage { input, cached, output };
     let expected = Reply { text: text.into(), finish, usage };
-    assert_eq!(reply(&judge, &quirks, &answer), Ok(expected), "{body}");
+    assert_eq!(reply(&judge, &capabilities, &answer), Ok(expected), "{body}");
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn replies_are_read_in_all_protocols() {
 }
 
 fn check_fault(status: u16, body: Value, expected: &Fault) {
-    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
+    let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     let after = Some(Duration::from_secs(3));
     let answer = HttpAnswer { status, after, should_retry: None, body: body.to_string().into() };
-    assert_eq!(&reply(&openai(), &quirks, &answer).expect_err("a fault"), expected, "{body}");
+    assert_eq!(&reply(&openai(), &capabilities, &answer).expect_err("a fault"), expected, "{body}");
 }
 
 #[test]
@@ -250,20 +250,20 @@ fn content_in_parts_is_read_and_its_thoughts_are_not() {
 
 #[test]
 fn a_header_decides_whether_to_try_again() {
-    let quirks = ProviderCapabilities::new(StructuredOutput::None);
+    let capabilities = ProviderCapabilities::new(StructuredOutput::None);
     let said = |status, should_retry| {
         let answer = HttpAnswer { status, should_retry, ..HttpAnswer::default() };
-        reply(&openai(), &quirks, &answer).expect_err("a fault").is_retryable()
+        reply(&openai(), &capabilities, &answer).expect_err("a fault").is_retryable()
     };
     assert_eq!((said(500, Some(false)), said(400, Some(true))), (false, true));
 }
 
 #[test]
 fn what_is_no_answer_is_a_fault() {
-    let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
+    let capabilities = ProviderCapabilities::new(StructuredOutput::Auto);
     for body in ["", "{\"choices\": [{\"mess", "<html>", "{}", "[]"] {
         let answer = HttpAnswer { status: 200, body: body.into(), ..HttpAnswer::default() };
-        let fault = reply(&openai(), &quirks, &answer).expect_err(body);
+        let fault = reply(&openai(), &capabilities, &answer).expect_err(body);
         assert!(matches!(fault, Fault::Unreadable(_)) && fault.is_retryable(), "{body}");
     }
 }

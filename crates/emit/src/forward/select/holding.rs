@@ -277,7 +277,7 @@ impl Holding {
                 place.inspect(|place| place.leave()).is_some()
             });
             if stays {
-                // What is not decided counts as held: the next process will.
+                // An undecided item counts as held: the next process decides.
                 self.leave(index);
                 self.requests.remove(&index);
             } else {

@@ -209,7 +209,7 @@ impl HoldingTask {
         self.queue.books().more_held(signal, more_items);
         let body = KeptBody { bytes: &request, coding: None, is_json: false, is_shared: false };
         let more = by_trace.traces.len().saturating_mul(HELD_TRACE_BYTES);
-        // What keeps it takes room of its own.
+        // The kept body takes room of its own.
         drop(room);
         match self.queue.keep(&body, place.is_some(), more) {
             Some(load) => self.holding.add((signal, group), by_trace, load, place, now_ms),

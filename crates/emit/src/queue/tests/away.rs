@@ -126,7 +126,7 @@ async fn backend_away_for_ten_minutes_under_load_gets_everything_once_it_is_back
     assert!((500..=1000).contains(&most), "{most}");
     let overflown = fixture.sum("spanscore_exporter_overflow_evaluations");
     assert!((11_800..12_000).contains(&overflown), "{overflown}");
-    // What is on disk waits for nobody.
+    // Evaluations on disk wait for nobody.
     let known = arrivals.count() + fixture.queue.shared.held.evaluations() / 2;
     // Of the batch that is being moved, a part may be on disk while its receipts wait.
     assert!((6598..=6600).contains(&known), "{known}");
@@ -151,7 +151,7 @@ async fn what_is_on_disk_at_the_end_is_sent_by_the_next_process() {
     let Abandoned { lost, left } = fixture.queue.abandon(&mut fixture.task).await;
     let overflown = fixture.queue.overflown();
     assert_eq!((lost, left + overflown), (0, 1200));
-    // What is neither on disk nor delivered is not taken for arrived.
+    // Evaluations neither on disk nor delivered are not taken for arrived.
     assert!((1..=overflown).contains(&(arrivals.count() * 2)), "{}", arrivals.count());
     fixture.adds_up();
     drop(fixture);

@@ -1,0 +1,136 @@
+//! Dispatcher of tasks to external evaluators, beside the shards: handle, start and shutdown.
+//!
+//! [`ExternalBackend`] decides, without a clock and without I/O, what the scheduler sends; the
+//! [`ExternalExecutor`] performs it. No process outlives them.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use spanscore_net::metrics::{Meter, unread_meter};
+
+use super::backend::{ExternalBackend, ExternalScheduler};
+use super::executor::{ExternalCommand, ExternalExecutor};
+use super::metrics::ExternalMetrics;
+use crate::scheduler::{self, Driver, EmissionOutlet, SchedulerHandle, SchedulerTask, WaitLimits};
+use spanscore_base::model::{Evaluation, Receipt, WaitingRoom};
+use spanscore_evaluate::ExternalRequest;
+use spanscore_evaluate::external::ExternalPlan;
+
+/// Consumer of the evaluations of one task, with the receipt to hold until they are delivered.
+type ExternalOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
+
+/// Limits of the dispatcher.
+#[derive(Clone, Copy, Debug)]
+pub struct ExternalSettings {
+    /// Time for an answer, from the arrival of a task.
+    pub deadline: Duration,
+    /// Tasks that may wait.
+    pub waiting_max: usize,
+    /// Bytes that they may hold.
+    pub waiting_bytes_max: usize,
+    /// True if tasks without an answer at shutdown are left to the next process.
+    pub leaves: bool,
+}
+
+impl ExternalSettings {
+    fn deadline_ms(&self) -> u64 {
+        u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Sender of tasks to the dispatcher. Cheap to clone.
+#[derive(Clone)]
+pub struct ExternalHandle(SchedulerHandle<ExternalRequest, ExternalCommand>);
+
+impl ExternalHandle {
+    /// Sends tasks; never waits. Those that find no room come out at once, as not evaluable.
+    pub fn ask(&self, asked: Vec<ExternalRequest>, receipt: Option<&Receipt>) {
+        self.0.ask(asked, receipt);
+    }
+}
+
+/// Start-up error: the settings of an evaluator cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to set up the evaluator `{evaluator}`: {error}")]
+pub struct ExternalStartError {
+    /// Name of the evaluator.
+    pub evaluator: String,
+    /// Cause.
+    pub error: String,
+}
+
+/// Running dispatcher.
+pub struct ExternalDispatcher(SchedulerTask<ExternalRequest, ExternalCommand>);
+
+impl ExternalDispatcher {
+    /// Starts on the current runtime; `known` are evaluators that are looked for at once.
+    ///
+    /// # Errors
+    /// An evaluator whose settings cannot be used, such as a file that cannot be read.
+    pub fn start<'e>(
+        known: impl Iterator<Item = (&'e str, &'e Arc<ExternalPlan>)>,
+        settings: &ExternalSettings,
+        outlet: ExternalOutlet,
+        meter: &Meter,
+    ) -> Result<Self, ExternalStartError> {
+        let room = WaitingRoom::new(settings.waiting_max, settings.waiting_bytes_max);
+        let mut scheduler = scheduler_of(settings.deadline_ms(), true);
+        let known: Vec<_> = known.collect();
+        for (name, plan) in &known {
+            scheduler.channel(name, plan);
+        }
+        let executor = ExternalExecutor::new(ExternalMetrics::new(meter, &room));
+        let outlet: EmissionOutlet =
+            Arc::new(move |emission| outlet(emission.evaluations, emission.receipt));
+        let mut driver = Driver::new(executor, scheduler, outlet);
+        driver.poll();
+        match driver.executor.unusable() {
+            None => Ok(Self(SchedulerTask::spawn(OF, driver, room, settings.leaves))),
+            Some((channel, error)) => {
+                let evaluator = known[channel].0.to_owned();
+                Err(ExternalStartError { evaluator, error: error.to_owned() })
+            }
+        }
+    }
+
+    /// Returns a sender of tasks.
+    pub fn handle(&self) -> ExternalHandle {
+        ExternalHandle(self.0.handle.clone())
+    }
+
+    /// Applies other limits from now on. Evaluators that are new or changed are looked for when
+    /// they are first asked.
+    pub fn limit(&self, settings: &ExternalSettings) {
+        self.0.handle.resize((settings.waiting_max, settings.waiting_bytes_max));
+        self.0.handle.command(ExternalCommand::Deadline(settings.deadline_ms()));
+    }
+
+    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Tasks that are
+    /// not sent then are left to the next process if there is a log, else they are not evaluable.
+    /// No process is left.
+    pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
+        self.0.shutdown(no_more_time).await;
+    }
+}
+
+/// Name of the targets in the log.
+const OF: &str = "external evaluators";
+
+fn scheduler_of(deadline_ms: u64, waits: bool) -> ExternalScheduler {
+    ExternalScheduler::new(ExternalBackend::new(waits), WaitLimits { settle_ms: 0, deadline_ms })
+}
+
+/// Asks about all tasks; returns their evaluations in the same order. No task waits for an
+/// evaluator that is away.
+pub async fn ask_all(asked: Vec<ExternalRequest>) -> Vec<Vec<Evaluation>> {
+    let start = |outlet| {
+        let room = WaitingRoom::new(usize::MAX, usize::MAX);
+        let executor = ExternalExecutor::new(ExternalMetrics::new(&unread_meter(), &room));
+        let driver = Driver::new(executor, scheduler_of(u64::MAX, false), outlet);
+        Ok::<_, Infallible>(SchedulerTask::spawn(OF, driver, room, false))
+    };
+    let Ok(all) = scheduler::ask_all(asked, start).await;
+    all
+}

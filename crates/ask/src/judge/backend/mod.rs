@@ -1,0 +1,299 @@
+//! Judges as targets of the scheduler: sampling sessions, admission by gates, and the answer cache.
+//!
+//! Pure, as the scheduler: a request is rendered, goes through the questions of its
+//! [`SamplingSession`], each admitted by the gate of its judge, and is concluded.
+
+mod answers;
+mod reload;
+mod request;
+mod sampling;
+pub(super) mod spent;
+mod state;
+#[cfg(test)]
+mod tests;
+mod truncation;
+mod usage;
+
+use std::sync::Arc;
+
+pub(super) use self::reload::is_alike;
+use self::sampling::{SamplingEnd, SamplingSession, SamplingStep};
+use self::state::JudgeState;
+use super::cache::{AnswerCache, QuestionKey, key_of};
+use super::call::JudgeCall;
+use super::gate::{GateBlock, Reservation};
+use super::metrics::JudgeCount;
+use super::settings::JudgeSettings;
+use super::wire::{JudgeQuestion, ProviderCapabilities, Shape, TokenUsage};
+use crate::scheduler::{ScheduledRequest, Scheduler, SchedulerBackend, not_sent};
+use spanscore_base::model::{Evaluation, Outcome, Reason};
+use spanscore_evaluate::JudgeRequest;
+use spanscore_evaluate::inquiry::{Inquiry, MarkKey, PromptRoom};
+
+/// Limit of inquiries rendered at once for one judge; its others wait.
+const RENDERED_AT_ONCE: u32 = 4;
+
+/// Scheduler of requests to judges.
+pub(super) type JudgeScheduler = Scheduler<JudgeBackend>;
+
+/// Instruction to the executor.
+#[derive(Debug)]
+pub(super) enum JudgeEffect {
+    /// Render an inquiry and report the prompt; takes long for large records.
+    Render {
+        /// Request.
+        id: u64,
+        /// Index of the judge that it is rendered for.
+        judge: usize,
+        /// Inquiry that renders itself.
+        inquiry: Arc<dyn Inquiry>,
+        /// Limits of the prompt.
+        room: PromptRoom,
+    },
+    /// Ask a judge and report the answer.
+    Send {
+        /// Request.
+        id: u64,
+        /// Index of the judge.
+        judge: usize,
+        /// Digest of the question.
+        key: QuestionKey,
+        /// Parameters and shapes that the judge takes.
+        capabilities: ProviderCapabilities,
+        /// Question.
+        question: Box<JudgeQuestion>,
+    },
+    /// Record a finished call; its times begin at 0.
+    Called(Box<JudgeCall>),
+    /// Count another event: names of judge and evaluator, and the event.
+    Count(String, String, JudgeCount),
+}
+
+/// Session of a request, with its open question.
+#[derive(Debug)]
+pub(super) struct JudgeProgress {
+    session: SamplingSession,
+    question: Option<OpenQuestion>,
+    adaptations: u32,
+}
+
+#[derive(Debug)]
+struct OpenQuestion {
+    question: Box<JudgeQuestion>,
+    key: QuestionKey,
+    estimate: TokenUsage,
+}
+
+/// All judges by index, replaced ones included.
+#[derive(Debug)]
+pub(super) struct JudgeBackend {
+    pub(super) judges: Vec<JudgeState>,
+    cache: AnswerCache,
+    /// Secret for the marks that frame records in prompts.
+    mark_key: MarkKey,
+    /// True if an inquiry waits for an open circuit, false if it is given up at once.
+    waits_for_circuit: bool,
+}
+
+impl JudgeBackend {
+    /// Creates a backend of these judges, with an empty cache.
+    pub(super) fn new(
+        judges: Vec<(String, JudgeSettings)>,
+        mark_key: MarkKey,
+        waits_for_circuit: bool,
+    ) -> Self {
+        let states = judges.into_iter().map(|(name, settings)| JudgeState::new(name, settings));
+        let cache = AnswerCache::default();
+        Self { judges: states.collect(), cache, mark_key, waits_for_circuit }
+    }
+
+    /// Caches an answer from an earlier process.
+    pub(super) fn remember(&mut self, key: QuestionKey, text: String) {
+        self.cache.keep(key, text);
+    }
+
+    /// Returns the index of the newest judge of a name.
+    fn find(&self, name: &str) -> Option<usize> {
+        self.judges.iter().rposition(|judge| judge.name == name)
+    }
+
+    /// Fills in the end of a session.
+    fn end(&self, entry: ScheduledRequest<Self>, end: SamplingEnd) -> Vec<Evaluation> {
+        let ScheduledRequest { request, progress: JudgeProgress { session, .. }, .. } = entry;
+        let used = session.used(&self.judges[session.judge].settings, &end);
+        match end {
+            SamplingEnd::Concluded(conclusion) => request.conclude(conclusion, used),
+            SamplingEnd::GivenUp(outcome) => request.give_up(outcome, used),
+        }
+    }
+}
+
+impl SchedulerBackend for JudgeBackend {
+    type Request = JudgeRequest;
+    type Progress = JudgeProgress;
+    type Ticket = (Reservation, Shape);
+    type Effect = JudgeEffect;
+    const CLOSE_ENDS_BACK_OFF: bool = true;
+
+    fn begin(
+        scheduler: &mut JudgeScheduler,
+        request: &JudgeRequest,
+    ) -> Result<JudgeProgress, Outcome> {
+        let plan = &request.plan;
+        let backend = &scheduler.backend;
+        let judge = backend.find(&plan.judge).ok_or_else(|| Outcome::Failed {
+            error_type: "judge_unknown",
+            error: format!("judge `{}` is not configured", plan.judge),
+        })?;
+        let escalate_to = plan.escalate_to.as_deref().and_then(|name| backend.find(name));
+        let JudgeState { settings, bytes_per_token, .. } = &backend.judges[judge];
+        let known = (*bytes_per_token, backend.mark_key);
+        let session = SamplingSession::new(plan.clone(), judge, escalate_to, settings, known);
+        Ok(JudgeProgress { session, question: None, adaptations: 0 })
+    }
+
+    fn target(progress: &JudgeProgress) -> usize {
+        progress.session.judge
+    }
+
+    fn name(&self, judge: usize) -> &str {
+        &self.judges[judge].name
+    }
+
+    fn dispatch(scheduler: &mut JudgeScheduler, now_ms: u64) {
+        // A fallback with a lower index has had its turn when an inquiry moves to it.
+        for _ in 0..2 {
+            let judges = 0..scheduler.backend.judges.len();
+            judges.for_each(|judge| scheduler.ask_queued(now_ms, judge));
+        }
+    }
+
+    fn wake_ms(scheduler: &JudgeScheduler) -> Option<u64> {
+        let judges = scheduler.backend.judges.iter().enumerate();
+        let waiting = judges.filter(|(judge, _)| scheduler.peek(*judge).is_some());
+        waiting.filter_map(|(_, state)| state.wake_ms).min()
+    }
+
+    fn expired(&self, judge: usize) -> Outcome {
+        not_sent::<JudgeRequest>(self.judges[judge].blocked.unwrap_or(Reason::Deadline))
+    }
+
+    fn is_untouched(progress: &JudgeProgress) -> bool {
+        progress.session.is_untouched()
+    }
+
+    fn stop(&self, entry: ScheduledRequest<Self>, outcome: Outcome) -> Vec<Evaluation> {
+        let end = entry.progress.session.stop(&*entry.request.inquiry, outcome);
+        self.end(entry, end)
+    }
+}
+
+impl JudgeScheduler {
+    fn ask_queued(&mut self, now_ms: u64, judge: usize) {
+        if self.backend.judges[judge].wake_ms.is_some_and(|wake| wake > now_ms) {
+            return;
+        }
+        self.backend.judges[judge].wake_ms = None;
+        while let Some(id) = self.queue(judge).pop_front() {
+            let Some(block) = self.advance(now_ms, id) else { continue };
+            if self.target(id) != Some(judge) {
+                self.requeue(id);
+                continue;
+            }
+            match block {
+                GateBlock::Circuit { until_ms, is_locked } => {
+                    if self.move_to_fallback(now_ms, id) {
+                        continue;
+                    }
+                    if !is_locked && self.backend.waits_for_circuit {
+                        return self.wait(id, judge, until_ms, Reason::CircuitOpen);
+                    }
+                    self.stop(id, not_sent::<JudgeRequest>(Reason::CircuitOpen));
+                }
+                GateBlock::Busy => return self.requeue_first(id),
+                GateBlock::Reserved => {
+                    return self.wait(id, judge, None, Reason::BudgetExhausted);
+                }
+                GateBlock::Rate { until_ms } => {
+                    return self.wait(id, judge, Some(until_ms), Reason::RateLimited);
+                }
+                GateBlock::Budget => {
+                    self.stop(id, not_sent::<JudgeRequest>(Reason::BudgetExhausted));
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, id: u64, judge: usize, until_ms: Option<u64>, reason: Reason) {
+        let state = &mut self.backend.judges[judge];
+        (state.wake_ms, state.blocked) = (until_ms, Some(reason));
+        self.requeue_first(id);
+    }
+
+    /// Advances a request to its next question, or to its end; returns the limit that is in its
+    /// way.
+    fn advance(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
+        loop {
+            if self.leave_if_untouched(id) {
+                return None;
+            }
+            let entry = self.entries.get_mut(&id)?;
+            let JudgeProgress { session, question: open, .. } = &mut entry.progress;
+            let judge = session.judge;
+            let state = &mut self.backend.judges[judge];
+            if open.is_none() {
+                match session.next(&state.settings) {
+                    SamplingStep::Done(end) => {
+                        self.complete(id, |backend, entry| backend.end(entry, *end));
+                        return None;
+                    }
+                    SamplingStep::Render(_) if state.rendering >= RENDERED_AT_ONCE => {
+                        return Some(GateBlock::Busy);
+                    }
+                    SamplingStep::Render(room) => {
+                        state.rendering += 1;
+                        let inquiry = Arc::clone(&entry.request.inquiry);
+                        self.effect(JudgeEffect::Render { id, judge, inquiry, room });
+                        return None;
+                    }
+                    SamplingStep::Ask { question, sample } => {
+                        let key = key_of(&state.settings, &question, sample);
+                        let estimate = session.estimate(&question);
+                        *open = Some(OpenQuestion { question, key, estimate });
+                    }
+                }
+            }
+            if !self.answer_from_cache(id) {
+                return self.send(now_ms, id);
+            }
+        }
+    }
+
+    fn send(&mut self, now_ms: u64, id: u64) -> Option<GateBlock> {
+        let progress = &self.entries.get(&id)?.progress;
+        let open = progress.question.as_ref()?;
+        let judge = progress.session.judge;
+        let state = &mut self.backend.judges[judge];
+        let reservation = match state.gate.begin(now_ms, open.estimate) {
+            Ok(reservation) => reservation,
+            Err(block) => return Some(block),
+        };
+        state.blocked = None;
+        let capabilities = state.capabilities.clone();
+        let ticket = (reservation, capabilities.current());
+        let question = open.question.clone();
+        let send = JudgeEffect::Send { id, judge, key: open.key, capabilities, question };
+        if let Some(waited_ms) = self.depart(now_ms, id, ticket) {
+            self.count(id, judge, JudgeCount::Waited(waited_ms));
+        }
+        self.effect(send);
+        None
+    }
+
+    fn count(&mut self, id: u64, judge: usize, count: JudgeCount) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let evaluator = entry.request.evaluation.evaluator.name.clone();
+        let judge = self.backend.judges[judge].name.clone();
+        self.effect(JudgeEffect::Count(judge, evaluator, count));
+    }
+}

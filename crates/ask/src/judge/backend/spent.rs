@@ -1,0 +1,53 @@
+//! Spending file: a budget of an hour or a day holds across restarts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{JudgeBackend, JudgeState};
+
+/// Spending on one judge, by minute since 1970.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct SpentOnJudge {
+    nano_usd: Vec<(u64, u64)>,
+    tokens: Vec<(u64, u64)>,
+}
+
+/// Restores the spending of an earlier process; an unreadable file is logged and ignored.
+pub(in crate::judge) fn restore(file: &Path, backend: &mut JudgeBackend) {
+    let read = match std::fs::read(file) {
+        Ok(bytes) => serde_json::from_slice::<BTreeMap<String, SpentOnJudge>>(&bytes)
+            .map_err(|error| error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => Err(error.to_string()),
+    };
+    let mut spent = match read {
+        Ok(spent) => spent,
+        Err(error) => {
+            let file = file.display();
+            tracing::error!(%file, error, "what judges cost before is not known");
+            return;
+        }
+    };
+    for JudgeState { name, gate, .. } in &mut backend.judges {
+        let Some(SpentOnJudge { nano_usd, tokens }) = spent.remove(&*name) else { continue };
+        gate.money.restore(nano_usd);
+        gate.spent_tokens.restore(tokens);
+    }
+}
+
+/// Writes the file atomically: a new one beside it, renamed over it.
+pub(in crate::judge) async fn keep(file: &Path, backend: &JudgeBackend) -> io::Result<()> {
+    let of = |JudgeState { name, gate, .. }: &JudgeState| {
+        let spent =
+            SpentOnJudge { nano_usd: gate.money.spent(), tokens: gate.spent_tokens.spent() };
+        (name.clone(), spent)
+    };
+    let spent: BTreeMap<String, SpentOnJudge> = backend.judges.iter().map(of).collect();
+    let bytes = serde_json::to_vec(&spent).map_err(io::Error::other)?;
+    let beside = file.with_extension("new");
+    tokio::fs::write(&beside, bytes).await?;
+    tokio::fs::rename(&beside, file).await
+}

@@ -1,0 +1,69 @@
+//! Budgets of judges: reservations that wait for others, and counts that are not believed.
+
+use serde_json::json;
+
+use super::harness::{Harness, asked, plan, reply, with};
+use crate::judge::backend::JudgeCount;
+use crate::judge::wire::{Reply, TokenUsage};
+
+/// Forty inquiries at once for a budget of twelve reservations, in judges that take their time.
+fn check_budget(cost_parts: u64, least: f64, scored: std::ops::RangeInclusive<usize>) {
+    // A request reserves 1,000 tokens of output at a dollar a million, and next to no input.
+    let budget = json!({"budget": {"usd_per_hour": 0.01206, "pace": "any"}, "max_tokens": 1_000,
+        "limits": {"concurrency": 16, "requests_per_minute": 6_000,
+            "tokens_per_minute": 9_000_000}});
+    let mut harness = Harness::new(with(budget));
+    (0..40).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.run(900, |_, _, _| {
+        let usage = TokenUsage { input: 1, cached: 0, output: 1_000 / cost_parts };
+        reply("yes").map(|reply| Reply { usage, ..reply })
+    });
+    let reasons = harness.reasons();
+    assert_eq!(reasons.values().sum::<usize>(), 40, "{reasons:?}");
+    assert!(scored.contains(&reasons["scored"]), "{reasons:?}");
+    let spent = harness.cost_nano as f64 / 1e9;
+    assert!(spent >= least && spent <= 0.01206, "{spent}");
+    assert!(harness.now_ms < 1_000_000 + 10_000 + 60_000, "nobody waits for what is spent");
+}
+
+#[test]
+fn requests_wait_for_the_settlement_of_others_until_the_budget_is_spent() {
+    check_budget(1, 0.9 * 0.01206, 12..=12);
+    check_budget(2, 0.9 * 0.01206, 22..=24);
+    check_budget(4, 0.0, 40..=40);
+}
+
+#[test]
+fn what_waits_for_a_settlement_that_does_not_come_ends_by_its_deadline() {
+    let budget = json!({"budget": {"usd_per_hour": 0.0015, "pace": "any"}, "max_tokens": 1_000});
+    let mut harness = Harness::new(with(budget));
+    (0..3).for_each(|n| harness.arrive(asked(n, 0, plan(json!({})))));
+    harness.run(400_000, |_, _, _| reply("yes"));
+    let reasons = harness.reasons();
+    assert_eq!((reasons["scored"], reasons["budget_exhausted"]), (1, 2));
+}
+
+fn check_usage(input: u64, output: u64, cost_nano: u64, surplus: usize) {
+    let mut harness = Harness::new(with(json!({"max_tokens": 1_000})));
+    harness.arrive(asked(1, 0, plan(json!({}))));
+    harness.run(5, |_, _, _| {
+        let usage = TokenUsage { input, cached: 0, output };
+        reply("yes").map(|reply| Reply { usage, ..reply })
+    });
+    let counted =
+        harness.counts.iter().filter(|count| matches!(count, JudgeCount::Surplus)).count();
+    assert_eq!((harness.cost_nano, counted), (cost_nano, surplus), "{input} and {output}");
+}
+
+#[test]
+fn counts_that_no_request_can_take_and_missing_ones_cost_the_reservation() {
+    // The prompt has 11 bytes: 4 tokens are reserved for it.
+    check_usage(10, 5, 15_000, 0);
+    check_usage(4_107, 5, 4_112_000, 0);
+    check_usage(4_108, 5, 1_004_000, 1);
+    check_usage(10, 4_000, 4_010_000, 0);
+    check_usage(10, 4_001, 1_004_000, 1);
+    check_usage(0, 5, 9_000, 0);
+    check_usage(10, 0, 1_010_000, 0);
+    check_usage(0, 0, 1_004_000, 0);
+}

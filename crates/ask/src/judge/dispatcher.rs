@@ -1,0 +1,239 @@
+//! Dispatcher of inquiries to judges, beside the shards: public handle, start, reload and shutdown.
+//!
+//! [`JudgeBackend`] decides, without a clock and without I/O, what the scheduler sends; the
+//! [`JudgeExecutor`] performs it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use super::backend::{JudgeBackend, is_alike, spent};
+use super::call::CallWatch;
+use super::client::{JudgeClient, JudgeStartError, ReplyRecording};
+use super::executor::{JudgeCommand, JudgeExecutor};
+use super::metrics::JudgeMetrics;
+use super::settings::{JudgeSettings, JudgingSettings};
+use crate::scheduler::{
+    self, Driver, EmissionOutlet, Scheduler, SchedulerHandle, SchedulerTask, WaitLimits,
+};
+use spanscore_base::model::{Evaluation, Receipt, WaitingRoom};
+use spanscore_base::settings::HumanDuration;
+use spanscore_evaluate::JudgeRequest;
+use spanscore_evaluate::inquiry::MarkKey;
+use spanscore_net::blocking::BlockingPool;
+use spanscore_net::metrics::{Meter, unread_meter};
+
+/// Consumer of the evaluations of one inquiry, with the receipt to hold until they are delivered.
+pub type JudgeOutlet = Arc<dyn Fn(Vec<Evaluation>, Option<Receipt>) + Send + Sync>;
+
+/// Log of answers, written before an answer is used.
+pub trait AnswerLog: Send + Sync {
+    /// Logs an answer; ends once it is durable, or cannot be.
+    fn keep(&self, key: [u8; 16], text: String) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+/// Limits for recorded traces: no revisions to wait for.
+pub(super) const RECORDED: WaitLimits = WaitLimits { settle_ms: 0, deadline_ms: u64::MAX };
+
+/// Sender of inquiries to the dispatcher. Cheap to clone.
+#[derive(Clone)]
+pub struct JudgeHandle(SchedulerHandle<JudgeRequest, JudgeCommand>);
+
+impl JudgeHandle {
+    /// Sends inquiries; never waits. Those that find no room come out at once, as not evaluable.
+    pub fn ask(&self, asked: Vec<JudgeRequest>, receipt: Option<&Receipt>) {
+        self.0.ask(asked, receipt);
+    }
+
+    /// Caches an answer from an earlier process.
+    pub fn remember(&self, key: [u8; 16], text: String) {
+        self.0.command(JudgeCommand::Remember(key, text));
+    }
+}
+
+/// Parts of a dispatcher.
+pub struct JudgeParts<'a> {
+    /// Judges by name.
+    pub judges: &'a BTreeMap<String, JudgeSettings>,
+    /// Evaluators known to ask, each with its judge.
+    pub asking: Vec<(String, String)>,
+    /// Recording or replay of replies.
+    pub recording: Option<ReplyRecording>,
+    /// File that carries spending over a restart.
+    pub spent_file: Option<PathBuf>,
+    /// Log of answers until they are delivered.
+    pub log: Option<Arc<dyn AnswerLog>>,
+    /// Observer of finished requests.
+    pub watch: Option<CallWatch>,
+}
+
+/// Prepared reload of judges, with their clients. Dropping it changes nothing.
+pub struct JudgesChange {
+    pub(super) judges: Vec<(String, JudgeSettings, JudgeClient)>,
+    /// Evaluators that ask after the reload, each with its judge.
+    pub(super) asking: Vec<(String, String)>,
+    pub(super) limits: WaitLimits,
+}
+
+/// Limit of judges over the life of a process, replaced ones included.
+const KNOWN_MAX: usize = 1_000;
+
+/// Newest settings of each judge, and the number of judges in the backend.
+struct KnownJudges {
+    newest: BTreeMap<String, JudgeSettings>,
+    count: usize,
+}
+
+/// Running dispatcher.
+pub struct JudgeDispatcher {
+    known: Mutex<KnownJudges>,
+    task: SchedulerTask<JudgeRequest, JudgeCommand>,
+}
+
+impl JudgeDispatcher {
+    /// Starts on the current runtime.
+    ///
+    /// # Errors
+    /// A key that is not set, or a client that cannot be built.
+    pub fn start(
+        parts: JudgeParts<'_>,
+        judging: &JudgingSettings,
+        outlet: JudgeOutlet,
+        meter: &Meter,
+    ) -> Result<Self, JudgeStartError> {
+        let newest = parts.judges.clone();
+        let known = Mutex::new(KnownJudges { count: newest.len(), newest });
+        let room = judging.room();
+        let metrics = JudgeMetrics::new(meter, &parts.asking, &room);
+        let counted = Arc::clone(&metrics);
+        let outlet: EmissionOutlet = Arc::new(move |emission| {
+            counted.emitted(&emission.recipient, &emission.evaluations);
+            outlet(emission.evaluations, emission.receipt);
+        });
+        let task = start_with(parts, outlet, (limits_of(judging), true), room, metrics)?;
+        Ok(Self { known, task })
+    }
+
+    /// Returns a sender of inquiries.
+    pub fn handle(&self) -> JudgeHandle {
+        JudgeHandle(self.task.handle.clone())
+    }
+
+    /// Builds clients for new and changed judges, without sending anything.
+    ///
+    /// # Errors
+    /// A key that is not set, a client that cannot be built, or too many judges over time.
+    pub fn prepare(
+        &self,
+        judges: &BTreeMap<String, JudgeSettings>,
+        asking: Vec<(String, String)>,
+        judging: &JudgingSettings,
+    ) -> Result<JudgesChange, JudgeStartError> {
+        let known = self.known();
+        let mut change = JudgesChange { judges: Vec::new(), asking, limits: limits_of(judging) };
+        for (name, judge) in judges {
+            if known.newest.get(name) != Some(judge) {
+                let client = JudgeClient::new(name, judge, None)?;
+                change.judges.push((name.clone(), judge.clone(), client));
+            }
+        }
+        if known.count + change.judges.len() > KNOWN_MAX {
+            return Err(JudgeStartError::TooMany { count: KNOWN_MAX });
+        }
+        Ok(change)
+    }
+
+    /// Applies a prepared reload. Judges that the config has no more finish their inquiries.
+    pub fn take(&self, change: JudgesChange, judging: &JudgingSettings) {
+        self.task.handle.resize(judging.room_max());
+        let mut known = self.known();
+        for (name, judge, _) in &change.judges {
+            let before = known.newest.insert(name.clone(), judge.clone());
+            known.count += usize::from(!before.is_some_and(|before| is_alike(&before, judge)));
+        }
+        drop(known);
+        self.task.handle.command(JudgeCommand::Change(change));
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownJudges> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Inquiries
+    /// without an answer then are left to the next process if there is a log, else they are not
+    /// evaluable.
+    pub async fn shutdown(self, no_more_time: impl Future<Output = ()>) {
+        self.task.shutdown(no_more_time).await;
+    }
+}
+
+/// Starts a scheduler; with the second of `limits` it waits for open circuits.
+pub(super) fn start_with(
+    parts: JudgeParts<'_>,
+    outlet: EmissionOutlet,
+    (limits, waits_for_circuit): (WaitLimits, bool),
+    room: Arc<WaitingRoom>,
+    metrics: Arc<JudgeMetrics>,
+) -> Result<SchedulerTask<JudgeRequest, JudgeCommand>, JudgeStartError> {
+    let JudgeParts { judges, recording, spent_file, log, watch, .. } = parts;
+    if let Some(ReplyRecording::Record(folder)) = &recording {
+        std::fs::create_dir_all(folder).map_err(|error| JudgeStartError::Folder {
+            path: folder.display().to_string(),
+            error,
+        })?;
+    }
+    let client =
+        |(name, judge): (&String, &JudgeSettings)| JudgeClient::new(name, judge, recording.clone());
+    let clients = judges.iter().map(client).collect::<Result<Vec<_>, _>>()?;
+    let judges = judges.iter().map(|(name, judge)| (name.clone(), judge.clone())).collect();
+    let mut backend = JudgeBackend::new(judges, mark_key()?, waits_for_circuit);
+    if let Some(file) = &spent_file {
+        spent::restore(file, &mut backend);
+    }
+    let leaves = log.is_some();
+    let executor = JudgeExecutor {
+        clients,
+        metrics,
+        spent_file,
+        log,
+        watch,
+        pool: BlockingPool::new(),
+        has_spent: false,
+        saved_at: Instant::now(),
+    };
+    let driver = Driver::new(executor, Scheduler::new(backend, limits), outlet);
+    Ok(SchedulerTask::spawn("judges", driver, room, leaves))
+}
+
+fn limits_of(judging: &JudgingSettings) -> WaitLimits {
+    let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
+    WaitLimits { settle_ms: ms(judging.settle), deadline_ms: ms(judging.deadline) }
+}
+
+/// Draws the secret for marks: random, and new in each process.
+fn mark_key() -> Result<MarkKey, JudgeStartError> {
+    let mut bytes = [0; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| JudgeStartError::NoRandomness)?;
+    Ok(MarkKey(bytes))
+}
+
+/// Asks about all inquiries; returns their evaluations in the same order. No inquiry waits for an
+/// open circuit.
+///
+/// # Errors
+/// As [`JudgeDispatcher::start`].
+pub async fn ask_all(
+    parts: JudgeParts<'_>,
+    asked: Vec<JudgeRequest>,
+) -> Result<Vec<Vec<Evaluation>>, JudgeStartError> {
+    // The caller holds all inquiries in memory anyway.
+    let unlimited = WaitingRoom::new(usize::MAX, usize::MAX);
+    let metrics = JudgeMetrics::new(&unread_meter(), &[], &unlimited);
+    let start = |outlet| start_with(parts, outlet, (RECORDED, false), unlimited, metrics);
+    scheduler::ask_all(asked, start).await
+}

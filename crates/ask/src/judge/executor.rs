@@ -1,0 +1,163 @@
+//! Executor of the judges' scheduler: threads, clients, files and metrics.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::backend::{JudgeBackend, JudgeEffect, JudgeScheduler, spent};
+use super::cache::QuestionKey;
+use super::call::CallWatch;
+use super::client::JudgeClient;
+use super::dispatcher::{AnswerLog, JudgesChange};
+use super::metrics::JudgeMetrics;
+use super::wire::{Fault, Reply};
+use crate::scheduler::{Executor, SilentEnd};
+use spanscore_base::model::Outcome;
+use spanscore_base::panics::caught_future;
+use spanscore_evaluate::inquiry::JudgePrompt;
+use spanscore_net::blocking::BlockingPool;
+
+/// Shortest time between two writes of the spending file.
+const KEEP_SPENT: Duration = Duration::from_secs(1);
+
+/// Command to the scheduler.
+pub(super) enum JudgeCommand {
+    Remember(QuestionKey, String),
+    Change(JudgesChange),
+}
+
+/// Result of a task.
+pub(super) enum JudgeEnd {
+    /// Prompt of an inquiry for the judge of this index.
+    Rendered(u64, usize, Result<JudgePrompt, Outcome>),
+    /// Answer or fault of a request to the judge of this index, and its duration.
+    Answered(u64, usize, Duration, Result<Reply, Fault>),
+}
+
+/// Clients of the judges, with what is written down of them.
+pub(super) struct JudgeExecutor {
+    pub(super) clients: Vec<JudgeClient>,
+    pub(super) metrics: Arc<JudgeMetrics>,
+    pub(super) spent_file: Option<PathBuf>,
+    pub(super) log: Option<Arc<dyn AnswerLog>>,
+    pub(super) watch: Option<CallWatch>,
+    pub(super) pool: BlockingPool,
+    pub(super) has_spent: bool,
+    pub(super) saved_at: Instant,
+}
+
+impl JudgeExecutor {
+    /// Applies a reload; requests in flight end with the old settings.
+    fn change(&mut self, scheduler: &mut JudgeScheduler, change: JudgesChange) {
+        scheduler.limits = change.limits;
+        for (name, settings, client) in change.judges {
+            let place = scheduler.backend.change(&name, settings);
+            if place < self.clients.len() {
+                self.clients[place] = client;
+            } else {
+                self.clients.push(client);
+            }
+        }
+        self.metrics.begin(&change.asking);
+    }
+}
+
+impl Executor for JudgeExecutor {
+    type Backend = JudgeBackend;
+    type Command = JudgeCommand;
+    type Ended = JudgeEnd;
+
+    fn perform(&mut self, _: &JudgeBackend, effect: JudgeEffect, tasks: &mut JoinSet<JudgeEnd>) {
+        match effect {
+            JudgeEffect::Render { id, judge, inquiry, room } => {
+                let pool = self.pool.clone();
+                tasks.spawn(async move {
+                    let prompt = pool.run(move || inquiry.prompt(&room)).await;
+                    JudgeEnd::Rendered(id, judge, prompt.unwrap_or_else(|_| Err(not_rendered())))
+                });
+            }
+            JudgeEffect::Send { id, judge, key, capabilities, question } => {
+                let Some(client) = self.clients.get(judge).cloned() else { return };
+                let log = self.log.clone();
+                tasks.spawn(async move {
+                    let asking = async {
+                        let reply = client.ask(key, &capabilities, &question).await?;
+                        if let Some(log) = log {
+                            // Logged before it is used: after a crash it is not paid again.
+                            log.keep(key, reply.text.clone()).await;
+                        }
+                        Ok(reply)
+                    };
+                    let started = Instant::now();
+                    let answer = caught_future(asking).await.unwrap_or_else(|_| Err(panicked()));
+                    JudgeEnd::Answered(id, judge, started.elapsed(), answer)
+                });
+            }
+            JudgeEffect::Called(call) => {
+                self.has_spent = true;
+                self.metrics.called(&call);
+                if let Some(watch) = &self.watch {
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                    watch(call.ended_at(now));
+                }
+            }
+            JudgeEffect::Count(judge, evaluator, count) => {
+                self.metrics.count(&judge, &evaluator, count);
+            }
+        }
+    }
+
+    fn count(&self, end: SilentEnd) {
+        self.metrics.ended(end);
+    }
+
+    fn command(&mut self, scheduler: &mut JudgeScheduler, command: JudgeCommand) {
+        match command {
+            JudgeCommand::Remember(key, text) => scheduler.backend.remember(key, text),
+            JudgeCommand::Change(change) => self.change(scheduler, change),
+        }
+    }
+
+    fn ended(&mut self, now_ms: u64, scheduler: &mut JudgeScheduler, ended: JudgeEnd) {
+        match ended {
+            JudgeEnd::Rendered(id, judge, prompt) => scheduler.rendered(id, judge, prompt),
+            JudgeEnd::Answered(id, judge, took, answer) => {
+                self.metrics.took(&scheduler.backend.judges[judge].name, took);
+                scheduler.answered(now_ms, id, took, answer);
+            }
+        }
+    }
+
+    fn unsaved(&self) -> Option<Duration> {
+        self.has_spent.then_some(KEEP_SPENT)
+    }
+
+    async fn save(&mut self, scheduler: &mut JudgeScheduler, is_last: bool) {
+        let Some(file) = self.spent_file.as_ref().filter(|_| self.has_spent) else { return };
+        if !is_last && self.saved_at.elapsed() < KEEP_SPENT {
+            return;
+        }
+        self.has_spent = false;
+        self.saved_at = Instant::now();
+        if let Err(error) = spent::keep(file, &scheduler.backend).await {
+            let file = file.display();
+            tracing::error!(%file, %error, "what judges cost cannot be kept");
+        }
+    }
+
+    fn cut_off(&mut self, now_ms: u64, scheduler: &mut JudgeScheduler) {
+        scheduler.cut_off(now_ms);
+    }
+}
+
+fn not_rendered() -> Outcome {
+    let error = "rendering the record ended by an internal error".to_owned();
+    Outcome::Failed { error_type: "internal_error", error }
+}
+
+fn panicked() -> Fault {
+    Fault::Rejected { status: 0, text: "an internal error".to_owned() }
+}

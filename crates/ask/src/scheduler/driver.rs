@@ -1,0 +1,195 @@
+//! Driver of a scheduler: the task that supplies time and results, and has its actions performed.
+//!
+//! The task runs on the runtime of the network, so it only does what is short. Work that grows with
+//! the size of a trace (finding and replacing secrets, rendering a record) runs on a
+//! [`BlockingPool`](super::BlockingPool).
+
+use std::future::Future;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::{EmissionOutlet, SchedulerMessage};
+use super::{Action, Scheduler, SchedulerBackend, SilentEnd};
+
+/// Messages taken from the channel in one batch.
+const TAKEN_MAX: usize = 256;
+/// Longest sleep without an event.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// Performer of the effects of a backend: clients, metrics and files.
+pub(crate) trait Executor: Send + 'static {
+    /// Backend.
+    type Backend: SchedulerBackend;
+    /// Message from outside, other than a request.
+    type Command: Send + 'static;
+    /// Result of a task.
+    type Ended: Send + 'static;
+
+    /// Performs an effect, on a task if it takes long. Each task catches its panics.
+    fn perform(
+        &mut self,
+        backend: &Self::Backend,
+        effect: <Self::Backend as SchedulerBackend>::Effect,
+        tasks: &mut JoinSet<Self::Ended>,
+    );
+
+    /// Counts a request that ended without an evaluation.
+    fn count(&self, end: SilentEnd);
+
+    /// Applies a command.
+    fn command(&mut self, scheduler: &mut Scheduler<Self::Backend>, command: Self::Command);
+
+    /// Reports the result of a task to the scheduler.
+    fn ended(&mut self, now_ms: u64, scheduler: &mut Scheduler<Self::Backend>, ended: Self::Ended);
+
+    /// Returns the longest sleep while state is unsaved.
+    fn unsaved(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Saves state for the next process; `is_last` at the end.
+    fn save(
+        &mut self,
+        _scheduler: &mut Scheduler<Self::Backend>,
+        _is_last: bool,
+    ) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
+    /// Settles requests in flight that get no more time. Their tasks are aborted after it.
+    fn cut_off(&mut self, _now_ms: u64, _scheduler: &mut Scheduler<Self::Backend>) {}
+}
+
+/// Monotonic clock in Unix milliseconds: later steps of the system clock do not show.
+struct SteadyClock {
+    start: Instant,
+    start_ms: u64,
+}
+
+impl SteadyClock {
+    fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let start_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Self { start: Instant::now(), start_ms }
+    }
+
+    fn now_ms(&self) -> u64 {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.start_ms.saturating_add(elapsed)
+    }
+}
+
+/// Scheduler with its executor, clock and tasks.
+pub(crate) struct Driver<X: Executor> {
+    pub(crate) executor: X,
+    scheduler: Scheduler<X::Backend>,
+    outlet: EmissionOutlet,
+    tasks: JoinSet<X::Ended>,
+    clock: SteadyClock,
+}
+
+impl<X: Executor> Driver<X> {
+    /// Creates a driver that has done nothing yet.
+    pub(crate) fn new(
+        executor: X,
+        scheduler: Scheduler<X::Backend>,
+        outlet: EmissionOutlet,
+    ) -> Self {
+        Self { executor, scheduler, outlet, tasks: JoinSet::new(), clock: SteadyClock::new() }
+    }
+
+    /// Returns the outlet of evaluations.
+    pub(super) fn outlet(&self) -> EmissionOutlet {
+        EmissionOutlet::clone(&self.outlet)
+    }
+
+    /// Performs the actions due now.
+    pub(crate) fn poll(&mut self) {
+        let actions = self.scheduler.poll(self.clock.now_ms());
+        self.perform(actions);
+    }
+
+    fn perform(&mut self, actions: Vec<Action<<X::Backend as SchedulerBackend>::Effect>>) {
+        for action in actions {
+            match action {
+                Action::Emit(emission) => (self.outlet)(emission),
+                Action::Count(end) => self.executor.count(end),
+                Action::Effect(effect) => {
+                    self.executor.perform(&self.scheduler.backend, effect, &mut self.tasks);
+                }
+            }
+        }
+    }
+
+    /// Runs until the scheduler is closed and empty, or told to hurry.
+    pub(super) async fn run(
+        mut self,
+        mut messages: mpsc::UnboundedReceiver<DriverMessage<X>>,
+        hurry: CancellationToken,
+    ) {
+        let mut taken = Vec::with_capacity(TAKEN_MAX);
+        let mut is_open = true;
+        loop {
+            self.poll();
+            self.executor.save(&mut self.scheduler, false).await;
+            if !is_open && messages.is_empty() && self.scheduler.is_empty() {
+                break;
+            }
+            let wake = Instant::now() + self.sleep();
+            tokio::select! {
+                biased;
+                () = hurry.cancelled() => break,
+                Some(Ok(ended)) = self.tasks.join_next() => {
+                    self.executor.ended(self.clock.now_ms(), &mut self.scheduler, ended);
+                }
+                count = messages.recv_many(&mut taken, TAKEN_MAX) => {
+                    is_open &= count > 0;
+                    for message in taken.drain(..) {
+                        is_open &= self.take_in(message);
+                    }
+                }
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+        self.executor.cut_off(self.clock.now_ms(), &mut self.scheduler);
+        let actions = self.scheduler.abandon();
+        self.perform(actions);
+        self.executor.save(&mut self.scheduler, true).await;
+        self.tasks.shutdown().await;
+    }
+
+    fn sleep(&self) -> Duration {
+        let now_ms = self.clock.now_ms();
+        let wake_ms = self.scheduler.next_wake_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
+        let waits = wake_ms.map(Duration::from_millis).into_iter().chain(self.executor.unsaved());
+        waits.min().unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+    }
+
+    /// Takes in a message; returns false if it is the last.
+    fn take_in(&mut self, message: DriverMessage<X>) -> bool {
+        let now_ms = self.clock.now_ms();
+        match message {
+            SchedulerMessage::Ask(request, receipt, place) => {
+                self.scheduler.arrive(now_ms, *request, receipt, place);
+            }
+            SchedulerMessage::Command(command) => {
+                self.executor.command(&mut self.scheduler, command);
+            }
+            SchedulerMessage::Close { leaves } => {
+                self.scheduler.close(now_ms, leaves);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Message to a driver.
+pub(super) type DriverMessage<X> = SchedulerMessage<
+    <<X as Executor>::Backend as SchedulerBackend>::Request,
+    <X as Executor>::Command,
+>;

@@ -1,0 +1,113 @@
+//! Supersession and shutdown of requests, and those that are not sent.
+
+use super::{
+    Action, Emission, PendingRequest, ScheduledRequest, Scheduler, SchedulerBackend, SilentEnd,
+    not_sent,
+};
+use spanscore_base::model::{Outcome, Reason, Receipt};
+
+impl<B: SchedulerBackend> Scheduler<B> {
+    /// Replaces an older request about the same subject: removed while it waits, superseded while
+    /// it is in flight.
+    pub(super) fn supersede(&mut self, request: &mut B::Request) {
+        let Some(id) = self.by_subject.remove(request.subject()) else { return };
+        let Some(older) = self.entries.get_mut(&id) else { return };
+        request.supersede(&older.request);
+        if older.ticket.is_some() {
+            older.is_superseded = true;
+        } else {
+            self.end_silently(id, SilentEnd::Replaced);
+        }
+    }
+
+    /// Ends a request that landed, if a revision superseded it meanwhile.
+    pub(crate) fn drop_superseded(&mut self, id: u64) -> bool {
+        let is_superseded = self.entries.get(&id).is_some_and(|entry| entry.is_superseded);
+        if is_superseded {
+            self.end_silently(id, SilentEnd::Superseded);
+        }
+        is_superseded
+    }
+
+    /// Closes the scheduler. With `leaves`, requests that wait are left to the next process;
+    /// otherwise they stop settling.
+    pub(crate) fn close(&mut self, now_ms: u64, leaves: bool) {
+        self.is_leaving = leaves;
+        let timed: Vec<u64> = self.timers.iter().map(|(_, id)| *id).collect();
+        if leaves {
+            let queued = self.queues.iter().flatten().copied();
+            let waiting: Vec<u64> = timed.into_iter().chain(queued).collect();
+            return waiting.into_iter().for_each(|id| self.leave(id));
+        }
+        for id in timed {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if entry.sent_ms.is_none() || B::CLOSE_ENDS_BACK_OFF {
+                self.timers.remove(&(entry.timer_ms, id));
+                entry.timer_ms = now_ms;
+                self.timers.insert((now_ms, id));
+            }
+        }
+    }
+
+    /// Ends all requests at once: left to the next process, or not evaluable.
+    pub(crate) fn abandon(&mut self) -> Vec<Action<B::Effect>> {
+        let mut ids: Vec<u64> = self.entries.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            if self.is_leaving {
+                self.leave(id);
+            } else {
+                self.stop(id, not_sent::<B::Request>(Reason::Shutdown));
+            }
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Leaves a request to the next process.
+    pub(crate) fn leave(&mut self, id: u64) {
+        self.end_silently(id, SilentEnd::Left);
+    }
+
+    /// Leaves a request to the next process at shutdown, unless answers are paid already.
+    pub(crate) fn leave_if_untouched(&mut self, id: u64) -> bool {
+        let entry = self.entries.get(&id).filter(|_| self.is_leaving);
+        let leaves = entry.is_some_and(|entry| B::is_untouched(&entry.progress));
+        if leaves {
+            self.leave(id);
+        }
+        leaves
+    }
+
+    fn end_silently(&mut self, id: u64, end: SilentEnd) {
+        let Some(entry) = self.remove(id) else { return };
+        if let (SilentEnd::Left, Some(receipt)) = (end, &entry.receipt) {
+            receipt.leave();
+        }
+        self.actions.push(Action::Count(end));
+    }
+
+    /// Removes a request with its timers.
+    pub(super) fn remove(&mut self, id: u64) -> Option<ScheduledRequest<B>> {
+        let mut entry = self.entries.remove(&id)?;
+        self.timers.remove(&(entry.timer_ms, id));
+        self.deadlines.remove(&(entry.deadline_ms, id));
+        let subject = entry.request.subject();
+        if self.by_subject.get(subject) == Some(&id) {
+            self.by_subject.remove(subject);
+        }
+        Some(entry)
+    }
+}
+
+impl Emission {
+    /// Gives up a request that the scheduler does not hold.
+    pub(super) fn unsent<R: PendingRequest>(
+        mut request: R,
+        receipt: Option<Receipt>,
+        outcome: Outcome,
+    ) -> Self {
+        let subject = *request.subject();
+        let recipient = request.recipient().to_owned();
+        Self { subject, recipient, evaluations: request.give_up(outcome), receipt }
+    }
+}
