@@ -24,11 +24,10 @@ use spanscore_evaluate::engine::select::{Scope, When};
 ///
 /// For each case: the calls that all its runs make in one order (calls that were made together have
 /// none among them), with the arguments that are the same in all of them, and how often each tool
-/// is called. What varies from run to run is left
-/// open, so two or three runs of a case make better expectations than one. The dataset is what
-/// `expect:` reads. With `--output` the config that uses it is written beside it, as `.yaml`; else it
-/// is printed on standard error. Runs whose root span failed are left out. Review both: they say what
-/// the agent does, not what it should.
+/// is called. What varies from run to run is left open, so two or three runs of a case make better
+/// expectations than one. The dataset is what `expect:` reads. With `--output` the config that uses
+/// it is written beside it, as `.yaml`; else it is printed on standard error. Runs whose root span
+/// failed are left out. Review both: they say what the agent does, not what it should.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -59,8 +59,8 @@ pub(super) struct ScoreArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE --fail-on
-    /// fail,failed,nothing,unused_case`
+    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`
+    /// with `--fail-on fail,failed,nothing,unused_case`
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]
