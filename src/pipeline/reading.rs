@@ -18,6 +18,7 @@ const BYTES_PER_VALUE: usize = 64;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Quota for reading some traces, returned on drop.
+#[derive(Default)]
 pub(super) struct ReadingMemory(Option<(Arc<MemoryQuota>, usize)>);
 
 impl Drop for ReadingMemory {
@@ -26,6 +27,11 @@ impl Drop for ReadingMemory {
             share.give_back(*bytes);
         }
     }
+}
+
+/// Returns true if a trace takes nothing of the quota.
+pub(super) fn is_small(trace: &TraceSpans) -> bool {
+    trace.arena.len() <= SMALL_BYTES
 }
 
 /// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
