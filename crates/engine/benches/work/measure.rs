@@ -21,6 +21,13 @@ pub(crate) struct Measured {
     pub(crate) steps: u64,
 }
 
+impl Measured {
+    /// Nanoseconds of reading and judging a step.
+    pub(crate) fn step_ns(self) -> f64 {
+        self.judge_ms * 1e6 / self.steps.max(1) as f64
+    }
+}
+
 /// Takes a request that holds one trace through all stages that judge, with that many steps or the
 /// default's.
 pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measured {
@@ -47,7 +54,7 @@ pub(crate) fn measure(case: &Case, request: &[u8], steps: Option<u64>) -> Measur
 }
 
 /// Processor time of this thread so far, milliseconds.
-fn processor_ms() -> f64 {
+pub(crate) fn processor_ms() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
     ns.unwrap_or_default() / 1e6
