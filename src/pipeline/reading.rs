@@ -18,7 +18,6 @@ const BYTES_PER_VALUE: usize = 64;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Quota for reading some traces, returned on drop.
-#[derive(Default)]
 pub(super) struct ReadingMemory(Option<(Arc<MemoryQuota>, usize)>);
 
 impl Drop for ReadingMemory {
@@ -29,9 +28,13 @@ impl Drop for ReadingMemory {
     }
 }
 
-/// Returns true if a trace takes nothing of the quota.
-pub(super) fn is_small(trace: &TraceSpans) -> bool {
-    trace.arena.len() <= SMALL_BYTES
+/// Takes the quota for reading a trace if nobody has to be waited for.
+pub(super) fn try_reserve(share: &Arc<MemoryQuota>, trace: &TraceSpans) -> Option<ReadingMemory> {
+    if trace.arena.len() <= SMALL_BYTES {
+        return Some(ReadingMemory(None));
+    }
+    let bytes = reading_bytes(trace);
+    share.try_take(bytes).then(|| ReadingMemory(Some((Arc::clone(share), bytes))))
 }
 
 /// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
@@ -81,6 +84,10 @@ mod tests {
         assert_eq!(share.held(), (BYTES_PER_BYTE + BYTES_PER_VALUE) << 20);
         drop(held);
         assert_eq!(share.held(), 0);
+        let most = std::iter::from_fn(|| try_reserve(&share, &large)).collect::<Vec<_>>();
+        assert_eq!(most.len(), 100 / (BYTES_PER_BYTE + BYTES_PER_VALUE));
+        assert!(try_reserve(&share, &small).is_some());
+        drop(most);
         assert!(reserve(&share, [&large, &large].into_iter(), || {}).is_none());
     }
 

@@ -3,7 +3,7 @@
 use super::asking::TraceAnswer;
 use super::long_traces::ATTEMPT_STEPS;
 use super::{JudgedCounts, Worker, WorkerContext, unix_ns};
-use crate::pipeline::reading::{ReadingMemory, is_small};
+use crate::pipeline::reading::try_reserve;
 use std::time::SystemTime;
 
 use spanscore_assemble::{Due, SessionKeyFields};
@@ -35,7 +35,7 @@ pub(super) struct JudgedTask {
 
 impl Worker {
     /// Judges a trace; returns the reports on it, `None` after a panic, and the steps taken.
-    /// Returns `None` if it takes more than a slice.
+    /// Returns `None` if it takes more than a slice, or memory that others hold.
     pub(super) fn evaluate_one(
         &self,
         due: &Due,
@@ -49,8 +49,7 @@ impl Worker {
         let Some(trace) = self.shard.trace(due.handle) else { return Some((None, 0)) };
         let is_attempt = full > ATTEMPT_STEPS && self.may_put_long();
         let reading = if is_attempt {
-            // Large ones wait for memory, and a shard for none.
-            is_small(trace).then(ReadingMemory::default)
+            try_reserve(&self.context.judging, trace)
         } else {
             self.reserve(trace)
         };
@@ -69,7 +68,12 @@ impl Worker {
             return None;
         }
         let taken = self.conclude((due, trace), done, (reading.is_some(), steps), judged);
-        Some((taken.is_ok().then_some(reported), taken.unwrap_or_else(|steps| steps)))
+        let is_done = taken.is_ok();
+        let taken = taken.unwrap_or_else(|steps| steps);
+        if taken > ATTEMPT_STEPS {
+            self.context.metrics.stages.long_traces.add("shard", 1);
+        }
+        Some((is_done.then_some(reported), taken))
     }
 
     /// Counts a judgement, and tells the session of its trace; returns the steps taken, as an error

@@ -69,7 +69,12 @@ impl LongTraces {
 
     /// Returns true if none waits and none is judged.
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_none()
+        self.len() == 0
+    }
+
+    /// Returns the number of those that wait or are judged.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + usize::from(self.running.is_some())
     }
 
     /// Returns true if one more may wait.

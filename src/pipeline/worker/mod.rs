@@ -294,7 +294,8 @@ impl Worker {
                 self.settle(due, reported, steps);
             }
             left -= some.len();
-            self.context.backlog.set_traces(self.index, self.shard.open_count() + left);
+            let unjudged = self.shard.open_count() + self.long.len() + left;
+            self.context.backlog.set_traces(self.index, unjudged);
         }
         due.clear();
         taken
@@ -405,7 +406,8 @@ impl PanicRecovery for Worker {
     }
 
     fn report_open(&mut self) {
-        self.context.backlog.set_traces(self.index, self.shard.open_count());
+        let unjudged = self.shard.open_count() + self.long.len();
+        self.context.backlog.set_traces(self.index, unjudged);
         let before = std::mem::replace(&mut self.held, self.shard.bytes());
         self.memory.change(before, self.held);
     }
