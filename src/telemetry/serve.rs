@@ -231,3 +231,31 @@ pub(super) fn exposition(registry: &Registry) -> String {
     let _ = TextEncoder::new().encode(&registry.gather(), &mut text);
     String::from_utf8(text).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::telemetry::{Telemetry, TelemetrySettings};
+
+    #[tokio::test]
+    async fn probes_and_scrapes_are_answered_while_the_network_is_busy() {
+        let mut settings = TelemetrySettings::default();
+        settings.health.endpoint = Some("127.0.0.1:0".to_owned());
+        settings.metrics.endpoint = Some("127.0.0.1:0".to_owned());
+        let telemetry = Telemetry::start(&settings).await.unwrap();
+        let doors =
+            [("/livez", telemetry.health_address()), ("/metrics", telemetry.metrics_address())];
+        for (path, address) in doors {
+            // The runtime of this test has one thread, and this keeps it.
+            let mut stream = std::net::TcpStream::connect(address.unwrap()).unwrap();
+            stream.set_read_timeout(Some(SILENCE_MAX)).unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        }
+    }
+}

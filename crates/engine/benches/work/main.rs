@@ -1,4 +1,4 @@
-//! What the worst trace costs that a search finds, for each kind of evaluator.
+//! Search for the trace that costs most, for each kind of evaluator.
 //!
 //! `cargo bench -p spanscore-engine --bench work -- [KIND ...]` looks for the trace that takes most
 //! per byte: from random traces ([`shapes`], for schemas [`schemas`]) it goes on with those whose
@@ -50,7 +50,7 @@ const BUDGET_MS: f64 = 250.0;
 const SEEDS: &str = include_str!("seeds.txt");
 const SCHEMA_SEEDS: &str = include_str!("schemas.txt");
 
-/// What the words of the command line ask for.
+/// Words of the command line.
 pub(crate) struct Plan {
     words: Vec<String>,
 }

@@ -165,8 +165,13 @@ fn address(schema: &Json) -> usize {
 
 impl<'s> SchemaCost<'s> {
     fn new(root: &'s Json) -> Self {
-        let (applied, children, most) = Default::default();
-        Self { root, applied, children, most, refers: false }
+        Self {
+            root,
+            applied: HashMap::new(),
+            children: HashMap::new(),
+            most: HashMap::new(),
+            refers: false,
+        }
     }
 
     /// Returns what applies to a value with a schema.
@@ -364,7 +369,8 @@ mod tests {
     #[test]
     fn lists_that_values_are_compared_with_count_by_what_they_hold() {
         let of = |items: String| format!(r#"{{"items": {{"enum": [{items}]}}}}"#);
-        let (pairs, more) = (|at| format!(r#"["v", {at}]"#), |at| format!(r#""v{at}""#));
+        let pairs = |at| format!(r#"["v", {at}]"#);
+        let more = |at| format!(r#""v{at}""#);
         check(&of(listed(400, pairs)), &of(listed(4_000, pairs)), (9.0, 11.0));
         check(&of(listed(400, more)), &of(listed(400, pairs)), (8.0, 20.0));
     }

@@ -23,7 +23,7 @@ const PATTERN_BYTES_MAX: usize = 256 * 1024;
 pub(super) const PATTERNS_MAX: usize = 100;
 
 /// Reason why arguments cannot be checked against a schema.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum SchemaError {
     #[error("its {0} bytes are more than {SCHEMA_BYTES_MAX}")]
     TooLarge(usize),
@@ -47,7 +47,7 @@ pub(super) struct Schema {
 }
 
 /// Compiled schemas of one trajectory, by the addresses of their definitions.
-pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Arc<Schema>>;
+pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Result<Arc<Schema>, SchemaError>>;
 
 impl Validators {
     /// Checks arguments against a schema; errors name the failing path and keyword.
@@ -60,8 +60,9 @@ impl Validators {
     ) -> Result<(), SchemaError> {
         let address = std::ptr::from_ref(schema) as usize;
         let schema = match found.get(&address) {
-            Some(known) => Arc::clone(known),
-            None => Arc::clone(found.entry(address).or_insert(self.schema(schema, effort)?)),
+            Some(known) => known.clone()?,
+            // A refusal is kept too: to find it out takes as long as the schema is.
+            None => found.entry(address).or_insert(self.schema(schema, effort)).clone()?,
         };
         let Schema { validator, cost } = &*schema;
         let steps = cost.of(extent(arguments));
