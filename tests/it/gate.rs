@@ -246,7 +246,8 @@ fn expectations_learned_from_good_runs_catch_a_worse_one() {
     assert_eq!(mode(golden), 0o600, "it quotes arguments");
     let config = golden.replace(".jsonl", ".yaml");
     let said = format!(
-        "learned 6 cases from 12 runs\n\njudge new runs by them: spanscore score --golden {config} FILES\n"
+        "learned 6 cases from 12 runs\n\n\
+         judge new runs by them: spanscore score --golden {config} FILES\n"
     );
     assert_eq!(learned.err, said);
     let again = run(&["learn", "--output", golden, folder]);

@@ -40,7 +40,7 @@ use spanscore_base::model::{Completion, SpanBatch, SpanFlags, SpanRecord, TraceI
 /// Handle of a trace of a shard; stays unique when its slot is used again (generational index). As
 /// long as a shard forgets nothing, its handles are in the order of the first spans of their
 /// traces.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle {
     index: u32,
     generation: u32,

@@ -133,7 +133,10 @@ impl Pipeline {
         for index in 0..context.shard_count {
             let (sender, receiver) = mpsc::channel(QUEUED_REQUESTS_MAX);
             senders.push(sender);
-            let worker = context.worker(settings, index, Some(sessions.clone()));
+            let mut worker = context.worker(settings, index, Some(sessions.clone()));
+            let (long, place) = context.add_long_traces(settings, &mut worker);
+            let heartbeats = Arc::clone(&context.heartbeats);
+            threads.spawn(format!("long-{index}"), long.run(heartbeats, place))?;
             threads.spawn(format!("shard-{index}"), worker.run(receiver))?;
         }
         drop(sessions);

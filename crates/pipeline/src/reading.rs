@@ -28,6 +28,15 @@ impl Drop for ReadingMemory {
     }
 }
 
+/// Takes the quota for reading a trace if nobody has to be waited for.
+pub(super) fn try_reserve(share: &Arc<MemoryQuota>, trace: &TraceSpans) -> Option<ReadingMemory> {
+    if trace.arena.len() <= SMALL_BYTES {
+        return Some(ReadingMemory(None));
+    }
+    let bytes = reading_bytes(trace);
+    share.try_take(bytes).then(|| ReadingMemory(Some((Arc::clone(share), bytes))))
+}
+
 /// Takes the quota for reading some traces together; `None` if they exceed the limit by themselves.
 /// Blocks this thread while others hold it, and calls `waits` meanwhile.
 pub(super) fn reserve<'a>(
@@ -75,6 +84,10 @@ mod tests {
         assert_eq!(share.held(), (BYTES_PER_BYTE + BYTES_PER_VALUE) << 20);
         drop(held);
         assert_eq!(share.held(), 0);
+        let most = std::iter::from_fn(|| try_reserve(&share, &large)).collect::<Vec<_>>();
+        assert_eq!(most.len(), 100 / (BYTES_PER_BYTE + BYTES_PER_VALUE));
+        assert!(try_reserve(&share, &small).is_some());
+        drop(most);
         assert!(reserve(&share, [&large, &large].into_iter(), || {}).is_none());
     }
 

@@ -47,6 +47,9 @@ pub use spans::OwnSpans;
 /// Error of telemetry that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
+    /// An endpoint has no thread.
+    #[error("cannot start a thread for probes or scrapes: {0}; raise the limit of threads")]
+    Thread(std::io::Error),
     /// An address cannot be listened on.
     #[error("cannot listen on {endpoint}: {error}; {remedy}change {setting}, or set it to null")]
     Bind {
@@ -95,8 +98,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Binds the endpoints and serves them on the current runtime. Logs start apart, by
-    /// [`start_logs`], since they are needed before all else.
+    /// Binds the endpoints and serves them on threads of their own; the health endpoint watches the
+    /// current runtime. Logs start apart, by [`start_logs`], since they are needed before all else.
     pub async fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         let metrics_tls = server_tls(settings.metrics.tls.as_ref(), "telemetry.metrics.tls")?;
         let health_tls = server_tls(settings.health.tls.as_ref(), "telemetry.health.tls")?;
@@ -111,12 +114,13 @@ impl Telemetry {
         if let Some((listener, address)) = metrics {
             telemetry.metrics_address = Some(address);
             let router = serve::metrics_router(telemetry.registry.clone());
-            telemetry.serve(listener, router, metrics_tls, serve::CONNECTIONS_MAX);
+            telemetry.serve_apart("metrics", listener, router, metrics_tls)?;
         }
         if let Some((listener, address)) = health {
             telemetry.health_address = Some(address);
             let router = serve::health_router(telemetry.readiness.clone());
-            telemetry.serve(listener, router, health_tls, serve::CONNECTIONS_MAX);
+            telemetry.serve_apart("health", listener, router, health_tls)?;
+            tokio::spawn(telemetry.readiness.watch_network(telemetry.stop.clone()));
         }
         Ok(telemetry)
     }
@@ -140,10 +144,26 @@ impl Telemetry {
         tls: Option<Arc<ServerTls>>,
         connections_max: usize,
     ) {
+        let door = self.door(tls);
+        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
+    }
+
+    fn serve_apart(
+        &mut self,
+        name: &str,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<ServerTls>>,
+    ) -> Result<(), TelemetryError> {
+        let door = self.door(tls);
+        serve::run_apart(name, listener, router, door, self.stop.clone())
+            .map_err(TelemetryError::Thread)
+    }
+
+    fn door(&mut self, tls: Option<Arc<ServerTls>>) -> serve::Door {
         let files = tls.iter().map(|tls| Arc::clone(tls) as Arc<dyn Reread>);
         self.files.extend(files);
-        let door = serve::Door::new(tls, &self.meter());
-        tokio::spawn(serve::run(listener, router, door, connections_max, self.stop.clone()));
+        serve::Door::new(tls, &self.meter())
     }
 
     /// Sends one last report over OTLP, of all counts up to now.

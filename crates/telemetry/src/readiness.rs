@@ -4,6 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
+/// Interval at which the runtime of the network is seen to move.
+const NETWORK_BEAT: Duration = Duration::from_secs(1);
+
 /// State that the health endpoint shows. Not ready at first.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<ReadinessState>);
@@ -12,6 +17,8 @@ pub struct Readiness(Arc<ReadinessState>);
 struct ReadinessState {
     is_ready: AtomicBool,
     heartbeats: OnceLock<Arc<Heartbeats>>,
+    /// Heartbeat of the runtime of the network, which serves no probe itself.
+    network: OnceLock<Heartbeats>,
     needs: OnceLock<Need>,
 }
 
@@ -48,6 +55,25 @@ impl Readiness {
         let _ = self.0.heartbeats.set(heartbeats);
     }
 
+    /// Watches the runtime that this runs on, until `stop` is cancelled.
+    pub(super) fn watch_network(
+        &self,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let state = Arc::clone(&self.0);
+        async move {
+            let network = state.network.get_or_init(|| Heartbeats::new(1));
+            let beat = async {
+                loop {
+                    network.beat(0);
+                    tokio::time::sleep(NETWORK_BEAT).await;
+                }
+            };
+            let _ = stop.run_until_cancelled(beat).await;
+            network.end(0);
+        }
+    }
+
     /// Returns the part that will not work again in this process, if any.
     pub fn failure(&self) -> Option<&'static str> {
         self.0.heartbeats.get().and_then(|heartbeats| heartbeats.failure.get().copied())
@@ -55,7 +81,9 @@ impl Readiness {
 
     /// Returns the longest silence of a watched part; zero if nothing is watched.
     pub fn silence(&self) -> Duration {
-        self.0.heartbeats.get().map_or(Duration::ZERO, |heartbeats| heartbeats.silence())
+        let watched = self.0.heartbeats.get().map(Arc::as_ref);
+        let silences = watched.into_iter().chain(self.0.network.get()).map(Heartbeats::silence);
+        silences.max().unwrap_or_default()
     }
 }
 

@@ -47,6 +47,29 @@ impl Shard {
         self.counts.spans.lost += self.settle(due.handle);
     }
 
+    /// Takes a due trace back that was not judged and has grown since: it will be due again.
+    pub fn not_begun(&mut self, due: &Due) {
+        if let Some(trace) = self.get_mut(due.handle) {
+            let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
+            trace.set_judged(before);
+        }
+    }
+
+    /// Puts a due trace in the place of an earlier due of the same trace that was not judged.
+    pub fn join_due(&mut self, earlier: &Due, due: &mut Due) {
+        due.revision = earlier.revision;
+        due.revised = earlier.revised;
+        if let Some(trace) = self.get_mut(due.handle) {
+            let digest = u128::from_be_bytes(due.digest);
+            trace.set_judged(Some((due.revision.saturating_add(1), digest)));
+        }
+    }
+
+    /// Returns the peer and the connection that a trace is of; `None` once it is forgotten.
+    pub fn sender(&self, handle: Handle) -> Option<(u32, u32)> {
+        self.get(handle).map(|_| self.shares.sender_of(handle.index))
+    }
+
     /// Marks a due trace as judged: from now on it is remembered for late spans.
     pub fn done(&mut self, handle: Handle) {
         self.counts.spans.judged += self.settle(handle);

@@ -189,6 +189,12 @@ impl Shares {
         self.holders[peer as usize].key
     }
 
+    /// Returns the peer and the connection that a trace is of.
+    pub(super) fn sender_of(&self, trace: u32) -> (u32, u32) {
+        let holder = self.entries[trace as usize].holder;
+        (self.peer_of(trace), self.holders[holder as usize].key)
+    }
+
     /// Returns the trace that goes next to make room by a measure; `None` if nobody holds any.
     pub(super) fn next(&self, measure: Measure) -> Option<u32> {
         let mut holder = ROOT;

@@ -58,6 +58,9 @@ metrics! {
         limited: CounterBy("spanscore.evaluate.limited_targets", "{target}",
             "Traces and sessions not judged in part, as a limit of work was met.",
             "reason", [EXPENSIVE, TOO_LARGE]);
+        long_traces: CounterBy("spanscore.evaluate.long_traces", "{trace}",
+            "Traces that took more than a slice of steps, by the thread that judged them.",
+            "thread", ["own", "shard"]);
         cut_texts: Counter("spanscore.evaluate.cut_texts", "{text}",
             "Texts in the details of evaluations that were cut.");
         panics: Counter("spanscore.evaluate.panics", "{panic}",

@@ -1,8 +1,8 @@
 //! Hand-over of inquiries from a shard to the dispatchers.
 
-use super::Worker;
+use super::{JudgedTraces, Worker};
 use spanscore_assemble::Due;
-use spanscore_base::model::Evaluation;
+use spanscore_base::model::{Claims, Evaluation};
 use spanscore_evaluate::AskedTarget;
 
 /// Results of a trace.
@@ -24,6 +24,19 @@ impl Worker {
     ) {
         let notes = self.note_of(due).into_iter().collect();
         let claims = self.shard.claims(due.handle);
+        self.hand_out_with(evaluations, asked, (claims, notes));
+    }
+
+    /// Passes on both with what they claim and note.
+    pub(super) fn hand_out_with(
+        &self,
+        evaluations: Vec<Evaluation>,
+        asked: Vec<AskedTarget>,
+        (claims, notes): (Claims, JudgedTraces),
+    ) {
+        if asked.is_empty() {
+            return self.hand_out(evaluations, claims, notes);
+        }
         let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
         self.context.dispatchers.ask(asked, receipt.as_ref());
         if !evaluations.is_empty() {

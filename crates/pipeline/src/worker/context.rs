@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::long_traces::{LongTraceThread, LongTraces};
 use super::{ExpensiveTraceLog, JudgingPace, ShardClock, Worker};
 use crate::backlog::Backlog;
 use crate::journal::Journal;
@@ -18,6 +19,9 @@ use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::Resolver;
 use spanscore_store::Store;
 use spanscore_telemetry::Heartbeats;
+
+/// Inverse of the part of the memory of traces that waiting long ones may have.
+const LONG_PARTS: usize = 4;
 
 /// Parts that all workers share; each has a copy, which a reload changes.
 #[derive(Clone)]
@@ -65,8 +69,7 @@ impl WorkerContext {
             metrics,
             pool: Arc::default(),
             backlog: Arc::new(Backlog::new(shard_count)),
-            // The last one is that of the session worker.
-            heartbeats: Arc::new(Heartbeats::new(shard_count + 1)),
+            heartbeats: heartbeats(shard_count),
             judging: Arc::clone(&settings.memory.judging),
             trace_steps: u64::from(settings.limits.trace_steps),
             journal: None,
@@ -102,7 +105,21 @@ impl WorkerContext {
             sessions,
             clock: ShardClock::new(),
             translator: Translator::default(),
+            long: LongTraces::default(),
+            epoch: 0,
         }
+    }
+
+    /// Returns the thread of a shard's long traces, and the index of its heartbeat.
+    pub(crate) fn add_long_traces(
+        &self,
+        settings: &PipelineSettings,
+        worker: &mut Worker,
+    ) -> (LongTraceThread, usize) {
+        let bytes_max = settings.memory.traces.limit() / LONG_PARTS / self.shard_count;
+        let (long, thread) = LongTraces::with_thread(bytes_max);
+        worker.long = long;
+        (thread, self.shard_count + 1 + worker.index)
     }
 
     /// Builds the worker of all sessions.
@@ -120,6 +137,14 @@ impl WorkerContext {
             verdicts: SessionVerdicts::new(&settings, memory),
         }
     }
+}
+
+/// Returns the heartbeats of the shards, then of the sessions, then of the threads of long traces,
+/// which need not move until they have one.
+fn heartbeats(shard_count: usize) -> Arc<Heartbeats> {
+    let heartbeats = Heartbeats::new(2 * shard_count + 1);
+    (shard_count + 1..2 * shard_count + 1).for_each(|place| heartbeats.end(place));
+    Arc::new(heartbeats)
 }
 
 /// Returns a factory of empty shards for a time in milliseconds; with `is_watched` they report

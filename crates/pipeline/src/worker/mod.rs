@@ -27,15 +27,14 @@ use clock::ShardClock;
 pub(super) use context::WorkerContext;
 use expensive_traces::ExpensiveTraceLog;
 use inbox::Inbox;
+use long_traces::{ATTEMPT_STEPS, LongTraces};
 use pace::{JudgingPace, SLICE_STEPS};
 
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
     Claims, Completion, Evaluation, MemoryQuota, NoteCell, Reported, SessionKey, SpanBatch,
-    TraceSpans, WorkBudget,
+    TraceSpans,
 };
-use spanscore_base::panics::caught;
-use spanscore_evaluate::engine::run::{Evidence, Skips};
 use spanscore_extract::Table;
 
 /// Interval at which deadlines are checked.
@@ -83,6 +82,10 @@ pub(super) struct Worker {
     pub(super) clock: ShardClock,
     /// Translator of records to the current table.
     pub(super) translator: Translator,
+    /// Traces that take more than a slice.
+    pub(super) long: LongTraces,
+    /// Number of restarts of the shard.
+    pub(super) epoch: u64,
 }
 
 impl Worker {
@@ -94,7 +97,9 @@ impl Worker {
         let mut came = Vec::new();
         let mut due = Vec::new();
         let mut is_open = true;
-        while is_open || !inbox.is_empty() {
+        // True while long traces hold up all of the inbox.
+        let mut is_held = false;
+        while is_open || !inbox.is_empty() || !self.long.is_empty() {
             self.context.heartbeats.beat(self.index);
             tokio::select! {
                 count = queue.recv_many(&mut came, QUEUED_REQUESTS_MAX), if is_open => {
@@ -110,15 +115,21 @@ impl Worker {
                         }
                     }
                 }
-                () = ready(()), if !inbox.is_empty() => {}
+                judged = self.long.judged() => {
+                    let now_ms = self.clock.now_ms();
+                    self.guarded(now_ms, &mut due, |own, _| own.conclude_long(judged));
+                }
+                () = ready(()), if !inbox.is_empty() && !is_held => {}
             }
             // The fair queue can only choose among messages that it has.
             if !queue.is_empty() {
                 queue.recv_many(&mut came, QUEUED_REQUESTS_MAX).await;
             }
             came.drain(..).for_each(|message| inbox.put(message));
-            self.work_off(&mut inbox, &mut queue, &mut due).await;
+            is_held = !self.work_off(&mut inbox, &mut queue, &mut due).await;
+            self.begin_long();
         }
+        due.extend(self.long.give_up());
         let now_ms = self.clock.now_ms();
         // Traces of an unfinished restore may lack records. All are in the log: the next process
         // judges them whole.
@@ -132,18 +143,18 @@ impl Worker {
     }
 
     /// Works off some of the inbox, at most one expensive trace, so that new messages have their
-    /// turn.
+    /// turn; false if all that waits is held.
     async fn work_off(
         &mut self,
         inbox: &mut Inbox,
         queue: &mut mpsc::Receiver<ShardMessage>,
         due: &mut Vec<Due>,
-    ) {
+    ) -> bool {
         let slice = self.pace.intake(self.shard.behind() > 0);
         let mut steps = 0;
         let mut bytes = 0;
         for _ in 0..slice.requests {
-            match inbox.take() {
+            match inbox.take(&self.long) {
                 Some(ShardMessage::Batch { batch, table, at_ms, room }) => {
                     steps += self.arrived((batch, table), at_ms, due);
                     bytes += room.0.bytes();
@@ -153,12 +164,13 @@ impl Worker {
                 Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
                 // Requests with a reserved place are acknowledged: `close` still lets them in.
                 Some(ShardMessage::Drain) => queue.close(),
-                None => return,
+                None => return false,
             }
             if steps > SLICE_STEPS || bytes > slice.bytes {
-                return;
+                break;
             }
         }
+        true
     }
 
     fn restore(&mut self, priors: Arc<EarlierVerdicts>) {
@@ -249,10 +261,16 @@ impl Worker {
             for due in some {
                 let before = evaluations.len();
                 self.context.heartbeats.beat(self.index);
-                let steps = self.shard.steps(due.handle).judged;
-                let effort = WorkBudget::new(self.context.trace_steps.saturating_sub(steps));
+                if self.long.has(due.handle) {
+                    self.put_long(*due);
+                    continue;
+                }
                 let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
-                let done = self.evaluate_one(due, effort, now_ns, &mut judged, &mut out);
+                let Some(done) = self.evaluate_one(due, now_ns, &mut judged, &mut out) else {
+                    taken += ATTEMPT_STEPS;
+                    self.put_long(*due);
+                    continue;
+                };
                 let mut asked = out.asked;
                 self.tell_forwards(due, &evaluations[before..], &asked);
                 if due.is_silent {
@@ -267,24 +285,30 @@ impl Worker {
                     notes.extend(self.note_of(due));
                     claims.push(self.shard.claims(due.handle));
                 }
-                said.push(done);
+                said.push((due, done));
             }
             self.context.metrics.judged(&judged, started.elapsed(), &self.context.evaluators);
             self.hand_out(evaluations, claims.into_iter().collect(), notes);
-            for (due, (reported, steps)) in some.iter().zip(said) {
+            for (due, (reported, steps)) in said {
                 taken += steps;
-                self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
-                match reported {
-                    Some(reported) => self.shard.keep_reported(due.handle, reported),
-                    None => self.shard.not_judged(due),
-                }
-                self.shard.done(due.handle);
+                self.settle(due, reported, steps);
             }
             left -= some.len();
-            self.context.backlog.set_traces(self.index, self.shard.open_count() + left);
+            let unjudged = self.shard.open_count() + self.long.len() + left;
+            self.context.backlog.set_traces(self.index, unjudged);
         }
         due.clear();
         taken
+    }
+
+    /// Notes in the shard that a due trace was judged, or lost.
+    fn settle(&mut self, due: &Due, reported: Option<Vec<Reported>>, steps: u64) {
+        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        match reported {
+            Some(reported) => self.shard.keep_reported(due.handle, reported),
+            None => self.shard.not_judged(due),
+        }
+        self.shard.done(due.handle);
     }
 
     /// Sets the verdicts that evaluations of a trace supersede, and remembers the new ones.
@@ -312,11 +336,14 @@ impl Worker {
     fn note_of(&mut self, due: &Due) -> Option<(JudgedNote, NoteCell)> {
         self.context.journal.as_ref()?;
         let trace = self.shard.trace(due.handle)?;
-        let trace_id = trace.trace_id;
-        let records = trace.claims.positions().collect();
-        let Due { revision, digest, revised, .. } = *due;
-        let note = JudgedNote { trace_id, revision, digest, revised, records };
+        let note = note(due, trace);
         Some((note, self.shard.notes(due.handle)))
+    }
+
+    /// Returns the same of a trace as it was judged.
+    fn note_of_trace(&mut self, due: &Due, trace: &TraceSpans) -> Option<(JudgedNote, NoteCell)> {
+        self.context.journal.as_ref()?;
+        Some((note(due, trace), self.shard.notes(due.handle)))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
@@ -348,76 +375,6 @@ impl Worker {
             self.context.heartbeats.beat(self.index)
         })
     }
-
-    /// Judges a trace; returns the reports on it, `None` after a panic, and the steps taken.
-    fn evaluate_one(
-        &self,
-        due: &Due,
-        effort: WorkBudget,
-        now_ns: u64,
-        judged: &mut JudgedCounts,
-        out: &mut TraceAnswer<'_>,
-    ) -> (Option<Vec<Reported>>, u64) {
-        let mut reported = self.shard.reported(due.handle).to_vec();
-        let Some(trace) = self.shard.trace(due.handle) else { return (None, 0) };
-        let reading = self.reserve(trace);
-        judged.too_large += u64::from(reading.is_none());
-        // Without steps nothing of the trace is read, and it is not evaluable.
-        let effort = if reading.is_some() { effort } else { WorkBudget::new(0) };
-        let given = effort.given();
-        let evidence = Evidence {
-            digest: due.digest,
-            revised: due.revised,
-            revision: due.revision,
-            completion: due.completion,
-            is_partial: due.is_partial,
-            now_ns,
-        };
-        let before = out.evaluations.len();
-        let outcome = caught(|| {
-            let TraceAnswer { evaluations, asked } = out;
-            let mut trajectory = self.context.resolver.resolve_within(trace, effort);
-            let skips = if due.is_silent && !self.context.forwards.wants_judgements() {
-                Skips::default()
-            } else {
-                let trajectory = &mut trajectory;
-                let reported = &mut reported;
-                self.context.evaluators.evaluate_or_ask(
-                    trajectory,
-                    evidence,
-                    reported,
-                    evaluations,
-                    asked,
-                )
-            };
-            self.store(due, trace, &trajectory, (&evaluations[before..], asked.is_empty()));
-            let session = self.sessions().and_then(|it| it.fields.of(&trajectory));
-            (skips, session, trajectory.effort)
-        });
-        match outcome {
-            Ok((skips, session, effort)) => {
-                judged.cut_texts += effort.cut_texts();
-                self.hand_to_session(session, trace, due.digest);
-                if !due.is_silent {
-                    judged.add(due.completion, skips);
-                }
-                if effort.is_trace_spent() && reading.is_some() {
-                    judged.expensive += 1;
-                    self.costly.tell(trace.sent_id(), trace.spans.len(), trace.arena.len());
-                }
-                (Some(reported), effort.taken())
-            }
-            Err(_) => {
-                out.evaluations.truncate(before);
-                out.asked.clear();
-                self.context.metrics.stages.panics.add(1);
-                let trace_id = trace.sent_id();
-                tracing::error!(%trace_id, "judging a trace panicked; it is lost");
-                // The steps before the panic are unknown: a quarter of the budget is charged.
-                (None, given / 4)
-            }
-        }
-    }
 }
 
 impl PanicRecovery for Worker {
@@ -435,6 +392,7 @@ impl PanicRecovery for Worker {
 
     fn evaluate_rest(&mut self, now_ms: u64, due: &mut Vec<Due>) {
         due.retain(|due| self.shard.is_due(due));
+        due.extend(self.long.give_up());
         self.judge_all(Completion::Evicted, now_ms, due);
     }
 
@@ -442,14 +400,23 @@ impl PanicRecovery for Worker {
         self.context.metrics.shard(self.index, &mut self.shard);
         self.context.metrics.lost_spans(self.shard.open_spans());
         self.shard = (self.empty)(now_ms);
+        self.epoch += 1;
+        self.long.go_on();
         self.shard.watch_if(self.context.evaluators.reports_early());
     }
 
     fn report_open(&mut self) {
-        self.context.backlog.set_traces(self.index, self.shard.open_count());
+        let unjudged = self.shard.open_count() + self.long.len();
+        self.context.backlog.set_traces(self.index, unjudged);
         let before = std::mem::replace(&mut self.held, self.shard.bytes());
         self.memory.change(before, self.held);
     }
+}
+
+fn note(due: &Due, trace: &TraceSpans) -> JudgedNote {
+    let records = trace.claims.positions().collect();
+    let Due { revision, digest, revised, .. } = *due;
+    JudgedNote { trace_id: trace.trace_id, revision, digest, revised, records }
 }
 
 pub(super) fn elapsed_ms(start: Instant) -> u64 {
@@ -467,10 +434,13 @@ mod clock;
 mod context;
 mod early;
 mod expensive_traces;
+mod fair_line;
 mod inbox;
+mod judgement;
+mod long;
+pub(super) mod long_traces;
 mod pace;
 mod reform;
-mod storing;
 mod verdict_notices;
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+mod long;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 

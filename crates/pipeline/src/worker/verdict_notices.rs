@@ -2,8 +2,8 @@
 
 use super::Worker;
 use spanscore_assemble::Due;
-use spanscore_base::model::Evaluation;
 use spanscore_base::model::evaluation::Label;
+use spanscore_base::model::{Evaluation, TraceId};
 use spanscore_emit::forward::JudgedTrace;
 use spanscore_evaluate::AskedTarget;
 
@@ -15,12 +15,22 @@ impl Worker {
         evaluations: &[Evaluation],
         asked: &[AskedTarget],
     ) {
+        if let Some(trace_id) = self.shard.trace(due.handle).map(|trace| trace.trace_id) {
+            self.tell_forwards_of(trace_id, due, evaluations, asked);
+        }
+    }
+
+    /// Reports the verdict on the trace of an id.
+    pub(super) fn tell_forwards_of(
+        &self,
+        trace_id: TraceId,
+        due: &Due,
+        evaluations: &[Evaluation],
+        asked: &[AskedTarget],
+    ) {
         if !self.context.forwards.wants_judgements() {
             return;
         }
-        let Some(trace_id) = self.shard.trace(due.handle).map(|trace| trace.trace_id) else {
-            return;
-        };
         let has_fail = evaluations.iter().any(|one| one.label() == Some(Label::Fail));
         let waits = !has_fail && !due.is_silent && self.context.dispatchers.answers_any(asked);
         let pending = self.context.dispatchers.pending().filter(|_| waits);

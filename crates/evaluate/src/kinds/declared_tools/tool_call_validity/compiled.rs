@@ -7,10 +7,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::HashMap;
-use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::Value as Json;
 
 use super::full::Schema;
+use super::pattern;
 
 /// Estimated bytes that cached schemas may take.
 const KEPT_BYTES_MAX: usize = 8 << 20;
@@ -27,8 +27,8 @@ const STEPS_PER_BYTE: usize = 4;
 /// Steps to compile a pattern, and each of its parts.
 const STEPS_PER_PATTERN: usize = 20_000;
 const STEPS_PER_PART: usize = 30;
-/// Upper bound on the parts counted of patterns: more than any of an allowed size has.
-const PARTS_MAX: usize = 1 << 20;
+/// Times that a pattern is parsed: for its parts, for its weight, and to be compiled.
+const PARSES: usize = 3;
 
 /// Work of compiling a schema.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
@@ -37,15 +37,21 @@ pub(super) struct CompileWork {
     nodes: usize,
     /// Patterns of the schema.
     pub(super) patterns: usize,
+    /// Bytes of the longest of them.
+    pub(super) longest: usize,
+    /// Steps to parse them.
+    parsing: usize,
     /// Parts of all patterns, with repetitions multiplied out.
     parts: usize,
     bytes: usize,
 }
 
 impl CompileWork {
-    /// Measures a schema whose text has `bytes` bytes.
-    pub(super) fn of(schema: &Json, bytes: usize) -> Self {
+    /// Measures a schema whose text has `bytes` bytes, up to the parts of its patterns; returns
+    /// those too.
+    pub(super) fn of(schema: &Json, bytes: usize) -> (Self, Vec<&str>) {
         let mut work = Self { bytes, ..Self::default() };
+        let mut patterns = Vec::new();
         let mut waiting = vec![schema];
         while let Some(schema) = waiting.pop() {
             work.nodes += 1;
@@ -53,9 +59,9 @@ impl CompileWork {
                 Json::Object(map) => {
                     for (key, value) in map {
                         match (key.as_str(), value) {
-                            ("pattern", Json::String(pattern)) => work.add(pattern),
-                            ("patternProperties", Json::Object(patterns)) => {
-                                patterns.keys().for_each(|pattern| work.add(pattern));
+                            ("pattern", Json::String(pattern)) => patterns.push(pattern.as_str()),
+                            ("patternProperties", Json::Object(by_pattern)) => {
+                                patterns.extend(by_pattern.keys().map(String::as_str));
                             }
                             _ => {}
                         }
@@ -66,48 +72,39 @@ impl CompileWork {
                 _ => {}
             }
         }
-        work
+        work.patterns = patterns.len();
+        work.longest = patterns.iter().map(|text| text.len()).max().unwrap_or(0);
+        work.parsing = patterns.iter().map(|text| pattern::steps_to_parse(text)).sum();
+        (work, patterns)
     }
 
-    fn add(&mut self, pattern: &str) {
-        self.patterns += 1;
-        // A schema with more patterns is refused: the rest is counted, not parsed.
-        if self.patterns <= super::full::PATTERNS_MAX {
-            let parts = regex_syntax::parse(pattern).map_or(pattern.len(), |hir| parts(&hir));
-            self.parts = self.parts.saturating_add(parts).min(PARTS_MAX);
-        }
+    /// Counts the parts of its patterns, for which they are parsed.
+    pub(super) fn parse(&mut self, patterns: &[&str]) {
+        let parts = patterns.iter().map(|text| pattern::parts(text));
+        self.parts = parts.fold(0, usize::saturating_add).min(pattern::PARTS_MAX);
     }
 
-    /// Returns the steps that it takes.
-    pub(super) fn steps(self) -> usize {
+    /// Returns true if it has more or longer patterns than are compiled.
+    pub(super) fn is_refused(self) -> bool {
+        self.patterns > super::full::PATTERNS_MAX || self.longest > pattern::TEXT_MAX
+    }
+
+    /// Returns the steps that it takes up to the parts of its patterns.
+    pub(super) fn steps_before_parts(self) -> usize {
         self.nodes * STEPS_PER_NODE
             + self.bytes * STEPS_PER_BYTE
             + self.patterns.saturating_mul(STEPS_PER_PATTERN)
-            + self.parts * STEPS_PER_PART
+            + self.parsing.saturating_mul(PARSES)
+    }
+
+    /// Returns the steps that the parts of its patterns take.
+    pub(super) fn steps_of_parts(self) -> usize {
+        self.parts * STEPS_PER_PART
     }
 
     fn bytes_kept(self) -> usize {
         BYTES_PER_ENTRY + self.bytes * BYTES_PER_BYTE + self.parts * BYTES_PER_PART
     }
-}
-
-/// Counts the parts of a pattern, with its repetitions multiplied out.
-fn parts(hir: &Hir) -> usize {
-    let found = match hir.kind() {
-        HirKind::Empty | HirKind::Look(_) => 1,
-        HirKind::Literal(literal) => literal.0.len(),
-        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
-        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
-        HirKind::Repetition(repetition) => {
-            let times = repetition.max.unwrap_or(repetition.min).max(1) as usize;
-            parts(&repetition.sub).saturating_mul(times)
-        }
-        HirKind::Capture(capture) => 1 + parts(&capture.sub),
-        HirKind::Concat(list) | HirKind::Alternation(list) => {
-            list.iter().fold(1, |sum: usize, part| sum.saturating_add(parts(part)))
-        }
-    };
-    found.min(PARTS_MAX)
 }
 
 /// Result of compiling a schema's text.
@@ -177,18 +174,20 @@ impl Generations {
 mod tests {
     use super::*;
 
-    fn work(schema: &str) -> CompileWork {
-        CompileWork::of(&serde_json::from_str(schema).unwrap(), schema.len())
-    }
-
     #[test]
-    fn repeated_parts_of_a_pattern_count_as_often_as_they_may_be_there() {
-        let parts = |pattern: &str| work(&format!(r#"{{"pattern": "{pattern}"}}"#)).parts;
-        assert_eq!(parts("[ab]{10}"), 10 * parts("[ab]"));
-        assert!(parts(r"\\w{1,100}") > 50 * parts("[a-z]{1,100}"));
-        assert_eq!(parts("((((a{1000}){1000}){1000}){1000})"), PARTS_MAX);
+    fn patterns_are_measured_wherever_they_stand_and_long_ones_refused() {
+        let work = |schema: &str| {
+            let json = serde_json::from_str(schema).unwrap();
+            let (mut work, patterns) = CompileWork::of(&json, schema.len());
+            work.parse(&patterns);
+            work
+        };
         let two = work(r#"{"patternProperties": {"^a": {"pattern": "b"}, "^c": {}}}"#);
-        assert_eq!(two.patterns, 3);
+        assert_eq!((two.patterns, two.longest, two.is_refused()), (3, 2, false));
+        let one = |text: &str| work(&format!(r#"{{"pattern": "{text}"}}"#));
+        assert!(one(r"\\w").steps_before_parts() > 2 * one("ab").steps_before_parts() / 2);
+        assert!(!one(&"a".repeat(pattern::TEXT_MAX)).is_refused());
+        assert!(one(&"a".repeat(pattern::TEXT_MAX + 1)).is_refused());
     }
 
     #[test]

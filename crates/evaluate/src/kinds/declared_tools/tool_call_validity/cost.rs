@@ -1,16 +1,30 @@
 //! Cost estimate of a JSON Schema, made before it is applied.
 //!
-//! Keywords such as `allOf` and `$ref` apply several schemas to one value. Where schemas refer to
-//! each other that multiplies, with every level of the value once more: a small schema could hold a
-//! shard for years. Schemas come from traces, so this is counted first.
+//! Keywords such as `allOf` and `$ref` apply several schemas to one value, and keywords such as
+//! `enum` compare it with as much as they list. A small schema could hold a shard for years: where
+//! schemas refer to each other the work multiplies with every level of the value. Schemas come from
+//! traces, so it is counted first, from above.
 
 use hashbrown::HashMap;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
+
+use super::pattern;
 
 /// Keywords whose schemas apply to the value itself.
 const IN_PLACE: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords whose schemas apply to the values within.
+/// Keywords that each have one schema, or a list or map of them, for any value within.
+const FOR_EACH: [&str; 6] = [
+    "additionalProperties",
+    "unevaluatedProperties",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "propertyNames",
+];
+/// Keywords of which one schema applies to a value within.
+const FOR_ONE: [&str; 3] = ["properties", "items", "prefixItems"];
+/// Keywords whose schemas apply to values within.
 const INNER: [&str; 11] = [
     "properties",
     "patternProperties",
@@ -27,69 +41,200 @@ const INNER: [&str; 11] = [
 /// Keywords that name another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Cost of applying a schema to one value.
+/// Steps to apply a schema, and for each of its keywords.
+const STEPS_PER_SCHEMA: f64 = 40.0;
+const STEPS_PER_KEYWORD: f64 = 10.0;
+/// Steps to look for a name, or compare with a string.
+const STEPS_PER_NAME: f64 = 8.0;
+/// Steps to compare two values of another kind.
+const STEPS_PER_COMPARED: f64 = 60.0;
+/// Steps to compare one value of a list with the others, by hash or in pairs.
+const STEPS_PER_UNIQUE: f64 = 250.0;
+/// Steps per byte of a text whose form is checked.
+const STEPS_PER_FORMAT_BYTE: f64 = 40.0;
+/// Steps per byte of a text whose characters are counted.
+const STEPS_PER_COUNTED_BYTE: f64 = 2.0;
+/// Times that a value within is looked at again to see if any schema has evaluated it.
+const UNEVALUATED: f64 = 4.0;
+
+/// Steps that schemas take, on one value and on what is in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
-    /// Schemas that apply to the value.
-    pub(super) schemas: f64,
-    /// Those among them that go on to the values within.
-    pub(super) inner: f64,
+pub(super) struct Weight {
+    /// Steps per value.
+    pub(super) value: f64,
+    /// Steps per byte of its text.
+    pub(super) byte: f64,
+    /// Steps per value anywhere within.
+    pub(super) within: f64,
 }
 
-impl Cost {
-    /// Estimates the schemas applied to a value of `node_count` values, nested `depth` deep.
-    pub(super) fn of(self, node_count: usize, depth: usize) -> f64 {
-        let levels = i32::try_from(depth).unwrap_or(i32::MAX);
-        node_count as f64 * self.schemas.max(1.0) * self.inner.max(1.0).powi(levels)
+impl Weight {
+    fn add(&mut self, other: Self) {
+        self.value += other.value;
+        self.byte += other.byte;
+        self.within += other.within;
+    }
+
+    fn raise(&mut self, other: Self) {
+        self.value = self.value.max(other.value);
+        self.byte = self.byte.max(other.byte);
+        self.within = self.within.max(other.within);
+    }
+
+    fn times(self, factor: f64) -> Self {
+        let Self { value, byte, within } = self;
+        Self { value: value * factor, byte: byte * factor, within: within * factor }
     }
 }
 
-/// Returns the highest cost of any schema within `root`; one without references costs no more than
-/// its size for each value.
+/// Extent of a value that schemas are applied to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Extent {
+    /// Number of values, itself included.
+    pub(super) nodes: usize,
+    /// Bytes of texts and names.
+    pub(super) bytes: usize,
+    /// Depth of their nesting.
+    pub(super) depth: usize,
+}
+
+/// Cost of applying a schema.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Most that any value has.
+    weight: Weight,
+    /// Times that the work multiplies with each level of the value, through references.
+    levels: f64,
+}
+
+impl Cost {
+    /// Estimates the steps for a value.
+    pub(super) fn of(self, extent: Extent) -> f64 {
+        let Weight { value, byte, within } = self.weight;
+        let Extent { nodes, bytes, depth } = extent;
+        let once = nodes as f64 * value
+            + bytes as f64 * byte
+            + (nodes as f64 + bytes as f64 / 16.0) * (depth as f64 + 1.0) * within;
+        once * self.levels.powi(i32::try_from(depth).unwrap_or(i32::MAX))
+    }
+}
+
+/// Returns the cost of a schema.
 pub(super) fn highest(root: &Json) -> Cost {
-    let mut count = SchemaCost { root, known: HashMap::new(), refers: false };
-    let mut most = Cost::default();
+    let mut count = SchemaCost::new(root);
+    let mut levels: f64 = 1.0;
+    let mut weight = count.most(root);
     let mut waiting = vec![root];
     while let Some(schema) = waiting.pop() {
-        let cost = count.of(schema);
-        most.schemas = most.schemas.max(cost.schemas);
-        most.inner = most.inner.max(cost.inner);
+        levels = levels.max(count.of(schema).inner);
         match schema {
             Json::Object(map) => waiting.extend(map.values()),
             Json::Array(list) => waiting.extend(list),
             _ => {}
         }
+        // A reference leads anywhere within.
+        if count.refers {
+            weight.raise(count.most(schema));
+        }
     }
-    if count.refers { most } else { Cost { inner: 1.0, ..most } }
+    Cost { weight, levels: if count.refers { levels } else { 1.0 } }
 }
 
+/// Schemas that apply to a value together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Applied {
+    /// Their work on the value itself.
+    own: Weight,
+    /// Those among them that go on to the values within.
+    inner: f64,
+}
+
+/// Work by the address of a schema. One in progress has what is known of it so far, which ends
+/// circles of references.
 struct SchemaCost<'s> {
     root: &'s Json,
-    /// Costs by address. A schema in progress counts as 0, which ends circles of references.
-    known: HashMap<usize, Cost>,
+    applied: HashMap<usize, Applied>,
+    children: HashMap<usize, Weight>,
+    most: HashMap<usize, Weight>,
     refers: bool,
 }
 
+fn address(schema: &Json) -> usize {
+    std::ptr::from_ref(schema) as usize
+}
+
 impl<'s> SchemaCost<'s> {
-    fn of(&mut self, schema: &'s Json) -> Cost {
-        let Json::Object(map) = schema else { return Cost::default() };
-        let address = std::ptr::from_ref(schema) as usize;
-        if let Some(cost) = self.known.get(&address) {
-            return *cost;
+    fn new(root: &'s Json) -> Self {
+        Self {
+            root,
+            applied: HashMap::new(),
+            children: HashMap::new(),
+            most: HashMap::new(),
+            refers: false,
         }
-        self.known.insert(address, Cost::default());
-        let inner = INNER.iter().any(|key| map.contains_key(*key));
-        let mut sum = Cost { schemas: 1.0, inner: f64::from(u8::from(inner)) };
-        let mut add = |cost: Cost| {
-            sum.schemas += cost.schemas;
-            sum.inner += cost.inner;
-        };
+    }
+
+    /// Returns what applies to a value with a schema.
+    fn of(&mut self, schema: &'s Json) -> Applied {
+        let Json::Object(map) = schema else { return Applied::default() };
+        if let Some(known) = self.applied.get(&address(schema)) {
+            return *known;
+        }
+        self.applied.insert(address(schema), Applied::default());
+        let goes_on = INNER.iter().any(|key| map.contains_key(*key));
+        let mut sum = Applied { own: own_weight(map), inner: f64::from(u8::from(goes_on)) };
+        for part in self.in_place(map) {
+            let Applied { own, inner } = self.of(part);
+            sum.own.add(own);
+            sum.inner += inner;
+        }
+        if is_unevaluated(map) {
+            sum.own = sum.own.times(UNEVALUATED);
+        }
+        self.applied.insert(address(schema), sum);
+        sum
+    }
+
+    /// Returns the most that a value has by a schema, or any value within it.
+    fn most(&mut self, schema: &'s Json) -> Weight {
+        if let Some(known) = self.most.get(&address(schema)) {
+            return *known;
+        }
+        let mut most = self.of(schema).own;
+        self.most.insert(address(schema), most);
+        most.raise(self.child(schema));
+        self.most.insert(address(schema), most);
+        most
+    }
+
+    /// Returns the most that any one value within has by a schema.
+    fn child(&mut self, schema: &'s Json) -> Weight {
+        let Json::Object(map) = schema else { return Weight::default() };
+        if let Some(known) = self.children.get(&address(schema)) {
+            return *known;
+        }
+        self.children.insert(address(schema), Weight::default());
+        let mut sum = self.within(map);
+        for part in self.in_place(map) {
+            sum.add(self.child(part));
+        }
+        if is_unevaluated(map) {
+            sum.add(self.of(schema).own);
+            sum = sum.times(UNEVALUATED);
+        }
+        self.children.insert(address(schema), sum);
+        sum
+    }
+
+    /// Returns the schemas that apply to the same value, by a schema's keywords.
+    fn in_place(&mut self, map: &'s Map<String, Json>) -> Vec<&'s Json> {
+        let mut parts = Vec::new();
         for keyword in IN_PLACE.iter().filter_map(|key| map.get(*key)) {
             match keyword {
-                Json::Array(list) => list.iter().for_each(|schema| add(self.of(schema))),
+                Json::Array(list) => parts.extend(list),
                 Json::Object(by_name) => {
-                    add(self.of(keyword));
-                    by_name.values().for_each(|schema| add(self.of(schema)));
+                    parts.push(keyword);
+                    parts.extend(by_name.values());
                 }
                 _ => {}
             }
@@ -98,45 +243,154 @@ impl<'s> SchemaCost<'s> {
             self.refers = true;
             // A reference that resolves to no place may mean anything: at most the whole schema.
             let place = reference.strip_prefix('#').and_then(|place| self.root.pointer(place));
-            add(self.of(place.unwrap_or(self.root)));
+            parts.push(place.unwrap_or(self.root));
         }
-        self.known.insert(address, sum);
+        parts
+    }
+
+    /// Returns the most that any one value within has by a schema's own keywords.
+    fn within(&mut self, map: &'s Map<String, Json>) -> Weight {
+        let mut sum = Weight::default();
+        for keyword in FOR_ONE.iter().filter_map(|key| map.get(*key)) {
+            let mut most = self.most(keyword);
+            let parts: Vec<&Json> = match keyword {
+                Json::Object(by_name) => by_name.values().collect(),
+                Json::Array(list) => list.iter().collect(),
+                _ => Vec::new(),
+            };
+            parts.into_iter().for_each(|part| most.raise(self.most(part)));
+            sum.add(most);
+        }
+        for keyword in FOR_EACH.iter().filter_map(|key| map.get(*key)) {
+            sum.add(self.most(keyword));
+        }
+        let patterns = map.get("patternProperties").and_then(Json::as_object);
+        for (text, schema) in patterns.into_iter().flatten() {
+            sum.add(Weight { value: STEPS_PER_KEYWORD, ..pattern_weight(text) });
+            sum.add(self.most(schema));
+        }
         sum
     }
+}
+
+fn is_unevaluated(map: &Map<String, Json>) -> bool {
+    map.keys().any(|key| key.starts_with("unevaluated"))
+}
+
+/// Returns the work of a schema's own keywords on one value.
+fn own_weight(map: &Map<String, Json>) -> Weight {
+    let mut sum = Weight {
+        value: STEPS_PER_SCHEMA + STEPS_PER_KEYWORD * map.len() as f64,
+        ..Weight::default()
+    };
+    for (key, value) in map {
+        match (key.as_str(), value) {
+            ("enum", Json::Array(list)) => sum.value += list.iter().map(compared).sum::<f64>(),
+            ("const", value) => sum.value += compared(value),
+            ("uniqueItems", Json::Bool(true)) => sum.within += STEPS_PER_UNIQUE,
+            ("pattern", Json::String(text)) => sum.add(pattern_weight(text)),
+            ("format", _) => sum.byte += STEPS_PER_FORMAT_BYTE,
+            ("minLength" | "maxLength", _) => sum.byte += STEPS_PER_COUNTED_BYTE,
+            (
+                "properties" | "required" | "dependentRequired" | "dependentSchemas"
+                | "dependencies",
+                _,
+            ) => {
+                sum.value += STEPS_PER_NAME * names(value) as f64;
+            }
+            _ => {}
+        }
+    }
+    sum
+}
+
+/// Returns the steps to compare a value with one that is listed, at most as far as that goes.
+fn compared(listed: &Json) -> f64 {
+    match listed {
+        Json::Null | Json::Bool(_) => 1.0,
+        Json::String(text) => STEPS_PER_NAME + text.len() as f64 / 16.0,
+        Json::Number(_) => STEPS_PER_COMPARED,
+        Json::Array(list) => STEPS_PER_COMPARED + list.iter().map(compared).sum::<f64>(),
+        Json::Object(map) => {
+            let values = map.values().map(|value| STEPS_PER_COMPARED + compared(value));
+            STEPS_PER_COMPARED + values.sum::<f64>()
+        }
+    }
+}
+
+/// Returns the names in a list, a map or lists by name.
+fn names(value: &Json) -> usize {
+    match value {
+        Json::Array(list) => list.len(),
+        Json::Object(map) => {
+            map.len() + map.values().filter_map(Json::as_array).map(Vec::len).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+fn pattern_weight(text: &str) -> Weight {
+    Weight { byte: pattern::steps_per_byte(text), ..Weight::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(schema: &str, expected: (f64, f64)) {
-        let schema: Json = serde_json::from_str(schema).unwrap();
-        let Cost { schemas, inner } = highest(&schema);
-        assert_eq!((schemas, inner), expected, "{schema}");
+    fn steps(schema: &str, extent: Extent) -> f64 {
+        highest(&serde_json::from_str(schema).unwrap()).of(extent)
+    }
+
+    /// Checks that the second schema costs so many times the first, on a value of 100 values.
+    fn check(one: &str, other: &str, (low, high): (f64, f64)) {
+        let extent = Extent { nodes: 100, bytes: 1_000, depth: 3 };
+        let times = steps(other, extent) / steps(one, extent);
+        assert!(low <= times && times <= high, "{times} times: {other}");
+    }
+
+    fn listed(count: usize, one: impl Fn(usize) -> String) -> String {
+        (0..count).map(one).collect::<Vec<_>>().join(",")
     }
 
     #[test]
-    fn schemas_that_apply_to_one_value_are_counted_with_those_they_refer_to() {
-        check(r#"{"properties": {"a": {"type": "string"}}}"#, (1.0, 1.0));
-        check(r#"{"anyOf": [{"items": {}}, {"properties": {}}]}"#, (3.0, 1.0));
+    fn schemas_that_apply_to_one_value_add_up_and_properties_do_not() {
+        let string = r#"{"properties": {"a": {"type": "string"}}}"#;
+        check(
+            string,
+            r#"{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}"#,
+            (1.0, 1.2),
+        );
+        let three = r#"{"items": {"anyOf": [{"items": {}}, {"properties": {}}, {}]}}"#;
+        check(r#"{"items": {}}"#, three, (2.5, 5.0));
+        let all = listed(20, |_| r#"{"items": {"allOf": [{}, {}, {}, {}, {}]}}"#.to_owned());
+        check(r#"{"items": {}}"#, &format!(r#"{{"allOf": [{all}]}}"#), (90.0, 200.0));
+    }
+
+    #[test]
+    fn lists_that_values_are_compared_with_count_by_what_they_hold() {
+        let of = |items: String| format!(r#"{{"items": {{"enum": [{items}]}}}}"#);
+        let pairs = |at| format!(r#"["v", {at}]"#);
+        let more = |at| format!(r#""v{at}""#);
+        check(&of(listed(400, pairs)), &of(listed(4_000, pairs)), (9.0, 11.0));
+        check(&of(listed(400, more)), &of(listed(400, pairs)), (8.0, 20.0));
+    }
+
+    #[test]
+    fn references_that_double_at_each_level_or_step_are_seen_to_be_many() {
         let tree = r##"{"$ref": "#/$defs/n", "$defs": {"n": {"properties": {
             "left": {"$ref": "#/$defs/n"}, "right": {"$ref": "#/$defs/n"}}}}}"##;
-        check(tree, (2.0, 1.0));
         let double = r##"{"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}"##;
-        check(double, (5.0, 2.0));
-        check(r##"{"$ref": "#"}"##, (1.0, 0.0));
-    }
-
-    #[test]
-    fn references_that_double_at_each_step_are_seen_to_be_many() {
+        let deep = Extent { nodes: 60, bytes: 0, depth: 59 };
+        assert!(steps(tree, deep) < 1e5);
+        assert!(steps(double, deep) > 1e18);
         let step = |n: usize| {
             let next = format!(r##"{{"$ref": "#/$defs/s{}"}}"##, n + 1);
             format!(r#""s{n}": {{"allOf": [{next}, {next}]}}"#)
         };
-        let steps: Vec<_> = (0..60).map(step).collect();
+        let steps_of_60 = listed(60, step);
         let schema =
-            format!(r##"{{"$defs": {{{}, "s60": {{}}}}, "$ref": "#/$defs/s0"}}"##, steps.join(","));
-        let cost = highest(&serde_json::from_str(&schema).unwrap());
-        assert!(cost.of(1, 1) > 1e18);
+            format!(r##"{{"$defs": {{{steps_of_60}, "s60": {{}}}}, "$ref": "#/$defs/s0"}}"##);
+        assert!(steps(&schema, Extent { nodes: 1, bytes: 0, depth: 0 }) > 1e18);
+        assert!(steps(r##"{"$ref": "#"}"##, deep) < 1e5);
     }
 }

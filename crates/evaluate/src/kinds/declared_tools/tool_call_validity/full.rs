@@ -7,7 +7,8 @@ use jsonschema::{PatternOptions, Validator};
 
 use super::Problem;
 use super::compiled::{CompileWork, Compiled, CompiledSchemas};
-use super::cost::{self, Cost};
+use super::cost::{self, Cost, Extent};
+use super::pattern;
 use crate::shared::step_limit::{self, STEPS_MAX, WorkBudget};
 use spanscore_base::model::Explanation;
 use spanscore_base::value::{Map, Number, Value};
@@ -22,7 +23,7 @@ const PATTERN_BYTES_MAX: usize = 256 * 1024;
 pub(super) const PATTERNS_MAX: usize = 100;
 
 /// Reason why arguments cannot be checked against a schema.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum SchemaError {
     #[error("its {0} bytes are more than {SCHEMA_BYTES_MAX}")]
     TooLarge(usize),
@@ -43,11 +44,10 @@ pub(super) struct Validators {
 pub(super) struct Schema {
     validator: Validator,
     cost: Cost,
-    bytes: usize,
 }
 
 /// Compiled schemas of one trajectory, by the addresses of their definitions.
-pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Arc<Schema>>;
+pub(super) type SchemasByAddress = hashbrown::HashMap<usize, Result<Arc<Schema>, SchemaError>>;
 
 impl Validators {
     /// Checks arguments against a schema; errors name the failing path and keyword.
@@ -60,14 +60,12 @@ impl Validators {
     ) -> Result<(), SchemaError> {
         let address = std::ptr::from_ref(schema) as usize;
         let schema = match found.get(&address) {
-            Some(known) => Arc::clone(known),
-            None => Arc::clone(found.entry(address).or_insert(self.schema(schema, effort)?)),
+            Some(known) => known.clone()?,
+            // A refusal is kept too: to find it out takes as long as the schema is.
+            None => found.entry(address).or_insert(self.schema(schema, effort)).clone()?,
         };
-        let Schema { validator, cost, bytes, .. } = &*schema;
-        let (nodes, depth) = extent(arguments);
-        // Lists such as `enum` are scanned for each value: one more step for each 256 bytes of
-        // schema.
-        let steps = cost.of(nodes, depth) * (1.0 + *bytes as f64 / 256.0);
+        let Schema { validator, cost } = &*schema;
+        let steps = cost.of(extent(arguments));
         if steps > STEPS_MAX as f64 || !effort.spend(steps as usize) {
             return Err(SchemaError::TooMuch);
         }
@@ -87,55 +85,71 @@ impl Validators {
             return Err(SchemaError::TooLarge(text.len()));
         }
         if let Some(Compiled { schema, work }) = self.compiled.get(&text) {
-            take(work, effort)?;
+            charge(work, work.steps_before_parts() + work.steps_of_parts(), effort)?;
             return schema.map_err(SchemaError::Invalid);
         }
         let json = match schema {
             Value::Null => serde_json::Value::Bool(true),
             schema => to_json(schema),
         };
-        let work = CompileWork::of(&json, text.len());
-        take(work, effort)?;
-        let schema = compile(&json, text.len(), work.patterns).map(Arc::new);
+        let (mut work, patterns) = CompileWork::of(&json, text.len());
+        charge(work, work.steps_before_parts(), effort)?;
+        if !work.is_refused() {
+            work.parse(&patterns);
+        }
+        charge(work, work.steps_of_parts(), effort)?;
+        let schema = compile(&json, work).map(Arc::new);
         self.compiled.keep(text, Compiled { schema: schema.clone(), work });
         schema.map_err(SchemaError::Invalid)
     }
 }
 
-/// Charges the steps of a compilation; a schema with too many patterns is refused without one.
-fn take(work: CompileWork, effort: &WorkBudget) -> Result<(), SchemaError> {
-    let is_left = work.patterns > PATTERNS_MAX || effort.spend(work.steps());
+/// Charges steps of a compilation; a schema that is refused for its patterns takes none.
+fn charge(work: CompileWork, steps: usize, effort: &WorkBudget) -> Result<(), SchemaError> {
+    let is_left = work.is_refused() || effort.spend(steps);
     if is_left { Ok(()) } else { Err(SchemaError::TooMuch) }
 }
 
-fn compile(schema: &serde_json::Value, bytes: usize, patterns: usize) -> Result<Schema, String> {
+fn compile(schema: &serde_json::Value, work: CompileWork) -> Result<Schema, String> {
+    let CompileWork { patterns, longest, .. } = work;
     if patterns > PATTERNS_MAX {
         return Err(format!("its {patterns} patterns are more than {PATTERNS_MAX}"));
+    }
+    if longest > pattern::TEXT_MAX {
+        let most = pattern::TEXT_MAX;
+        return Err(format!("the {longest} bytes of a pattern are more than {most}"));
     }
     let automata =
         PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
     let validator = jsonschema::options()
         .offline()
         .with_pattern_options(automata)
-        // Parsed, not compiled: enough to tell a regular expression from other texts.
-        .with_format("regex", |text: &str| regex_syntax::parse(text).is_ok())
+        .with_format("regex", pattern::is_regular_expression)
         .build(schema)
         .map_err(|error| format!("{} at `{}`", error.masked(), error.instance_path()))?;
-    Ok(Schema { validator, cost: cost::highest(schema), bytes })
+    Ok(Schema { validator, cost: cost::highest(schema) })
 }
 
-/// Returns the number of values, and the depth of their nesting.
-fn extent(value: &Value<'_>) -> (usize, usize) {
-    let within = |(nodes, depth): (usize, usize), value: &Value<'_>| {
-        let (more, deep) = extent(value);
-        (nodes + more, depth.max(deep + 1))
+/// Returns the extent of a value.
+fn extent(value: &Value<'_>) -> Extent {
+    let within = |sum: Extent, value: &Value<'_>| {
+        let Extent { nodes, bytes, depth } = extent(value);
+        Extent {
+            nodes: sum.nodes + nodes,
+            bytes: sum.bytes + bytes,
+            depth: sum.depth.max(depth + 1),
+        }
     };
+    let one = |bytes| Extent { nodes: 1, bytes, depth: 0 };
     match value {
-        Value::List(list) => list.iter().fold((1, 0), within),
-        Value::Map(map) => map.iter().map(|(_, value)| value).fold((1, 0), within),
-        // Patterns scan a text: a long one counts as more values.
-        Value::String(text) => (1 + text.len() / 32, 0),
-        _ => (1, 0),
+        Value::List(list) => list.iter().fold(one(0), within),
+        Value::Map(map) => {
+            let names = map.iter().map(|(key, _)| key.len()).sum();
+            map.iter().map(|(_, value)| value).fold(one(names), within)
+        }
+        Value::String(text) => one(text.len()),
+        Value::Number(Number::Big(digits)) => one(digits.len()),
+        _ => one(0),
     }
 }
 
@@ -244,6 +258,16 @@ mod tests {
         let schema = format!(r#"{{"properties":{{"x":{{"items":{{"enum":[{list}]}}}}}}}}"#);
         check(&schema, r#"{"x":[19999]}"#, "");
         check(&schema, &format!(r#"{{"x":[{}]}}"#, vec!["-1"; 200_000].join(",")), too_much);
+        let pairs = |sign: &str, count: usize| {
+            let pairs: Vec<_> = (1..=count).map(|n| format!(r#"["v",{sign}{n}]"#)).collect();
+            pairs.join(",")
+        };
+        let of_pairs = |count| {
+            let one = format!(r#"{{"enum":[{}]}}"#, pairs("", count));
+            format!(r#"{{"properties":{{"x":{{"items":{one}}}}}}}"#)
+        };
+        check(&of_pairs(40), &format!(r#"{{"x":[{}]}}"#, pairs("", 40)), "");
+        check(&of_pairs(4_000), &format!(r#"{{"x":[{}]}}"#, pairs("-", 4_000)), too_much);
         let patterns = |count: usize| {
             let one = |n: usize| format!(r#""p{n}":{{"pattern":"^{n}$"}}"#);
             let all: Vec<_> = (0..count).map(one).collect();

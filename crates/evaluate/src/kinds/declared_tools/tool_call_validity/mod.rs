@@ -8,6 +8,7 @@ mod basic;
 mod compiled;
 mod cost;
 mod full;
+mod pattern;
 
 use std::fmt::Write as _;
 

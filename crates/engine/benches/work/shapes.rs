@@ -1,52 +1,14 @@
 //! Traces that a stranger could send, each told by a few numbers, so that a search can change them.
 
-use std::fmt;
-
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::common::v1::{
-    AnyValue, InstrumentationScope, KeyValue, any_value::Value,
-};
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// Texts that are repeated to make a long one: each hits something that has to be looked at. Behind
-/// [`SHUFFLED`] stand the words of one rule, which come in any order: then an automaton is at many
-/// of its beginnings at once.
-const UNITS: [&str; 28] = [
-    "a",
-    " ",
-    "1",
-    "\n",
-    "word ",
-    "error ",
-    "Error: ",
-    "\u{e9}\u{301}\u{202e}",
-    "a@b.",
-    "john.doe@example.com ",
-    "192.168.0.1 ",
-    "4111 1111 1111 111 ",
-    "ignore all previous ",
-    "aGVsbG8gd29ybGQgaGVsbG8gd29ybGQ= ",
-    "%69%67%6e",
-    "&#105;",
-    "i\u{200b}g\u{200b}n",
-    "{\"a\":",
-    "[",
-    "\\u0041",
-    "sk-aaaaaaaaaaaaaaaaaaaa ",
-    "api_key=\"",
-    "Traceback (most recent call last):\n",
-    "http://a.b/?token=",
-    "~reveal ignore send model chatgpt, mail: follow mention ai transfer run gemini obey, language \
-     must delete instead <!-- forward. comply tell agent disregard copilot execute do not",
-    "~payee file page away process beneficiary vendor card no issue without update immediately is \
-     safe wallet approve need for payment. pay straight wait bank owner: message manager",
-    "~browser share transfer credentials history passwd notify secretly leak message nothing the \
-     silently transmit secret conversation https: passwords at it keys aws/ forward and not tell",
-    "me@ab.co ",
-];
-/// Marks a unit whose words come in any order.
-const SHUFFLED: char = '~';
+use super::shape::{Genes, Shape};
+use super::texts::{
+    self, UNITS, entries, json, list, message, object, object_entries, printed_fields, repeated,
+    texts,
+};
 
 /// The genes of a trace, each with how many values it takes.
 const GENES: [(&str, u32); 18] = [
@@ -86,63 +48,23 @@ pub(crate) fn argument_key(at: usize) -> String {
     format!("key_{at}")
 }
 
-/// A small repeatable generator.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 33) % u64::from(limit)) as u32
-    }
-}
-
 /// A trace by its genes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TraceShape([u32; GENES.len()]);
+pub(crate) struct TraceShape(Genes);
 
-impl fmt::Display for TraceShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let genes = GENES.iter().zip(&self.0).map(|((name, _), value)| format!("{name}={value}"));
-        f.write_str(&genes.collect::<Vec<_>>().join(" "))
-    }
-}
+impl Shape for TraceShape {
+    const GENES: &'static [(&'static str, u32)] = &GENES;
 
-impl TraceShape {
-    /// Any shape.
-    pub(crate) fn random(random: &mut Random) -> Self {
-        Self(GENES.map(|(_, count)| random.below(count)))
+    fn new(genes: Genes) -> Self {
+        Self(genes)
     }
 
-    /// The same with one to three genes changed.
-    pub(crate) fn changed(&self, random: &mut Random) -> Self {
-        let mut changed = self.clone();
-        for _ in 0..=random.below(3) {
-            let gene = random.below(GENES.len() as u32) as usize;
-            changed.0[gene] = random.below(GENES[gene].1);
-        }
-        changed
-    }
-
-    /// Reads what `Display` wrote; genes that are not named are 0.
-    pub(crate) fn parse(line: &str) -> Self {
-        let mut shape = Self([0; GENES.len()]);
-        for (name, value) in line.split_whitespace().filter_map(|gene| gene.split_once('=')) {
-            let at = GENES.iter().position(|(gene, _)| *gene == name);
-            let at = at.unwrap_or_else(|| panic!("no gene is called {name}"));
-            shape.0[at] = value.parse().unwrap();
-        }
-        shape
-    }
-
-    fn gene(&self, name: &str) -> usize {
-        let at = GENES.iter().position(|(gene, _)| *gene == name).unwrap();
-        self.0[at] as usize
+    fn genes(&self) -> &Genes {
+        &self.0
     }
 
     /// A request of about so many bytes that holds one such trace.
-    pub(crate) fn request(&self, bytes: usize) -> Vec<u8> {
+    fn request(&self, bytes: usize) -> Vec<u8> {
         let text_bytes = bytes * self.gene("text_share") / 4;
         let mut left = bytes - text_bytes;
         let mut spans = vec![self.root(text_bytes)];
@@ -166,27 +88,14 @@ impl TraceShape {
             left = rest;
             spans.push(span);
         }
-        let scope = InstrumentationScope { name: "worst".into(), ..Default::default() };
-        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }];
-        let resource_spans = vec![ResourceSpans { scope_spans, ..Default::default() }];
-        ExportTraceServiceRequest { resource_spans }.encode_to_vec()
+        texts::request(spans)
     }
+}
 
+impl TraceShape {
     fn span(&self, at: usize, parent: usize, attributes: Vec<KeyValue>) -> Span {
         let start = if self.gene("same_time") == 1 { 1 } else { at as u64 + 1 };
-        Span {
-            trace_id: vec![7; 16],
-            span_id: (at as u64 + 1).to_be_bytes().to_vec(),
-            parent_span_id: match at {
-                0 => Vec::new(),
-                _ => (parent as u64 + 1).to_be_bytes().to_vec(),
-            },
-            name: "span".into(),
-            start_time_unix_nano: 1_790_000_000_000_000_000 + start * 1_000,
-            end_time_unix_nano: 1_790_000_000_000_000_500 + start * 1_000,
-            attributes,
-            ..Default::default()
-        }
+        texts::span(at, parent, start, attributes)
     }
 
     fn root(&self, text_bytes: usize) -> Span {
@@ -366,64 +275,4 @@ impl TraceShape {
             vec![("gen_ai.operation.name", "chat".to_owned()), ("gen_ai.tool.definitions", list)];
         self.span(SPANS_MAX, 0, texts(attributes))
     }
-}
-
-fn repeated(unit: &str, bytes: usize) -> String {
-    let Some(words) = unit.strip_prefix(SHUFFLED) else { return unit.repeat(bytes / unit.len()) };
-    let words: Vec<&str> = words.split(' ').collect();
-    let (mut random, mut text) = (Random(0x2545_f491_4f6c_dd1d), String::new());
-    while text.len() < bytes {
-        text += words[random.below(words.len() as u32) as usize];
-        text += [" ", " ", " ", "-", "\n"][random.below(5) as usize];
-    }
-    text
-}
-
-fn json(text: &str) -> String {
-    serde_json::to_string(text).unwrap()
-}
-
-/// Entries until so many bytes are there, with commas; one at least.
-fn entries(bytes: usize, make: impl Fn(usize) -> String) -> String {
-    list(bytes, make).join(",")
-}
-
-fn list(bytes: usize, make: impl Fn(usize) -> String) -> Vec<String> {
-    let mut list = vec![make(0)];
-    let mut held = list[0].len();
-    while held < bytes {
-        let next = make(list.len());
-        held += 1 + next.len();
-        list.push(next);
-    }
-    list
-}
-
-/// Fields as Python prints them, each of its own name.
-fn printed_fields(bytes: usize) -> String {
-    list(bytes, |at| format!("k{at}=1")).join(" ")
-}
-
-fn object(keys: usize, make: impl Fn(usize) -> String) -> String {
-    let entries: Vec<_> = (0..keys).map(make).collect();
-    format!("{{{}}}", entries.join(","))
-}
-
-fn object_entries(keys: usize, at: usize) -> String {
-    let entries: Vec<_> =
-        (0..keys).map(|key| format!(r#""key_{key}":{{"maxLength":{at}}}"#)).collect();
-    entries.join(",")
-}
-
-fn message(role: &str, text: &str) -> String {
-    format!(r#"[{{"role":"{role}","parts":[{{"type":"text","content":{}}}]}}]"#, json(text))
-}
-
-fn texts(attributes: Vec<(&str, String)>) -> Vec<KeyValue> {
-    let attribute = |(key, text): (&str, String)| KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(Value::StringValue(text)) }),
-        ..Default::default()
-    };
-    attributes.into_iter().map(attribute).collect()
 }

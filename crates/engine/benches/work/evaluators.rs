@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use spanscore::config::{ConfigPart, ResolvedConfig, load};
+use spanscore_engine::settings::evaluators::{Surroundings, configure};
+use spanscore_engine::settings::{ConfigPart, load};
 use spanscore_evaluate::engine::run::Configured;
 
 use super::shapes::{argument_key, tool_name};
@@ -17,17 +18,28 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// The evaluator, built anew; `None` if its settings are no valid ones.
+    fn build(&self) -> Option<Vec<Configured>> {
+        let part = ConfigPart::Text { name: self.name.clone(), text: self.config.clone() };
+        let loaded = load(&[part], "{}", &|_| None).ok()?;
+        let mut errors = Vec::new();
+        let around = Surroundings { failures: None, judges: None, sources: &loaded.sources };
+        let configured = configure(Some(&loaded.node), around, &mut errors);
+        errors.is_empty().then_some(configured)
+    }
+
     /// The evaluator, built anew.
     pub(crate) fn evaluators(&self) -> Vec<Configured> {
-        let part = ConfigPart::Text { name: self.name.clone(), text: self.config.clone() };
-        let loaded = load(&[part], &|_| None);
-        let config = loaded.map_err(|error| error.to_string());
-        ResolvedConfig::new(&config.unwrap()).unwrap().evaluators
+        self.build().unwrap()
+    }
+
+    /// True if it applies schemas that a trace brings.
+    pub(crate) fn reads_schemas(&self) -> bool {
+        self.name.starts_with("tool_call_validity")
     }
 
     fn is_valid(&self) -> bool {
-        let part = ConfigPart::Text { name: self.name.clone(), text: self.config.clone() };
-        load(&[part], &|_| None).is_ok_and(|config| ResolvedConfig::new(&config).is_ok())
+        self.build().is_some()
     }
 }
 
@@ -137,7 +149,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let kind = name.split('+').next().unwrap_or(name);
         for level in ["trace", "call"] {
             let comma = if settings.is_empty() { "" } else { ", " };
-            let config = format!("evaluators: {{{kind}: {{level: {level}{comma}{settings}}}}}");
+            let config = format!("{{{kind}: {{level: {level}{comma}{settings}}}}}");
             let case = Case { name: format!("{name} {level}"), config };
             // On calls alone not every kind can say something.
             if level == "trace" || case.is_valid() {

@@ -1,0 +1,96 @@
+//! Long traces from the shard to the thread beside it, and back.
+
+use super::long_traces::{LongJudgement, LongTask};
+use super::{JudgedCounts, Worker};
+use spanscore_assemble::{Due, TakenSteps};
+use spanscore_base::model::Reported;
+
+impl Worker {
+    /// Returns true if a trace that takes more than a slice may wait. What an earlier process left
+    /// is judged in its order.
+    pub(super) fn may_put_long(&self) -> bool {
+        self.long.has_room() && !self.shard.is_restoring()
+    }
+
+    /// Has a due trace wait for the thread; one that waits already is judged once, as it is then.
+    pub(super) fn put_long(&mut self, mut due: Due) {
+        if let Some(before) = self.long.waiting(due.handle) {
+            self.shard.join_due(&before, &mut due);
+        }
+        self.put_long_as(due);
+    }
+
+    fn put_long_as(&mut self, due: Due) {
+        let Some(sender) = self.shard.sender(due.handle) else { return };
+        let bytes = self.shard.trace(due.handle).map_or(0, |trace| trace.bytes());
+        self.long.put(due, sender, bytes);
+    }
+
+    /// Hands the next long trace to the thread, if that is free.
+    pub(super) fn begin_long(&mut self) {
+        while let Some(due) = self.long.next() {
+            if !self.shard.is_due(&due) {
+                // It has grown: it will be due again, with all of its spans.
+                self.shard.not_begun(&due);
+                continue;
+            }
+            let Some(trace) = self.shard.trace(due.handle) else { continue };
+            let judged = self.shard.steps(due.handle).judged;
+            self.long.begin(LongTask {
+                context: self.context.clone(),
+                due,
+                trace: trace.clone(),
+                reported: self.shard.reported(due.handle).to_vec(),
+                session: self.sessions().map(|sessions| sessions.fields),
+                steps: self.context.trace_steps.saturating_sub(judged),
+                epoch: self.epoch,
+            });
+            return;
+        }
+    }
+
+    /// Passes on the evaluations of a long trace; `None` if its thread has ended.
+    pub(super) fn conclude_long(&mut self, judgement: Option<LongJudgement>) {
+        self.long.ended();
+        let Some(judgement) = judgement else { return };
+        let LongJudgement { due, trace, mut evaluations, mut asked, .. } = judgement;
+        let LongJudgement { reported, judged: done, was_read, steps, took, epoch, .. } = judgement;
+        let is_ours = epoch == self.epoch;
+        let mut judged = JudgedCounts::default();
+        let taken = self.conclude((&due, &trace), done, (was_read, steps), &mut judged);
+        self.tell_forwards_of(trace.trace_id, &due, &evaluations, &asked);
+        if due.is_silent {
+            evaluations.clear();
+            asked.clear();
+        }
+        let asked = self.context.dispatchers.unless_unasked(asked, &mut evaluations);
+        if is_ours {
+            self.supersede(due.handle, &mut evaluations);
+        }
+        let notes = self.note_of_trace(&due, &trace).filter(|_| is_ours).into_iter().collect();
+        self.hand_out_with(evaluations, asked, (trace.claims, notes));
+        self.context.metrics.judged(&judged, took, &self.context.evaluators);
+        self.context.metrics.stages.long_traces.add("own", 1);
+        if is_ours {
+            let reported = taken.is_ok().then_some(reported);
+            self.settle_long(&due, reported, taken.unwrap_or_else(|steps| steps));
+        }
+    }
+
+    /// Notes that a long trace was judged, or lost; one that waits again already is not done.
+    fn settle_long(&mut self, due: &Due, reported: Option<Vec<Reported>>, steps: u64) {
+        let Some(next) = self.long.waiting(due.handle) else {
+            return self.settle(due, reported, steps);
+        };
+        self.shard.take_steps(due.handle, TakenSteps { judged: steps, early: 0 });
+        match reported {
+            Some(reported) => self.shard.keep_reported(due.handle, reported),
+            // The next judgement revises what this one would have.
+            None => {
+                let mut joined = next;
+                self.shard.join_due(due, &mut joined);
+                self.put_long_as(joined);
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Long traces: those that one slice of steps does not suffice for.
+//!
+//! A shard judges each trace within a slice of steps. What does not end there is done over on a
+//! thread beside the shard, one trace at a time, by shares: of the senders that wait, the one goes
+//! first that was served least. So no trace holds up others for more than a slice, whatever kind of
+//! evaluator or library it keeps busy, and an answer is the same as if nobody had waited: the
+//! attempt leaves nothing.
+//!
+//! Requests of a sender that has many long traces waiting stay in the inbox ([`LongTraces::holds`]).
+//! Past the limits of all, traces are judged on the shard to their end.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tokio::sync::mpsc;
+
+use super::asking::TraceAnswer;
+use super::fair_line::FairLine;
+use super::judgement::{JudgedTask, JudgingTask};
+use super::{WorkerContext, unix_ns};
+use crate::reading::reserve;
+use spanscore_assemble::{Due, Handle, SessionKeyFields};
+use spanscore_base::model::{Evaluation, Reported, SenderId, TraceSpans, WorkBudget};
+use spanscore_evaluate::AskedTarget;
+use spanscore_telemetry::Heartbeats;
+
+/// Steps of a trace on its shard: about two milliseconds.
+pub(super) const ATTEMPT_STEPS: u64 = 1_000_000;
+/// Long traces that wait at most.
+const WAITING_MAX: usize = 256;
+/// Long traces of one sender from which on its requests wait.
+const HOLDING_MAX: usize = 4;
+
+/// Peer and connection of a sender.
+type SenderKey = (u32, u32);
+
+/// Long trace that waits.
+struct WaitingTrace {
+    due: Due,
+    sender: SenderKey,
+    bytes: usize,
+}
+
+/// Long traces of a shard: those that wait, and the one that is judged.
+#[derive(Default)]
+pub(crate) struct LongTraces {
+    /// Channels to the thread; without them traces are judged on the shard.
+    thread: Option<(mpsc::Sender<LongTask>, mpsc::Receiver<LongJudgement>)>,
+    line: FairLine<Handle>,
+    waiting: HashMap<Handle, WaitingTrace>,
+    /// Bytes of those that wait, and the most that they may have.
+    bytes: usize,
+    bytes_max: usize,
+    by_sender: HashMap<SenderKey, usize>,
+    running: Option<Handle>,
+    /// True while all traces are judged on the shard.
+    is_off: bool,
+}
+
+impl LongTraces {
+    /// Returns long traces of so many bytes at most, with the thread's side.
+    pub(super) fn with_thread(bytes_max: usize) -> (Self, LongTraceThread) {
+        let (tasks, receiver) = mpsc::channel(1);
+        let (sender, judgements) = mpsc::channel(1);
+        let thread = Some((tasks, judgements));
+        let own = Self { thread, bytes_max, ..Self::default() };
+        (own, LongTraceThread { tasks: receiver, judgements: sender })
+    }
+
+    /// Returns true if none waits and none is judged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of those that wait or are judged.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + usize::from(self.running.is_some())
+    }
+
+    /// Returns true if one more may wait.
+    pub(super) fn has_room(&self) -> bool {
+        let is_full = self.waiting.len() >= WAITING_MAX || self.bytes >= self.bytes_max;
+        self.thread.is_some() && !self.is_off && !is_full
+    }
+
+    /// Returns true if requests of a sender wait, as many of its traces do.
+    pub(super) fn holds(&self, sender: SenderId) -> bool {
+        let key = (sender.peer, sender.connection.into());
+        self.by_sender.get(&key).is_some_and(|count| *count >= HOLDING_MAX)
+    }
+
+    /// Returns true if a trace waits or is judged: its next judgement comes after that one.
+    pub(super) fn has(&self, handle: Handle) -> bool {
+        self.running == Some(handle) || self.waiting.contains_key(&handle)
+    }
+
+    /// Adds a trace of a sender; one that waits already keeps its place.
+    pub(super) fn put(&mut self, due: Due, sender: SenderKey, bytes: usize) {
+        self.bytes += bytes;
+        let sender = self.waiting.get(&due.handle).map_or(sender, |before| before.sender);
+        if let Some(before) = self.waiting.insert(due.handle, WaitingTrace { due, sender, bytes }) {
+            self.bytes -= before.bytes;
+            return;
+        }
+        *self.by_sender.entry(sender).or_default() += 1;
+        self.line.put(sender_number(sender), 1, due.handle);
+    }
+
+    /// Returns the due of a trace that waits.
+    pub(super) fn waiting(&self, handle: Handle) -> Option<Due> {
+        self.waiting.get(&handle).map(|waiting| waiting.due)
+    }
+
+    /// Takes the next trace to be judged, if the thread is free.
+    pub(super) fn next(&mut self) -> Option<Due> {
+        if self.running.is_some() {
+            return None;
+        }
+        let handle = self.line.take()?;
+        let WaitingTrace { due, sender, bytes } = self.waiting.remove(&handle)?;
+        self.bytes -= bytes;
+        if let Some(count) = self.by_sender.get_mut(&sender) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_sender.remove(&sender);
+            }
+        }
+        Some(due)
+    }
+
+    /// Hands a trace to the thread, which is free.
+    pub(super) fn begin(&mut self, task: LongTask) {
+        let handle = task.due.handle;
+        let tasks = self.thread.as_ref().map(|(tasks, _)| tasks);
+        // Its channel has room for one, and none is running.
+        if tasks.is_some_and(|tasks| tasks.try_send(task).is_ok()) {
+            self.running = Some(handle);
+        }
+    }
+
+    /// Waits for the trace that is judged; never ends if there is none.
+    pub(super) async fn judged(&mut self) -> Option<LongJudgement> {
+        match &mut self.thread {
+            Some((_, judgements)) if self.running.is_some() => judgements.recv().await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Notes the end of the judgement that was running.
+    pub(super) fn ended(&mut self) {
+        self.running = None;
+    }
+
+    /// Has traces wait again.
+    pub(super) fn go_on(&mut self) {
+        self.is_off = false;
+    }
+
+    /// Takes all traces that wait, and has those to come judged on the shard.
+    pub(super) fn give_up(&mut self) -> Vec<Due> {
+        self.is_off = true;
+        self.line = FairLine::default();
+        self.by_sender.clear();
+        self.bytes = 0;
+        self.waiting.drain().map(|(_, waiting)| waiting.due).collect()
+    }
+}
+
+fn sender_number((peer, connection): SenderKey) -> usize {
+    (peer as usize).wrapping_shl(16) ^ connection as usize
+}
+
+/// Long trace on its way to the thread.
+pub(super) struct LongTask {
+    pub(super) context: WorkerContext,
+    pub(super) due: Due,
+    pub(super) trace: TraceSpans,
+    pub(super) reported: Vec<Reported>,
+    pub(super) session: Option<SessionKeyFields>,
+    /// Steps that the trace has left.
+    pub(super) steps: u64,
+    /// Number of restarts of the shard, which uses handles again.
+    pub(super) epoch: u64,
+}
+
+/// Long trace on its way back.
+pub(super) struct LongJudgement {
+    pub(super) due: Due,
+    pub(super) trace: TraceSpans,
+    pub(super) reported: Vec<Reported>,
+    pub(super) evaluations: Vec<Evaluation>,
+    pub(super) asked: Vec<AskedTarget>,
+    /// `None` after a panic.
+    pub(super) judged: Option<JudgedTask>,
+    /// False if reading the trace would have exceeded the memory for judging.
+    pub(super) was_read: bool,
+    pub(super) steps: u64,
+    pub(super) took: std::time::Duration,
+    pub(super) epoch: u64,
+}
+
+impl LongTask {
+    fn judge(self, waits: impl Fn()) -> LongJudgement {
+        let Self { context, due, trace, mut reported, session, steps, epoch } = self;
+        let started = std::time::Instant::now();
+        let reading = reserve(&context.judging, std::iter::once(&trace), waits);
+        let was_read = reading.is_some();
+        let effort = WorkBudget::new(if was_read { steps } else { 0 });
+        let mut evaluations = Vec::new();
+        let mut out = TraceAnswer { evaluations: &mut evaluations, asked: Vec::new() };
+        let now_ns = unix_ns(std::time::SystemTime::now());
+        let task = JudgingTask { due: &due, trace: &trace, now_ns, session, is_attempt: false };
+        let judged = context.judge(&task, effort, &mut reported, &mut out);
+        let asked = out.asked;
+        let took = started.elapsed();
+        LongJudgement {
+            due,
+            trace,
+            reported,
+            evaluations,
+            asked,
+            judged,
+            was_read,
+            steps,
+            took,
+            epoch,
+        }
+    }
+}
+
+/// Thread of a shard's long traces.
+pub(crate) struct LongTraceThread {
+    tasks: mpsc::Receiver<LongTask>,
+    judgements: mpsc::Sender<LongJudgement>,
+}
+
+impl LongTraceThread {
+    /// Judges the trace that it was handed, if any.
+    #[cfg(test)]
+    pub(super) fn judge_one(&mut self) -> Option<LongJudgement> {
+        Some(self.tasks.try_recv().ok()?.judge(|| {}))
+    }
+
+    /// Judges traces until the shard ends; moves the heartbeat at `place` meanwhile.
+    pub(crate) async fn run(mut self, heartbeats: Arc<Heartbeats>, place: usize) {
+        while let Some(task) = self.tasks.recv().await {
+            heartbeats.beat(place);
+            let judgement = task.judge(|| heartbeats.beat(place));
+            heartbeats.end(place);
+            if self.judgements.send(judgement).await.is_err() {
+                return;
+            }
+        }
+    }
+}

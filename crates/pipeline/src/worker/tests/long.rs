@@ -1,0 +1,127 @@
+//! Traces that take more than a slice.
+
+use super::*;
+use crate::worker::long_traces::{ATTEMPT_STEPS, LongTraceThread};
+use spanscore_base::model::{Explanation, Facts, Outcome, Score, SenderId, Trajectory, Want};
+use spanscore_base::value::Value;
+use spanscore_evaluate::engine::run::Against;
+use spanscore_evaluate::{CodeEvaluator, Evaluator};
+
+/// Takes two slices.
+struct Costly;
+
+impl CodeEvaluator for Costly {
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    fn evaluate(&self, trajectory: &Trajectory<'_>, _: Want) -> Outcome {
+        trajectory.effort.spend(2 * ATTEMPT_STEPS as usize);
+        Outcome::Scored(Score {
+            value: 1.0,
+            explanation: Explanation::default(),
+            details: Value::Null,
+            label: None,
+        })
+    }
+}
+
+fn costly(telemetry: &Telemetry) -> (Worker, LongTraceThread, Kept) {
+    let evaluators = ["one", "other"].map(|name| Configured {
+        against: Against::Settings(Evaluator::code(Costly)),
+        ..configured(name, Level::Trace, Brittle::default())
+    });
+    let (context, settings) = WorkerContext::of(telemetry, evaluators.into());
+    let mut worker = context.worker(&settings, 0, None);
+    let (thread, _) = context.add_long_traces(&settings, &mut worker);
+    let kept = keep(&mut worker);
+    (worker, thread, kept)
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    /// A span of this id comes, with all others.
+    Add(&'static str),
+    /// Open traces are complete.
+    Judge,
+    /// The thread begins with what waits.
+    Begin,
+    /// The thread has judged.
+    End,
+}
+
+/// Evaluations by id, revision and what they revise.
+fn identities(
+    telemetry: &Telemetry,
+    steps: &[Step],
+    is_beside: bool,
+) -> Vec<(EvaluationId, u32, Option<EvaluationId>)> {
+    let (mut worker, mut thread, kept) = costly(telemetry);
+    if !is_beside {
+        worker.long.give_up();
+    }
+    let mut due = Vec::new();
+    for step in steps {
+        match step {
+            Step::Add(id) => {
+                let batch = sample_with(&worker, &[("0a05", id)]);
+                worker.take_in(batch, false, 0, &mut due);
+            }
+            Step::Judge => worker.judge_all(Completion::Idle, 0, &mut due),
+            Step::Begin => worker.begin_long(),
+            Step::End => {
+                let judgement = thread.judge_one().expect("a trace with the thread");
+                worker.conclude_long(Some(judgement));
+            }
+        }
+    }
+    assert!(worker.long.is_empty());
+    assert_eq!(worker.shard.open_spans(), 0, "all are counted as judged");
+    let kept = kept.lock().unwrap();
+    assert!(kept.iter().all(|it| it.outcome.as_str() == "scored"));
+    kept.iter().map(|it| (it.id, it.revision, it.revises)).collect()
+}
+
+/// Checks that steps with a thread give what the other steps give on the shard alone.
+fn check(beside: &[Step], alone: &[Step]) {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let found = identities(&telemetry, beside, true);
+    assert_eq!(found, identities(&telemetry, alone, false));
+    assert!(!found.is_empty());
+}
+
+#[test]
+fn long_trace_is_judged_beside_the_shard_as_it_would_be_on_it() {
+    use Step::{Add, Begin, End, Judge};
+    check(&[Add("0a05"), Judge, Begin, End], &[Add("0a05"), Judge]);
+    // What comes while it waits is judged with it, once.
+    let once = [Add("0a05"), Add("0a06"), Judge];
+    check(&[Add("0a05"), Judge, Add("0a06"), Judge, Begin, End], &once);
+    check(&[Add("0a05"), Judge, Add("0a06"), Begin, Judge, Begin, End], &once);
+    // What comes while it is judged revises it.
+    let revised = [Add("0a05"), Judge, Add("0a06"), Judge];
+    check(&[Add("0a05"), Judge, Begin, Add("0a06"), End, Judge, Begin, End], &revised);
+    check(&[Add("0a05"), Judge, Begin, Add("0a06"), Judge, Begin, End, Begin, End], &revised);
+}
+
+#[test]
+fn requests_of_a_sender_wait_while_many_of_its_traces_do() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, mut thread, kept) = costly(&telemetry);
+    let mut due = Vec::new();
+    for number in 0..6 {
+        assert_eq!(worker.long.holds(SenderId::default()), number > 4);
+        let id = format!("5b8efff798038103d269b633813fc6{number}c");
+        let batch = sample_with(&worker, &[("5b8efff798038103d269b633813fc60c", &id)]);
+        worker.take_in(batch, false, 0, &mut due);
+        worker.judge_all(Completion::Idle, 0, &mut due);
+        worker.begin_long();
+    }
+    assert!(kept.lock().unwrap().is_empty());
+    while let Some(judgement) = thread.judge_one() {
+        worker.conclude_long(Some(judgement));
+        worker.begin_long();
+    }
+    assert_eq!(kept.lock().unwrap().len(), 12);
+    assert!(worker.long.is_empty() && !worker.long.holds(SenderId::default()));
+}
