@@ -12,12 +12,15 @@ use bytes::Bytes;
 use super::SendArgs;
 use crate::cli::send::typed::TypedRequest;
 use spanscore_base::otlp::Signal;
+use spanscore_net::backoff::Backoff;
 use spanscore_net::client::{Client, Protocol, SendError, Taken};
 
 /// Tries of one request.
 const TRIES_MAX: u32 = 5;
 /// Longest pause before another try.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Pauses between tries that the backend does not ask for.
+const PAUSES: Backoff = Backoff::doubling(Duration::from_millis(200), PAUSE_MAX);
 
 /// Counts of sent data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,8 +84,8 @@ impl Destination {
         let message = TypedRequest::new(signal, &body).context("the request is not OTLP")?;
         let encoded = if self.json { message.json()? } else { body.to_vec() };
         let request = self.client.prepare(encoded);
-        let mut pause = Duration::from_millis(200);
-        for attempt in 1.. {
+        let mut tries = 0;
+        loop {
             let (after, error) = match self.client.send(signal, request.clone()).await {
                 Ok(Taken { rejected, message: said }) => {
                     let items = message.item_count(&body);
@@ -95,13 +98,13 @@ impl Destination {
                 }
                 Err(SendError::Retryable { after, error }) => (after, anyhow!(error)),
             };
-            if attempt >= TRIES_MAX {
+            tries += 1;
+            if tries >= TRIES_MAX {
                 return Err(error.context(format!("gave up after {TRIES_MAX} tries")));
             }
-            tokio::time::sleep(after.unwrap_or(pause).min(PAUSE_MAX)).await;
-            pause *= 2;
+            let pause = after.unwrap_or_else(|| PAUSES.wait(tries - 1, 0.5));
+            tokio::time::sleep(pause.min(PAUSE_MAX)).await;
         }
-        Err(anyhow!("not sent"))
     }
 }
 

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spanscore_net::backoff::millis;
 use spanscore_net::metrics::{Meter, unread_meter};
 
 use super::backend::{ExternalBackend, ExternalScheduler};
@@ -32,12 +33,6 @@ pub struct ExternalSettings {
     pub waiting_bytes_max: usize,
     /// True if tasks without an answer at shutdown are left to the next process.
     pub leaves: bool,
-}
-
-impl ExternalSettings {
-    fn deadline_ms(&self) -> u64 {
-        u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX)
-    }
 }
 
 /// Sender of tasks to the dispatcher. Cheap to clone.
@@ -76,7 +71,7 @@ impl ExternalDispatcher {
         meter: &Meter,
     ) -> Result<Self, ExternalStartError> {
         let room = WaitingRoom::new(settings.waiting_max, settings.waiting_bytes_max);
-        let mut scheduler = scheduler_of(settings.deadline_ms(), true);
+        let mut scheduler = scheduler_of(millis(settings.deadline), true);
         let known: Vec<_> = known.collect();
         for (name, plan) in &known {
             scheduler.channel(name, plan);
@@ -104,7 +99,7 @@ impl ExternalDispatcher {
     /// they are first asked.
     pub fn limit(&self, settings: &ExternalSettings) {
         self.0.handle.resize((settings.waiting_max, settings.waiting_bytes_max));
-        self.0.handle.command(ExternalCommand::Deadline(settings.deadline_ms()));
+        self.0.handle.command(ExternalCommand::Deadline(millis(settings.deadline)));
     }
 
     /// Closes the dispatcher and waits for requests in flight until `no_more_time`. Tasks that are

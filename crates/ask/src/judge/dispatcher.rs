@@ -21,9 +21,9 @@ use crate::scheduler::{
     self, Driver, EmissionOutlet, Scheduler, SchedulerHandle, SchedulerTask, WaitLimits,
 };
 use spanscore_base::model::{Evaluation, Receipt, WaitingRoom};
-use spanscore_base::settings::HumanDuration;
 use spanscore_evaluate::JudgeRequest;
 use spanscore_evaluate::inquiry::MarkKey;
+use spanscore_net::backoff::millis;
 use spanscore_net::blocking::BlockingPool;
 use spanscore_net::metrics::{Meter, unread_meter};
 
@@ -210,8 +210,8 @@ pub(super) fn start_with(
 }
 
 fn limits_of(judging: &JudgingSettings) -> WaitLimits {
-    let ms = |time: HumanDuration| u64::try_from(time.0.as_millis()).unwrap_or(u64::MAX);
-    WaitLimits { settle_ms: ms(judging.settle), deadline_ms: ms(judging.deadline) }
+    let [settle_ms, deadline_ms] = [judging.settle, judging.deadline].map(|time| millis(time.0));
+    WaitLimits { settle_ms, deadline_ms }
 }
 
 /// Draws the secret for marks: random, and new in each process.

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::{EmissionOutlet, SchedulerMessage};
 use super::{Action, Scheduler, SchedulerBackend, SilentEnd};
+use spanscore_net::backoff::millis;
 
 /// Messages taken from the channel in one batch.
 const TAKEN_MAX: usize = 256;
@@ -73,13 +74,11 @@ struct SteadyClock {
 impl SteadyClock {
     fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let start_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        Self { start: Instant::now(), start_ms }
+        Self { start: Instant::now(), start_ms: millis(since) }
     }
 
     fn now_ms(&self) -> u64 {
-        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.start_ms.saturating_add(elapsed)
+        self.start_ms.saturating_add(millis(self.start.elapsed()))
     }
 }
 

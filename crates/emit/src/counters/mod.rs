@@ -21,13 +21,18 @@ pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(60);
 const DELIVERY_BOUNDS: [f64; 11] =
     [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0];
 
-/// Reason that an evaluation was not delivered: a closed set, for counters.
+/// Reason that an evaluation, or an item of a forward, was not delivered: a closed set, for
+/// counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// The queue was full.
     QueueFull,
     /// The queue was full, and its overflow on disk was full too, or could not be written.
     OverflowFull,
+    /// There was no room to hold it until its trace is judged, and there is no log.
+    HoldFull,
+    /// Its trace was not judged in time.
+    Undecided,
     /// The exporter was shutting down.
     ShuttingDown,
     /// The backend refused the request for good.
@@ -41,6 +46,8 @@ pub enum Loss {
     RetriesExhausted,
     /// It could not be written.
     Io,
+    /// The log could not be read.
+    Unreadable,
     /// Its delivery met an internal error.
     Fault,
     /// It was still waiting when the time for shutting down ran out.
@@ -50,6 +57,21 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Number of reasons.
+    pub(crate) const COUNT: usize = Self::Removed as usize + 1;
+    /// Reasons of forwards for which nothing was sent.
+    pub(crate) const BEFORE_THE_FORWARD: [Self; 4] =
+        [Self::QueueFull, Self::HoldFull, Self::Undecided, Self::ShuttingDown];
+    /// Other reasons of forwards.
+    pub(crate) const BEHIND_THE_FORWARD: [Self; 7] = [
+        Self::Refused,
+        Self::RejectedPartly,
+        Self::RetriesExhausted,
+        Self::Unreadable,
+        Self::Fault,
+        Self::ShutdownDeadline,
+        Self::Removed,
+    ];
     const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
     const BEHIND_THE_QUEUE: [Self; 8] = [
         Self::Refused,
@@ -67,12 +89,15 @@ impl Loss {
         match self {
             Self::QueueFull => "queue_full",
             Self::OverflowFull => "overflow_full",
+            Self::HoldFull => "hold_full",
+            Self::Undecided => "undecided",
             Self::ShuttingDown => "shutting_down",
             Self::Refused => "refused",
             Self::DeadLettered => "dead_lettered",
             Self::RejectedPartly => "rejected_partly",
             Self::RetriesExhausted => "retries_exhausted",
             Self::Io => "io",
+            Self::Unreadable => "unreadable",
             Self::Fault => "fault",
             Self::ShutdownDeadline => "shutdown_deadline",
             Self::Removed => "removed",

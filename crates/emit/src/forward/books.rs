@@ -13,74 +13,10 @@ mod show;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::counters::LogLimiter;
+use crate::counters::{LogLimiter, Loss};
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::Meter;
-
-/// Reason for which items did not reach the backend of a forward: a closed set, for counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ForwardLoss {
-    /// The queue was full, and there is no log.
-    QueueFull,
-    /// There was no room to hold them until their traces are judged, and there is no log.
-    HoldFull,
-    /// Their traces were not judged in time.
-    Undecided,
-    /// They came while the process was shutting down.
-    ShuttingDown,
-    /// The backend refused the request for good.
-    Refused,
-    /// The backend took the rest of the request (OTLP partial success).
-    RejectedPartly,
-    /// The time for trying ran out.
-    RetriesExhausted,
-    /// The log could not be read.
-    Unreadable,
-    /// Passing them on met an internal error.
-    Fault,
-    /// They were still waiting when the time for shutting down ran out.
-    ShutdownDeadline,
-    /// They were still waiting a while after a new config had the forward no more.
-    Removed,
-}
-
-impl ForwardLoss {
-    const ALL: [Self; 11] = [
-        Self::QueueFull,
-        Self::HoldFull,
-        Self::Undecided,
-        Self::ShuttingDown,
-        Self::Refused,
-        Self::RejectedPartly,
-        Self::RetriesExhausted,
-        Self::Unreadable,
-        Self::Fault,
-        Self::ShutdownDeadline,
-        Self::Removed,
-    ];
-
-    /// Returns true if the loss happens before anything is sent.
-    fn is_drop(self) -> bool {
-        matches!(self, Self::QueueFull | Self::HoldFull | Self::Undecided | Self::ShuttingDown)
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::HoldFull => "hold_full",
-            Self::Undecided => "undecided",
-            Self::ShuttingDown => "shutting_down",
-            Self::Refused => "refused",
-            Self::RejectedPartly => "rejected_partly",
-            Self::RetriesExhausted => "retries_exhausted",
-            Self::Unreadable => "unreadable",
-            Self::Fault => "fault",
-            Self::ShutdownDeadline => "shutdown_deadline",
-            Self::Removed => "removed",
-        }
-    }
-}
 
 /// Some requests and the items in them.
 #[derive(Debug, Default)]
@@ -120,7 +56,7 @@ struct Accounts {
     queued: ForwardTally,
     /// Requests that wait in the queue with no more than their place in the log.
     in_log: ForwardTally,
-    lost: [ForwardTally; ForwardLoss::ALL.len()],
+    lost: [ForwardTally; Loss::COUNT],
 }
 
 /// The accounts of one forward.
@@ -211,7 +147,7 @@ impl ForwardBooks {
     }
 
     /// Requests and items were lost.
-    pub(super) fn lost(&self, signal: Signal, reason: ForwardLoss, requests: u64, items: u64) {
+    pub(super) fn lost(&self, signal: Signal, reason: Loss, requests: u64, items: u64) {
         self.of(signal).lost[reason as usize].add(requests, items);
     }
 

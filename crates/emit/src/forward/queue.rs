@@ -15,11 +15,12 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::books::{ForwardBooks, ForwardLoss};
+use super::books::ForwardBooks;
 use super::passed::{LogPlace, PassedOn};
 use super::select::WantedTraces;
 use super::send::ForwardSender;
 use super::tail::{Tail, TailEntry};
+use crate::counters::Loss;
 use spanscore_base::model::{Claim, MemoryQuota};
 use spanscore_base::otlp::{ContentCoding, Signal};
 
@@ -186,7 +187,7 @@ impl ForwardParcel {
         self.memory.books.dequeued(self.signal, self.items);
         self.memory.books.sent(self.signal, self.items - rejected);
         if rejected > 0 {
-            self.memory.books.lost(self.signal, ForwardLoss::RejectedPartly, 0, rejected);
+            self.memory.books.lost(self.signal, Loss::RejectedPartly, 0, rejected);
         }
     }
 
@@ -198,11 +199,11 @@ impl ForwardParcel {
     }
 
     /// Counts that it is lost.
-    pub(super) fn lost(mut self, reason: ForwardLoss) {
+    pub(super) fn lost(mut self, reason: Loss) {
         self.settle_lost(reason);
     }
 
-    fn settle_lost(&mut self, reason: ForwardLoss) {
+    fn settle_lost(&mut self, reason: Loss) {
         self.is_settled = true;
         self.memory.books.dequeued(self.signal, self.items);
         self.memory.books.lost(self.signal, reason, 1, self.items);
@@ -220,12 +221,12 @@ impl Drop for ForwardParcel {
         let is_closing = self.memory.closing.is_cancelled();
         match (&self.place, is_closing) {
             _ if is_closing && self.memory.is_removed() => {
-                self.settle_lost(ForwardLoss::Removed);
+                self.settle_lost(Loss::Removed);
             }
             // It stays in the log, for the next process, and counts as queued.
             (Some(place), true) => place.leave(),
-            (None, true) => self.settle_lost(ForwardLoss::ShutdownDeadline),
-            (_, false) => self.settle_lost(ForwardLoss::Fault),
+            (None, true) => self.settle_lost(Loss::ShutdownDeadline),
+            (_, false) => self.settle_lost(Loss::Fault),
         }
     }
 }
@@ -279,7 +280,7 @@ impl ForwardQueue {
     /// ended.
     pub(super) fn lose_logged(&self) {
         while let Some(parcel) = self.pop_logged() {
-            parcel.lost(ForwardLoss::Removed);
+            parcel.lost(Loss::Removed);
         }
     }
 
@@ -374,9 +375,9 @@ impl ForwardQueue {
     }
 
     /// Counts what finds no room, and says so now and then.
-    pub(super) fn drop_items(&self, signal: Signal, reason: ForwardLoss, items: u64) {
+    pub(super) fn drop_items(&self, signal: Signal, reason: Loss, items: u64) {
         self.books().lost(signal, reason, 1, items);
-        if reason != ForwardLoss::ShuttingDown && self.books().full.may_log() {
+        if reason != Loss::ShuttingDown && self.books().full.may_log() {
             tracing::warn!(forward = %self.books().name, bytes_max = self.memory.bytes_max(),
                 "a forward has no room, what was received is not passed on");
         }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::JoinHandle;
 
-use super::books::ForwardLoss;
 use super::passed::{LogPlace, PassedOn};
 use super::queue::{ForwardMemory, ForwardQueue, KeptBody};
 use super::select::Chooser;
 use super::send::{ForwardSender, ForwardWay};
 use super::settings::ForwardedTraces;
 use super::{ForwardCommon, ForwardSettings, ForwardStartError, HoldTimes, Passing};
+use crate::counters::Loss;
 use spanscore_base::model::Claim;
 use spanscore_base::otlp::{ContentCoding, Signal};
 use spanscore_net::client::{Client, Compression};
@@ -199,7 +199,7 @@ impl RunningForward {
             },
         };
         if !is_taken {
-            self.parts.queue.drop_items(signal, ForwardLoss::QueueFull, items);
+            self.parts.queue.drop_items(signal, Loss::QueueFull, items);
         }
     }
 
@@ -210,7 +210,7 @@ impl RunningForward {
                 self.parts.queue.books().held(signal, items);
                 place.leave();
             }
-            None => self.parts.queue.drop_items(signal, ForwardLoss::ShuttingDown, items),
+            None => self.parts.queue.drop_items(signal, Loss::ShuttingDown, items),
         }
     }
 

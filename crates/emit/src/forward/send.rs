@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 
-use super::books::ForwardLoss;
 use super::passed::ReadBack;
 use super::queue::{ForwardMemory, ForwardParcel, HeldBody, Load};
 use super::select::{WantedTraces, only};
+use crate::counters::Loss;
 use spanscore_base::otlp::{ContentCoding, RawBody, Signal, json};
 use spanscore_net::client::retry::{RetrySettings, retry_until};
 use spanscore_net::client::{Client, Compression, SendError, Taken};
@@ -110,7 +110,7 @@ impl ForwardSender {
             let packing = Packing { way: Arc::clone(&way), signal: parcel.signal, wanted: None };
             ready = match blocking(move || packing.pack(raw)).await {
                 Ok(Some(ready)) => ready,
-                Ok(None) => return parcel.lost(ForwardLoss::Fault),
+                Ok(None) => return parcel.lost(Loss::Fault),
                 Err(reason) => return parcel.lost(reason),
             };
         };
@@ -122,8 +122,8 @@ impl ForwardSender {
         }
         match sent {
             Ok(rejected) => parcel.sent(rejected),
-            Err(error) if error.is_refusal() => parcel.lost(ForwardLoss::Refused),
-            Err(_) => parcel.lost(ForwardLoss::RetriesExhausted),
+            Err(error) if error.is_refusal() => parcel.lost(Loss::Refused),
+            Err(_) => parcel.lost(Loss::RetriesExhausted),
         }
         drop((room, beyond));
     }
@@ -183,7 +183,7 @@ impl ForwardSender {
         &self,
         parcel: &ForwardParcel,
         way: &Arc<ForwardWay>,
-    ) -> Result<Option<ReadyBody>, ForwardLoss> {
+    ) -> Result<Option<ReadyBody>, Loss> {
         let signal = parcel.signal;
         let wanted = parcel.wanted.clone();
         let packing = Packing { way: Arc::clone(way), signal, wanted };
@@ -197,7 +197,7 @@ impl ForwardSender {
             }
             Load::InLog { .. } => {
                 let (Some(log), Some(place)) = (&self.log, &parcel.place) else {
-                    return Err(ForwardLoss::Fault);
+                    return Err(Loss::Fault);
                 };
                 let log = Arc::clone(log);
                 let position = place.position();
@@ -208,11 +208,7 @@ impl ForwardSender {
     }
 
     /// Reads a body from the log; what has just been appended may not have been written yet.
-    async fn read_back(
-        &self,
-        log: Arc<dyn ReadBack>,
-        position: u64,
-    ) -> Result<RawBody, ForwardLoss> {
+    async fn read_back(&self, log: Arc<dyn ReadBack>, position: u64) -> Result<RawBody, Loss> {
         let mut waits = READ_WAITS.iter();
         loop {
             let log = Arc::clone(&log);
@@ -223,7 +219,7 @@ impl ForwardSender {
                 (Err(error), None) => {
                     tracing::warn!(forward = %self.memory.books.name, position, error,
                         "a request cannot be read from the log again");
-                    return Err(ForwardLoss::Unreadable);
+                    return Err(Loss::Unreadable);
                 }
             }
         }
@@ -231,9 +227,9 @@ impl ForwardSender {
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ForwardLoss> + Send + 'static,
-) -> Result<T, ForwardLoss> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(ForwardLoss::Fault))
+    work: impl FnOnce() -> Result<T, Loss> + Send + 'static,
+) -> Result<T, Loss> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Loss::Fault))
 }
 
 /// Makes of what came what is sent.
@@ -261,7 +257,7 @@ impl Packing {
         is_whole && is_packed(&self.way, raw.compression)
     }
 
-    fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, ForwardLoss> {
+    fn pack(&self, raw: RawBody) -> Result<Option<ReadyBody>, Loss> {
         let keeps_json = self.keeps_json(&raw);
         if self.stays(&raw) {
             return Ok(Some(ReadyBody { bytes: raw.bytes, is_json: keeps_json }));
@@ -288,15 +284,15 @@ fn is_packed(way: &ForwardWay, coding: Option<ContentCoding>) -> bool {
 }
 
 /// The request of a body, in protobuf.
-pub(super) fn protobuf(signal: Signal, raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+pub(super) fn protobuf(signal: Signal, raw: &RawBody) -> Result<Bytes, Loss> {
     let body = unpack(raw)?;
     if !raw.is_json {
         return Ok(body);
     }
-    json::transcode(signal, &body).map_err(|_| ForwardLoss::Fault)
+    json::transcode(signal, &body).map_err(|_| Loss::Fault)
 }
 
-fn unpack(raw: &RawBody) -> Result<Bytes, ForwardLoss> {
+fn unpack(raw: &RawBody) -> Result<Bytes, Loss> {
     use std::io::Read;
     let mut body = Vec::new();
     let read = match raw.compression {
@@ -310,5 +306,5 @@ fn unpack(raw: &RawBody) -> Result<Bytes, ForwardLoss> {
             .take(UNPACKED_BYTES_MAX)
             .read_to_end(&mut body),
     };
-    read.map(|_| body.into()).map_err(|_| ForwardLoss::Fault)
+    read.map(|_| body.into()).map_err(|_| Loss::Fault)
 }

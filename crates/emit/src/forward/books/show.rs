@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Accounts, ForwardBooks, ForwardLoss, ForwardTally};
+use super::{Accounts, ForwardBooks, ForwardTally};
+use crate::counters::Loss;
 use spanscore_base::model::MemoryQuota;
 use spanscore_base::otlp::Signal;
 use spanscore_net::metrics::{KeyValue, Meter, Scraped, label};
@@ -22,9 +23,9 @@ pub(super) fn show(meter: &Meter, share: &Arc<MemoryQuota>, all: &Books) {
     let books = Arc::clone(all);
     Scraped::show_all(GAUGES, meter, move |see| each_signal(&books, true, see));
     let books = Arc::clone(all);
-    Scraped::show_all(DROPPED, meter, move |see| each_loss(&books, true, see));
+    Scraped::show_all(DROPPED, meter, move |see| each_loss(&books, &Loss::BEFORE_THE_FORWARD, see));
     let books = Arc::clone(all);
-    Scraped::show_all(FAILED, meter, move |see| each_loss(&books, false, see));
+    Scraped::show_all(FAILED, meter, move |see| each_loss(&books, &Loss::BEHIND_THE_FORWARD, see));
     let books = Arc::clone(all);
     let share = Arc::clone(share);
     Scraped::show_all(QUEUES, meter, move |see| {
@@ -116,18 +117,18 @@ fn each_signal(all: &Books, is_running: bool, see: See<'_, Accounts>) {
     });
 }
 
-/// Visits what was lost, by reason: before anything was sent, or after.
-fn each_loss(all: &Books, is_drop: bool, see: See<'_, ForwardTally>) {
+/// Visits losses of these reasons.
+fn each_loss(all: &Books, reasons: &[Loss], see: See<'_, ForwardTally>) {
     each(all, false, |books| {
         for signal in Signal::ALL {
             let [forward, signal_label] = labels(books, signal);
-            for reason in ForwardLoss::ALL.into_iter().filter(|it| it.is_drop() == is_drop) {
+            for reason in reasons {
                 let labels = [
                     forward.clone(),
                     signal_label.clone(),
                     KeyValue::new("reason", reason.as_str()),
                 ];
-                see(&books.of(signal).lost[reason as usize], &labels);
+                see(&books.of(signal).lost[*reason as usize], &labels);
             }
         }
     });

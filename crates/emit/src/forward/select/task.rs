@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::holding::{DECISION_BYTES, HELD_TRACE_BYTES, HoldLimits, Holding, Leaving, Released};
 use super::split::{ItemsByTrace, items_by_trace};
-use crate::forward::books::ForwardLoss;
+use crate::counters::Loss;
 use crate::forward::passed::{LogPlace, ReadBack};
 use crate::forward::queue::{BodyRoom, ForwardQueue, KeptBody};
 use crate::forward::send::protobuf;
@@ -106,7 +106,7 @@ impl Chooser {
             None => (None, None),
         };
         let Some(room) = room else {
-            return self.queue.drop_items(signal, ForwardLoss::HoldFull, items);
+            return self.queue.drop_items(signal, Loss::HoldFull, items);
         };
         self.queue.books().held(signal, items);
         let _ =
@@ -203,7 +203,7 @@ impl HoldingTask {
         let Came { signal, group, request, items, room, place } = came;
         let Some((request, by_trace)) = self.read(signal, request, place.as_ref()).await else {
             self.queue.books().released(signal, items);
-            return self.queue.drop_items(signal, ForwardLoss::Unreadable, items);
+            return self.queue.drop_items(signal, Loss::Unreadable, items);
         };
         let (by_trace, more_items) = fitted(by_trace, items);
         self.queue.books().more_held(signal, more_items);
@@ -215,7 +215,7 @@ impl HoldingTask {
             Some(load) => self.holding.add((signal, group), by_trace, load, place, now_ms),
             None => {
                 self.queue.books().released(signal, items + more_items);
-                self.queue.drop_items(signal, ForwardLoss::HoldFull, items + more_items);
+                self.queue.drop_items(signal, Loss::HoldFull, items + more_items);
             }
         }
     }
@@ -258,7 +258,7 @@ impl HoldingTask {
                 books.unchosen(signal, unchosen[at]);
             }
             if undecided[at] > 0 {
-                books.lost(signal, ForwardLoss::Undecided, 0, undecided[at]);
+                books.lost(signal, Loss::Undecided, 0, undecided[at]);
             }
         }
         for part in std::mem::take(&mut self.holding.leaving) {
