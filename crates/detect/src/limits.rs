@@ -18,10 +18,9 @@ pub(crate) const DETECTOR_STEPS_PER_BYTE: usize = 8;
 pub(crate) const DETECTORS_MAX: usize = 512;
 /// Longest match of a detector's pattern, bytes: with this bound finding all matches is linear.
 pub(crate) const MATCH_BYTES_MAX: usize = 4096;
-/// Bytes behind a literal that are tested to tell whether its expression is worth a search.
-pub(crate) const REST_BYTES_MAX: usize = 128;
-/// Bytes before a literal in which beginnings of matches are looked for.
-pub(crate) const BEGIN_BYTES_MAX: usize = 1024;
+/// Steps that a tree has for any search, beside those of its bytes; a search that takes more is an
+/// automaton's.
+pub(crate) const TREE_STEPS_MIN: usize = 1024;
 /// Steps of testing one place of a literal.
 pub(crate) const LOOK_STEPS: usize = 32;
 /// Bytes of a text for each test of a number or an `@`; where they stand closer, their expressions

@@ -116,15 +116,6 @@ impl RegexEngine {
             Self::Javascript(regex) => EngineLook::Javascript(regex),
         }
     }
-
-    /// Returns true if it matches anywhere.
-    pub(crate) fn is_match(&self, text: &[u8]) -> bool {
-        match self {
-            Self::Linear(linear) => linear.first.look().is_match(text),
-            Self::General(general) => general.look().is_match(text),
-            Self::Javascript(regex) => regex.is_match(text),
-        }
-    }
 }
 
 /// Searcher of one part of a text after the other.
@@ -169,24 +160,12 @@ impl LinearLook<'_> {
         let start = self.back.as_mut()?.held(text, part.start..end)?;
         Some(start..end)
     }
-
-    fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
-        let start = part.start;
-        Some(start..self.first.held(text, part)?)
-    }
 }
 
 impl GeneralLook<'_> {
     fn find(&mut self, input: &Input<'_>) -> Option<Range<usize>> {
         let found = self.general.regex.search_with(&mut self.taken.as_mut()?.notes, input)?;
         Some(found.range())
-    }
-
-    fn is_match(&mut self, text: &[u8]) -> bool {
-        let input = Input::new(text).earliest(true);
-        let regex = &self.general.regex;
-        let taken = self.taken.as_mut();
-        taken.is_some_and(|taken| regex.search_half_with(&mut taken.notes, &input).is_some())
     }
 
     fn group(&mut self, text: &[u8], found: Range<usize>) -> Option<Range<usize>> {
@@ -212,20 +191,6 @@ impl EngineLook<'_> {
             Self::General(general) => general.find(&Input::new(text).span(Span::from(part))),
             Self::Javascript(regex) => {
                 regex.find_at(&text[..part.end], part.start).map(|found| found.range())
-            }
-        }
-    }
-
-    /// Returns the match that begins where a part of a text does.
-    pub(super) fn find_at(&mut self, text: &[u8], part: Range<usize>) -> Option<Range<usize>> {
-        match self {
-            Self::Linear(linear) => linear.find_at(text, part),
-            Self::General(general) => {
-                general.find(&Input::new(text).span(Span::from(part)).anchored(Anchored::Yes))
-            }
-            Self::Javascript(_) => {
-                let begin = part.start;
-                self.find(text, part).filter(|found| found.start == begin)
             }
         }
     }

@@ -1,0 +1,590 @@
+//! Expression trees: expressions that run on a few bytes of a text by backtracking.
+//!
+//! An automaton of a long expression takes longer to make than it saves on texts that are read
+//! once, and a lazy one is made anew for each of them. A tree is made in microseconds and runs
+//! where a literal of it stands. The bytes that each of its parts may begin with spare most steps.
+//! A search says when its steps ran out, so that a hostile text costs no more than that.
+
+use std::ops::{Range, RangeInclusive};
+
+use regex_automata::util::look::{self, LookMatcher};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+use crate::pack::ahead::Ahead;
+
+/// Steps that a search may take, and more of them for each byte of its text.
+const STEPS_MIN: usize = 1 << 14;
+const STEPS_PER_BYTE: usize = 64;
+/// Characters of a class that are read in one step.
+const BYTES_PER_STEP: usize = 8;
+/// Most parts of an expression within each other, repetitions counted.
+const DEPTH_MAX: usize = 400;
+/// Alternatives from which on they are looked up by the byte that they begin with.
+const FEW_ALTERNATIVES: usize = 6;
+/// Capital letters of ASCII, a bit each.
+const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
+/// From a capital letter to its small one.
+const TO_SMALL: u32 = 32;
+
+/// Bytes of ASCII, a bit each.
+type AsciiSet = u128;
+
+/// A part of an expression.
+pub(crate) enum ExpressionTree {
+    Literal(Vec<u8>),
+    Class(CharClass),
+    Look(Look),
+    Repeat(Box<Repeat>),
+    /// A group with its number.
+    Group(u32, Box<ExpressionTree>),
+    /// The first that leads to a match counts.
+    Either(Vec<TreeStep>, Option<Box<ByFirst>>),
+    /// Parts in a row; none for the empty expression.
+    Row(Vec<TreeStep>),
+}
+
+/// A part of others, and what a match from it on begins with.
+pub(crate) struct TreeStep {
+    pub(crate) part: ExpressionTree,
+    start: MatchStart,
+}
+
+/// Place where a match may begin.
+#[derive(Clone, Copy)]
+pub(crate) struct MatchStart {
+    /// Bytes of ASCII behind it; all where the match may be empty. Those beyond ASCII always may
+    /// stand there.
+    first: AsciiSet,
+    /// True for the beginning or the end of a word.
+    at_edge: bool,
+}
+
+impl MatchStart {
+    /// Returns true if a match may begin at a place of a text.
+    #[inline]
+    pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
+        let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
+        let is_in = !next.is_ascii() || self.first >> next & 1 == 1;
+        is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
+    }
+}
+
+/// Alternatives by the byte of ASCII that they may begin with, in order.
+pub(crate) struct ByFirst {
+    ends: [u16; 0x81],
+    alternatives: Vec<u16>,
+}
+
+impl ByFirst {
+    fn of(steps: &[TreeStep]) -> Option<Box<Self>> {
+        if !(FEW_ALTERNATIVES..usize::from(u16::MAX) / 0x80).contains(&steps.len()) {
+            return None;
+        }
+        let mut by_first = Self { ends: [0; 0x81], alternatives: Vec::new() };
+        for byte in 0..0x80 {
+            let begin = |(index, step): (u16, &TreeStep)| {
+                (step.start.first >> byte & 1 == 1).then_some(index)
+            };
+            by_first.alternatives.extend((0..).zip(steps).filter_map(begin));
+            by_first.ends[byte + 1] = by_first.alternatives.len() as u16;
+        }
+        Some(Box::new(by_first))
+    }
+
+    /// Returns those that may begin at a place of a text; `None` for all.
+    fn at(&self, text: &[u8], at: usize) -> Option<&[u16]> {
+        let byte = usize::from(*text.get(at)?);
+        let end = *self.ends.get(byte + 1)?;
+        self.alternatives.get(usize::from(self.ends[byte])..usize::from(end))
+    }
+}
+
+pub(crate) struct Repeat {
+    pub(crate) part: ExpressionTree,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
+    greedy: bool,
+}
+
+impl Repeat {
+    /// Returns the class of which it takes as many characters as there are.
+    fn class(&self) -> Option<&CharClass> {
+        match &self.part {
+            ExpressionTree::Class(class) if self.greedy => Some(class),
+            _ => None,
+        }
+    }
+}
+
+/// A class of characters, or of bytes.
+pub(crate) struct CharClass {
+    pub(crate) ascii: AsciiSet,
+    /// Ranges beyond ASCII.
+    pub(crate) beyond: Vec<(u32, u32)>,
+    is_of_bytes: bool,
+}
+
+impl CharClass {
+    fn of(class: &Class, in_small: bool) -> Self {
+        let (ranges, most, is_of_bytes): (Vec<(u32, u32)>, _, _) = match class {
+            Class::Unicode(class) => {
+                let ranges = class.iter().map(|it| (it.start().into(), it.end().into()));
+                (ranges.collect(), u32::from(char::MAX), false)
+            }
+            Class::Bytes(class) => {
+                let ranges = class.iter().map(|it| (it.start().into(), it.end().into()));
+                (ranges.collect(), u32::from(u8::MAX), true)
+            }
+        };
+        let mut ascii = 0;
+        for byte in ranges.iter().flat_map(|&(from, to)| from..=to.min(0x7f)) {
+            ascii |= 1 << byte;
+        }
+        if in_small {
+            // A class of all but some letters has neither form of each.
+            let is_negated = ranges.last().is_some_and(|(_, to)| *to == most);
+            let small = (ascii & CAPITALS) << TO_SMALL;
+            let letters = CAPITALS << TO_SMALL;
+            ascii = if is_negated { ascii & (small | !letters) } else { ascii | small };
+        }
+        let beyond = ranges.into_iter().filter(|(_, to)| *to > 0x7f).collect();
+        Self { ascii, beyond, is_of_bytes }
+    }
+
+    /// Returns the bytes of the character at a place of a text, if it is one of these.
+    #[inline]
+    fn bytes_at(&self, text: &[u8], at: usize) -> Option<usize> {
+        let byte = *text.get(at)?;
+        if byte.is_ascii() {
+            return (self.ascii >> byte & 1 == 1).then_some(1);
+        }
+        let char = if self.is_of_bytes { None } else { Some(char_at(text, at)?) };
+        let code = char.map_or(u32::from(byte), u32::from);
+        let above = self.beyond.partition_point(|(_, to)| *to < code);
+        let is_in = self.beyond.get(above).is_some_and(|(from, _)| *from <= code);
+        is_in.then(|| char.map_or(1, char::len_utf8))
+    }
+}
+
+impl ExpressionTree {
+    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
+    pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
+        let of_all = |parts: &[Hir]| -> Vec<Self> {
+            parts.iter().map(|part| Self::of(part, in_small)).collect()
+        };
+        match hir.kind() {
+            HirKind::Empty => Self::Row(Vec::new()),
+            HirKind::Literal(literal) => Self::Literal(match std::str::from_utf8(&literal.0) {
+                Ok(text) if in_small => text.to_lowercase().into_bytes(),
+                _ => literal.0.to_vec(),
+            }),
+            HirKind::Class(class) => Self::Class(CharClass::of(class, in_small)),
+            HirKind::Look(look) => Self::Look(*look),
+            HirKind::Repetition(repetition) => Self::Repeat(Box::new(Repeat {
+                part: Self::of(&repetition.sub, in_small),
+                min: repetition.min,
+                max: repetition.max.unwrap_or(u32::MAX),
+                greedy: repetition.greedy,
+            })),
+            HirKind::Capture(capture) => {
+                Self::Group(capture.index, Box::new(Self::of(&capture.sub, in_small)))
+            }
+            HirKind::Alternation(parts) => {
+                let step = |part: Self| TreeStep { start: part.start(), part };
+                let steps: Vec<TreeStep> = of_all(parts).into_iter().map(step).collect();
+                let by_first = ByFirst::of(&steps);
+                Self::Either(steps, by_first)
+            }
+            HirKind::Concat(parts) => Self::row(of_all(parts)),
+        }
+    }
+
+    fn row(parts: Vec<Self>) -> Self {
+        let mut steps = Vec::with_capacity(parts.len());
+        let mut behind = (0, true);
+        for part in parts.into_iter().rev() {
+            let (first, may_be_empty) = part.first();
+            behind = if may_be_empty { (first | behind.0, behind.1) } else { (first, false) };
+            let first = if behind.1 { AsciiSet::MAX } else { behind.0 };
+            let start = MatchStart { first, at_edge: part.is_at(Look::WordAscii) };
+            steps.push(TreeStep { part, start });
+        }
+        steps.reverse();
+        Self::Row(steps)
+    }
+
+    /// Returns the bytes that it begins with, and true if it may be empty.
+    fn first(&self) -> (AsciiSet, bool) {
+        match self {
+            // Those beyond ASCII may always stand there.
+            Self::Literal(bytes) => (bytes.first().map_or(0, |&byte| bit(byte)), bytes.is_empty()),
+            Self::Class(class) => (class.ascii, false),
+            Self::Look(_) => (0, true),
+            Self::Repeat(repeat) => {
+                let (first, may_be_empty) = repeat.part.first();
+                (first, may_be_empty || repeat.min == 0)
+            }
+            Self::Group(_, part) => part.first(),
+            Self::Either(parts, _) => {
+                let each = parts.iter().map(|step| step.part.first());
+                each.fold((0, false), |all, one| (all.0 | one.0, all.1 | one.1))
+            }
+            Self::Row(steps) => {
+                let mut all = 0;
+                for step in steps {
+                    let (first, may_be_empty) = step.part.first();
+                    all |= first;
+                    if !may_be_empty {
+                        return (all, false);
+                    }
+                }
+                (all, true)
+            }
+        }
+    }
+
+    pub(crate) fn start(&self) -> MatchStart {
+        let (first, may_be_empty) = self.first();
+        let first = if may_be_empty { AsciiSet::MAX } else { first };
+        MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
+    }
+
+    /// Splits it at its alternatives.
+    pub(crate) fn split(self) -> Vec<Self> {
+        match self {
+            Self::Either(parts, _) => {
+                parts.into_iter().flat_map(|step| step.part.split()).collect()
+            }
+            Self::Group(_, part) => part.split(),
+            whole => vec![whole],
+        }
+    }
+
+    /// Returns the end of the match that begins at a place of a text.
+    pub(crate) fn match_at(&self, text: &[u8], at: usize, steps_left: &mut usize) -> Option<usize> {
+        let mut run = TreeRun::of(text, text.len(), *steps_left);
+        let found = run.match_at(self, at);
+        *steps_left = run.steps_left;
+        found.map(|found| found.whole.end)
+    }
+
+    /// Returns the first match in a text.
+    pub(crate) fn find(&self, text: &str) -> Option<Range<usize>> {
+        let text = text.as_bytes();
+        let start = self.start();
+        let last = if self.is_at(Look::Start) { 0 } else { text.len() };
+        let mut steps_left = steps_for(text);
+        let mut places = (0..=last).filter(|at| start.fits(text, *at));
+        places.find_map(|at| Some(at..self.match_at(text, at, &mut steps_left)?))
+    }
+
+    /// Returns true if a match begins where a text does.
+    pub(crate) fn begins(&self, text: &str) -> bool {
+        self.match_at(text.as_bytes(), 0, &mut steps_for(text.as_bytes())).is_some()
+    }
+
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        self.find(text).is_some()
+    }
+
+    /// Returns true if all matches begin with this.
+    fn is_at(&self, look: Look) -> bool {
+        match self {
+            Self::Look(own) => *own == look,
+            Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_at(look)),
+            Self::Group(_, part) => part.is_at(look),
+            Self::Either(parts, _) => parts.iter().all(|step| step.part.is_at(look)),
+            _ => false,
+        }
+    }
+}
+
+/// Returns the steps that a search in a text may take.
+pub(crate) fn steps_for(text: &[u8]) -> usize {
+    STEPS_MIN + text.len() * STEPS_PER_BYTE
+}
+
+fn bit(byte: u8) -> AsciiSet {
+    if byte.is_ascii() { 1 << byte } else { 0 }
+}
+
+fn is_within_char(byte: &u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Returns the character at a place of a text.
+fn char_at(text: &[u8], at: usize) -> Option<char> {
+    let rest = text.get(at..)?;
+    let bytes = rest.first()?.leading_ones().max(1) as usize;
+    std::str::from_utf8(rest.get(..bytes)?).ok()?.chars().next()
+}
+
+/// A match, with the first of its groups that took part.
+#[derive(Debug)]
+pub(crate) struct TreeMatch {
+    pub(crate) whole: Range<usize>,
+    pub(crate) group: Option<Range<usize>>,
+}
+
+/// A tree with what its matches begin with.
+pub(crate) struct PlacedTree {
+    tree: ExpressionTree,
+    /// True for each byte that a match may begin with.
+    first: Box<[bool; 0x100]>,
+    /// True if a match may be empty at the end of a text.
+    may_be_empty: bool,
+    at_edge: bool,
+    /// Bytes that each match has at least.
+    least: usize,
+}
+
+impl PlacedTree {
+    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
+    pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
+        let tree = ExpressionTree::of(hir, in_small);
+        let MatchStart { first, at_edge } = tree.start();
+        let is_first = |byte: usize| byte > 0x7f || first >> byte & 1 == 1;
+        Self {
+            first: Box::new(std::array::from_fn(is_first)),
+            may_be_empty: first == AsciiSet::MAX,
+            at_edge,
+            least: hir.properties().minimum_len().unwrap_or_default(),
+            tree,
+        }
+    }
+
+    fn may_begin(&self, text: &[u8], at: usize) -> bool {
+        match text.get(at) {
+            None => self.may_be_empty,
+            Some(byte) if !self.first[usize::from(*byte)] => false,
+            Some(byte) => !self.at_edge || at == 0 || is_of_word(*byte) != is_of_word(text[at - 1]),
+        }
+    }
+
+    /// Returns the first match that begins at one of these places, and ends up to `end`; an error
+    /// where that takes more steps. Matches begin with `ahead`, but at the beginning of the text.
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        (begins, ahead): (RangeInclusive<usize>, &Ahead),
+        end: usize,
+        steps: usize,
+    ) -> Result<Option<TreeMatch>, OutOfSteps> {
+        let mut run = TreeRun::of(text, end, steps);
+        let Some(last) = end.checked_sub(self.least) else { return Ok(None) };
+        for at in *begins.start()..=last.min(*begins.end()) {
+            if self.may_begin(text, at) && (at == 0 || ahead.fits(text, at)) {
+                let found = run.match_at(&self.tree, at);
+                if run.gave_up {
+                    return Err(OutOfSteps);
+                }
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Error of a search whose steps did not suffice.
+#[derive(Debug)]
+pub(crate) struct OutOfSteps;
+
+/// One search.
+struct TreeRun<'t> {
+    text: &'t [u8],
+    /// End of what a match may have.
+    end: usize,
+    steps_left: usize,
+    depth: usize,
+    /// True once steps or depth ran out.
+    gave_up: bool,
+    /// First group that took part, with its number.
+    group: Option<(u32, Range<usize>)>,
+}
+
+/// Continuation behind a part: true if the rest matches too.
+type Then<'f, 't> = &'f mut dyn FnMut(&mut TreeRun<'t>, usize) -> bool;
+
+impl<'t> TreeRun<'t> {
+    fn of(text: &'t [u8], end: usize, steps_left: usize) -> Self {
+        Self { text, end, steps_left, depth: 0, gave_up: false, group: None }
+    }
+
+    fn match_at(&mut self, tree: &ExpressionTree, at: usize) -> Option<TreeMatch> {
+        let mut found = None;
+        self.depth = 0;
+        self.group = None;
+        self.part(tree, at, &mut |run, end| {
+            let group = run.group.as_ref().map(|(_, group)| group.clone());
+            found = Some(TreeMatch { whole: at..end, group });
+            true
+        });
+        found
+    }
+
+    fn spend(&mut self) -> bool {
+        self.steps_left = self.steps_left.saturating_sub(1);
+        self.steps_left > 0
+    }
+
+    fn part(&mut self, part: &ExpressionTree, at: usize, then: Then<'_, 't>) -> bool {
+        self.deeper(|run| match part {
+            ExpressionTree::Row(steps) => run.row(steps, at, then),
+            ExpressionTree::Either(parts, by_first) => {
+                let few = by_first.as_ref().and_then(|by_first| by_first.at(run.text, at));
+                let mut matches = |step: &TreeStep| {
+                    step.start.fits(run.text, at) && run.part(&step.part, at, then)
+                };
+                match few {
+                    Some(few) => few.iter().any(|&index| matches(&parts[usize::from(index)])),
+                    None => parts.iter().any(matches),
+                }
+            }
+            ExpressionTree::Repeat(repeat) => match repeat.class() {
+                Some(class) => run.run_of((class, None), repeat, at, then),
+                None => run.repeat(repeat, 0, at, then),
+            },
+            ExpressionTree::Group(number, part) => run.part(part, at, &mut |run, end| {
+                let is_first = run.group.as_ref().is_none_or(|(known, _)| number <= known);
+                let before = run.group.clone();
+                if is_first {
+                    run.group = Some((*number, at..end));
+                }
+                then(run, end) || {
+                    run.group = before;
+                    false
+                }
+            }),
+            simple => run.simple(simple, at).is_some_and(|end| then(run, end)),
+        })
+    }
+
+    /// Goes a step on in a part within others.
+    fn deeper(&mut self, go: impl FnOnce(&mut Self) -> bool) -> bool {
+        if !self.spend() || self.depth > DEPTH_MAX {
+            self.gave_up = true;
+            return false;
+        }
+        self.depth += 1;
+        let matches = go(self);
+        self.depth -= 1;
+        matches
+    }
+
+    fn row(&mut self, mut steps: &[TreeStep], mut at: usize, then: Then<'_, 't>) -> bool {
+        while let [step, rest @ ..] = steps {
+            if !step.start.fits(self.text, at) {
+                return false;
+            }
+            match &step.part {
+                ExpressionTree::Repeat(repeat) if let Some(class) = repeat.class() => {
+                    let next = rest.first().map(|step| step.start);
+                    return self.deeper(|run| {
+                        run.run_of((class, next), repeat, at, &mut |run, end| {
+                            run.row(rest, end, then)
+                        })
+                    });
+                }
+                ExpressionTree::Row(_)
+                | ExpressionTree::Either(..)
+                | ExpressionTree::Repeat(_)
+                | ExpressionTree::Group(..) => {
+                    return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
+                }
+                simple => match self.simple(simple, at) {
+                    Some(end) => (at, steps) = (end, rest),
+                    None => return false,
+                },
+            }
+        }
+        then(self, at)
+    }
+
+    /// Returns the end of a part that can match in one way only.
+    fn simple(&self, part: &ExpressionTree, at: usize) -> Option<usize> {
+        match part {
+            ExpressionTree::Literal(bytes) => {
+                let end = at + bytes.len();
+                let there = self.text.get(at..end).filter(|_| end <= self.end)?;
+                // Most are a few bytes, and differ in one of the first.
+                there.iter().zip(bytes).all(|(there, byte)| there == byte).then_some(end)
+            }
+            ExpressionTree::Class(class) => self.of_class(class, at),
+            ExpressionTree::Look(Look::WordAscii) => self.is_edge(at).then_some(at),
+            ExpressionTree::Look(look) => {
+                let look = look::Look::from_repr(look.as_repr())?;
+                LookMatcher::new().matches(look, self.text, at).then_some(at)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the end of a character of a class.
+    #[inline]
+    fn of_class(&self, class: &CharClass, at: usize) -> Option<usize> {
+        class.bytes_at(self.text, at).map(|bytes| at + bytes).filter(|end| *end <= self.end)
+    }
+
+    fn is_edge(&self, at: usize) -> bool {
+        let is_of = |at: usize| self.text.get(at).is_some_and(|byte| is_of_word(*byte));
+        is_of(at) != is_of(at.wrapping_sub(1))
+    }
+
+    /// Matches as many characters of a class as there are, and fewer where the rest asks for them,
+    /// which is known to begin with `next`.
+    fn run_of(
+        &mut self,
+        (class, next): (&CharClass, Option<MatchStart>),
+        repeat: &Repeat,
+        at: usize,
+        then: Then<'_, 't>,
+    ) -> bool {
+        let mut end = at;
+        let mut count = 0;
+        while count < repeat.max
+            && let Some(behind) = self.of_class(class, end)
+        {
+            end = behind;
+            count += 1;
+        }
+        self.steps_left = self.steps_left.saturating_sub((end - at) / BYTES_PER_STEP);
+        while count >= repeat.min {
+            if next.is_none_or(|next| next.fits(self.text, end)) {
+                if !self.spend() {
+                    self.gave_up = true;
+                    return false;
+                }
+                if then(self, end) {
+                    return true;
+                }
+            }
+            if count == 0 {
+                return false;
+            }
+            count -= 1;
+            end -= 1;
+            while !class.is_of_bytes && self.text.get(end).is_some_and(is_within_char) {
+                end -= 1;
+            }
+        }
+        false
+    }
+
+    fn repeat(&mut self, repeat: &Repeat, count: u32, at: usize, then: Then<'_, 't>) -> bool {
+        let is_enough = count >= repeat.min;
+        if is_enough && !repeat.greedy && then(self, at) {
+            return true;
+        }
+        let again = count < repeat.max
+            && self.part(&repeat.part, at, &mut |run, end| {
+                (end > at || !is_enough) && run.repeat(repeat, count + 1, end, then)
+            });
+        again || is_enough && repeat.greedy && then(self, at)
+    }
+}
