@@ -68,7 +68,6 @@ impl Expression {
         let new = Self { text, syntax, case_sensitive, form, begin, tree, compiled };
         if when == CompileTime::Now {
             let engine = new.compile()?;
-            engine.complete().map_err(|error| new.refused(&*error))?;
             let _ = new.compiled.set(Some(engine));
         }
         Ok(new)
@@ -143,7 +142,7 @@ impl Expression {
         }
         bounded(text, self.form)?;
         let hir = slim(&self.hir(!self.case_sensitive)?, self.form == TextForm::Normalised);
-        RegexEngine::linear(hir).map_err(|error| self.refused(&*error))
+        RegexEngine::linear(&hir).map_err(|error| self.refused(&*error))
     }
 
     fn refused(&self, error: &dyn std::error::Error) -> SettingsError {
@@ -172,10 +171,8 @@ impl ExpressionLook<'_> {
             self.engine = Some(self.expression.get()?.look());
         }
         let engine = self.engine.as_mut()?;
-        let text = text.normal();
-        let whole = engine.find(text, *begins.start()..end)?;
-        let group = engine.group(text, whole.clone());
-        begins.contains(&whole.start).then_some(TreeMatch { whole, group })
+        let found = engine.find(text.normal(), *begins.start()..end)?;
+        begins.contains(&found.whole.start).then_some(found)
     }
 }
 
