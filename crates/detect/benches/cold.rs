@@ -104,7 +104,7 @@ fn made(set: &str) -> Option<Vec<String>> {
     }
 }
 
-/// What reads the texts.
+/// Reader of the texts.
 enum Reader {
     Failures(Arc<FailureDetectors>),
     Safety(Arc<Pack>),

@@ -7,8 +7,8 @@ pub const REGEX_BYTES_MAX: usize = 8 << 20;
 pub const OWN_REGEX_BYTES_MAX: usize = if cfg!(fuzzing) { 1 << 20 } else { REGEX_BYTES_MAX };
 /// Largest lazy-DFA cache of one pattern, bytes.
 pub const DFA_BYTES_MAX: usize = 4 << 20;
-/// Memory of compiled expressions and of their lazy-DFA caches together, bytes, where texts are
-/// scanned. All built-in expressions take 35 MiB, and their caches for texts of all kinds 75.
+/// Memory of compiled automata and of their caches together, bytes, where texts are scanned: those
+/// of the expressions of a config, and of built-in ones that a hostile text took too many steps.
 pub const RULES_BYTES_MAX: usize = 128 << 20;
 /// Steps per byte of one cheap pass over a text: that of the gates, or of a detector of numbers.
 pub(crate) const STEPS_PER_BYTE: usize = 2;

@@ -4,11 +4,11 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::super::limits::REFUSED_MAX;
-use super::ahead::Ahead;
 use super::expression::{Expression, ExpressionLook};
 use super::match_bounds::MatchBounds;
 use super::named;
-use super::number::Point;
+use super::opening::ahead::Ahead;
+use super::opening::number::Point;
 use super::read::ReadText;
 use super::windows::TextWindow;
 use crate::Severity;

@@ -14,7 +14,8 @@ use super::Pack;
 use super::compile::{Detector, Gate, TextForm};
 use super::expression::{CompileTime, Expression};
 use super::opening::Opening;
-use super::written;
+use super::opening::ahead::Ahead;
+use super::opening::written;
 use crate::Severity;
 use crate::normalise::shadow::fold_pattern;
 use crate::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
@@ -225,7 +226,11 @@ impl PackBuilder {
         let literal = |(index, reach, ahead)| (numbers[index], reach, ahead);
         let reaches = opening.literals.into_iter().map(literal).collect();
         let literal = config.literal.as_ref();
-        let pattern = config.pattern.as_ref();
+        let contexts = opening.contexts;
+        let pattern = config.pattern.as_ref().map(|text| self.expression(text, config, pack));
+        let pattern = pattern.transpose()?.map(|pattern| pattern.beginning_with(opening.begin));
+        let mut context =
+            |text: &Option<String>, begin| self.context((text.as_deref(), begin), config, pack);
         Ok(Detector {
             point: opening.point,
             reaches,
@@ -236,15 +241,12 @@ impl PackBuilder {
             form: config.text,
             gate,
             literal: literal.map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
-            pattern: pattern
-                .map(|text| self.expression(text, config, pack))
-                .transpose()?
-                .map(|pattern| pattern.beginning_with(opening.begin)),
+            pattern,
             validate: config.validate,
-            near: self.context(config.near.as_deref(), config, pack)?,
-            not_near: self.context(config.not_near.as_deref(), config, pack)?,
-            denied: self.context(config.denied.as_deref(), config, pack)?,
-            named_as: self.context(config.named_as.as_deref(), config, pack)?,
+            near: context(&config.near, contexts[0])?,
+            not_near: context(&config.not_near, contexts[1])?,
+            denied: context(&config.denied, contexts[2])?,
+            named_as: context(&config.named_as, contexts[3])?,
             obfuscated: config.obfuscated,
             count_min: config.count_min.unwrap_or(1).max(1),
         })
@@ -308,7 +310,7 @@ impl PackBuilder {
 
     fn context(
         &mut self,
-        text: Option<&str>,
+        (text, begin): (Option<&str>, Ahead),
         config: &DetectorConfig,
         pack: &PackConfig,
     ) -> Result<Option<Arc<Expression>>, SettingsError> {
@@ -317,7 +319,7 @@ impl PackBuilder {
         if let Some(known) = self.contexts.get(&key) {
             return Ok(Some(Arc::clone(known)));
         }
-        let made = Arc::new(self.expression(text, config, pack)?);
+        let made = Arc::new(self.expression(text, config, pack)?.beginning_with(begin));
         self.contexts.insert(key, Arc::clone(&made));
         Ok(Some(made))
     }

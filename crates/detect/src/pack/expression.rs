@@ -12,10 +12,10 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
 
 use super::super::limits::{DETECTOR_STEPS_PER_BYTE, MATCH_BYTES_MAX, TREE_STEPS_MIN};
-use super::ahead::Ahead;
 use super::compile::TextForm;
 use super::config::Syntax;
 use super::engine::{EngineLook, RegexEngine};
+use super::opening::ahead::Ahead;
 use super::read::ReadText;
 use crate::automata::slim;
 use crate::js_regex::JsRegex;

@@ -162,7 +162,8 @@ pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
         let before: usize = lengths[..range.start].iter().sum();
         let after: usize = lengths[range.end..].iter().sum();
         let wide = |(index, reach): (usize, MatchBounds)| {
-            let (before, after) = (reach.before + before, reach.after + after);
+            let before = reach.before + before;
+            let after = reach.after + after;
             (index, MatchBounds { before, after, ..reach })
         };
         found.into_iter().map(wide).collect()

@@ -6,7 +6,6 @@
 //! config adds its own ([`config`]). Everything is linear in the text: expressions are automata,
 //! none may match more than [`MATCH_BYTES_MAX`](super::limits::MATCH_BYTES_MAX) bytes.
 
-pub(crate) mod ahead;
 mod cache;
 pub(crate) mod compile;
 pub mod config;
@@ -15,15 +14,11 @@ pub(crate) mod expression;
 pub(crate) mod match_bounds;
 mod named;
 mod needs;
-pub(crate) mod number;
 mod numbers;
-mod opening;
+pub(crate) mod opening;
 mod read;
 mod scan;
-mod tail;
-mod token;
 mod windows;
-mod written;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

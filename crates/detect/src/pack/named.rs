@@ -11,9 +11,9 @@ const SAYS_NUMBER: [&str; 8] = ["no", "nr", "num", "number", "nummer", "id", "co
 /// Bytes before a number in which its label is looked for.
 const WORD_BYTES: usize = 48;
 
-/// Returns the place of the word before a number, if it may name a thing: an announced number is one of that
-/// thing, and so is one directly behind a title. Any other word may be a verb, or somebody's name
-/// before a colon.
+/// Returns the place of the word before a number, if it may name a thing: an announced number is
+/// one of that thing, and so is one directly behind a title. Any other word may be a verb, or
+/// somebody's name before a colon.
 pub(super) fn thing_before(text: &[u8], at: usize) -> Option<Range<usize>> {
     let mut end = at;
     loop {

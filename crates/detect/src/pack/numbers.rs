@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::limits::{BYTES_A_LOOK, LOOKS_MIN};
-use super::ahead::AHEAD;
 use super::compile::Detector;
-use super::number::Point;
+use super::opening::ahead::AHEAD;
+use super::opening::number::Point;
 use super::windows::TextWindow;
 use crate::bytes::{digits, runs};
 use crate::prefilter::profile::Profile;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::super::limits::DETECTORS_MAX;
 use super::profile::Profile;
 use super::sieve::{Anchors, Hits, NONE, PLACES_USUAL, Sieve};
-use crate::pack::ahead::Ahead;
 use crate::pack::compile::{Detector, meet};
 use crate::pack::match_bounds::MatchBounds;
+use crate::pack::opening::ahead::Ahead;
 
 /// Set of detectors; bit `n` stands for detector `n`.
 pub(crate) type Set = [u64; DETECTORS_MAX / 64];
@@ -200,6 +200,9 @@ impl Gates {
         parts: impl Iterator<Item = (u16, Range<usize>)>,
         hits: &mut Hits,
     ) {
+        if hits.places.is_empty() {
+            return;
+        }
         let everywhere = meet(&hits.set, &self.asking)
             && members(&hits.set).any(|anchor| {
                 self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
@@ -231,7 +234,7 @@ impl Gates {
         most: usize,
         is_asked: impl Fn(usize) -> bool,
     ) -> Vec<LiteralPlace> {
-        let mut all = Vec::with_capacity(PLACES_USUAL);
+        let mut all = Vec::with_capacity(PLACES_USUAL.min(hits.places.len() * 2));
         'text: for &(anchor, at) in &hits.places {
             for literal in &self.reaches[usize::from(anchor)] {
                 let detector = literal.detector;

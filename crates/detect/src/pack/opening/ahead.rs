@@ -1,8 +1,8 @@
 //! Bytes that may stand behind a literal of a match: the cheap look before an expression runs.
 //!
 //! In go an expression and the literal that it begins with, out come the bytes of ASCII that a
-//! match may have at each of the next places. Most literals that a text has are none of a match, and
-//! fail at the first or second byte behind them.
+//! match may have at each of the next places. Most literals that a text has are none of a match,
+//! and fail at the first or second byte behind them.
 
 use std::collections::BTreeSet;
 
@@ -185,9 +185,9 @@ fn bits(byte: u8) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::TextForm;
-    use super::super::expression::parsed;
     use super::*;
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::parsed;
 
     #[track_caller]
     fn check(pattern: &str, literal: &str, stands: &[&str], not: &[&str]) {

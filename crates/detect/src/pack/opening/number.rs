@@ -8,8 +8,8 @@
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
 use super::ahead::Ahead;
-use super::match_bounds::{self, MatchBounds};
 use super::tail::{in_row, tail};
+use crate::pack::match_bounds::{self, MatchBounds};
 
 /// Most ways in which a match may come to its first digit.
 const WAYS_MAX: usize = 64;
@@ -179,9 +179,9 @@ fn joined(first: &[Hir], rest: &[Hir]) -> Vec<Hir> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::TextForm;
-    use super::super::expression::parsed;
     use super::*;
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::parsed;
 
     #[track_caller]
     fn check(pattern: &str, before: usize, stands: &[&str], not: &[&str]) {

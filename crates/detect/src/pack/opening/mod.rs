@@ -2,21 +2,28 @@
 //! the bytes that may follow.
 //!
 //! Reading that from an expression takes milliseconds, so for built-in packs it is written out
-//! ([`written`](super::written)); packs of a config are read when they are compiled.
+//! ([`written`](written)); packs of a config are read when they are compiled.
+
+pub(crate) mod ahead;
+pub(crate) mod number;
+mod tail;
+mod token;
+pub(super) mod written;
 
 use std::sync::Arc;
 
 use regex_syntax::hir::Hir;
 
-use super::ahead::Ahead;
 use super::compile::{AFTER, BEFORE, TextForm};
 use super::config::{DetectorConfig, PackConfig, Syntax, with_named};
 use super::expression::{CompileTime, parsed};
 use super::match_bounds::{self, MatchBounds};
 use super::needs::OwnNeeds;
-use super::number::Point;
-use super::tail::tail;
-use super::token::is_in_token;
+use ahead::Ahead;
+use number::Point;
+use tail::tail;
+use token::is_in_token;
+
 use crate::normalise::shadow::fold_pattern;
 use spanscore_base::settings::SettingsError;
 
@@ -34,6 +41,8 @@ pub(super) struct Opening {
     pub(super) literals: Vec<(usize, MatchBounds, Arc<Ahead>)>,
     /// Bytes that a match begins with, but at the beginning of a text.
     pub(super) begin: Ahead,
+    /// The same of its contexts: `near`, `not_near`, `denied`, `named_as`.
+    pub(super) contexts: [Ahead; 4],
     /// First digit of a detector of numbers, or `@` of one that needs it.
     pub(super) point: Option<Point>,
 }
@@ -45,10 +54,15 @@ impl Opening {
         pack: &PackConfig,
         (when, room): (CompileTime, usize),
     ) -> Result<Self, SettingsError> {
-        let plain = plain(config, pack)?;
+        let plain = plain(config.pattern.as_deref(), config, pack)?;
         let mut opening = Self::gate(config, pack, plain.as_ref(), (when, room))?;
         let has_needs = !opening.needs.is_empty();
         opening.begin = plain.as_ref().map_or(Ahead::ANY, Ahead::of_matches);
+        let contexts = [&config.near, &config.not_near, &config.denied, &config.named_as];
+        for (ahead, context) in opening.contexts.iter_mut().zip(contexts) {
+            let plain = self::plain(context.as_deref(), config, pack)?;
+            *ahead = plain.as_ref().map_or(Ahead::ANY, Ahead::of_matches);
+        }
         opening.point = plain.as_ref().and_then(|hir| match config {
             DetectorConfig { digits: true, .. } => Point::digit(hir),
             DetectorConfig { at_sign: true, .. } if !has_needs => Point::at_sign(hir),
@@ -129,11 +143,15 @@ impl Opening {
     }
 }
 
-/// Parses the pattern of a detector as it matches the normalised text, where it does.
-fn plain(config: &DetectorConfig, pack: &PackConfig) -> Result<Option<Hir>, SettingsError> {
+/// Parses an expression of a detector as it matches the normalised text, where it does.
+fn plain(
+    expression: Option<&str>,
+    config: &DetectorConfig,
+    pack: &PackConfig,
+) -> Result<Option<Hir>, SettingsError> {
     let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
-    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
-    Ok(parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text).ok())
+    let Some(expression) = expression.filter(|_| is_plain) else { return Ok(None) };
+    Ok(parsed(&fold_pattern(&with_named(expression, &pack.expressions)?), config.text).ok())
 }
 
 /// Returns the literals that the expression of a detector cannot do without.

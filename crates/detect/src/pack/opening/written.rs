@@ -8,30 +8,30 @@ use std::sync::{Arc, LazyLock};
 
 use hashbrown::HashMap;
 
+use super::Opening;
 use super::ahead::Ahead;
-use super::match_bounds::MatchBounds;
 use super::number::Point;
-use super::opening::Opening;
+use crate::pack::match_bounds::MatchBounds;
 
-const OPENINGS: &str = include_str!("../packs/openings.txt");
+const OPENINGS: &str = include_str!("../../packs/openings.txt");
 
 /// Returns the opening of a detector of a built-in pack, by its place there; `None` for a pack
 /// that is not written.
-pub(super) fn opening(pack: &str, index: usize) -> Option<Opening> {
+pub(in crate::pack) fn opening(pack: &str, index: usize) -> Option<Opening> {
     static WRITTEN: LazyLock<HashMap<&str, Vec<Opening>>> = LazyLock::new(|| read(OPENINGS));
     WRITTEN.get(pack)?.get(index).cloned()
 }
 
-/// Sets of bytes that were read.
+/// ByteSets of bytes that were read.
 #[derive(Default)]
-struct Sets {
+struct ByteSets {
     bytes: Vec<u128>,
     aheads: Vec<Arc<Ahead>>,
 }
 
 fn read(text: &'static str) -> HashMap<&'static str, Vec<Opening>> {
     let mut packs: HashMap<&str, Vec<Opening>> = HashMap::new();
-    let mut sets = Sets::default();
+    let mut sets = ByteSets::default();
     let mut pack = "";
     for line in text.lines() {
         match line.split_once(' ') {
@@ -52,7 +52,7 @@ fn read(text: &'static str) -> HashMap<&'static str, Vec<Opening>> {
     packs
 }
 
-impl Sets {
+impl ByteSets {
     fn of(&self, number: &str) -> u128 {
         number.parse().ok().and_then(|number: usize| self.bytes.get(number).copied()).unwrap_or(!0)
     }
@@ -66,6 +66,9 @@ impl Sets {
                 Some("token") => opening.in_token = true,
                 Some("beyond") => opening.or_non_ascii = true,
                 Some("begin") => opening.begin = *self.ahead(words.next()),
+                Some("contexts") => {
+                    opening.contexts = [(); 4].map(|()| *self.ahead(words.next()));
+                }
                 Some("point") => {
                     let (reach, ahead) = self.reach(&mut words);
                     opening.point = Some(Point { reach, ahead: *ahead });
@@ -122,9 +125,9 @@ fn plain(literal: &str) -> String {
 mod tests {
     use std::fmt::Write;
 
-    use super::super::expression::CompileTime;
-    use super::super::{REFUSAL, SAFETY, config};
     use super::*;
+    use crate::pack::expression::CompileTime;
+    use crate::pack::{REFUSAL, SAFETY, config};
     use crate::prefilter::sieve::ANCHORS_MAX;
 
     /// Writer of openings, with the numbers of what it has written.
@@ -166,6 +169,10 @@ mod tests {
             fields.extend(opening.in_token.then(|| "token".to_owned()));
             fields.extend(opening.or_non_ascii.then(|| "beyond".to_owned()));
             fields.push(format!("begin {}", self.ahead(&opening.begin)));
+            if opening.contexts != [Ahead::ANY; 4] {
+                let numbers = opening.contexts.map(|ahead| self.ahead(&ahead).to_string());
+                fields.push(format!("contexts {}", numbers.join(" ")));
+            }
             if let Some(point) = &opening.point {
                 fields.push(format!("point {}", self.reach(point.reach, &point.ahead)));
             }
@@ -184,8 +191,11 @@ mod tests {
 
     #[test]
     fn openings_are_written_as_they_are_read_from_the_expressions() {
-        let others =
-            [REFUSAL, include_str!("../packs/iris.yaml"), include_str!("../packs/judges.yaml")];
+        let others = [
+            REFUSAL,
+            include_str!("../../packs/iris.yaml"),
+            include_str!("../../packs/judges.yaml"),
+        ];
         let mut written = Written::default();
         for pack in config::with_shared(&[&SAFETY[..], &others].concat()).unwrap() {
             if !pack.detectors.is_empty() {

@@ -3,22 +3,22 @@
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
 use super::ahead::AHEAD;
-use super::match_bounds;
-use super::needs::{place_of, spelled};
+use crate::pack::match_bounds;
+use crate::pack::needs::{place_of, spelled};
 
 /// Most bytes of a match from a literal on that are of use: the literal, and those behind it.
 const TAIL_BYTES_MAX: usize = 48 + AHEAD;
 
 /// Ways in which a match may go on from one of its literals.
 #[derive(Default)]
-struct Tail {
+struct MatchTail {
     /// Expression that may still grow; `None` if none may.
     open: Option<Hir>,
     /// Expressions that were cut, as more would be of no use.
     cut: Vec<Hir>,
 }
 
-impl Tail {
+impl MatchTail {
     /// Appends these parts.
     fn followed_by<'h>(mut self, parts: impl IntoIterator<Item = &'h Hir>) -> Self {
         for part in parts {
@@ -58,7 +58,7 @@ pub(super) fn tail(hir: &Hir, literals: &[&str]) -> Option<Hir> {
     Some(Hir::alternation(tail.cut))
 }
 
-fn tail_of(hir: &Hir, literals: &[&str]) -> Option<Tail> {
+fn tail_of(hir: &Hir, literals: &[&str]) -> Option<MatchTail> {
     if let Some(tail) = spelled(hir).and_then(|texts| of_texts(&texts, literals)) {
         return Some(tail);
     }
@@ -70,9 +70,9 @@ fn tail_of(hir: &Hir, literals: &[&str]) -> Option<Tail> {
             Some(tail_of(&repetition.sub, literals)?.followed_by([&more]))
         }
         HirKind::Alternation(parts) => {
-            let tails: Option<Vec<Tail>> =
+            let tails: Option<Vec<MatchTail>> =
                 parts.iter().map(|part| tail_of(part, literals)).collect();
-            Some(Tail::any(tails?))
+            Some(MatchTail::any(tails?))
         }
         HirKind::Concat(parts) => {
             let chosen = match_bounds::chosen(parts, literals)?;
@@ -91,19 +91,22 @@ fn tail_of(hir: &Hir, literals: &[&str]) -> Option<Tail> {
 }
 
 /// Splits texts at their literals; `None` if one has none.
-fn of_texts(texts: &[String], literals: &[&str]) -> Option<Tail> {
+fn of_texts(texts: &[String], literals: &[&str]) -> Option<MatchTail> {
     let mut tails = Vec::new();
     for text in texts {
         let before = tails.len();
         for literal in literals {
             let Some(at) = place_of(literal, text) else { continue };
-            tails.push(Tail { open: Some(Hir::literal(&text.as_bytes()[at..])), cut: Vec::new() });
+            tails.push(MatchTail {
+                open: Some(Hir::literal(&text.as_bytes()[at..])),
+                cut: Vec::new(),
+            });
         }
         if tails.len() == before {
             return None;
         }
     }
-    Some(Tail::any(tails))
+    Some(MatchTail::any(tails))
 }
 
 fn length(hir: &Hir) -> usize {
