@@ -9,6 +9,7 @@
 //! pack        detectors as they are written, compiled and run; packs/*.yaml are the built-in ones
 //! prefilter   gates: the detectors that a text can hit at all
 //! automata    lazy DFAs, with a pool of their caches
+//! tree        expressions that run by backtracking where their literals stand
 //! failure     tool results to outcomes: failed, refused, interrupted or ordinary
 //! normalise   the text as a reader sees it, with a map back to its bytes
 //! validate    check digits and plausible ranges
@@ -27,6 +28,7 @@ pub mod pack;
 pub mod prefilter;
 pub mod redactor;
 mod severity;
+mod tree;
 pub(crate) mod validate;
 
 pub use severity::Severity;

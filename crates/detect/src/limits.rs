@@ -7,8 +7,8 @@ pub const REGEX_BYTES_MAX: usize = 8 << 20;
 pub const OWN_REGEX_BYTES_MAX: usize = if cfg!(fuzzing) { 1 << 20 } else { REGEX_BYTES_MAX };
 /// Largest lazy-DFA cache of one pattern, bytes.
 pub const DFA_BYTES_MAX: usize = 4 << 20;
-/// Memory of compiled expressions and of their lazy-DFA caches together, bytes, where texts are
-/// scanned. All built-in expressions take 35 MiB, and their caches for texts of all kinds 75.
+/// Memory of compiled automata and of their caches together, bytes, where texts are scanned: those
+/// of the expressions of a config, and of built-in ones that a hostile text took too many steps.
 pub const RULES_BYTES_MAX: usize = 128 << 20;
 /// Steps per byte of one cheap pass over a text: that of the gates, or of a detector of numbers.
 pub(crate) const STEPS_PER_BYTE: usize = 2;
@@ -18,10 +18,9 @@ pub(crate) const DETECTOR_STEPS_PER_BYTE: usize = 8;
 pub(crate) const DETECTORS_MAX: usize = 512;
 /// Longest match of a detector's pattern, bytes: with this bound finding all matches is linear.
 pub(crate) const MATCH_BYTES_MAX: usize = 4096;
-/// Bytes behind a literal that are tested to tell whether its expression is worth a search.
-pub(crate) const REST_BYTES_MAX: usize = 128;
-/// Bytes before a literal in which beginnings of matches are looked for.
-pub(crate) const BEGIN_BYTES_MAX: usize = 1024;
+/// Steps that a tree has for any search, beside those of its bytes; a search that takes more is an
+/// automaton's.
+pub(crate) const TREE_STEPS_MIN: usize = 1024;
 /// Steps of testing one place of a literal.
 pub(crate) const LOOK_STEPS: usize = 32;
 /// Bytes of a text for each test of a number or an `@`; where they stand closer, their expressions

@@ -123,7 +123,7 @@ impl<N: Placeholders> Redactor<N> {
     /// The detectors cannot be built, which a test rules out.
     pub fn for_display(names: N, bytes_max: usize) -> Result<Self, SettingsError> {
         let limits = (DISPLAY_STEPS_MAX, bytes_max);
-        Ok(Self::with(pack::safety()?, Redact::SecretsAndPii, names, limits))
+        Ok(Self::with(pack::personal()?, Redact::SecretsAndPii, names, limits))
     }
 
     fn with(pack: Arc<Pack>, redact: Redact, names: N, (steps, bytes): (usize, usize)) -> Self {
@@ -224,6 +224,9 @@ impl<N: Placeholders> Redactor<N> {
     fn learn_entry(&mut self, text: &str, key: UnderKey, depth: usize) {
         if key.holds(text) {
             self.know(text);
+            return;
+        }
+        if !keys::may_stand_in(text) {
             return;
         }
         for (_, value) in embedded::json_parts(text) {

@@ -11,7 +11,6 @@
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
-use regex_automata::hybrid::dfa;
 use regex_automata::meta;
 
 use crate::limits::RULES_BYTES_MAX;
@@ -46,12 +45,6 @@ impl Drop for CompiledBytes {
 pub(crate) trait CountedCache {
     /// Returns its size in bytes.
     fn bytes(&self) -> usize;
-}
-
-impl CountedCache for dfa::Cache {
-    fn bytes(&self) -> usize {
-        self.memory_usage()
-    }
 }
 
 impl CountedCache for meta::Cache {

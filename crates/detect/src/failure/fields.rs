@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::config::{ConditionConfig, FieldDetectorConfig, Says};
-use super::tree::ExpressionTree;
 use crate::limits::{ENTRIES_MAX, FIELD_BYTES_MAX, FIELDS_MAX};
+use crate::tree::ExpressionTree;
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::json::{self, fields};
 use spanscore_base::value::{Map, Value};

@@ -11,11 +11,11 @@ use hashbrown::HashSet;
 use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
 use super::search::FailureSearch;
-use super::tree::ExpressionTree;
 use super::{FailureFinding, Says};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::pack::compile::TextForm;
 use crate::pack::expression::plain_of;
+use crate::tree::ExpressionTree;
 use spanscore_base::settings::{SettingsError, yaml};
 
 /// Reason that a finding gives.

@@ -14,7 +14,6 @@ mod opened;
 mod openers;
 mod search;
 mod texts;
-mod tree;
 
 use std::sync::{Arc, LazyLock};
 

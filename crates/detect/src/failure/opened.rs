@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::literals::LiteralSet;
 use super::openers::{Distance, Opener, openers};
-use super::tree::{ExpressionTree, MatchStart, steps_for};
 use crate::normalise::escaped;
 use crate::normalise::shadow::Shadow;
+use crate::tree::{ExpressionTree, MatchStart, steps_for};
 
 /// Spaces of a text whose places are known.
 const SPACES: usize = 16;
@@ -172,7 +172,7 @@ impl OpenedExpressions {
         literals: &LiteralSet,
         mut found: impl FnMut(usize, &'t str, Range<usize>) -> Onward,
     ) -> usize {
-        let steps = steps_for(text.small());
+        let steps = steps_for(text.small().as_bytes());
         let mut steps_left = steps;
         let mut done = usize::MAX;
         for branch in self.branches_for(text, literals) {
@@ -196,6 +196,7 @@ impl OpenedExpressions {
 impl Branch {
     /// Returns the first match from a place on.
     fn find(&self, text: &str, from: usize, steps_left: &mut usize) -> Option<Range<usize>> {
+        let text = text.as_bytes();
         let tried = |at: usize| {
             let end = || self.tree.match_at(text, at, steps_left);
             self.start.fits(text, at).then(end).flatten().map(|end| at..end)
@@ -206,7 +207,7 @@ impl Branch {
             Begin::Text => first.and_then(tried),
             Begin::Line => {
                 let before = from.saturating_sub(1);
-                let ends = memchr::memchr_iter(b'\n', text.as_bytes().get(before..)?);
+                let ends = memchr::memchr_iter(b'\n', text.get(before..)?);
                 first.into_iter().chain(ends.map(|end| before + end + 1)).find_map(tried)
             }
         }

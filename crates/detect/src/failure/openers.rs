@@ -1,7 +1,7 @@
 //! Openers of an expression: literals of which each match has one, with what stands before them.
 
-use super::tree::{CharClass, ExpressionTree, TreeStep};
 use crate::prefilter::grams::commonness;
+use crate::tree::{CharClass, ExpressionTree, TreeStep};
 
 /// Shortest literal that is worth a search, bytes.
 const LITERAL_BYTES_MIN: usize = 3;
@@ -66,12 +66,13 @@ impl Distance {
                 let times = |each: usize| each.saturating_mul(repeat.max as usize);
                 Self { bytes: times(once.bytes), spaces: times(once.spaces) }
             }
-            ExpressionTree::Either(parts) => {
+            ExpressionTree::Either(parts, _) => {
                 parts.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::or)
             }
             ExpressionTree::Row(steps) => {
                 steps.iter().map(|step| Self::of(&step.part)).fold(Self::default(), Self::plus)
             }
+            ExpressionTree::Group(_, part) => Self::of(part),
         }
     }
 }
@@ -109,7 +110,7 @@ type Priced = (u64, Vec<Opener>);
 fn rarest(part: &ExpressionTree, before: Distance) -> Option<Priced> {
     match part {
         ExpressionTree::Row(steps) => rarest_of_row(steps, before),
-        ExpressionTree::Either(parts) => {
+        ExpressionTree::Either(parts, _) => {
             let mut all: Priced = (0, Vec::new());
             for step in parts {
                 let (cost, found) = rarest(&step.part, before)?;
@@ -119,6 +120,7 @@ fn rarest(part: &ExpressionTree, before: Distance) -> Option<Priced> {
             (all.1.len() <= OPENERS_MAX).then_some(all)
         }
         ExpressionTree::Repeat(repeat) if repeat.min > 0 => rarest(&repeat.part, before),
+        ExpressionTree::Group(_, part) => rarest(part, before),
         _ => priced(&spelled(part)?, before, LITERAL_BYTES_MIN),
     }
 }
@@ -199,10 +201,11 @@ fn spelled(part: &ExpressionTree) -> Option<Vec<String>> {
             (1, 1) => spelled(&repeat.part),
             _ => None,
         },
+        ExpressionTree::Group(_, part) => spelled(part),
         ExpressionTree::Row(steps) => steps
             .iter()
             .try_fold(vec![String::new()], |run, step| joined(&run, &spelled(&step.part)?)),
-        ExpressionTree::Either(parts) => {
+        ExpressionTree::Either(parts, _) => {
             let mut all = Vec::new();
             for step in parts {
                 all.extend(spelled(&step.part)?);

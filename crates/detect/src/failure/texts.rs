@@ -7,11 +7,11 @@ use super::FailureFinding;
 use super::config::{FailurePackConfig, Says, TextDetectorConfig, TextPlace};
 use super::literals::LiteralSet;
 use super::opened::{Begin, FoldedText, NewExpression, Onward, OpenedExpressions};
-use super::tree::ExpressionTree;
 use crate::limits::{DETECTORS_MAX, STEPS_PER_BYTE};
 use crate::pack::compile::{AFTER, BEFORE, TextForm};
 use crate::pack::config::with_named;
 use crate::pack::expression::{bounded, plain_of};
+use crate::tree::ExpressionTree;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::settings::SettingsError;
 

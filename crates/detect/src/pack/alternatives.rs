@@ -1,12 +1,14 @@
 //! Generated texts for each alternative of an expression, for the test that each of them fires
 //! alone.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::compile::{AFTER, BEFORE, Detector, TextForm};
 use super::expression::{self, Expression};
+use super::read::ReadText;
 use super::*;
 
 /// Most texts of one expression.
@@ -208,13 +210,11 @@ fn fires_in(pack: &Pack, index: usize, text: &str) -> Option<&'static str> {
     }
     let detector = &pack.detectors[index];
     let normal = crate::normalise::shadow::Shadow::of(text).text;
-    let engine = detector.pattern.as_ref().and_then(Expression::get);
-    let mut look = engine?.look();
-    let bytes = normal.as_bytes();
-    let Some(found) = look.find(bytes, 0..bytes.len()) else {
-        return Some("no text of it was made");
-    };
-    let part = look.group(bytes, found.clone()).unwrap_or(found);
+    let small = OnceCell::new();
+    let read = ReadText::of(normal.as_bytes(), &small);
+    let found = detector.pattern.as_ref()?.look().find(&read, 0..=normal.len(), normal.len());
+    let Some(found) = found else { return Some("no text of it was made") };
+    let part = found.group.unwrap_or(found.whole);
     refused(detector, &normal, part)
 }
 
@@ -222,8 +222,8 @@ fn refused(detector: &Detector, text: &str, part: Range<usize>) -> Option<&'stat
     let around =
         &text.as_bytes()[part.start.saturating_sub(BEFORE)..(part.end + AFTER).min(text.len())];
     let has = |context: &Option<Arc<Expression>>| {
-        let engine = context.as_deref().and_then(Expression::get);
-        engine.is_some_and(|engine| engine.is_match(around))
+        let small = OnceCell::new();
+        context.as_deref().is_some_and(|it| it.is_match(&ReadText::of(around, &small)))
     };
     if detector.validate.is_some_and(|check| text.get(part).is_none_or(|part| !check.accepts(part)))
     {

@@ -4,16 +4,17 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::super::limits::REFUSED_MAX;
-use super::engine::EngineLook;
-use super::expression::Expression;
+use super::expression::{Expression, ExpressionLook};
 use super::match_bounds::MatchBounds;
 use super::named;
-use super::number::Point;
-use super::tail::LiteralTail;
+use super::opening::ahead::Ahead;
+use super::opening::number::Point;
+use super::read::ReadText;
 use super::windows::TextWindow;
 use crate::Severity;
 use crate::prefilter::profile::Profile;
 use crate::prefilter::sieve::Anchors;
+use crate::tree::TreeMatch;
 use crate::validate::Validator;
 
 /// Bytes before a match that context is looked for in.
@@ -107,102 +108,51 @@ pub(crate) struct Detector {
     pub(crate) named_as: Option<Arc<Expression>>,
     pub(crate) obfuscated: bool,
     pub(crate) count_min: u32,
-    /// Match bounds around each of `gate.needs`, by the anchor; empty where they are not known, and
-    /// the expression runs over the whole text.
-    pub(crate) reaches: Vec<(u16, MatchBounds)>,
-    /// Test of the literal's surroundings for the rest of a match, where there is one.
-    pub(crate) tail: Option<LiteralTail>,
+    /// Match bounds around each of `gate.needs`, by the anchor, and the bytes that may follow it;
+    /// empty where they are not known, and the expression runs over the whole text.
+    pub(crate) reaches: Vec<(u16, MatchBounds, Arc<Ahead>)>,
     /// Match bounds around the first digit, for a detector of numbers, or around an `@`, for one
     /// that needs it.
     pub(crate) point: Option<Point>,
 }
 
 impl Detector {
-    /// Gives each finding in these regions, in order, to `take` until that returns [`Flow::Break`].
+    /// Gives each finding in these windows, in order, to `take` until that returns [`Flow::Break`].
     /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
     /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.
-    pub(crate) fn find(
+    pub(super) fn find(
         &self,
-        text: &[u8],
-        regions: impl Iterator<Item = Range<usize>>,
-        refused: &mut u32,
-        take: &mut impl FnMut(Range<usize>) -> Flow,
-    ) -> bool {
-        let mut regions = regions.peekable();
-        let Some(pattern) = self.pattern.as_ref().filter(|_| regions.peek().is_some()) else {
-            return true;
-        };
-        let Some(pattern) = pattern.get() else { return false };
-        let mut pattern = pattern.look();
-        for region in regions {
-            let flow = self.search(&mut pattern, text, region, refused, take);
-            if let ControlFlow::Break(is_searched) = flow {
-                return is_searched;
-            }
-        }
-        true
-    }
-
-    /// Gives each finding in these windows, the first one first; else as [`find`](Self::find).
-    pub(super) fn find_in(
-        &self,
-        text: &[u8],
-        windows: &[TextWindow],
+        text: &ReadText<'_>,
+        windows: impl Iterator<Item = TextWindow>,
         refused: &mut u32,
         take: &mut impl FnMut(Range<usize>) -> Flow,
     ) -> bool {
         let Some(pattern) = &self.pattern else { return true };
-        let Some(pattern) = pattern.get() else { return false };
         let mut pattern = pattern.look();
         let mut at = 0;
-        for window in windows {
-            let flow = match window.begin {
-                None => self.search(&mut pattern, text, window.part.clone(), refused, take),
-                // A match reaches over it.
-                Some(begin) if begin < at => continue,
-                Some(begin) => {
-                    let Some(whole) = pattern.find_at(text, begin..window.part.end) else {
-                        continue;
-                    };
-                    at = whole.end.max(whole.start + 1);
-                    self.give(&mut pattern, text, whole, refused, take)
+        for TextWindow { begins, end } in windows {
+            at = at.max(*begins.start());
+            while at <= *begins.end()
+                && let Some(found) = pattern.find(text, at..=*begins.end(), end)
+            {
+                at = found.whole.end.max(found.whole.start + 1);
+                if let ControlFlow::Break(is_searched) = self.give(text, found, refused, take) {
+                    return is_searched;
                 }
-            };
-            if let ControlFlow::Break(is_searched) = flow {
-                return is_searched;
             }
         }
         true
     }
 
-    /// Gives each match in a region; breaks with true if the text counts as searched.
-    fn search(
-        &self,
-        pattern: &mut EngineLook<'_>,
-        text: &[u8],
-        region: Range<usize>,
-        refused: &mut u32,
-        take: &mut impl FnMut(Range<usize>) -> Flow,
-    ) -> ControlFlow<bool> {
-        let mut at = region.start;
-        while at <= region.end
-            && let Some(whole) = pattern.find(text, at..region.end)
-        {
-            at = whole.end.max(whole.start + 1);
-            self.give(pattern, text, whole, refused, take)?;
-        }
-        ControlFlow::Continue(())
-    }
-
+    /// Gives a match; breaks with true if the text counts as searched.
     fn give(
         &self,
-        pattern: &mut EngineLook<'_>,
-        text: &[u8],
-        whole: Range<usize>,
+        text: &ReadText<'_>,
+        found: TreeMatch,
         refused: &mut u32,
         take: &mut impl FnMut(Range<usize>) -> Flow,
     ) -> ControlFlow<bool> {
-        let part = pattern.group(text, whole.clone()).unwrap_or(whole);
+        let part = found.group.unwrap_or(found.whole);
         let flow = if self.accepts(text, &part) { take(part) } else { Flow::Refuse };
         match flow {
             Flow::Break => ControlFlow::Break(true),
@@ -215,34 +165,33 @@ impl Detector {
         }
     }
 
-    fn accepts(&self, text: &[u8], found: &Range<usize>) -> bool {
+    fn accepts(&self, text: &ReadText<'_>, found: &Range<usize>) -> bool {
+        let bytes = text.normal();
         let start = found.start.saturating_sub(BEFORE);
-        let around = &text[start..(found.end + AFTER).min(text.len())];
+        let around = text.part(start..(found.end + AFTER).min(bytes.len()));
         self.validate.is_none_or(|validator| {
-            std::str::from_utf8(&text[found.clone()]).is_ok_and(|text| validator.accepts(text))
-        }) && self.near.as_ref().is_none_or(|near| is_match(near, around))
-            && !self.not_near.as_ref().is_some_and(|not_near| is_match(not_near, around))
+            std::str::from_utf8(&bytes[found.clone()]).is_ok_and(|text| validator.accepts(text))
+        }) && self.near.as_ref().is_none_or(|near| near.is_match(&around))
+            && !self.not_near.as_ref().is_some_and(|not_near| not_near.is_match(&around))
             && !self.denied.as_ref().is_some_and(|denied| {
-                touches(denied, around, &(found.start - start..found.end - start))
+                touches(denied, &around, &(found.start - start..found.end - start))
             })
             && self.named_as.as_ref().is_none_or(|allowed| {
-                named::thing_before(text, found.start).is_none_or(|word| is_match(allowed, word))
+                let word = named::thing_before(bytes, found.start);
+                word.is_none_or(|word| allowed.is_match(&text.part(word)))
             })
     }
 }
 
-fn is_match(expression: &Expression, text: &[u8]) -> bool {
-    expression.get().is_some_and(|expression| expression.is_match(text))
-}
-
 /// Returns true if a match touches or overlaps a part of a text.
-fn touches(expression: &Expression, text: &[u8], part: &Range<usize>) -> bool {
-    let Some(engine) = expression.get() else { return false };
-    let mut look = engine.look();
+fn touches(expression: &Expression, text: &ReadText<'_>, part: &Range<usize>) -> bool {
+    let mut look: ExpressionLook<'_> = expression.look();
+    let end = text.normal().len();
     let mut at = 0;
     while at <= part.end
-        && let Some(found) = look.find(text, at..text.len())
+        && let Some(found) = look.find(text, at..=end, end)
     {
+        let found = found.whole;
         if found.start <= part.end && found.end >= part.start {
             return true;
         }

@@ -8,20 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use regex_syntax::hir::Hir;
 
 use super::super::limits::DETECTORS_MAX;
 use super::Pack;
-use super::compile::{AFTER, BEFORE, Detector, Gate, TextForm};
-use super::expression::{CompileTime, Expression, parsed};
-use super::match_bounds::{self, MatchBounds};
-use super::needs::OwnNeeds;
-use super::number::Point;
-use super::tail::LiteralTail;
-use super::token::is_in_token;
+use super::compile::{Detector, Gate, TextForm};
+use super::expression::{CompileTime, Expression};
+use super::opening::Opening;
+use super::opening::ahead::Ahead;
+use super::opening::written;
 use crate::Severity;
 use crate::normalise::shadow::fold_pattern;
-use crate::prefilter::gates::members;
 use crate::prefilter::sieve::{ANCHORS_MAX, Anchors, NONE};
 use crate::validate::Validator;
 use spanscore_base::settings::{SettingsError, yaml};
@@ -116,22 +112,28 @@ pub(super) fn built_in_texts(
     if let Some(base) = base {
         builder.detectors.clone_from(&base.detectors);
         builder.anchors.clone_from(&base.anchors);
+        builder.numbers = base.anchors.iter().cloned().zip(0..).collect();
     }
+    with_shared(texts)?.iter().try_for_each(|pack| builder.add(pack))?;
+    builder.build()
+}
+
+/// Reads built-in packs: expressions of one without detectors are for all behind it.
+pub(super) fn with_shared(texts: &[&str]) -> Result<Vec<PackConfig>, SettingsError> {
     let mut shared = BTreeMap::new();
-    for text in texts {
+    let read = |text: &&str| {
         let mut pack: PackConfig = yaml::read(text)
             .and_then(|node| node.read())
             .map_err(|error| SettingsError::new(format!("built-in rule pack: {error}")))?;
-        // Expressions without detectors are for all packs behind them.
         if pack.detectors.is_empty() {
             shared.append(&mut pack.expressions);
         }
         for (name, expression) in &shared {
             pack.expressions.entry(name.clone()).or_insert_with(|| String::clone(expression));
         }
-        builder.add(&pack)?;
-    }
-    builder.build()
+        Ok(pack)
+    };
+    texts.iter().map(read).collect()
 }
 
 /// Compiles packs into one, at once, so that each mistake is found.
@@ -147,20 +149,28 @@ struct PackBuilder {
     detectors: Vec<Arc<Detector>>,
     /// Literals that gates name by their numbers.
     anchors: Vec<String>,
+    /// Their numbers.
+    numbers: HashMap<String, usize>,
     /// Compiled context expressions, shared: many detectors have the same.
     contexts: HashMap<(String, bool, TextForm), Arc<Expression>>,
 }
 
 impl PackBuilder {
     fn new(when: CompileTime) -> Self {
-        Self { when, detectors: Vec::new(), anchors: Vec::new(), contexts: HashMap::new() }
+        Self {
+            when,
+            detectors: Vec::new(),
+            anchors: Vec::new(),
+            numbers: HashMap::new(),
+            contexts: HashMap::new(),
+        }
     }
 
     fn add(&mut self, pack: &PackConfig) -> Result<(), SettingsError> {
         for (index, config) in pack.detectors.iter().enumerate() {
             let name =
                 format!("detector `{}` ({}) of pack `{}`", config.kind, index + 1, pack.name);
-            let detector = self.detector(config, pack).map_err(|error| {
+            let detector = self.detector(config, pack, index).map_err(|error| {
                 let message = format!("{name}: {}", error.message);
                 SettingsError { message, ..error }
             })?;
@@ -182,6 +192,7 @@ impl PackBuilder {
         &mut self,
         config: &DetectorConfig,
         pack: &PackConfig,
+        index: usize,
     ) -> Result<Detector, SettingsError> {
         if config.rule.is_empty() || config.kind.is_empty() {
             return Err(SettingsError::new("`rule` and `kind` are needed"));
@@ -200,14 +211,29 @@ impl PackBuilder {
             let error = "checks and contexts need `syntax: linear`";
             return Err(SettingsError::new(error));
         }
-        let gate = gate(config, pack, &mut self.anchors, self.when)?;
-        let (reaches, tail) = reaches(config, pack, &gate, &self.anchors, self.when)?;
+        let opening = self.opening(config, pack, index)?;
+        let (needs, numbers) = self.mask(&opening.needs)?;
+        let gate = Gate {
+            needs,
+            or_non_ascii: opening.or_non_ascii,
+            also_needs: self.mask(&folded(&config.also_needs))?.0,
+            digits: config.digits,
+            digits_min: config.digits_min,
+            at_sign: config.at_sign,
+            long_token: config.long_token,
+            in_token: opening.in_token,
+        };
+        let literal = |(index, reach, ahead)| (numbers[index], reach, ahead);
+        let reaches = opening.literals.into_iter().map(literal).collect();
         let literal = config.literal.as_ref();
-        let pattern = config.pattern.as_ref();
+        let contexts = opening.contexts;
+        let pattern = config.pattern.as_ref().map(|text| self.expression(text, config, pack));
+        let pattern = pattern.transpose()?.map(|pattern| pattern.beginning_with(opening.begin));
+        let mut context =
+            |text: &Option<String>, begin| self.context((text.as_deref(), begin), config, pack);
         Ok(Detector {
-            point: point(config, pack, &gate)?,
+            point: opening.point,
             reaches,
-            tail,
             rule: config.rule.clone(),
             kind: config.kind.clone(),
             category: config.category.clone(),
@@ -215,15 +241,61 @@ impl PackBuilder {
             form: config.text,
             gate,
             literal: literal.map(|text| fold_literal(text, config.text).as_bytes().to_vec()),
-            pattern: pattern.map(|text| self.expression(text, config, pack)).transpose()?,
+            pattern,
             validate: config.validate,
-            near: self.context(config.near.as_deref(), config, pack)?,
-            not_near: self.context(config.not_near.as_deref(), config, pack)?,
-            denied: self.context(config.denied.as_deref(), config, pack)?,
-            named_as: self.context(config.named_as.as_deref(), config, pack)?,
+            near: context(&config.near, contexts[0])?,
+            not_near: context(&config.not_near, contexts[1])?,
+            denied: context(&config.denied, contexts[2])?,
+            named_as: context(&config.named_as, contexts[3])?,
             obfuscated: config.obfuscated,
             count_min: config.count_min.unwrap_or(1).max(1),
         })
+    }
+
+    /// Returns the opening of a detector: as it is written, or read from its expression.
+    fn opening(
+        &self,
+        config: &DetectorConfig,
+        pack: &PackConfig,
+        index: usize,
+    ) -> Result<Opening, SettingsError> {
+        if self.when == CompileTime::Needed
+            && let Some(written) = written::opening(&pack.name, index)
+        {
+            return Ok(written);
+        }
+        Opening::of(config, pack, (self.when, self.room()))
+    }
+
+    /// Returns how many literals there may still be: half of all are for built-in packs.
+    fn room(&self) -> usize {
+        let all = if self.when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
+        all.saturating_sub(self.anchors.len())
+    }
+
+    /// Returns the numbers of literals, as a set and in order.
+    fn mask(&mut self, needs: &[String]) -> Result<Numbered, SettingsError> {
+        let mut mask = Box::new(NONE);
+        let mut numbers = Vec::new();
+        for need in needs {
+            if need.trim_start_matches('^').len() < 2 {
+                let message = format!("`needs` has `{need}`, which is shorter than two bytes");
+                return Err(SettingsError::new(message).with_help("give a longer literal"));
+            }
+            let anchors = &mut self.anchors;
+            let index = *self.numbers.entry_ref(need).or_insert_with(|| {
+                anchors.push(need.clone());
+                anchors.len() - 1
+            });
+            if index >= ANCHORS_MAX {
+                return Err(SettingsError::new(format!(
+                    "more than {ANCHORS_MAX} literals in `needs`"
+                )));
+            }
+            mask[index / 64] |= 1 << (index % 64);
+            numbers.push(index as u16);
+        }
+        Ok(((!needs.is_empty()).then_some(mask), numbers))
     }
 
     fn expression(
@@ -238,7 +310,7 @@ impl PackBuilder {
 
     fn context(
         &mut self,
-        text: Option<&str>,
+        (text, begin): (Option<&str>, Ahead),
         config: &DetectorConfig,
         pack: &PackConfig,
     ) -> Result<Option<Arc<Expression>>, SettingsError> {
@@ -247,169 +319,17 @@ impl PackBuilder {
         if let Some(known) = self.contexts.get(&key) {
             return Ok(Some(Arc::clone(known)));
         }
-        let made = Arc::new(self.expression(text, config, pack)?);
+        let made = Arc::new(self.expression(text, config, pack)?.beginning_with(begin));
         self.contexts.insert(key, Arc::clone(&made));
         Ok(Some(made))
     }
 }
 
-fn gate(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-    anchors: &mut Vec<String>,
-    when: CompileTime,
-) -> Result<Gate, SettingsError> {
-    // A literal is its own anchor.
-    let is_anchor = |text: &&String| text.is_ascii() && text.len() >= 2 && !text.starts_with('^');
-    let literal = config.literal.iter().filter(is_anchor);
-    let mut needs: Vec<String> = config.needs.iter().chain(literal).cloned().collect();
-    let mut or_non_ascii = false;
-    let in_token = needs.is_empty()
-        && config.long_token
-        && plain(config, pack)?.is_some_and(|hir| is_in_token(&hir));
-    let is_open = !(config.digits || config.at_sign || in_token);
-    if needs.is_empty() && is_open && pack.syntax == Syntax::Linear {
-        // They only save time: where there is no room for them the expression is always tried.
-        let all = if when == CompileTime::Needed { ANCHORS_MAX } else { ANCHORS_MAX / 2 };
-        let room = all.saturating_sub(anchors.len());
-        if let Some(own) = own_needs(config, pack)?.filter(|own| own.literals.len() <= room) {
-            (needs, or_non_ascii) = (own.literals, own.or_non_ascii);
-        }
-    }
-    // Other detectors have theirs chosen one by one: ordinary words shall open none.
-    let completed = config.rule.starts_with("no_") && when == CompileTime::Needed;
-    if completed && !needs.is_empty() {
-        needs.extend(completion(config, pack, &needs)?);
-    }
-    Ok(Gate {
-        needs: mask(&needs, anchors)?,
-        or_non_ascii,
-        also_needs: mask(&config.also_needs, anchors)?,
-        digits: config.digits,
-        digits_min: config.digits_min,
-        at_sign: config.at_sign,
-        long_token: config.long_token,
-        in_token,
-    })
-}
+/// A set of literals, and their numbers in order.
+type Numbered = (Option<Box<Anchors>>, Vec<u16>);
 
-/// Match bounds around each anchor, and the test of an anchor's surroundings.
-type Around = (Vec<(u16, MatchBounds)>, Option<LiteralTail>);
-
-/// Computes the match bounds of a detector around its `needs`, by anchor, and the test of their
-/// surroundings; empty where they are not known.
-fn reaches(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-    gate: &Gate,
-    anchors: &[String],
-    when: CompileTime,
-) -> Result<Around, SettingsError> {
-    let in_any_case = config.text != TextForm::Normalised || pack.syntax != Syntax::Linear;
-    let (Some(needs), Some(pattern)) = (gate.needs.as_deref(), &config.pattern) else {
-        return Ok((Vec::new(), None));
-    };
-    if in_any_case || gate.or_non_ascii || gate.digits {
-        return Ok((Vec::new(), None));
-    }
-    let pattern = fold_pattern(&with_named(pattern, &pack.expressions)?);
-    let Ok(parsed) = parsed(&pattern, config.text) else { return Ok((Vec::new(), None)) };
-    let indices: Vec<usize> = members(needs).collect();
-    let literals: Vec<&str> =
-        indices.iter().map(|&index| anchors[index].trim_start_matches('^')).collect();
-    if let Some(found) = match_bounds::reaches(&parsed, &literals) {
-        let found = found.into_iter().map(|(index, reach)| (indices[index] as u16, reach));
-        let tail = LiteralTail::new(&parsed, &literals).map(|tail| tail.of_anchors(&indices));
-        return Ok((found.collect(), tail));
-    }
-    // The literals of built-in detectors stand in the match or in its context; those of others may
-    // stand anywhere.
-    let Some(longest) = parsed.properties().maximum_len().filter(|_| when == CompileTime::Needed)
-    else {
-        return Ok((Vec::new(), None));
-    };
-    let reach = MatchBounds { before: longest + AFTER, after: longest + BEFORE };
-    Ok((indices.into_iter().map(|index| (index as u16, reach)).collect(), None))
-}
-
-/// Computes the match bounds of a detector without literals around its first digit or its `@`.
-fn point(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-    gate: &Gate,
-) -> Result<Option<Point>, SettingsError> {
-    let Some(parsed) = plain(config, pack)? else { return Ok(None) };
-    Ok(match gate {
-        Gate { digits: true, .. } => Point::digit(&parsed),
-        Gate { at_sign: true, needs: None, .. } => Point::at_sign(&parsed),
-        _ => None,
-    })
-}
-
-/// Parses the pattern of a detector as it matches the normalised text, where it does.
-fn plain(config: &DetectorConfig, pack: &PackConfig) -> Result<Option<Hir>, SettingsError> {
-    let is_plain = config.text == TextForm::Normalised && pack.syntax == Syntax::Linear;
-    let Some(pattern) = config.pattern.as_ref().filter(|_| is_plain) else { return Ok(None) };
-    Ok(parsed(&fold_pattern(&with_named(pattern, &pack.expressions)?), config.text).ok())
-}
-
-/// Returns literals of alternatives that have none of the `needs`: each alternative shall open the
-/// gate. None where the detector asks for context, as the literals may stand there.
-fn completion(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-    needs: &[String],
-) -> Result<Vec<String>, SettingsError> {
-    let Some(parsed) = plain(config, pack)?.filter(|_| config.near.is_none()) else {
-        return Ok(Vec::new());
-    };
-    let needs: Vec<String> = needs
-        .iter()
-        .map(|need| fold_pattern(need.to_lowercase().trim_start_matches('^')))
-        .collect();
-    let literals: Vec<&str> = needs.iter().map(String::as_str).collect();
-    let mut more = match_bounds::completion(&parsed, &literals);
-    more.retain(|literal| literal.len() >= 2 && !literal.starts_with('^'));
-    more.sort();
-    more.dedup();
-    Ok(more)
-}
-
-/// Returns the literals that the expression of a detector cannot do without.
-fn own_needs(
-    config: &DetectorConfig,
-    pack: &PackConfig,
-) -> Result<Option<OwnNeeds>, SettingsError> {
-    let Some(pattern) = &config.pattern else { return Ok(None) };
-    let pattern = with_named(pattern, &pack.expressions)?;
-    let folded = match config.text {
-        TextForm::Normalised => fold_pattern(&pattern),
-        TextForm::AsIs | TextForm::Lower | TextForm::Upper => pattern,
-    };
-    Ok(OwnNeeds::of_expression(&folded, config.text))
-}
-
-fn mask(
-    needs: &[String],
-    anchors: &mut Vec<String>,
-) -> Result<Option<Box<Anchors>>, SettingsError> {
-    let mut mask = Box::new(NONE);
-    for need in needs {
-        let need = fold_pattern(&need.to_lowercase());
-        if need.trim_start_matches('^').len() < 2 {
-            let message = format!("`needs` has `{need}`, which is shorter than two bytes");
-            return Err(SettingsError::new(message).with_help("give a longer literal"));
-        }
-        let index = anchors.iter().position(|known| *known == need).unwrap_or_else(|| {
-            anchors.push(need);
-            anchors.len() - 1
-        });
-        if index >= ANCHORS_MAX {
-            return Err(SettingsError::new(format!("more than {ANCHORS_MAX} literals in `needs`")));
-        }
-        mask[index / 64] |= 1 << (index % 64);
-    }
-    Ok((!needs.is_empty()).then_some(mask))
+fn folded(needs: &[String]) -> Vec<String> {
+    needs.iter().map(|need| fold_pattern(&need.to_lowercase())).collect()
 }
 
 /// Expands the named expressions that a text refers to.

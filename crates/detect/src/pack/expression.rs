@@ -5,18 +5,22 @@
 //! meant for is as short.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
 
-use super::super::limits::MATCH_BYTES_MAX;
+use super::super::limits::{DETECTOR_STEPS_PER_BYTE, MATCH_BYTES_MAX, TREE_STEPS_MIN};
 use super::compile::TextForm;
 use super::config::Syntax;
-use super::engine::RegexEngine;
+use super::engine::{EngineLook, RegexEngine};
+use super::opening::ahead::Ahead;
+use super::read::ReadText;
 use crate::automata::slim;
 use crate::js_regex::JsRegex;
 use crate::normalise::shadow::fold_pattern;
+use crate::tree::{PlacedTree, TreeMatch};
 use spanscore_base::settings::SettingsError;
 
 /// Time at which an expression is compiled.
@@ -34,7 +38,19 @@ pub(crate) struct Expression {
     syntax: Syntax,
     case_sensitive: bool,
     form: TextForm,
+    /// Bytes that matches begin with, but at the beginning of a text.
+    begin: Ahead,
+    /// Tree that it runs as, made when first needed; `None` where it takes an engine.
+    tree: OnceLock<Option<PlacedTree>>,
+    /// Engine for what takes a tree too many steps, compiled when first needed.
     compiled: OnceLock<Option<RegexEngine>>,
+}
+
+/// Searcher of one part of a text after the other.
+pub(super) struct ExpressionLook<'e> {
+    expression: &'e Expression,
+    tree: Option<&'e PlacedTree>,
+    engine: Option<EngineLook<'e>>,
 }
 
 impl Expression {
@@ -46,13 +62,59 @@ impl Expression {
         form: TextForm,
         when: CompileTime,
     ) -> Result<Self, SettingsError> {
-        let new = Self { text, syntax, case_sensitive, form, compiled: OnceLock::new() };
+        let tree = OnceLock::new();
+        let compiled = OnceLock::new();
+        let begin = Ahead::ANY;
+        let new = Self { text, syntax, case_sensitive, form, begin, tree, compiled };
         if when == CompileTime::Now {
             let engine = new.compile()?;
-            engine.complete().map_err(|error| new.refused(&*error))?;
             let _ = new.compiled.set(Some(engine));
         }
         Ok(new)
+    }
+
+    /// Sets the bytes that its matches begin with, but at the beginning of a text.
+    pub(super) fn beginning_with(self, begin: Ahead) -> Self {
+        Self { begin, ..self }
+    }
+
+    /// Starts a searcher.
+    pub(super) fn look(&self) -> ExpressionLook<'_> {
+        ExpressionLook { expression: self, tree: self.tree(), engine: None }
+    }
+
+    /// Returns true if it matches anywhere in a text.
+    pub(super) fn is_match(&self, text: &ReadText<'_>) -> bool {
+        let end = text.normal().len();
+        self.look().find(text, 0..=end, end).is_some()
+    }
+
+    /// Returns true if it reads texts in small letters. One that tells some capitals apart does
+    /// not.
+    fn in_small(&self) -> bool {
+        !self.case_sensitive && !self.text.contains("(?-i")
+    }
+
+    /// Returns its tree, if it reads the normalised text and asks for no words of Unicode.
+    pub(super) fn tree(&self) -> Option<&PlacedTree> {
+        let make = || {
+            if self.syntax == Syntax::Javascript || self.form != TextForm::Normalised {
+                return None;
+            }
+            let hir = self.hir(!self.case_sensitive && !self.in_small()).ok()?;
+            let looks = hir.properties().look_set();
+            (!looks.contains_word_unicode()).then(|| PlacedTree::of(&hir, self.in_small()))
+        };
+        self.tree.get_or_init(make).as_ref()
+    }
+
+    /// Parses it, capitals told apart or not.
+    fn hir(&self, in_any_case: bool) -> Result<Hir, SettingsError> {
+        let folded = folded(&self.text, self.form);
+        let mut parser = ParserBuilder::new();
+        let parser = parser.utf8(false).case_insensitive(in_any_case);
+        let hir = parser.build().parse(&with_ascii_classes(&folded, self.form));
+        hir.map_err(|error| self.refused(&error))
     }
 
     /// Returns the compiled expression; `None` if it cannot be compiled, which is known of no
@@ -79,17 +141,38 @@ impl Expression {
                 .map_err(|error| SettingsError::new(error.to_string()));
         }
         bounded(text, self.form)?;
-        let folded = folded(text, self.form);
-        let mut parser = ParserBuilder::new();
-        let parser = parser.utf8(false).case_insensitive(!self.case_sensitive);
-        let hir = parser.build().parse(&with_ascii_classes(&folded, self.form));
-        let hir = hir.map_err(|error| self.refused(&error))?;
-        let hir = slim(&hir, self.form == TextForm::Normalised);
-        RegexEngine::linear(hir).map_err(|error| self.refused(&*error))
+        let hir = slim(&self.hir(!self.case_sensitive)?, self.form == TextForm::Normalised);
+        RegexEngine::linear(&hir).map_err(|error| self.refused(&*error))
     }
 
     fn refused(&self, error: &dyn std::error::Error) -> SettingsError {
         refused(&self.text, error)
+    }
+}
+
+impl ExpressionLook<'_> {
+    /// Returns the first match that begins at one of these places and ends up to `end`, with the
+    /// first of its groups that took part; the text around counts for `\b` and the like.
+    pub(super) fn find(
+        &mut self,
+        text: &ReadText<'_>,
+        begins: RangeInclusive<usize>,
+        end: usize,
+    ) -> Option<TreeMatch> {
+        if let Some(tree) = self.tree {
+            let text = if self.expression.in_small() { text.small() } else { text.normal() };
+            let steps = TREE_STEPS_MIN + (end - begins.start()) * DETECTOR_STEPS_PER_BYTE;
+            if let Ok(found) = tree.find(text, (begins.clone(), &self.expression.begin), end, steps)
+            {
+                return found;
+            }
+        }
+        if self.engine.is_none() {
+            self.engine = Some(self.expression.get()?.look());
+        }
+        let engine = self.engine.as_mut()?;
+        let found = engine.find(text.normal(), *begins.start()..end)?;
+        begins.contains(&found.whole.start).then_some(found)
     }
 }
 

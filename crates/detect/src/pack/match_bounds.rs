@@ -16,6 +16,8 @@ use super::needs::{SPELLED_MAX, joined, place_of, required, shortened, spelled, 
 pub(crate) struct MatchBounds {
     pub(crate) before: usize,
     pub(crate) after: usize,
+    /// Bytes behind the start of the literal in which a match may begin too.
+    pub(crate) past: usize,
 }
 
 /// Match bounds by the index of the literal.
@@ -79,7 +81,7 @@ fn in_texts(texts: Option<&[String]>, literals: &[&str]) -> Option<Reaches> {
         let mut any = false;
         for (index, literal) in literals.iter().enumerate() {
             if let Some(at) = place_of(literal, text) {
-                let reach = MatchBounds { before: at, after: text.len() - at };
+                let reach = MatchBounds { before: at, after: text.len() - at, past: 0 };
                 join(&mut all, index, reach);
                 any = true;
             }
@@ -160,7 +162,9 @@ pub(super) fn chosen(parts: &[Hir], literals: &[&str]) -> Option<ChosenParts> {
         let before: usize = lengths[..range.start].iter().sum();
         let after: usize = lengths[range.end..].iter().sum();
         let wide = |(index, reach): (usize, MatchBounds)| {
-            (index, MatchBounds { before: reach.before + before, after: reach.after + after })
+            let before = reach.before + before;
+            let after = reach.after + after;
+            (index, MatchBounds { before, after, ..reach })
         };
         found.into_iter().map(wide).collect()
     };

@@ -14,11 +14,10 @@ pub(crate) mod expression;
 pub(crate) mod match_bounds;
 mod named;
 mod needs;
-pub(crate) mod number;
 mod numbers;
+pub(crate) mod opening;
+mod read;
 mod scan;
-pub(crate) mod tail;
-mod token;
 mod windows;
 
 use std::ops::Range;
@@ -103,6 +102,12 @@ pub fn safety() -> Result<Arc<Pack>, SettingsError> {
     given_out(&SAFETY_PACK)
 }
 
+/// Returns the detectors of safety that find personal data and credentials: a third of them.
+pub(crate) fn personal() -> Result<Arc<Pack>, SettingsError> {
+    static PACK: BuiltIn = LazyLock::new(|| Ok(Arc::new(safety()?.of_rule(names::PII))));
+    given_out(&PACK)
+}
+
 /// Returns the detectors of safety and those of orders to a judge: for the evidence that one is
 /// shown.
 pub(crate) fn evidence() -> Result<Arc<Pack>, SettingsError> {
@@ -125,6 +130,8 @@ pub struct Pack {
     gates: Gates,
     /// Digit suffixes of the detectors of numbers.
     numbers: NumberTails,
+    /// True if any detector reads what is written in disguise.
+    obfuscated: bool,
     /// True if any detector searches long tokens alone.
     in_tokens: bool,
     /// True if any detector reads the shadow.
@@ -253,6 +260,7 @@ impl Pack {
         Self {
             gates: Gates::new(&detectors, &anchors),
             numbers: NumberTails::of(&detectors),
+            obfuscated: detectors.iter().any(|detector| detector.obfuscated),
             in_tokens: detectors.iter().any(|detector| detector.gate.in_token),
             shadowed: detectors.iter().any(|detector| detector.form == TextForm::Normalised),
             cased: detectors.iter().any(|d| matches!(d.form, TextForm::Lower | TextForm::Upper)),
@@ -260,6 +268,12 @@ impl Pack {
             anchors,
             users: AtomicUsize::new(0),
         }
+    }
+
+    /// Returns a pack of the detectors of one rule.
+    fn of_rule(&self, rule: &str) -> Self {
+        let own = self.detectors.iter().filter(|detector| detector.rule == rule);
+        Self::new(own.cloned().collect(), self.anchors.clone())
     }
 
     /// Returns the hits of one rule in a scan by this pack.

@@ -11,10 +11,10 @@ const SAYS_NUMBER: [&str; 8] = ["no", "nr", "num", "number", "nummer", "id", "co
 /// Bytes before a number in which its label is looked for.
 const WORD_BYTES: usize = 48;
 
-/// Returns the word before a number, if it may name a thing: an announced number is one of that
-/// thing, and so is one directly behind a title. Any other word may be a verb, or somebody's name
-/// before a colon.
-pub(super) fn thing_before(text: &[u8], at: usize) -> Option<&[u8]> {
+/// Returns the place of the word before a number, if it may name a thing: an announced number is
+/// one of that thing, and so is one directly behind a title. Any other word may be a verb, or
+/// somebody's name before a colon.
+pub(super) fn thing_before(text: &[u8], at: usize) -> Option<Range<usize>> {
     let mut end = at;
     loop {
         let word = word_before(text, end, at)?;
@@ -26,7 +26,7 @@ pub(super) fn thing_before(text: &[u8], at: usize) -> Option<&[u8]> {
         let is_numbered = end != at;
         let is_title = found[0].is_ascii_uppercase() && matches!(&text[word.end..at], b" " | b" #");
         let may_name = (is_numbered || is_title) && !is_name(text, &word, at);
-        return may_name.then_some(found);
+        return may_name.then_some(word);
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn check(text: &str, word: Option<&str>) {
         let at = text.find(|c: char| c.is_ascii_digit()).unwrap();
         let found = thing_before(text.as_bytes(), at);
-        assert_eq!(found.map(String::from_utf8_lossy).as_deref(), word, "{text}");
+        assert_eq!(found.map(|found| &text[found]), word, "{text}");
     }
 
     #[test]

@@ -1,69 +1,75 @@
 //! Scan ranges of detectors of numbers and of addresses.
 //!
 //! In go the regions where digits stand together, out come for each detector the parts of them
-//! around those numbers that the rest of a match may follow. One automaton for all detectors tells
-//! of a number whose it may be: most are nobody's, and each detector would have to look at all.
+//! around those numbers that the rest of a match may follow. The bytes of a number tell for all
+//! detectors at once whose it may be: most are nobody's.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use regex_syntax::hir::Hir;
-
-use super::super::limits::{BYTES_A_LOOK, LOOKS_MIN, REST_BYTES_MAX};
+use super::super::limits::{BYTES_A_LOOK, LOOKS_MIN};
 use super::compile::Detector;
-use super::number::Point;
-use crate::automata::Automaton;
+use super::opening::ahead::AHEAD;
+use super::opening::number::Point;
+use super::windows::TextWindow;
 use crate::bytes::{digits, runs};
 use crate::prefilter::profile::Profile;
 
-/// Digit suffixes of those detectors of numbers of a pack that have no literals.
+/// Most detectors of numbers of a pack that are told apart; with more each looks at all numbers.
+const DETECTORS_MAX: usize = u128::BITS as usize;
+
+/// First bytes of numbers of those detectors of a pack that have no literals.
 pub(super) struct NumberTails {
-    /// The detectors, by their pattern numbers in the automaton.
+    /// The detectors, by their bits.
     detectors: Vec<u16>,
-    tails: Vec<Hir>,
-    /// Compiled when first needed; `None` where it cannot be.
-    compiled: OnceLock<Option<Automaton>>,
+    /// By the place in a number and its byte: the detectors that may have it there.
+    may_have: Vec<[u128; 0x80]>,
 }
 
 impl NumberTails {
-    /// Collects the suffixes of the detectors that have some.
+    /// Collects the first bytes of the detectors that have some.
     pub(super) fn of(detectors: &[Arc<Detector>]) -> Self {
         let mut indices = Vec::new();
-        let mut tails = Vec::new();
+        let mut may_have = vec![[0; 0x80]; AHEAD];
         for (index, detector) in (0..).zip(detectors) {
             let gate = &detector.gate;
             if let Some(point) = detector.point.as_ref()
                 && gate.digits
                 && gate.needs.is_none()
             {
+                let bit = 1u128.checked_shl(indices.len() as u32).unwrap_or_default();
                 indices.push(index);
-                tails.push(point.tail.tail().clone());
+                for (bytes, set) in may_have.iter_mut().zip(point.ahead.0) {
+                    for (byte, detectors) in bytes.iter_mut().enumerate() {
+                        *detectors |= if set >> byte & 1 == 1 { bit } else { 0 };
+                    }
+                }
             }
         }
-        Self { detectors: indices, tails, compiled: OnceLock::new() }
+        Self { detectors: indices, may_have }
     }
 
     /// Returns the detectors of which a match may start with each of these numbers; `None` where
     /// that cannot be told.
     fn places(&self, text: &[u8], numbers: &[u32]) -> Option<Vec<(u16, u32)>> {
-        let mut places = Vec::new();
-        if self.detectors.is_empty() || numbers.is_empty() {
-            return Some(places);
+        if self.detectors.len() > DETECTORS_MAX {
+            return None;
         }
-        let compile = || Automaton::placed_all(&self.tails.iter().collect::<Vec<_>>());
-        let automaton = self.compiled.get_or_init(compile).as_ref()?;
-        let mut look = automaton.look();
-        let mut found = automaton.none_of_all();
+        let mut places = Vec::new();
         for &at in numbers {
-            let start = at as usize;
-            let end = (start + REST_BYTES_MAX + 1).min(text.len());
-            // Two passes: a few bytes tell that most numbers are nobody's, and only for the others
-            // all bytes are read to tell whose they are.
-            if !look.accepts(text, start..end) {
-                continue;
+            let mut left = u128::MAX >> (DETECTORS_MAX - self.detectors.len()).min(127);
+            for (may_have, &byte) in self.may_have.iter().zip(&text[at as usize..]) {
+                // A byte beyond ASCII may stand anywhere.
+                let Some(detectors) = may_have.get(usize::from(byte)) else { break };
+                left &= detectors;
+                if left == 0 {
+                    break;
+                }
             }
-            look.which(text, start..end, &mut found);
-            places.extend(found.iter().map(|tail| (self.detectors[tail.as_usize()], at)));
+            while left != 0 {
+                places.push((self.detectors[left.trailing_zeros() as usize], at));
+                left &= left - 1;
+            }
         }
         places.sort_unstable();
         Some(places)
@@ -100,53 +106,48 @@ impl Numbers {
         index: usize,
         detector: &Detector,
         regions: &[Range<usize>],
-    ) -> Option<Vec<Range<usize>>> {
+    ) -> Option<Vec<TextWindow>> {
         let point = detector.point.as_ref()?;
         let places = self.places.as_ref()?;
         if detector.gate.needs.is_some() {
             // Few texts have its literals, so it looks at the numbers itself.
-            return Some(around(point, standing(text, point, self.all.clone()), regions));
+            let places = self.all.iter().copied().filter(|at| point.ahead.fits(text, *at as usize));
+            return Some(around(point, places, regions));
         }
         let start = places.partition_point(|(detector, _)| usize::from(*detector) < index);
         let own = places[start..].iter().take_while(|place| usize::from(place.0) == index);
-        Some(around(point, own.map(|place| place.1).collect(), regions))
+        Some(around(point, own.map(|place| place.1), regions))
     }
 }
 
 /// Returns the parts of these regions around places at which a match may stand.
-fn around(point: &Point, places: Vec<u32>, regions: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut parts: Vec<Range<usize>> = Vec::new();
+fn around(
+    point: &Point,
+    places: impl Iterator<Item = u32>,
+    regions: &[Range<usize>],
+) -> Vec<TextWindow> {
+    let mut parts: Vec<TextWindow> = Vec::new();
     let mut regions = regions.iter().peekable();
-    for at in places.into_iter().map(|at| at as usize) {
+    for at in places.map(|at| at as usize) {
         while regions.next_if(|region| region.end <= at).is_some() {}
         let Some(region) = regions.peek() else { break };
         let start = at.saturating_sub(point.reach.before).max(region.start);
         let end = (at + point.reach.after).min(region.end);
-        match parts.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            _ => parts.push(start..end),
-        }
+        TextWindow { begins: start..=at, end }.join(&mut parts);
     }
     parts
 }
 
 /// Returns the parts of a text around each `@` at which a match may stand; all of it if there are
 /// too many to test.
-pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<Range<usize>> {
+pub(super) fn around_signs(text: &[u8], point: &Point) -> Vec<TextWindow> {
     let whole = 0..text.len();
     let places: Vec<u32> = memchr::memchr_iter(b'@', text).map(|at| at as u32).collect();
     if places.len() > looks(text) {
-        return std::iter::once(whole).collect();
+        return vec![TextWindow::whole(whole)];
     }
-    around(point, standing(text, point, places), std::slice::from_ref(&whole))
-}
-
-/// Retains those of the places at which the rest of a match may stand.
-fn standing(text: &[u8], point: &Point, mut places: Vec<u32>) -> Vec<u32> {
-    if let Some(mut look) = point.tail.look() {
-        places.retain(|&at| look.may_stand_at(text, at as usize));
-    }
-    places
+    let places = places.into_iter().filter(|at| point.ahead.fits(text, *at as usize + 1));
+    around(point, places, std::slice::from_ref(&whole))
 }
 
 /// Returns how many numbers or signs of a text are tested before expressions run.
@@ -175,16 +176,17 @@ mod tests {
             detector(r"\b\d{4} \d{2}\b", &["see"]),
         ];
         let pack = compile(&[PackConfig { detectors, ..PackConfig::default() }]).unwrap();
-        let text = "see 123-45-6789, then 1234 5678 and 2024 12, or id 8765 4321".as_bytes();
+        let text = "see 123-45-6789, then 1234 5678 and 2024 12, or id 8765 4321 ok".as_bytes();
         let profile = Profile::of(text);
         let numbers = Numbers::of(text, &profile, &pack.numbers);
         let found = [0, 1, 2].map(|index| {
             let detector = &pack.detectors[index];
             let parts = numbers.windows(text, index, detector, &profile.digits).unwrap();
-            parts.into_iter().map(|part| str::from_utf8(&text[part]).unwrap()).collect::<Vec<_>>()
+            let text = |part: &TextWindow| str::from_utf8(&text[*part.begins.start()..part.end]);
+            parts.iter().map(|part| text(part).unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(found[0], ["123-45-6789"]);
-        assert_eq!(found[1], ["en 1234 5678 an", "id 8765 4321"], "to the longest match");
+        assert_eq!(found[1], ["en 1234 5678 an", "id 8765 4321 ok"], "to the longest match");
         assert_eq!(found[2], ["2024 12"]);
     }
 }

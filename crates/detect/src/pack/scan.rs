@@ -5,12 +5,13 @@
 //! text. Text hidden in look-alikes, spaces and encodings is searched again as it reads. Linear:
 //! parts that one detector runs over do not overlap.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, REFUSED_STEPS, STEPS_PER_BYTE};
 use super::compile::{Detector, Flow, TextForm};
 use super::numbers::{Numbers, around_signs};
+use super::read::ReadText;
 use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
 use crate::bytes::tokens;
@@ -25,8 +26,10 @@ use crate::prefilter::sieve::Hits;
 struct TextForms<'t> {
     text: &'t str,
     shadow: Option<Shadow>,
-    lower: Option<String>,
-    upper: Option<String>,
+    /// The normalised form in small letters.
+    small: OnceCell<Vec<u8>>,
+    lower: OnceCell<String>,
+    upper: OnceCell<String>,
 }
 
 /// Facts of a text that are collected before detectors run.
@@ -40,14 +43,18 @@ struct Prescan {
 }
 
 impl Prescan {
-    /// Returns the parts that a detector of numbers or of long tokens runs over.
-    fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Cow<'_, [Range<usize>]> {
-        if !detector.gate.digits {
-            return Cow::Borrowed(&self.tokens);
-        }
-        let digits = &self.profile.digits;
-        let parts = self.numbers.windows(text, index, detector, digits);
-        parts.map_or(Cow::Borrowed(digits), Cow::Owned)
+    /// Returns the windows that a detector of numbers or of long tokens runs over.
+    fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Vec<TextWindow> {
+        let parts = if detector.gate.digits {
+            let digits = &self.profile.digits;
+            if let Some(windows) = self.numbers.windows(text, index, detector, digits) {
+                return windows;
+            }
+            digits
+        } else {
+            &self.tokens
+        };
+        parts.iter().cloned().map(TextWindow::whole).collect()
     }
 }
 
@@ -59,7 +66,7 @@ impl Pack {
             return scan;
         }
         let mut profile = Profile::of(text.as_bytes());
-        let mut forms = TextForms { text, shadow: None, lower: None, upper: None };
+        let mut forms = TextForms::of(text);
         let cased = self.cased && profile.non_ascii();
         if self.shadowed && (profile.non_ascii() || escaped::occurs(text)) {
             let shadow = Shadow::of(text);
@@ -82,13 +89,15 @@ impl Pack {
         let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
         let is_asked = self.in_tokens && profile.long_token;
         let tokens = if is_asked { tokens(forms.normalised()) } else { Vec::new() };
-        let mut seen = Prescan { profile, windows, numbers, tokens };
+        let seen = Prescan { profile, windows, numbers, tokens };
         for index in members(&open) {
-            if !self.run(index, &mut forms, &mut seen, &mut scan, steps_max) {
+            if !self.run(index, &forms, &seen, &mut scan, steps_max) {
                 return scan;
             }
         }
-        self.scan_disguised(&forms, &seen.profile, &mut scan, steps_max);
+        if self.obfuscated {
+            self.scan_disguised(&forms, &seen.profile, &mut scan, steps_max);
+        }
         scan
     }
 
@@ -112,59 +121,53 @@ impl Pack {
     fn run(
         &self,
         index: usize,
-        forms: &mut TextForms<'_>,
-        seen: &mut Prescan,
+        forms: &TextForms<'_>,
+        seen: &Prescan,
         scan: &mut Scan,
         steps_max: usize,
     ) -> bool {
         let detector = &self.detectors[index];
-        let profile = &seen.profile;
-        let raw = 0..forms.text.len();
-        let whole = 0..forms.normalised().len();
+        let whole = forms.normalised().len();
         let mut hit = RawHit::of(index);
         let mut refused = 0;
+        let mut take = |found| hit.add(found);
+        let normal = ReadText::of(forms.normalised(), &forms.small);
         let searched = match detector.form {
             TextForm::Normalised if self.gates.is_windowed(index) => {
-                let windows = seen.windows.of(index);
-                let bytes = windows.iter().map(TextWindow::bytes).sum();
-                if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
-                    return false;
-                }
-                let mut take = |found| hit.add(found);
-                detector.find_in(forms.normalised(), windows, &mut refused, &mut take)
+                let bytes = seen.windows.of(index).map(|window| window.part().len()).sum();
+                scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max)
+                    && detector.find(&normal, seen.windows.of(index), &mut refused, &mut take)
             }
             TextForm::Normalised if detector.gate.digits || detector.gate.in_token => {
-                if !scan.take(whole.end, STEPS_PER_BYTE, steps_max) {
-                    return false;
+                let is_cut = detector.gate.digits && seen.profile.digits_cut;
+                scan.take(whole, STEPS_PER_BYTE, steps_max) && {
+                    let parts = seen.parts(normal.normal(), index, detector).into_iter();
+                    detector.find(&normal, parts, &mut refused, &mut take) && !is_cut
                 }
-                let text = forms.normalised();
-                let parts = seen.parts(text, index, detector);
-                let is_cut = detector.gate.digits && profile.digits_cut;
-                detector.find_all(text, parts.iter(), &mut refused, &mut hit) && !is_cut
             }
             TextForm::Normalised if let Some(point) = &detector.point => {
-                if !scan.take(whole.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
-                    return false;
+                scan.take(whole, DETECTOR_STEPS_PER_BYTE, steps_max) && {
+                    let parts = around_signs(normal.normal(), point).into_iter();
+                    detector.find(&normal, parts, &mut refused, &mut take)
                 }
-                let text = forms.normalised();
-                detector.find_all(text, around_signs(text, point).iter(), &mut refused, &mut hit)
             }
             form => {
-                if !scan.take(raw.end, DETECTOR_STEPS_PER_BYTE, steps_max) {
-                    return false;
+                let text = forms.of_form(form);
+                scan.take(forms.text.len(), DETECTOR_STEPS_PER_BYTE, steps_max) && {
+                    if let Some(literal) = &detector.literal {
+                        hit.count = u32::from(memchr::memmem::find(text, literal).is_some());
+                    }
+                    let whole = std::iter::once(TextWindow::whole(0..text.len()));
+                    let small = OnceCell::new();
+                    let small = if form == TextForm::Normalised { &forms.small } else { &small };
+                    let mut take = |found| hit.add(found);
+                    detector.find(&ReadText::of(text, small), whole, &mut refused, &mut take)
                 }
-                let (text, part): (&[u8], _) = match form {
-                    TextForm::Normalised => (forms.normalised(), Some(&whole)),
-                    TextForm::AsIs => (forms.text.as_bytes(), Some(&raw)),
-                    TextForm::Lower => (forms.lower().as_bytes(), None),
-                    TextForm::Upper => (forms.upper().as_bytes(), None),
-                };
-                if let Some(literal) = &detector.literal {
-                    hit.count = u32::from(memchr::memmem::find(text, literal).is_some());
-                }
-                detector.find_all(text, part.into_iter(), &mut refused, &mut hit)
             }
         };
+        if scan.cut {
+            return false;
+        }
         if !searched {
             scan.gave_up.push(index as u16);
         }
@@ -238,23 +241,23 @@ impl Pack {
             }
         }
         let seen = Prescan { profile, windows, ..Prescan::default() };
+        let small = OnceCell::new();
+        let read = ReadText::of(text, &small);
         for index in members(&open) {
             let detector = &self.detectors[index];
-            let windows = self.gates.is_windowed(index).then(|| seen.windows.of(index));
-            let bytes = match windows {
-                Some(windows) => windows.iter().map(TextWindow::bytes).sum(),
-                None => parts.iter().map(Range::len).sum(),
+            let windows: Vec<TextWindow> = if self.gates.is_windowed(index) {
+                seen.windows.of(index).collect()
+            } else {
+                parts.iter().cloned().map(TextWindow::whole).collect()
             };
+            let bytes = windows.iter().map(|window| window.part().len()).sum();
             if !scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max) {
                 return;
             }
             let mut hit = RawHit::of(index);
             let mut take = |found| place(found).map_or(Flow::Refuse, |found| hit.add(found));
             let mut refused = 0;
-            let searched = match windows {
-                Some(windows) => detector.find_in(text, windows, &mut refused, &mut take),
-                None => detector.find(text, parts.iter().cloned(), &mut refused, &mut take),
-            };
+            let searched = detector.find(&read, windows.into_iter(), &mut refused, &mut take);
             if !searched {
                 scan.gave_up.push(index as u16);
             }
@@ -280,19 +283,6 @@ impl Scan {
     }
 }
 
-impl Detector {
-    /// Searches parts of a text, in order; `false` when it gave up.
-    fn find_all<'r>(
-        &self,
-        text: &[u8],
-        parts: impl Iterator<Item = &'r Range<usize>>,
-        refused: &mut u32,
-        hit: &mut RawHit,
-    ) -> bool {
-        self.find(text, parts.cloned(), refused, &mut |found| hit.add(found))
-    }
-}
-
 impl RawHit {
     fn of(index: usize) -> Self {
         Self { detector: index as u16, count: 0, places: Vec::new() }
@@ -312,7 +302,21 @@ impl RawHit {
     }
 }
 
-impl TextForms<'_> {
+impl<'t> TextForms<'t> {
+    fn of(text: &'t str) -> Self {
+        let [lower, upper] = [OnceCell::new(), OnceCell::new()];
+        Self { text, shadow: None, small: OnceCell::new(), lower, upper }
+    }
+
+    fn of_form(&self, form: TextForm) -> &[u8] {
+        match form {
+            TextForm::Normalised => self.normalised(),
+            TextForm::AsIs => self.text.as_bytes(),
+            TextForm::Lower => self.lower().as_bytes(),
+            TextForm::Upper => self.upper().as_bytes(),
+        }
+    }
+
     fn normalised(&self) -> &[u8] {
         self.shadow.as_ref().map_or(self.text.as_bytes(), |shadow| shadow.text.as_bytes())
     }
@@ -321,11 +325,11 @@ impl TextForms<'_> {
         self.shadow.as_ref().map_or(at, |shadow| shadow.place(at))
     }
 
-    fn lower(&mut self) -> &str {
-        self.lower.get_or_insert_with(|| self.text.to_lowercase())
+    fn lower(&self) -> &str {
+        self.lower.get_or_init(|| self.text.to_lowercase())
     }
 
-    fn upper(&mut self) -> &str {
-        self.upper.get_or_insert_with(|| self.text.to_uppercase())
+    fn upper(&self) -> &str {
+        self.upper.get_or_init(|| self.text.to_uppercase())
     }
 }

@@ -1,6 +1,9 @@
+use std::cell::OnceCell;
+
 use super::super::limits::{NUMBER_BYTES_MAX, REFUSED_MAX, REFUSED_STEPS};
 use super::compile::Flow;
-use super::windows::Windows;
+use super::read::ReadText;
+use super::windows::TextWindow;
 use super::*;
 use crate::prefilter::profile::Profile;
 
@@ -22,13 +25,15 @@ fn built_in_packs_compile() {
     assert!(all().unwrap().detectors.len() > 100);
     for pack in [iris(), all(), refusal(), evidence()] {
         for detector in &pack.unwrap().detectors {
-            let Detector { pattern, near, not_near, denied, tail, .. } = &**detector;
+            let Detector { pattern, near, not_near, denied, .. } = &**detector;
             let contexts = [near, not_near, denied].map(|context| context.as_deref());
             let expressions = contexts.into_iter().chain([pattern.as_ref()]);
             for expression in expressions.flatten() {
                 assert!(expression.get().is_some(), "{}", detector.kind);
+                let is_placed =
+                    detector.form != TextForm::Normalised || expression.tree().is_some();
+                assert!(is_placed, "{}", detector.kind);
             }
-            assert!(tail.as_ref().is_none_or(|tail| tail.look().is_some()), "{}", detector.kind);
         }
     }
 }
@@ -214,35 +219,34 @@ fn own_words(expression: &str, seed: u64) -> String {
 fn windows_hold_every_match() {
     let pack = super::all().unwrap();
     for (index, detector) in pack.detectors.iter().enumerate() {
-        let is_windowed = pack.gates.is_windowed(index) && detector.tail.is_some();
+        // Literals that may stand beside a match are asked for, whatever it has.
+        let is_beside = detector.reaches.iter().any(|(_, reach, _)| reach.past > 0);
+        let is_windowed = pack.gates.is_windowed(index) && !is_beside;
         let Some(pattern) = detector.pattern.as_ref().filter(|_| is_windowed) else { continue };
         for seed in 0..4 {
             let text = own_words(pattern.folded(), seed);
             let text = text.as_bytes();
-            let find = |windows: Option<&Windows>| {
+            let small = OnceCell::new();
+            let text = ReadText::of(text, &small);
+            let find = |windows: Vec<TextWindow>| {
                 let mut refused = 0;
                 let mut found = Vec::new();
                 let mut take = |range| {
                     found.push(range);
                     Flow::Continue
                 };
-                match windows {
-                    Some(windows) => {
-                        detector.find_in(text, windows.of(index), &mut refused, &mut take);
-                    }
-                    None => {
-                        let whole = std::iter::once(0..text.len());
-                        detector.find(text, whole, &mut refused, &mut take);
-                    }
-                }
+                detector.find(&text, windows.into_iter(), &mut refused, &mut take);
                 found
             };
+            let text = text.normal();
             let profile = Profile::of(text);
             let hits = pack.gates.anchors(text, &profile);
             let mut scan = Scan::default();
             let windows =
                 pack.windows(text, &hits, |one| std::ptr::eq(one, &**detector), &mut scan, 1 << 30);
-            assert_eq!(find(Some(&windows)), find(None), "{} {}", detector.kind, pattern.folded());
+            let whole = vec![TextWindow::whole(0..text.len())];
+            let windows = windows.of(index).collect();
+            assert_eq!(find(windows), find(whole), "{} {}", detector.kind, pattern.folded());
         }
     }
 }

@@ -13,7 +13,7 @@ use super::profile::Profile;
 use super::sieve::{Anchors, Hits, NONE, PLACES_USUAL, Sieve};
 use crate::pack::compile::{Detector, meet};
 use crate::pack::match_bounds::MatchBounds;
-use crate::pack::tail::LiteralTail;
+use crate::pack::opening::ahead::Ahead;
 
 /// Set of detectors; bit `n` stands for detector `n`.
 pub(crate) type Set = [u64; DETECTORS_MAX / 64];
@@ -50,15 +50,14 @@ struct Literal {
     bytes: u16,
     /// Match bounds around it.
     reach: MatchBounds,
-    /// Bytes of ASCII that may stand behind it in a match, a bit each.
-    next: u128,
+    /// Bytes that may stand behind it in a match.
+    ahead: Arc<Ahead>,
 }
 
 impl Literal {
-    /// Returns true if the byte behind the literal is one that a match may have there.
+    /// Returns true if the bytes behind the literal are those that a match may have there.
     fn may_go_on(&self, text: &[u8], at: u32) -> bool {
-        let next = text.get(at as usize + usize::from(self.bytes));
-        next.is_none_or(|&next| next > 0x7f || self.next >> next & 1 == 1)
+        self.ahead.fits(text, at as usize + usize::from(self.bytes))
     }
 }
 
@@ -141,12 +140,12 @@ impl Gates {
         if !detector.reaches.is_empty() {
             self.windowed[index / 64] |= 1 << (index % 64);
         }
-        for &(anchor, reach) in &detector.reaches {
-            let anchor_next = |tail: &LiteralTail| tail.next.get(&usize::from(anchor)).copied();
-            let next = detector.tail.as_ref().and_then(anchor_next).unwrap_or(u128::MAX);
-            let bytes = self.lengths[usize::from(anchor)];
-            let literal = Literal { detector: index as u16, bytes, reach, next };
-            self.reaches[usize::from(anchor)].push(literal);
+        for (anchor, reach, ahead) in &detector.reaches {
+            let anchor = usize::from(*anchor);
+            let bytes = self.lengths[anchor];
+            let ahead = Arc::clone(ahead);
+            let literal = Literal { detector: index as u16, bytes, reach: *reach, ahead };
+            self.reaches[anchor].push(literal);
         }
         for anchor in members(needs) {
             self.by_anchor[anchor][index / 64] |= 1 << (index % 64);
@@ -201,6 +200,9 @@ impl Gates {
         parts: impl Iterator<Item = (u16, Range<usize>)>,
         hits: &mut Hits,
     ) {
+        if hits.places.is_empty() {
+            return;
+        }
         let everywhere = meet(&hits.set, &self.asking)
             && members(&hits.set).any(|anchor| {
                 self.asking[anchor / 64] >> (anchor % 64) & 1 == 1
@@ -232,7 +234,7 @@ impl Gates {
         most: usize,
         is_asked: impl Fn(usize) -> bool,
     ) -> Vec<LiteralPlace> {
-        let mut all = Vec::with_capacity(PLACES_USUAL);
+        let mut all = Vec::with_capacity(PLACES_USUAL.min(hits.places.len() * 2));
         'text: for &(anchor, at) in &hits.places {
             for literal in &self.reaches[usize::from(anchor)] {
                 let detector = literal.detector;

@@ -33,13 +33,16 @@ pub(crate) struct Hits {
 
 impl Default for Hits {
     fn default() -> Self {
-        Self { set: NONE, places: Vec::with_capacity(PLACES_USUAL) }
+        Self { set: NONE, places: Vec::new() }
     }
 }
 
 impl Hits {
     fn add(&mut self, index: usize, at: usize) {
         self.set[index / 64] |= 1 << (index % 64);
+        if self.places.is_empty() {
+            self.places.reserve(PLACES_USUAL);
+        }
         self.places.push((index as u16, at as u32));
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::words::{
     COMPOUND_KEYS, ENDINGS, HARMLESS_HEADS, HARMLESS_KEYS, HARMLESS_TOKENS, NO_SECRETS, PASSES,
@@ -28,7 +28,8 @@ const SCHEMES: [&str; 6] = ["bearer ", "basic ", "token ", "apikey ", "digest ",
 /// Search for the stems, which most keys have none of: it is cheaper than their words.
 static STEMS: LazyLock<Stems> = LazyLock::new(|| {
     let mut builder = AhoCorasick::builder();
-    Stems(builder.ascii_case_insensitive(true).build(SECRET_STEMS).ok())
+    let builder = builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA));
+    Stems(builder.build(SECRET_STEMS).ok())
 });
 
 /// A search for stems; without one, every key may have them.
@@ -38,6 +39,12 @@ impl Stems {
     fn is_match(&self, key: &str) -> bool {
         self.0.as_ref().is_none_or(|search| search.is_match(key))
     }
+}
+
+/// Returns true if a text may have a key in it that is not plain: it has a stem, or characters
+/// that JSON spells by their numbers.
+pub(super) fn may_stand_in(text: &str) -> bool {
+    STEMS.is_match(text) || memchr::memmem::find(text.as_bytes(), br"\u").is_some()
 }
 
 /// Class of a key by what its values are.

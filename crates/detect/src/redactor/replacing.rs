@@ -10,7 +10,7 @@ use super::names::{Placeholders, word};
 use super::structure::{MapFacts, classes_of_items};
 use super::{
     BYTES_MIN, CREDENTIAL, DEPTH_MAX, GROWN_BYTES_MIN, GROWTH_MAX, Redact, Redactor, SECRET,
-    TEXT_BYTES_MIN, WITHHELD, assigned, embedded,
+    TEXT_BYTES_MIN, WITHHELD, assigned, embedded, keys,
 };
 use crate::pack::{self, names};
 use spanscore_base::value::{Map, Value};
@@ -162,11 +162,14 @@ impl<N: Placeholders> Redactor<N> {
         let bytes_max = text.len().saturating_mul(GROWTH_MAX).max(GROWN_BYTES_MIN);
         let mut marked = MarkedText::of(text);
         if self.redact != Redact::None {
-            if let Some(replaced) = self.replaced_json(text, depth) {
+            let has_keys = keys::may_stand_in(text);
+            if has_keys && let Some(replaced) = self.replaced_json(text, depth) {
                 marked = MarkedText::with(replaced, SECRET);
             }
             self.replace_keyed(&mut marked, bytes_max)?;
-            self.replace_assigned(&mut marked, bytes_max)?;
+            if has_keys {
+                self.replace_assigned(&mut marked, bytes_max)?;
+            }
         }
         // Each round replaces something that was no placeholder, so there is an end.
         loop {

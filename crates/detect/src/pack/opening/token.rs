@@ -31,9 +31,9 @@ fn is_visible(hir: &Hir) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::TextForm;
-    use super::super::expression::parsed;
     use super::*;
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::parsed;
 
     #[test]
     fn expressions_of_long_tokens_are_told_from_others() {

@@ -1,24 +1,26 @@
-//! Digit suffix of a detector: a cheap test before its regex runs.
+//! First digit of a detector's matches: a cheap test before its expression runs.
 //!
-//! In goes an expression whose matches all have a digit, out comes an expression for the rest of a
-//! match from the first one on, and how many bytes may stand before it. Anchored to the places
-//! where numbers start it tells which of them are worth a search. It may accept more than the
-//! expression has matches, never less.
+//! In goes an expression whose matches all have a digit, out come the bytes that a match may have
+//! from the first one on, and how many may stand before it. At the places where numbers start they
+//! tell which of them are worth a search. They may accept more than the expression has matches,
+//! never less.
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
 
-use super::match_bounds::{self, MatchBounds};
-use super::tail::{LiteralTail, in_row};
+use super::ahead::Ahead;
+use super::tail::{in_row, tail};
+use crate::pack::match_bounds::{self, MatchBounds};
 
 /// Most ways in which a match may come to its first digit.
 const WAYS_MAX: usize = 64;
 
-/// Match bounds around one byte of a match, with a test of the text from there on.
+/// Match bounds around one byte of a match, with the bytes that may follow.
+#[derive(Clone, PartialEq)]
 pub(crate) struct Point {
     /// Bytes of a match before the byte, and from there to the end of the match.
     pub(crate) reach: MatchBounds,
-    /// Test of the text from the byte on.
-    pub(crate) tail: LiteralTail,
+    /// Bytes from the first digit on, or behind the `@`.
+    pub(crate) ahead: Ahead,
 }
 
 impl Point {
@@ -28,14 +30,14 @@ impl Point {
         let mut ways = Ways::default();
         ways.walk(std::slice::from_ref(hir), 0, true)?;
         let after = hir.properties().maximum_len()?;
-        let tail = LiteralTail::of(Hir::alternation(ways.tails));
-        Some(Self { reach: MatchBounds { before: ways.before, after }, tail })
+        let ahead = *Ahead::of(&Hir::alternation(ways.tails), &[""]).first()?;
+        Some(Self { reach: MatchBounds { before: ways.before, after, past: 0 }, ahead })
     }
 
     /// Builds it around an `@`; `None` where a match may have none.
     pub(super) fn at_sign(hir: &Hir) -> Option<Self> {
         let reach = *match_bounds::reaches(hir, &["@"])?.get(&0)?;
-        Some(Self { reach, tail: LiteralTail::new(hir, &["@"])? })
+        Some(Self { reach, ahead: *Ahead::of(&tail(hir, &["@"])?, &["@"]).first()? })
     }
 }
 
@@ -177,9 +179,9 @@ fn joined(first: &[Hir], rest: &[Hir]) -> Vec<Hir> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compile::TextForm;
-    use super::super::expression::parsed;
     use super::*;
+    use crate::pack::compile::TextForm;
+    use crate::pack::expression::parsed;
 
     #[track_caller]
     fn check(pattern: &str, before: usize, stands: &[&str], not: &[&str]) {
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(number.reach.before, before, "{pattern}");
         let at = |text: &str| {
             let place = text.bytes().position(|byte| byte.is_ascii_digit()).unwrap();
-            number.tail.may_stand_at(text.as_bytes(), place)
+            number.ahead.fits(text.as_bytes(), place)
         };
         for text in stands {
             assert!(at(text), "{pattern} {text}");
@@ -199,11 +201,11 @@ mod tests {
 
     #[test]
     fn a_number_without_the_rest_of_a_match_is_not_worth_a_search() {
-        check(r"\b\d{3}-\d{2}\b", 0, &["a 123-45."], &["1234-56", "12-34", "123-4"]);
+        check(r"\b\d{3}-\d{2}\b", 0, &["a 123-45."], &["1234-56", "12-34", "123-4."]);
         check(r"(?:^|[^\w.-])(\d{2}\.\d)", 4, &["x 12.3"], &["1.2"]);
-        check(r"\b[A-Z]{2} ?\d{2} ?[A-Z0-9]{4}\b", 3, &["de12 34xy"], &["de 1", "de 12 3"]);
+        check(r"\b[A-Z]{2} ?\d{2} ?[A-Z0-9]{4}\b", 3, &["de12 34xy"], &["de 1.", "de 12 3."]);
         check(r"\b(?:[XYZ]-?)?\d{3}[A-Z]\b", 2, &["x-123k", "123k"], &["x-1234"]);
-        check(r"\b[A-Z0-9]{4}-\d\b", 5, &["ab1d-2", "abcd-2", "a1-2"], &["ab1d_", "a12_"]);
+        check(r"\b[A-Z0-9]{4}-\d\b", 5, &["ab1d-2", "abcd-2", "a1-2"], &["a1_2"]);
     }
 
     #[test]

@@ -2,21 +2,24 @@
 //!
 //! An automaton of a long expression takes longer to make than it saves on texts that are read
 //! once, and a lazy one is made anew for each of them. A tree is made in microseconds and runs
-//! where a literal of it stands. The bytes that each of its parts may begin with spare most steps;
-//! [`steps_for`] bounds what a hostile text may cost.
+//! where a literal of it stands. The bytes that each of its parts may begin with spare most steps.
+//! A search says when its steps ran out, so that a hostile text costs no more than that.
 
-use std::ops::Range;
+mod run;
 
-use regex_automata::util::look::{self, LookMatcher};
+use std::ops::{Range, RangeInclusive};
+
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+pub(crate) use self::run::TreeMatch;
+use self::run::TreeRun;
+use crate::pack::opening::ahead::Ahead;
 
 /// Steps that a search may take, and more of them for each byte of its text.
 const STEPS_MIN: usize = 1 << 14;
 const STEPS_PER_BYTE: usize = 64;
-/// Characters of a class that are read in one step.
-const BYTES_PER_STEP: usize = 8;
-/// Most parts of an expression within each other, repetitions counted.
-const DEPTH_MAX: usize = 400;
+/// Alternatives from which on they are looked up by the byte that they begin with.
+const FEW_ALTERNATIVES: usize = 6;
 /// Capital letters of ASCII, a bit each.
 const CAPITALS: u128 = ((1 << 26) - 1) << b'A';
 /// From a capital letter to its small one.
@@ -26,26 +29,28 @@ const TO_SMALL: u32 = 32;
 type AsciiSet = u128;
 
 /// A part of an expression.
-pub(super) enum ExpressionTree {
+pub(crate) enum ExpressionTree {
     Literal(Vec<u8>),
     Class(CharClass),
     Look(Look),
     Repeat(Box<Repeat>),
+    /// A group with its number.
+    Group(u32, Box<ExpressionTree>),
     /// The first that leads to a match counts.
-    Either(Vec<TreeStep>),
+    Either(Vec<TreeStep>, Option<Box<ByFirst>>),
     /// Parts in a row; none for the empty expression.
     Row(Vec<TreeStep>),
 }
 
 /// A part of others, and what a match from it on begins with.
-pub(super) struct TreeStep {
-    pub(super) part: ExpressionTree,
+pub(crate) struct TreeStep {
+    pub(crate) part: ExpressionTree,
     start: MatchStart,
 }
 
 /// Place where a match may begin.
 #[derive(Clone, Copy)]
-pub(super) struct MatchStart {
+pub(crate) struct MatchStart {
     /// Bytes of ASCII behind it; all where the match may be empty. Those beyond ASCII always may
     /// stand there.
     first: AsciiSet,
@@ -56,26 +61,65 @@ pub(super) struct MatchStart {
 impl MatchStart {
     /// Returns true if a match may begin at a place of a text.
     #[inline]
-    pub(super) fn fits(self, text: &str, at: usize) -> bool {
-        let text = text.as_bytes();
+    pub(crate) fn fits(self, text: &[u8], at: usize) -> bool {
         let Some(&next) = text.get(at) else { return self.first == AsciiSet::MAX };
         let is_in = !next.is_ascii() || self.first >> next & 1 == 1;
         is_in && (!self.at_edge || at == 0 || is_of_word(next) != is_of_word(text[at - 1]))
     }
 }
 
-pub(super) struct Repeat {
-    pub(super) part: ExpressionTree,
-    pub(super) min: u32,
-    pub(super) max: u32,
+/// Alternatives by the byte of ASCII that they may begin with, in order.
+pub(crate) struct ByFirst {
+    ends: [u16; 0x81],
+    alternatives: Vec<u16>,
+}
+
+impl ByFirst {
+    fn of(steps: &[TreeStep]) -> Option<Box<Self>> {
+        if !(FEW_ALTERNATIVES..usize::from(u16::MAX) / 0x80).contains(&steps.len()) {
+            return None;
+        }
+        let mut by_first = Self { ends: [0; 0x81], alternatives: Vec::new() };
+        for byte in 0..0x80 {
+            let begin = |(index, step): (u16, &TreeStep)| {
+                (step.start.first >> byte & 1 == 1).then_some(index)
+            };
+            by_first.alternatives.extend((0..).zip(steps).filter_map(begin));
+            by_first.ends[byte + 1] = by_first.alternatives.len() as u16;
+        }
+        Some(Box::new(by_first))
+    }
+
+    /// Returns those that may begin at a place of a text; `None` for all.
+    fn at(&self, text: &[u8], at: usize) -> Option<&[u16]> {
+        let byte = usize::from(*text.get(at)?);
+        let end = *self.ends.get(byte + 1)?;
+        self.alternatives.get(usize::from(self.ends[byte])..usize::from(end))
+    }
+}
+
+pub(crate) struct Repeat {
+    pub(crate) part: ExpressionTree,
+    pub(crate) min: u32,
+    pub(crate) max: u32,
     greedy: bool,
 }
 
+impl Repeat {
+    /// Returns the class of which it takes as many characters as there are.
+    fn class(&self) -> Option<&CharClass> {
+        match &self.part {
+            ExpressionTree::Class(class) if self.greedy => Some(class),
+            _ => None,
+        }
+    }
+}
+
 /// A class of characters, or of bytes.
-pub(super) struct CharClass {
-    pub(super) ascii: AsciiSet,
+pub(crate) struct CharClass {
+    pub(crate) ascii: AsciiSet,
     /// Ranges beyond ASCII.
-    pub(super) beyond: Vec<(u32, u32)>,
+    pub(crate) beyond: Vec<(u32, u32)>,
     is_of_bytes: bool,
 }
 
@@ -107,12 +151,13 @@ impl CharClass {
     }
 
     /// Returns the bytes of the character at a place of a text, if it is one of these.
-    fn bytes_at(&self, text: &str, at: usize) -> Option<usize> {
-        let byte = *text.as_bytes().get(at)?;
+    #[inline]
+    fn bytes_at(&self, text: &[u8], at: usize) -> Option<usize> {
+        let byte = *text.get(at)?;
         if byte.is_ascii() {
             return (self.ascii >> byte & 1 == 1).then_some(1);
         }
-        let char = if self.is_of_bytes { None } else { Some(text.get(at..)?.chars().next()?) };
+        let char = if self.is_of_bytes { None } else { Some(char_at(text, at)?) };
         let code = char.map_or(u32::from(byte), u32::from);
         let above = self.beyond.partition_point(|(_, to)| *to < code);
         let is_in = self.beyond.get(above).is_some_and(|(from, _)| *from <= code);
@@ -122,7 +167,7 @@ impl CharClass {
 
 impl ExpressionTree {
     /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
-    pub(super) fn of(hir: &Hir, in_small: bool) -> Self {
+    pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
         let of_all = |parts: &[Hir]| -> Vec<Self> {
             parts.iter().map(|part| Self::of(part, in_small)).collect()
         };
@@ -140,10 +185,14 @@ impl ExpressionTree {
                 max: repetition.max.unwrap_or(u32::MAX),
                 greedy: repetition.greedy,
             })),
-            HirKind::Capture(capture) => Self::of(&capture.sub, in_small),
+            HirKind::Capture(capture) => {
+                Self::Group(capture.index, Box::new(Self::of(&capture.sub, in_small)))
+            }
             HirKind::Alternation(parts) => {
                 let step = |part: Self| TreeStep { start: part.start(), part };
-                Self::Either(of_all(parts).into_iter().map(step).collect())
+                let steps: Vec<TreeStep> = of_all(parts).into_iter().map(step).collect();
+                let by_first = ByFirst::of(&steps);
+                Self::Either(steps, by_first)
             }
             HirKind::Concat(parts) => Self::row(of_all(parts)),
         }
@@ -174,7 +223,8 @@ impl ExpressionTree {
                 let (first, may_be_empty) = repeat.part.first();
                 (first, may_be_empty || repeat.min == 0)
             }
-            Self::Either(parts) => {
+            Self::Group(_, part) => part.first(),
+            Self::Either(parts, _) => {
                 let each = parts.iter().map(|step| step.part.first());
                 each.fold((0, false), |all, one| (all.0 | one.0, all.1 | one.1))
             }
@@ -192,34 +242,34 @@ impl ExpressionTree {
         }
     }
 
-    pub(super) fn start(&self) -> MatchStart {
+    pub(crate) fn start(&self) -> MatchStart {
         let (first, may_be_empty) = self.first();
         let first = if may_be_empty { AsciiSet::MAX } else { first };
         MatchStart { first, at_edge: self.is_at(Look::WordAscii) }
     }
 
     /// Splits it at its alternatives.
-    pub(super) fn split(self) -> Vec<Self> {
+    pub(crate) fn split(self) -> Vec<Self> {
         match self {
-            Self::Either(parts) => parts.into_iter().flat_map(|step| step.part.split()).collect(),
+            Self::Either(parts, _) => {
+                parts.into_iter().flat_map(|step| step.part.split()).collect()
+            }
+            Self::Group(_, part) => part.split(),
             whole => vec![whole],
         }
     }
 
     /// Returns the end of the match that begins at a place of a text.
-    pub(super) fn match_at(&self, text: &str, at: usize, steps_left: &mut usize) -> Option<usize> {
-        let mut run = TreeRun { text, steps_left: *steps_left, depth: 0 };
-        let mut found = None;
-        run.part(self, at, &mut |_, end| {
-            found = Some(end);
-            true
-        });
+    pub(crate) fn match_at(&self, text: &[u8], at: usize, steps_left: &mut usize) -> Option<usize> {
+        let mut run = TreeRun::of(text, text.len(), *steps_left);
+        let found = run.match_at(self, at);
         *steps_left = run.steps_left;
-        found
+        found.map(|found| found.whole.end)
     }
 
     /// Returns the first match in a text.
-    pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
+    pub(crate) fn find(&self, text: &str) -> Option<Range<usize>> {
+        let text = text.as_bytes();
         let start = self.start();
         let last = if self.is_at(Look::Start) { 0 } else { text.len() };
         let mut steps_left = steps_for(text);
@@ -228,11 +278,11 @@ impl ExpressionTree {
     }
 
     /// Returns true if a match begins where a text does.
-    pub(super) fn begins(&self, text: &str) -> bool {
-        self.match_at(text, 0, &mut steps_for(text)).is_some()
+    pub(crate) fn begins(&self, text: &str) -> bool {
+        self.match_at(text.as_bytes(), 0, &mut steps_for(text.as_bytes())).is_some()
     }
 
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    pub(crate) fn is_match(&self, text: &str) -> bool {
         self.find(text).is_some()
     }
 
@@ -241,14 +291,15 @@ impl ExpressionTree {
         match self {
             Self::Look(own) => *own == look,
             Self::Row(steps) => steps.first().is_some_and(|step| step.part.is_at(look)),
-            Self::Either(parts) => parts.iter().all(|step| step.part.is_at(look)),
+            Self::Group(_, part) => part.is_at(look),
+            Self::Either(parts, _) => parts.iter().all(|step| step.part.is_at(look)),
             _ => false,
         }
     }
 }
 
 /// Returns the steps that a search in a text may take.
-pub(super) fn steps_for(text: &str) -> usize {
+pub(crate) fn steps_for(text: &[u8]) -> usize {
     STEPS_MIN + text.len() * STEPS_PER_BYTE
 }
 
@@ -260,121 +311,74 @@ fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// One search.
-struct TreeRun<'t> {
-    text: &'t str,
-    steps_left: usize,
-    depth: usize,
+/// Returns the character at a place of a text.
+fn char_at(text: &[u8], at: usize) -> Option<char> {
+    let rest = text.get(at..)?;
+    let bytes = rest.first()?.leading_ones().max(1) as usize;
+    std::str::from_utf8(rest.get(..bytes)?).ok()?.chars().next()
 }
 
-/// Continuation behind a part: true if the rest matches too.
-type Then<'f, 't> = &'f mut dyn FnMut(&mut TreeRun<'t>, usize) -> bool;
+/// A tree with what its matches begin with.
+pub(crate) struct PlacedTree {
+    tree: ExpressionTree,
+    /// True for each byte that a match may begin with.
+    first: Box<[bool; 0x100]>,
+    /// True if a match may be empty at the end of a text.
+    may_be_empty: bool,
+    at_edge: bool,
+    /// Bytes that each match has at least.
+    least: usize,
+}
 
-impl<'t> TreeRun<'t> {
-    fn spend(&mut self) -> bool {
-        self.steps_left = self.steps_left.saturating_sub(1);
-        self.steps_left > 0
+impl PlacedTree {
+    /// Makes a tree; `in_small` for one that matches texts in small letters, whatever its case.
+    pub(crate) fn of(hir: &Hir, in_small: bool) -> Self {
+        let tree = ExpressionTree::of(hir, in_small);
+        let MatchStart { first, at_edge } = tree.start();
+        let is_first = |byte: usize| byte > 0x7f || first >> byte & 1 == 1;
+        Self {
+            first: Box::new(std::array::from_fn(is_first)),
+            may_be_empty: first == AsciiSet::MAX,
+            at_edge,
+            least: hir.properties().minimum_len().unwrap_or_default(),
+            tree,
+        }
     }
 
-    fn part(&mut self, part: &ExpressionTree, at: usize, then: Then<'_, 't>) -> bool {
-        if !self.spend() || self.depth > DEPTH_MAX {
-            return false;
+    fn may_begin(&self, text: &[u8], at: usize) -> bool {
+        match text.get(at) {
+            None => self.may_be_empty,
+            Some(byte) if !self.first[usize::from(*byte)] => false,
+            Some(byte) => !self.at_edge || at == 0 || is_of_word(*byte) != is_of_word(text[at - 1]),
         }
-        self.depth += 1;
-        let matches = match part {
-            ExpressionTree::Row(steps) => self.row(steps, at, then),
-            ExpressionTree::Either(parts) => parts
-                .iter()
-                .any(|step| step.start.fits(self.text, at) && self.part(&step.part, at, then)),
-            ExpressionTree::Repeat(repeat) => match &repeat.part {
-                ExpressionTree::Class(class) if repeat.greedy => {
-                    self.run_of(class, repeat, at, then)
+    }
+
+    /// Returns the first match that begins at one of these places, and ends up to `end`; an error
+    /// where that takes more steps. Matches begin with `ahead`, but at the beginning of the text.
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        (begins, ahead): (RangeInclusive<usize>, &Ahead),
+        end: usize,
+        steps: usize,
+    ) -> Result<Option<TreeMatch>, OutOfSteps> {
+        let mut run = TreeRun::of(text, end, steps);
+        let Some(last) = end.checked_sub(self.least) else { return Ok(None) };
+        for at in *begins.start()..=last.min(*begins.end()) {
+            if self.may_begin(text, at) && (at == 0 || ahead.fits(text, at)) {
+                let found = run.match_at(&self.tree, at);
+                if run.gave_up {
+                    return Err(OutOfSteps);
                 }
-                _ => self.repeat(repeat, 0, at, then),
-            },
-            simple => self.simple(simple, at).is_some_and(|end| then(self, end)),
-        };
-        self.depth -= 1;
-        matches
-    }
-
-    fn row(&mut self, mut steps: &[TreeStep], mut at: usize, then: Then<'_, 't>) -> bool {
-        while let [step, rest @ ..] = steps {
-            if !step.start.fits(self.text, at) {
-                return false;
-            }
-            if matches!(
-                step.part,
-                ExpressionTree::Row(_) | ExpressionTree::Either(_) | ExpressionTree::Repeat(_)
-            ) {
-                return self.part(&step.part, at, &mut |run, end| run.row(rest, end, then));
-            }
-            let Some(end) = self.simple(&step.part, at) else { return false };
-            at = end;
-            steps = rest;
-        }
-        then(self, at)
-    }
-
-    /// Returns the end of a part that can match in one way only.
-    fn simple(&self, part: &ExpressionTree, at: usize) -> Option<usize> {
-        match part {
-            ExpressionTree::Literal(bytes) => {
-                let there = self.text.as_bytes().get(at..)?;
-                there.starts_with(bytes).then_some(at + bytes.len())
-            }
-            ExpressionTree::Class(class) => class.bytes_at(self.text, at).map(|bytes| at + bytes),
-            ExpressionTree::Look(look) => {
-                let look = look::Look::from_repr(look.as_repr())?;
-                let bytes = self.text.as_bytes();
-                LookMatcher::new().matches(look, bytes, at).then_some(at)
-            }
-            ExpressionTree::Row(_) | ExpressionTree::Either(_) | ExpressionTree::Repeat(_) => None,
-        }
-    }
-
-    /// Matches as many characters of a class as there are, and fewer where the rest asks for them.
-    fn run_of(
-        &mut self,
-        class: &CharClass,
-        repeat: &Repeat,
-        at: usize,
-        then: Then<'_, 't>,
-    ) -> bool {
-        let mut end = at;
-        let mut count = 0;
-        while count < repeat.max
-            && let Some(bytes) = class.bytes_at(self.text, end)
-        {
-            end += bytes;
-            count += 1;
-        }
-        self.steps_left = self.steps_left.saturating_sub((end - at) / BYTES_PER_STEP);
-        while count >= repeat.min && self.spend() {
-            if then(self, end) {
-                return true;
-            }
-            if count == 0 {
-                return false;
-            }
-            count -= 1;
-            end -= 1;
-            while !class.is_of_bytes && !self.text.is_char_boundary(end) {
-                end -= 1;
+                if found.is_some() {
+                    return Ok(found);
+                }
             }
         }
-        false
-    }
-
-    fn repeat(&mut self, repeat: &Repeat, count: u32, at: usize, then: Then<'_, 't>) -> bool {
-        let is_enough = count >= repeat.min;
-        if is_enough && !repeat.greedy && then(self, at) {
-            return true;
-        }
-        let again = count < repeat.max
-            && self.part(&repeat.part, at, &mut |run, end| {
-                (end > at || !is_enough) && run.repeat(repeat, count + 1, end, then)
-            });
-        again || is_enough && repeat.greedy && then(self, at)
+        Ok(None)
     }
 }
+
+/// Error of a search whose steps did not suffice.
+#[derive(Debug)]
+pub(crate) struct OutOfSteps;
