@@ -55,7 +55,8 @@ pub(super) struct LearnArgs {
 pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let plan = args.config.plan()?;
     let config = args.output.as_ref().map(|path| path.with_extension("yaml"));
-    for path in args.output.iter().chain(&config).filter(|path| !args.force && path.exists()) {
+    let mut written = args.output.iter().chain(&config);
+    if let Some(path) = written.find(|path| !args.force && path.exists()) {
         let path = path.display();
         return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
     }
