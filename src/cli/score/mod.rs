@@ -46,6 +46,9 @@ Examples:
   spanscore score --config eval.yaml --fail-on fail,unused_case,unused_evaluator run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
+The gate is shut, too, where the config expects something (criteria, a dataset) and nothing of it
+was scored, or no trace names a case; standard error says so in every format.
+
 Gaps are listed below the scores (with --format jsonl on standard error): evaluators
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
@@ -124,7 +127,8 @@ pub(super) fn judge(
     let rows =
         spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
     let counts = counts?;
-    let silence = Silence::of(&evaluators, &heard, &counts);
+    let mut silence = Silence::of(&evaluators, &heard, &counts);
+    silence.add_untested(&evaluators, &heard, &tallies);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
     report(gate, &rows, &silence, &tallies, is_broken)
 }
