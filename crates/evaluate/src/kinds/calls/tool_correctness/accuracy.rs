@@ -80,8 +80,8 @@ fn pairs(
     Ok(pairs.sum())
 }
 
-/// Returns the share of the expected arguments that a call of the tool has; where none are expected,
-/// a call without arguments has all.
+/// Returns the share of the expected arguments that a call of the tool has; where none are
+/// expected, a call without arguments has all.
 fn share(expected: &ExpectedCall, call: &ToolCall<'_>) -> f64 {
     let empty = Map::new();
     let wanted = expected.arguments.as_map().unwrap_or(&empty);

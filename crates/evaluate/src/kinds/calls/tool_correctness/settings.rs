@@ -85,9 +85,9 @@ pub(super) struct Settings {
     /// the most, `message_order` the one in which the model's message lists them. For
     /// `names_and_order`, `best_match_in_order`, `parameter_match` and a strict `call_accuracy`.
     pub(super) within_group: WithinGroup,
-    /// `dokimos` takes arguments that are not recorded for empty ones; `ragas`, for `call_accuracy`,
-    /// compares arguments as the texts that Python prints. Both take calls that were made together
-    /// in the order in which they are listed.
+    /// `dokimos` takes arguments that are not recorded for empty ones; `ragas`, for
+    /// `call_accuracy`, compares arguments as the texts that Python prints. Both take calls that
+    /// were made together in the order in which they are listed.
     pub(super) compat: Option<CorrectnessCompat>,
     /// The expected calls.
     #[schemars(required)]

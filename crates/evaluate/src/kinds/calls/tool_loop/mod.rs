@@ -3,9 +3,9 @@
 //! A loop is a pattern of one or more steps that is repeated at once, with the same arguments, more
 //! often than allowed: the same call again and again, or two that alternate. A step is a call, or
 //! the calls that were made together, in any order: asking for the same thing twice at once is no
-//! loop. Results count: a job that is watched until its answer changes is no loop, failures in a row
-//! are. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds repetitions
-//! anywhere.
+//! loop. Results count: a job that is watched until its answer changes is no loop, failures in a
+//! row are. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
+//! repetitions anywhere.
 
 mod steps;
 
@@ -52,7 +52,7 @@ tool_loop:
 /// Sign of progress between calls that are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Progress {
+enum LoopProgress {
     /// Another result.
     #[default]
     Results,
@@ -75,7 +75,7 @@ struct Settings {
     /// Sign that the same call again is no loop: with `results` (default) another result than the
     /// last time, or one that changes in the end (a job that is watched); failures are no progress,
     /// and where no results are recorded the calls alone count, as with `none`.
-    progress: Progress,
+    progress: LoopProgress,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
     /// The order of calls that were made together: with `any_order` (default) they are one step,
@@ -89,7 +89,7 @@ impl Default for Settings {
             max_repeats: 2,
             max_pattern: 3,
             argument_matcher: ArgumentMatcher::default(),
-            progress: Progress::default(),
+            progress: LoopProgress::default(),
             failures: FailureSettings::default(),
             within_group: WithinGroup::default(),
         }
@@ -198,7 +198,7 @@ impl Loop {
 
     fn loops(&self, steps: &mut Steps<'_, '_>, is_open: bool) -> Vec<FoundLoop> {
         let found = self.find(steps, is_open);
-        if found.is_empty() || self.settings.progress == Progress::None {
+        if found.is_empty() || self.settings.progress == LoopProgress::None {
             return found;
         }
         steps.read_results(&self.failures);
@@ -227,7 +227,7 @@ impl Loop {
 impl CodeEvaluator for Loop {
     fn facts(&self) -> Facts {
         let arguments = self.settings.argument_matcher.reads_arguments();
-        let results = self.settings.progress == Progress::Results;
+        let results = self.settings.progress == LoopProgress::Results;
         Facts { arguments, results, ..Facts::default() }
     }
 

@@ -1,7 +1,7 @@
 //! `tool_policy`: rules on the tools that may be called, must be called, and in which order.
 //!
-//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls. A name in a
-//! rule may be a glob: `max_calls` sums the calls that it matches, `required` wants one of them.
+//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls. A name in
+//! a rule may be a glob: `max_calls` sums the calls that it matches, `required` wants one of them.
 
 mod done;
 mod violations;

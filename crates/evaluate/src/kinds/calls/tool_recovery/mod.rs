@@ -3,9 +3,9 @@
 //! The calls that began after a failed one, and were not made together with it, show the reaction;
 //! of several that were made together, the most sensible. The same call with the same arguments at
 //! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
-//! arguments, a fallback, another way to look the same thing up, an end: the last call, a hand-over,
-//! a question to the user. Going on with other tools ignores the error, unless the tool or a
-//! fallback succeeds later or an answer names what failed.
+//! arguments, a fallback, another way to look the same thing up, an end: the last call, a
+//! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
+//! or a fallback succeeds later or an answer names what failed.
 
 mod named;
 mod roles;
