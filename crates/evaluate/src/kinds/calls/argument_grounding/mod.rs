@@ -25,6 +25,7 @@ use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, ToolDefinition, Trajectory, Want,
+    WorkBudget,
 };
 use spanscore_base::value::{Map, Value};
 
@@ -128,7 +129,12 @@ impl Grounding {
                     let text = number.to_string();
                     let is_year =
                         key.to_lowercase().contains("year") && sources.words.contains(&text);
-                    tell(is_year || is_listed(value, schema) || sources.hold_number(&text), path);
+                    tell(
+                        is_year
+                            || is_listed(value, schema, sources.effort)
+                            || sources.hold_number(&text),
+                        path,
+                    );
                 }
             }
             Value::String(text) => {
@@ -143,9 +149,11 @@ impl Grounding {
             }
             Value::Map(map) => {
                 let known = schema.and_then(|schema| schema.get("properties"));
+                let declared = known.and_then(Value::as_map).map_or(0, Map::len) / 4;
                 for (key, item) in map.iter() {
                     if !self.settings.ignore_arguments.contains(key) {
                         path.push(key);
+                        sources.effort.spend(declared);
                         let schema = known.and_then(|known| known.get(key));
                         self.judge_value((item, schema), path, sources, tell);
                         path.pop();
@@ -168,7 +176,7 @@ impl Grounding {
         if text.chars().filter(|c| c.is_alphanumeric()).count() < min_length {
             return None;
         }
-        if is_listed(value, schema) {
+        if is_listed(value, schema, sources.effort) {
             return Some(true);
         }
         if let Some(is_known) = sources.hold_date(text) {
@@ -300,9 +308,12 @@ fn add_result(
 }
 
 /// Returns true if the schema of an argument lists the value.
-fn is_listed(value: &Value<'_>, schema: Option<&Value<'_>>) -> bool {
+fn is_listed(value: &Value<'_>, schema: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
     let lists = |schema: &Value<'_>| {
         let allowed = schema.get("enum").and_then(Value::as_list).unwrap_or_default();
+        if !effort.spend(1 + allowed.len()) {
+            return false;
+        }
         let alone = ["const", "default"].into_iter().filter_map(|key| schema.get(key));
         allowed.iter().chain(alone).any(|allowed| allowed == value)
     };
@@ -393,7 +404,6 @@ fn answer(tally: Result<GroundingTally, Reason>, want: Want) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanscore_base::model::WorkBudget;
 
     #[test]
     fn words_are_plain_and_numbers_whole() {

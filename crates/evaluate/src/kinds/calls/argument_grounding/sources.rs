@@ -11,6 +11,8 @@ use crate::shared::pairing::read_text;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::Value;
 
+/// Longest text that may be a date, bytes.
+const DATE_BYTES_MAX: usize = 64;
 /// Codes of places, currencies and countries, each with a name of it.
 const CODES: &str = include_str!("codes.txt");
 
@@ -21,7 +23,7 @@ const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub(super) const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Steps to index one byte of input or results: words are hashed and stored.
-const STEPS_PER_BYTE: usize = 8;
+const STEPS_PER_BYTE: usize = 12;
 
 /// Steps to look up one byte of an argument's text: its words are made plain and hashed.
 const ARGUMENT_STEPS_PER_BYTE: usize = 4;
@@ -181,6 +183,9 @@ impl<'t> GroundingSources<'t> {
 
     /// Returns true if a text is a date that is known; `None` if it is no date.
     pub(super) fn hold_date(&self, text: &str) -> Option<bool> {
+        if text.len() > DATE_BYTES_MAX {
+            return None;
+        }
         let mut all = Vec::new();
         words(text, |word| all.push(word.to_owned()));
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
