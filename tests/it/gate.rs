@@ -163,7 +163,7 @@ fn a_gate_that_tested_nothing_is_shut_in_every_format_and_says_so() {
     let counted = "evaluators: {tool_call_args/a: {criteria: {tool_calls: [{name: x, args: {}}]}}}";
     let counted = walk.write("counted.yaml", counted);
     let unrecorded = trace(9, "x", &["x"]).to_string().replace("input.value", "other.value");
-    let unrecorded = walk.write("unrecorded.json", unrecorded);
+    let unrecorded = walk.write("unrecorded.json", &unrecorded);
     let expected = "nothing that the config expects was scored (tool_call_args/a)";
     check(&[&counted, &unrecorded], 2, expected);
 }
