@@ -137,6 +137,38 @@ fn a_pull_request_that_makes_the_agent_worse_is_caught() {
 }
 
 #[test]
+fn a_gate_that_tested_nothing_is_shut_in_every_format_and_says_so() {
+    let walk = Walk::new();
+    let config = walk.config(&[("a-mistyped-name", &["find"])]);
+    let plain = walk.write("plain.yaml", "evaluators: {tool_error: }");
+    let main = walk.record("main.json", 1, &CASES[..1]);
+    let idle = walk.record("idle.json", 1, &[("refund", &[])]);
+    let check = |args: &[&str], code: i32, words: &str| {
+        let ended = run(&[&["score", "--config"], args].concat());
+        assert_eq!(ended.code, code, "{args:?} {} {}", ended.out, ended.err);
+        assert!(ended.err.contains(words), "{args:?} {}", ended.err);
+    };
+    let unnamed = "gate: shut: no trace names a case of tool_call_order/golden";
+    for format in ["table", "jsonl", "junit", "github", "markdown", "summary"] {
+        check(&[&config, "--format", format, &main], 2, unnamed);
+        check(&[&plain, "--format", format, &idle], 0, "");
+        check(
+            &[&plain, "--format", format, "--fail-on", "nothing_scored", &idle],
+            2,
+            "gate: shut: nothing was scored",
+        );
+    }
+    check(&[&config, "--fail-on", "fail", &main], 0, "");
+    check(&[&plain, "--format", "jsonl", &idle], 0, "nothing was scored");
+    let counted = "evaluators: {tool_call_args/a: {criteria: {tool_calls: [{name: x, args: {}}]}}}";
+    let counted = walk.write("counted.yaml", counted);
+    let unrecorded = trace(9, "x", &["x"]).to_string().replace("input.value", "other.value");
+    let unrecorded = walk.write("unrecorded.json", &unrecorded);
+    let expected = "nothing that the config expects was scored (tool_call_args/a)";
+    check(&[&counted, &unrecorded], 2, expected);
+}
+
+#[test]
 fn a_few_runs_that_fell_are_no_evidence_but_are_named() {
     let walk = Walk::new();
     let config = walk.config(&CASES[..2]);

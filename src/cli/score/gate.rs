@@ -28,9 +28,8 @@ pub(in crate::cli) struct GateArgs {
     /// Whole trace ids in the table
     #[arg(long)]
     pub(super) full_ids: bool,
-    /// Outcomes that shut the gate [default: fail,failed,nothing; failed,nothing with
-    /// --min-pass-rate or
-    /// --baseline]
+    /// Outcomes that shut the gate [default: fail,failed,nothing,untested; failed,nothing,untested
+    /// with --min-pass-rate or --baseline]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OUTCOME")]
     fail_on: Vec<FailOn>,
     /// Shuts the gate when less pass: a share for each evaluator (0.9 or 90%), or of one
@@ -73,6 +72,11 @@ pub(super) enum FailOn {
     NotEvaluable,
     /// No evaluation at all, so that an empty recording is no success
     Nothing,
+    /// Expectations of the config of which none was scored, or a dataset of which no trace names a
+    /// case
+    Untested,
+    /// No score at all, whatever the config expects
+    NothingScored,
     /// An evaluator that gave no answer: its `when` selected no trace
     UnusedEvaluator,
     /// A case of a dataset that no trace named
@@ -86,6 +90,9 @@ pub(super) enum FailOn {
     /// The gate stays open whatever comes
     Never,
 }
+
+/// Outcomes that mean that nothing was tested: standard error tells them in every format.
+const UNTESTED: [FailOn; 3] = [FailOn::Nothing, FailOn::Untested, FailOn::NothingScored];
 
 /// Least pass rate, of one evaluator or of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +134,8 @@ pub(super) struct GateVerdict {
     pub(super) reasons: Vec<String>,
     /// Comparison with the baseline, by evaluator.
     pub(super) compared: Vec<ComparedEvaluator>,
+    /// True if it is shut because nothing was tested.
+    pub(super) is_untested: bool,
     /// True if there is a baseline.
     pub(super) has_baseline: bool,
     /// True if a least pass rate was given.
@@ -154,7 +163,7 @@ impl GateArgs {
     }
 
     fn fail_on(&self) -> &[FailOn] {
-        const EACH: [FailOn; 3] = [FailOn::Fail, FailOn::Failed, FailOn::Nothing];
+        const EACH: [FailOn; 4] = [FailOn::Fail, FailOn::Failed, FailOn::Nothing, FailOn::Untested];
         let is_by_share = !self.min_pass_rate.is_empty() || self.baseline.is_some();
         match self.fail_on.as_slice() {
             [] if is_by_share => &EACH[1..],
@@ -195,6 +204,7 @@ impl ScoreGate {
         let mut verdict = GateVerdict {
             reasons: Vec::new(),
             compared,
+            is_untested: false,
             has_baseline: old.is_some(),
             has_rates: !self.args.min_pass_rate.is_empty(),
         };
@@ -202,6 +212,9 @@ impl ScoreGate {
         if fail_on.contains(&FailOn::Never) {
             return verdict;
         }
+        verdict.is_untested = UNTESTED
+            .iter()
+            .any(|what| fail_on.contains(what) && happened(*what, tallies, silence).is_some());
         let reasons = &mut verdict.reasons;
         reasons.extend(fail_on.iter().filter_map(|what| happened(*what, tallies, silence)));
         reasons.extend(self.low_rates(tallies));
@@ -237,6 +250,8 @@ fn happened(what: FailOn, tallies: &Tallies, silence: &Silence) -> Option<String
         FailOn::Failed => count(all.failed, "evaluations broke"),
         FailOn::NotEvaluable => count(all.not_evaluable, "not evaluable"),
         FailOn::Nothing => (all.count() == 0).then(|| "nothing was judged".to_owned()),
+        FailOn::Untested => any(&silence.untested),
+        FailOn::NothingScored => (!all.is_answered()).then(|| "nothing was scored".to_owned()),
         FailOn::UnusedEvaluator => any(&silence.evaluators),
         FailOn::UnusedCase => any(&silence.cases),
         FailOn::UnexpectedTrace => any(&silence.unexpected),
@@ -288,6 +303,8 @@ mod tests {
         check(&[], &[], &["nothing was judged"]);
         check(&["--fail-on", "unused_case"], &[("fail", 1)], &["a case"]);
         check(&["--fail-on", "not_evaluable,fail"], &[("not_evaluable", 2)], &["2 not evaluable"]);
+        check(&["--fail-on", "nothing_scored"], &[("not_evaluable", 2)], &["nothing was scored"]);
+        check(&["--fail-on", "nothing_scored"], &[("pass", 1), ("not_evaluable", 2)], &[]);
         check(&["--fail-on", "never,fail"], &[("fail", 2)], &[]);
     }
 

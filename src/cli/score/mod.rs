@@ -47,6 +47,9 @@ Examples:
   spanscore score --golden golden.yaml run/*.json
   spanscore score --config eval.yaml --baseline main.jsonl --format junit -o scores.xml runs/
 
+The gate is shut, too, where the config expects something (criteria, a dataset) and nothing of it
+was scored, or no trace names a case; standard error says so in every format.
+
 Gaps are listed below the scores (with --format jsonl on standard error): evaluators
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
@@ -130,7 +133,8 @@ pub(super) fn judge(
     let rows =
         spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
     let counts = counts?;
-    let silence = Silence::of(&evaluators, &heard, &counts);
+    let mut silence = Silence::of(&evaluators, &heard, &counts);
+    silence.add_untested(&evaluators, &heard, &tallies);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
     report(gate, &rows, &silence, &tallies, is_broken)
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::tally::{OutcomeTally, Tallies};
 use spanscore_base::model::{Evaluation, Level, Outcome, Reason, TraceId};
 use spanscore_engine::batch::BatchCounts;
 use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
+use spanscore_evaluate::kind;
 
 /// Limit of cases and traces named one by one.
 const NAMED_MAX: usize = 5;
@@ -73,6 +75,10 @@ pub(in crate::cli) struct Silence {
     pub unexpected: Vec<String>,
     /// Traces without an agent.
     pub traces: Vec<String>,
+    /// Reasons why what the config expects was not tested.
+    pub(super) untested: Vec<String>,
+    /// Remark that there are evaluations and none is a score.
+    pub(super) unscored: Option<String>,
     /// True if there is no trace at all, which explains evaluators without an answer.
     pub is_without_traces: bool,
 }
@@ -100,13 +106,57 @@ impl Silence {
         silence
     }
 
+    /// Adds what was not tested: expectations without a score, datasets of which no trace names a
+    /// case.
+    pub(super) fn add_untested(
+        &mut self,
+        evaluators: &Evaluators,
+        heard: &Heard,
+        tallies: &Tallies,
+    ) {
+        let count = tallies.all.count();
+        if count == 0 {
+            return;
+        }
+        let all = evaluators.evaluators();
+        let unnamed = all.iter().filter(|it| names_no_case(it, heard));
+        let unnamed = unnamed.map(|it| format!("no trace names a case of {}", it.info.name));
+        self.untested.extend(unnamed);
+        let expecting: Vec<&str> =
+            all.iter().filter(|it| expects(it)).map(|it| it.info.name.as_str()).collect();
+        let is_answered = |name: &&str| tallies.of(name).is_some_and(OutcomeTally::is_answered);
+        if self.untested.is_empty() && !expecting.is_empty() && !expecting.iter().any(is_answered) {
+            let names = listed(expecting.iter().map(|name| (*name).to_owned()));
+            self.untested.push(format!("nothing that the config expects was scored ({names})"));
+        }
+        if !tallies.all.is_answered() {
+            let them = if count == 1 { "the one evaluation is" } else { "no evaluation is" };
+            let tail = if count == 1 { "not evaluable" } else { "evaluable" };
+            self.unscored = Some(format!("nothing was scored: {them} {tail}"));
+        }
+    }
+
     /// Formats the report, one line each.
     pub(in crate::cli) fn lines(&self) -> impl Iterator<Item = String> {
         let evaluators = if self.is_without_traces { &[][..] } else { &self.evaluators };
         let all = evaluators.iter().chain(&self.cases).chain(&self.unexpected);
-        let all = all.chain(&self.traces);
+        let all = all.chain(&self.traces).chain(&self.unscored);
         all.map(|what| format!("not judged: {what}"))
     }
+}
+
+/// Returns true if an evaluator compares with something that the config or a dataset expects.
+fn expects(configured: &Configured) -> bool {
+    matches!(configured.against, Against::Expectations(_))
+        || kind(configured.info.kind).is_some_and(|kind| kind.needs_criteria)
+}
+
+/// Returns true if no trace named any case of an evaluator's dataset.
+fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
+    let Against::Expectations(expectations) = &configured.against else { return false };
+    let mut cases = expectations.cases().peekable();
+    let is_asked = |info: &Arc<_>| heard.asked.contains(&(Arc::as_ptr(info) as usize));
+    cases.peek().is_some() && !cases.any(|(_, info)| is_asked(info))
 }
 
 /// Explains the silence of an evaluator.

@@ -70,6 +70,11 @@ impl OutcomeTally {
         self.pass + self.fail
     }
 
+    /// Returns true if anything was scored, or broke.
+    pub(super) fn is_answered(self) -> bool {
+        self.scored() + self.failed > 0
+    }
+
     /// Returns the mean score, if there is any.
     pub(super) fn mean(self) -> Option<f64> {
         (self.scored() > 0).then(|| self.sum as f64 / PARTS / self.scored() as f64)
@@ -119,6 +124,11 @@ impl Tallies {
         let mut tally = OutcomeTally::default();
         tally.add(one);
         self.merge_one(evaluator, tally);
+    }
+
+    /// Returns the counts of one evaluator.
+    pub(super) fn of(&self, evaluator: &str) -> Option<OutcomeTally> {
+        self.by_evaluator.iter().find(|(name, _)| name == evaluator).map(|(_, tally)| *tally)
     }
 
     /// Adds the counts of another thread.

@@ -98,6 +98,8 @@ pub enum Reason {
     FinalOutputNotRecorded,
     /// No definition of the tools is known.
     ToolDefinitionsNotRecorded,
+    /// The schema that the telemetry holds of a tool is none that arguments can be checked against.
+    SchemaUnusable,
     /// Token counts or cost are not in the telemetry.
     UsageNotRecorded,
     /// Nothing is expected of this trace: the dataset or attribute has no criteria for it.
@@ -159,12 +161,13 @@ impl Reason {
     ];
 
     /// All reasons, in the order of declaration.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ArgumentsNotRecorded,
         Self::ResultNotRecorded,
         Self::UserInputNotRecorded,
         Self::FinalOutputNotRecorded,
         Self::ToolDefinitionsNotRecorded,
+        Self::SchemaUnusable,
         Self::UsageNotRecorded,
         Self::NoExpectation,
         Self::NoToolCalls,
@@ -198,6 +201,7 @@ impl Reason {
             Self::UserInputNotRecorded => "user_input_not_recorded",
             Self::FinalOutputNotRecorded => "final_output_not_recorded",
             Self::ToolDefinitionsNotRecorded => "tool_definitions_not_recorded",
+            Self::SchemaUnusable => "schema_unusable",
             Self::UsageNotRecorded => "usage_not_recorded",
             Self::NoExpectation => "no_expectation",
             Self::NoToolCalls => "no_tool_calls",

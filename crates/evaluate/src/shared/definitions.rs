@@ -38,7 +38,8 @@ impl Definitions {
     /// All definitions that are known for a trajectory: those of the settings come last.
     pub fn of<'t>(&'t self, trajectory: &'t Trajectory<'_>) -> Tools<'t> {
         let known = trajectory.tool_definitions.iter().map(Tool::from);
-        let given = self.given.iter().flatten().map(Tool::from);
+        let given = self.given.iter().flatten();
+        let given = given.map(|tool| Tool { is_configured: true, ..Tool::from(tool) });
         Tools::new(known.chain(given).collect())
     }
 }
@@ -52,11 +53,18 @@ pub struct Tool<'t> {
     pub description: &'t str,
     /// JSON Schema of its arguments; `Null` when there is none.
     pub schema: &'t Value<'t>,
+    /// True if the settings give it, false if the trace does.
+    pub is_configured: bool,
 }
 
 impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
     fn from(tool: &'t ToolDefinition<'_>) -> Self {
-        Self { name: &tool.name, description: &tool.description, schema: &tool.input_schema }
+        Self {
+            name: &tool.name,
+            description: &tool.description,
+            schema: &tool.input_schema,
+            is_configured: false,
+        }
     }
 }
 

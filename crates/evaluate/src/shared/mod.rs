@@ -5,6 +5,7 @@ pub mod definitions;
 pub mod difference;
 pub mod expected_calls;
 pub mod failure;
+pub(crate) mod glob;
 pub mod names;
 pub mod order;
 pub mod pairing;

@@ -31,6 +31,11 @@ pub(super) struct Report<'a> {
 const OPEN_BUT_BROKEN: &str = "not everything could be read or judged whole (standard error says \
      what), so the exit code is 1";
 
+/// Prints a line on standard error.
+fn note(line: String) {
+    output::note(format_args!("spanscore: {}", visible::line(line)));
+}
+
 impl Report<'_> {
     /// Prints the report in the chosen format and place.
     pub(super) fn print(&self, args: &GateArgs) -> Result<(), CommandError> {
@@ -51,7 +56,11 @@ impl Report<'_> {
         );
         if !is_told {
             let lines = self.silence.lines().chain(self.verdict_lines());
-            lines.for_each(|line| output::note(format_args!("spanscore: {}", visible::line(line))));
+            lines.for_each(note);
+        }
+        let is_in_lines = !is_told && (self.verdict.has_baseline || self.verdict.has_rates);
+        if self.verdict.is_untested && !is_in_lines {
+            note(self.gate_line());
         }
         Ok(())
     }

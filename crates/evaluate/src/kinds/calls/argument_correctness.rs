@@ -10,10 +10,13 @@ use smallvec::SmallVec;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::argument_words;
+use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::report;
 use crate::shared::within_group::WithinGroup;
 use spanscore_base::model::tool_call::groups;
-use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
+use spanscore_base::model::{
+    Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
+};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
@@ -96,6 +99,13 @@ struct Settings {
     /// `false` is not evaluable. Default `true`.
     #[serde(default = "yes")]
     require_call: bool,
+    /// True if calls that failed are left out, so that a retry takes the place of what it repeats.
+    /// Default `false`.
+    #[serde(default)]
+    exclude_failed: bool,
+    /// Rules for reading results as failures, beside the built-in table.
+    #[serde(default)]
+    failures: FailureSettings,
     /// The order of calls that were made together: with `any_order` (default) any of them may be
     /// the one, with `message_order` they come as the model's message lists them.
     #[serde(default)]
@@ -116,6 +126,7 @@ struct Correctness {
     matcher: ArgumentMatcher,
     occurrence: Occurrence,
     require_call: bool,
+    exclude_failed: Option<FailureRules>,
     within_group: WithinGroup,
 }
 
@@ -134,15 +145,28 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
         occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
         require_call: settings.require_call,
+        exclude_failed: FailureRules::excluding(
+            settings.exclude_failed,
+            &settings.failures,
+            false,
+        )?,
         within_group: settings.within_group,
     }))
 }
 
 impl Correctness {
     /// Selects the calls of the tool that may be the requested one: those of one group.
-    fn select<'c, 'a>(&self, calls: &'c [ToolCall<'a>]) -> SmallVec<[&'c ToolCall<'a>; 1]> {
+    fn select<'c, 'a>(
+        &self,
+        calls: &'c [ToolCall<'a>],
+        effort: &WorkBudget,
+    ) -> SmallVec<[&'c ToolCall<'a>; 1]> {
+        let is_left_out = |call: &ToolCall<'_>| {
+            self.exclude_failed.as_ref().is_some_and(|it| it.failed(call, effort) == Some(true))
+        };
         let of_tool = |group: &'c [ToolCall<'a>]| -> SmallVec<[&'c ToolCall<'a>; 1]> {
-            group.iter().filter(|call| call.name == self.tool_name).collect()
+            let own = group.iter().filter(|call| call.name == self.tool_name);
+            own.filter(|call| !is_left_out(call)).collect()
         };
         let mut of_groups = groups(calls).map(of_tool).filter(|calls| !calls.is_empty());
         let found = match self.occurrence {
@@ -177,7 +201,7 @@ impl Correctness {
 
 impl CodeEvaluator for Correctness {
     fn facts(&self) -> Facts {
-        Facts { arguments: true, ..Facts::default() }
+        Facts { arguments: true, results: self.exclude_failed.is_some(), ..Facts::default() }
     }
 
     fn asks_message_order(&self) -> bool {
@@ -186,13 +210,14 @@ impl CodeEvaluator for Correctness {
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let tool = &self.tool_name;
-        let calls = self.select(&trajectory.tool_calls);
+        let calls = self.select(&trajectory.tool_calls, &trajectory.effort);
         if calls.is_empty() {
             let count = trajectory.tool_calls.iter().filter(|call| call.name == *tool).count();
             let explain = || match (count, self.occurrence) {
-                (0, _) | (_, Occurrence::First | Occurrence::Last) => {
-                    format!("{tool} was not called")
+                (1.., Occurrence::First | Occurrence::Last) => {
+                    format!("{tool} was called {count} times, never successfully")
                 }
+                (0, _) => format!("{tool} was not called"),
                 (_, Occurrence::Nth(at)) => {
                     format!("{tool} was called {count} times, `occurrence: {at}` asks for one more")
                 }

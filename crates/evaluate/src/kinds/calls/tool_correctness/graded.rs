@@ -6,6 +6,7 @@ use super::{ToolCall, arguments_of, expected_calls, order};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::shared::pairing::heaviest::{self, Heaviest};
+use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::value::{Map, Value};
 
@@ -15,6 +16,8 @@ pub(super) struct Graded {
     pub arguments: bool,
     /// True if the result counts, equal or not.
     pub output: bool,
+    /// True if a result that is the text of a value is compared as that value.
+    pub reads_texts: bool,
 }
 
 impl Graded {
@@ -32,10 +35,35 @@ impl Graded {
         if expected.name != actual.name || !comparison.spend(weight, actual) {
             return 0.0;
         }
-        if self.output && expected.result.as_ref() != actual.result.value() {
+        if self.output && !self.is_same_output(comparison, expected, actual) {
             return 0.0;
         }
         if self.arguments { similarity(&expected.arguments, arguments_of(actual)) } else { 1.0 }
+    }
+
+    /// Returns true if results are the same; a text that is JSON is read first, on either side.
+    fn is_same_output(
+        &self,
+        comparison: &Comparison<'_, '_>,
+        expected: &ExpectedCall,
+        actual: &ToolCall<'_>,
+    ) -> bool {
+        let wanted = expected.result.as_ref();
+        let given = actual.result.value();
+        if wanted == given {
+            return true;
+        }
+        let (true, Some(wanted), Some(given)) = (self.reads_texts, wanted, given) else {
+            return false;
+        };
+        let bytes = [wanted, given].map(|value| value.as_str().map_or(0, str::len));
+        if !comparison.effort().spend(bytes.iter().sum()) {
+            return false;
+        }
+        match (read_text(wanted), read_text(given)) {
+            (None, None) => false,
+            (read, found) => read.as_ref().unwrap_or(wanted) == found.as_ref().unwrap_or(given),
+        }
     }
 
     /// Matches greedily: each expected call takes the most similar of the unused actual calls.

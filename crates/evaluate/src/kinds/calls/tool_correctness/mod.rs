@@ -5,6 +5,7 @@
 //! were made together are taken in whatever order scores the most; where the source takes the first
 //! that fits, a group takes the expected calls that come first.
 
+mod accuracy;
 mod graded;
 mod python;
 mod settings;
@@ -12,7 +13,9 @@ mod settings;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use self::settings::{CorrectnessMatchMode, EvaluationParam, ORDERED_MODES, Settings};
+use self::settings::{
+    CorrectnessCompat, CorrectnessMatchMode, EvaluationParam, ORDERED_MODES, Settings,
+};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{CountedDifferences, Difference};
@@ -68,6 +71,8 @@ struct ToolCorrectness {
     compares_arguments: bool,
     strict_mode: bool,
     strict_order: bool,
+    /// True if `call_accuracy` compares arguments as Python prints them.
+    prints: bool,
     within_group: WithinGroup,
     exclude_failed: Option<FailureRules>,
     criteria: Criteria,
@@ -78,6 +83,12 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
     let mode = settings.match_mode;
     let is_compat = settings.compat.is_some();
+    let is_ragas = settings.compat == Some(CorrectnessCompat::Ragas);
+    if is_ragas && mode != CorrectnessMatchMode::CallAccuracy {
+        return Err(SettingsError::new(
+            "`compat: ragas` goes only with `match_mode: call_accuracy`",
+        ));
+    }
     settings.within_group.check(settings.asks_for_order(), ORDERED_MODES, node)?;
     let params = &settings.evaluation_params;
     let compares_arguments = match mode {
@@ -92,12 +103,13 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         compares_arguments,
         matcher: CallMatcher {
             default: settings.argument_matcher,
-            absent_is_empty: settings.compat.is_some() || !compares_arguments,
-            is_listed: settings.compat.is_some(),
+            absent_is_empty: (is_compat && !is_ragas) || !compares_arguments,
+            is_listed: is_compat,
             ..CallMatcher::default()
         },
         strict_mode: settings.strict_mode,
         strict_order: settings.strict_order,
+        prints: is_ragas,
         within_group: settings.within_group,
         exclude_failed: FailureRules::excluding(
             settings.exclude_failed,
@@ -132,7 +144,12 @@ impl ToolCorrectness {
             }
             CorrectnessMatchMode::BestMatch => self.graded().best(comparison)?,
             CorrectnessMatchMode::BestMatchInOrder => self.graded().best_in_order(comparison)?,
-            CorrectnessMatchMode::CallAccuracy => python::accuracy(comparison, self.strict_order)?,
+            CorrectnessMatchMode::CallAccuracy if self.prints => {
+                python::accuracy(comparison, self.strict_order)
+            }
+            CorrectnessMatchMode::CallAccuracy => {
+                accuracy::by_value(comparison, self.strict_order)?
+            }
             CorrectnessMatchMode::CallF1 => call_f1(comparison)?,
             CorrectnessMatchMode::ParameterMatch => graded::parameters(comparison)?,
         };
@@ -154,7 +171,11 @@ impl ToolCorrectness {
     }
 
     fn graded(&self) -> graded::Graded {
-        graded::Graded { arguments: self.compares_arguments, output: self.compares_output }
+        graded::Graded {
+            arguments: self.compares_arguments,
+            output: self.compares_output,
+            reads_texts: !self.matcher.is_listed,
+        }
     }
 
     fn explain(&self, comparison: &Comparison<'_, '_>, value: f64) -> Explanation {

@@ -1,29 +1,20 @@
 //! Ragas' ToolCallAccuracy, which compares arguments as the texts that Python prints.
 
-use std::ops::Range;
-
 use super::arguments_of;
-use crate::shared::expected_calls::{Comparison, TooLarge, check_questions};
-use crate::shared::pairing::heaviest::Heaviest;
+use crate::shared::expected_calls::Comparison;
 use crate::shared::report;
 use spanscore_base::value::{Map, Number, Value};
 
-/// Returns 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
+/// Computes 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
 /// expected arguments whose text is equal, summed over pairs at the same place, divided by the
 /// number of expected calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
-pub(super) fn accuracy(
-    comparison: &Comparison<'_, '_>,
-    strict_order: bool,
-) -> Result<f64, TooLarge> {
+pub(super) fn accuracy(comparison: &Comparison<'_, '_>, strict_order: bool) -> f64 {
     let expected = comparison.expected;
     let actual = comparison.actual;
     let mut expected: Vec<_> = expected.iter().map(|call| (&*call.name, &call.arguments)).collect();
     let mut actual: Vec<_> = actual.iter().map(|call| (&*call.name, arguments_of(call))).collect();
     if expected.is_empty() || actual.is_empty() {
-        return Ok(f64::from(u8::from(expected.is_empty() && actual.is_empty())));
-    }
-    if let (Some(groups), true) = (comparison.groups(), strict_order) {
-        return accuracy_of_groups(&expected, &actual, groups, comparison);
+        return f64::from(u8::from(expected.is_empty() && actual.is_empty()));
     }
     if !strict_order {
         expected.sort_by_cached_key(sort_key);
@@ -32,49 +23,10 @@ pub(super) fn accuracy(
     let aligned = expected.len() == actual.len()
         && expected.iter().zip(&actual).all(|((e, _), (a, _))| e == a);
     if !aligned {
-        return Ok(0.0);
+        return 0.0;
     }
     let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(e, a));
-    Ok(report::total(scores) / expected.len() as f64)
-}
-
-/// Name and arguments of a call.
-type NameAndArguments<'c> = (&'c str, &'c Value<'c>);
-
-/// Computes the accuracy where some calls were made together: those of a group stand at its places
-/// in the order that scores the most.
-fn accuracy_of_groups(
-    expected: &[NameAndArguments<'_>],
-    actual: &[NameAndArguments<'_>],
-    groups: &[Range<usize>],
-    comparison: &Comparison<'_, '_>,
-) -> Result<f64, TooLarge> {
-    let names = |calls: &[NameAndArguments<'_>]| {
-        let mut names: Vec<String> = calls.iter().map(|(name, _)| (*name).to_owned()).collect();
-        names.sort_unstable();
-        names
-    };
-    let is_aligned = |group: &Range<usize>| {
-        expected
-            .get(group.clone())
-            .is_some_and(|wanted| names(wanted) == names(&actual[group.clone()]))
-    };
-    if expected.len() != actual.len() || !groups.iter().all(is_aligned) {
-        return Ok(0.0);
-    }
-    let mut sum = 0.0;
-    for group in groups {
-        check_questions(group.len(), group.len())?;
-        let mut pairs = Heaviest::new(group.len());
-        for (name, wanted) in &expected[group.clone()] {
-            let worth = |(other, given): &NameAndArguments<'_>| {
-                if name == other { arguments(wanted, given) } else { 0.0 }
-            };
-            pairs.add(actual[group.clone()].iter().map(worth), comparison.effort());
-        }
-        sum += pairs.sum();
-    }
-    Ok(sum / expected.len() as f64)
+    report::total(scores) / expected.len() as f64
 }
 
 /// Returns the sort key: name, then argument names and texts.

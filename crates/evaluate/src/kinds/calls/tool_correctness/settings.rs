@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::compat::DokimosCompat;
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::Criteria;
 use crate::shared::failure::FailureSettings;
@@ -32,8 +31,8 @@ pub(super) enum CorrectnessMatchMode {
     BestMatch,
     /// The same along the heaviest common subsequence (DeepEval with `should_consider_ordering`).
     BestMatchInOrder,
-    /// 0 unless the names are equal, then the share of expected arguments given, with equal text
-    /// (Ragas ToolCallAccuracy).
+    /// 0 unless the names are equal, then the share of expected arguments given, with equal values
+    /// (Ragas ToolCallAccuracy, which compares what Python prints: `compat: ragas`).
     CallAccuracy,
     /// F1 over the sets of calls with their arguments, to four decimals (Ragas ToolCallF1).
     CallF1,
@@ -50,6 +49,16 @@ pub(super) enum EvaluationParam {
     InputParameters,
     /// The result, equal or not.
     Output,
+}
+
+/// System whose numbers are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CorrectnessCompat {
+    /// Dokimos, of August 2026.
+    Dokimos,
+    /// Ragas 0.4.
+    Ragas,
 }
 
 /// Settings of `tool_correctness`.
@@ -76,9 +85,10 @@ pub(super) struct Settings {
     /// the most, `message_order` the one in which the model's message lists them. For
     /// `names_and_order`, `best_match_in_order`, `parameter_match` and a strict `call_accuracy`.
     pub(super) within_group: WithinGroup,
-    /// `dokimos` takes arguments that are not recorded for empty ones, and calls that were made
-    /// together in the order in which they are listed.
-    pub(super) compat: Option<DokimosCompat>,
+    /// `dokimos` takes arguments that are not recorded for empty ones; `ragas`, for
+    /// `call_accuracy`, compares arguments as the texts that Python prints. Both take calls that
+    /// were made together in the order in which they are listed.
+    pub(super) compat: Option<CorrectnessCompat>,
     /// The expected calls.
     #[schemars(required)]
     pub(super) criteria: Option<Criteria>,

@@ -35,6 +35,15 @@ impl Problem for ParameterProblem<'_> {
     }
 }
 
+/// Variants of the check.
+#[derive(Clone, Copy)]
+pub(super) struct BasicRules {
+    /// True if parameters that are not declared are faults.
+    pub(super) strict: bool,
+    /// True if lists of types are not read, as Dokimos does not.
+    pub(super) dokimos: bool,
+}
+
 /// Returns the steps that [`check`] takes: each name is searched for, and each list gone through.
 pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
     let entries = |value: Option<&Value<'_>>| match value {
@@ -54,7 +63,7 @@ pub(super) fn steps(schema: &Value<'_>, arguments: &Value<'_>) -> usize {
 pub(super) fn check(
     schema: &Value<'_>,
     arguments: &Value<'_>,
-    strict: bool,
+    rules: BasicRules,
     error: &mut dyn FnMut(&dyn Problem),
 ) -> Result<(), InvalidDefinition> {
     let empty = Map::new();
@@ -66,11 +75,12 @@ pub(super) fn check(
         }
     }
     let properties = schema.get("properties").and_then(Value::as_map).unwrap_or(&empty);
-    let closed = strict || matches!(schema.get("additionalProperties"), Some(Value::Bool(false)));
+    let closed =
+        rules.strict || matches!(schema.get("additionalProperties"), Some(Value::Bool(false)));
     let known = properties.by_key();
     for (name, value) in arguments.iter() {
         match known.get(name) {
-            Some(Value::Map(property)) => check_property(name, value, property, error),
+            Some(Value::Map(property)) => check_property(name, value, property, rules, error),
             Some(_) => {}
             None if closed && !properties.is_empty() => error(&ParameterProblem::Unexpected(name)),
             None => {}
@@ -83,13 +93,19 @@ fn check_property(
     name: &str,
     value: &Value<'_>,
     property: &Map<'_>,
+    rules: BasicRules,
     error: &mut dyn FnMut(&dyn Problem),
 ) {
     match property.get("type") {
         Some(kind) if !kind.is_null() => {
-            if value.is_null() {
+            let kinds = kind.as_list().filter(|_| !rules.dokimos);
+            if kinds.is_some_and(|kinds| is_one_of(value, kinds))
+                || (!rules.dokimos && is_null_type(value, kind))
+            {
+                // As declared.
+            } else if value.is_null() {
                 error(&ParameterProblem::Null(name, kind));
-            } else if !is_of_type(value, kind) {
+            } else if kinds.is_some() || !is_of_type(value, kind) {
                 error(&ParameterProblem::Type(name, kind));
             }
         }
@@ -100,6 +116,18 @@ fn check_property(
     {
         error(&ParameterProblem::NotAllowed(name));
     }
+}
+
+/// Returns true if a value is of one of several types.
+fn is_one_of(value: &Value<'_>, kinds: &[Value<'_>]) -> bool {
+    kinds.iter().any(|kind| {
+        is_null_type(value, kind)
+            || (!value.is_null() && kind.as_str() != Some("null") && is_of_type(value, kind))
+    })
+}
+
+fn is_null_type(value: &Value<'_>, kind: &Value<'_>) -> bool {
+    value.is_null() && kind.as_str() == Some("null")
 }
 
 /// Returns true if a value that is not null is of a type; unknown types allow everything.

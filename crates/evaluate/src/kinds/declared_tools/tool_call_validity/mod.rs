@@ -2,19 +2,23 @@
 //!
 //! `schema: basic` looks at what Dokimos looks at: required and unexpected parameters, and type and
 //! enumeration of each, one level deep. `schema: full` is JSON Schema. A call of a tool that is not
-//! declared is invalid; arguments that are not recorded are not judged.
+//! declared is invalid; arguments that are not recorded are not judged, and neither are those of a
+//! tool for which the telemetry holds a schema that is none.
 
 mod basic;
 mod compiled;
 mod cost;
+mod dialects;
 mod full;
 mod pattern;
 
 use std::fmt::Write as _;
 
+use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::basic::BasicRules;
 use crate::compat::DokimosCompat;
 use crate::evaluator::{CallJudge, CodeEvaluator, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, InvalidDefinition, Tools};
@@ -114,6 +118,8 @@ enum CallValidity {
     Valid,
     Invalid,
     NotRecorded,
+    /// The schema that the telemetry holds is none.
+    Unusable,
 }
 
 /// Reason why a call cannot be checked against its definition.
@@ -128,6 +134,8 @@ enum DefinitionError {
 /// Working state of one trajectory: compiled schemas and the work budget.
 struct ValidityWork<'t> {
     schemas: full::SchemasByAddress,
+    /// Schemas of other dialects as JSON Schema, by the addresses of the definitions.
+    rewritten: HashMap<usize, Option<Box<Value<'static>>>>,
     effort: &'t WorkBudget,
 }
 
@@ -152,8 +160,22 @@ struct DescribedCall {
 
 impl<'t> ValidityWork<'t> {
     fn new(effort: &'t WorkBudget) -> Self {
-        Self { schemas: full::SchemasByAddress::new(), effort }
+        Self { schemas: full::SchemasByAddress::new(), rewritten: HashMap::new(), effort }
     }
+}
+
+/// Returns a definition's schema as JSON Schema.
+fn plain_schema<'s>(
+    schema: &'s Value<'s>,
+    rewritten: &'s mut HashMap<usize, Option<Box<Value<'static>>>>,
+    effort: &WorkBudget,
+) -> &'s Value<'s> {
+    let address = std::ptr::from_ref(schema) as usize;
+    let rewrite = || {
+        effort.spend(schema.node_count());
+        dialects::as_json_schema(schema).map(Box::new)
+    };
+    rewritten.entry(address).or_insert_with(rewrite).as_deref().unwrap_or(schema)
 }
 
 impl Validity {
@@ -183,6 +205,9 @@ impl Validity {
                 return Ok(CallValidity::Invalid);
             }
         };
+        let ValidityWork { schemas, rewritten, effort } = work;
+        let schema =
+            if self.dokimos { tool.schema } else { plain_schema(tool.schema, rewritten, effort) };
         let mut valid = true;
         let mut tell = |what: &dyn Problem| {
             valid = false;
@@ -190,14 +215,14 @@ impl Validity {
         };
         match &self.full {
             Some(validators) => {
-                let ValidityWork { schemas, effort } = work;
-                validators.check(tool.schema, arguments, (schemas, effort), &mut tell)?;
+                validators.check(schema, arguments, (schemas, effort), &mut tell)?;
             }
             None => {
-                if !work.effort.spend(basic::steps(tool.schema, arguments)) {
+                if !effort.spend(basic::steps(schema, arguments)) {
                     return Err(full::SchemaError::TooMuch.into());
                 }
-                basic::check(tool.schema, arguments, self.strict, &mut tell)?;
+                let rules = BasicRules { strict: self.strict, dokimos: self.dokimos };
+                basic::check(schema, arguments, rules, &mut tell)?;
             }
         }
         Ok(if valid { CallValidity::Valid } else { CallValidity::Invalid })
@@ -217,7 +242,7 @@ impl Validity {
                     errors.push(error.words());
                 }
             });
-            let validity = finding.unwrap_or(CallValidity::NotRecorded);
+            let validity = finding.unwrap_or(CallValidity::Unusable);
             DescribedCall { name: call.name.to_string(), validity, errors }
         };
         calls.iter().map(describe).collect()
@@ -235,8 +260,14 @@ impl Validity {
                 words.append(error);
             }
         });
-        if judged < results.len() {
-            let _ = write!(words, "; arguments of {} not recorded", results.len() - judged);
+        for (validity, what) in [
+            (CallValidity::NotRecorded, "arguments of {} not recorded"),
+            (CallValidity::Unusable, "schemas of {} cannot be used"),
+        ] {
+            let count = results.iter().filter(|call| call.validity == validity).count();
+            if count > 0 {
+                words.push(&format!("; {}", what.replace("{}", &count.to_string())));
+            }
         }
         words
     }
@@ -246,7 +277,7 @@ impl Validity {
             let valid = match validity {
                 CallValidity::Valid => Value::from(true),
                 CallValidity::Invalid => Value::from(false),
-                CallValidity::NotRecorded => Value::Null,
+                CallValidity::NotRecorded | CallValidity::Unusable => Value::Null,
             };
             let errors =
                 Value::List(errors.iter().map(|error| Value::from(error.to_string())).collect());
@@ -305,9 +336,10 @@ impl Validity {
         }
         let mut valid = 0;
         let mut judged = 0;
+        let mut unusable = None;
         for call in calls {
             match self.find(tools, call, work, &mut |_| {}) {
-                Ok(CallValidity::NotRecorded) => {}
+                Ok(CallValidity::NotRecorded | CallValidity::Unusable) => {}
                 Ok(finding) => {
                     judged += 1;
                     valid += usize::from(finding == CallValidity::Valid);
@@ -320,12 +352,16 @@ impl Validity {
                     );
                 }
                 Err(error) => {
-                    return Outcome::Failed {
-                        error_type: "invalid_tool_definition",
-                        error: format!("the schema of `{}`: {error}", call.name),
-                    };
+                    let error = format!("the schema of `{}`: {error}", call.name);
+                    if self.dokimos || tools.get(&call.name).is_some_and(|it| it.is_configured) {
+                        return Outcome::Failed { error_type: "invalid_tool_definition", error };
+                    }
+                    unusable.get_or_insert(error);
                 }
             }
+        }
+        if let (0, Some(error)) = (judged, unusable) {
+            return report::not_evaluable(Reason::SchemaUnusable, want, || error);
         }
         if judged == 0 {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {

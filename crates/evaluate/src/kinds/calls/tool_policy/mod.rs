@@ -1,26 +1,29 @@
 //! `tool_policy`: rules on the tools that may be called, must be called, and in which order.
 //!
-//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls.
+//! Scores 1 where every rule is kept and 0 where one is broken; needs no expected calls. A name in
+//! a rule may be a glob: `max_calls` sums the calls that it matches, `required` wants one of them.
+
+mod done;
+mod violations;
 
 use std::collections::BTreeMap;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluator::{CallJudge, CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::definitions::{Definitions, Tools};
-use crate::shared::failure::{CallOutcome, FailureRules, FailureSettings};
+use crate::shared::failure::{FailureRules, FailureSettings};
+use crate::shared::glob::{NamePatterns, is_glob, matches_glob};
 use crate::shared::report;
 use spanscore_base::model::tool_call::groups;
-use spanscore_base::model::{
-    Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
-};
+use spanscore_base::model::{Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget};
 use spanscore_base::settings::{Node, SettingsError};
-use spanscore_base::value::{Map, Value};
+use spanscore_base::value::Value;
 
-/// Broken rules listed in the details.
-const VIOLATIONS_MAX: usize = 50;
+use done::{Done, STEPS_PER_GLOB};
+use violations::{UnmatchedRule, Violation, Violations};
 
 /// Steps of a check that a tool has succeeded before.
 const STEPS_PER_NEED: usize = 32;
@@ -51,16 +54,16 @@ tool_policy/refunds:
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
-    /// Tools that must not be called.
+    /// Tools that must not be called, by name or glob (`mcp__shop__*`), as in all rules here.
     forbidden: Vec<String>,
     /// The only tools that may be called.
     allowed: Option<Vec<String>>,
-    /// Tools that must be called, successfully or not.
+    /// Tools that must be called, successfully or not; of a glob one of those that it matches.
     required: Vec<String>,
     /// For a tool, those that must have succeeded before it is called, none of them together with
     /// it.
     required_before: BTreeMap<String, Vec<String>>,
-    /// For a tool, the most calls of it.
+    /// For a tool, the most calls of it; for a glob, of all that it matches together.
     max_calls: BTreeMap<String, usize>,
     /// True if only tools may be called that the agent was told of. Where no definitions are known,
     /// a call breaks it of whose tool the framework says that it does not exist. Default `false`.
@@ -75,10 +78,10 @@ struct Settings {
 
 struct Policy {
     settings: Settings,
-    forbidden: HashSet<String>,
-    allowed: Option<HashSet<String>>,
+    forbidden: NamePatterns,
+    allowed: Option<NamePatterns>,
     /// Tools that must have succeeded before another is called.
-    needed: HashSet<String>,
+    needed: NamePatterns,
     definitions: Definitions,
     failures: FailureRules,
 }
@@ -99,48 +102,13 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let definitions = Definitions::new(settings.tools.take(), settings.tools_file.as_deref())?;
     let failures = FailureRules::new(&settings.failures)?;
     Ok(Evaluator::code(Policy {
-        forbidden: settings.forbidden.iter().cloned().collect(),
-        allowed: settings.allowed.as_ref().map(|names| names.iter().cloned().collect()),
-        needed: settings.required_before.values().flatten().cloned().collect(),
+        forbidden: settings.forbidden.iter().collect(),
+        allowed: settings.allowed.as_ref().map(|names| names.iter().collect()),
+        needed: settings.required_before.values().flatten().collect(),
         settings,
         definitions,
         failures,
     }))
-}
-
-/// Violation of one rule.
-struct Violation<'v> {
-    rule: &'static str,
-    tool: &'v str,
-    /// Tool that was missing before it.
-    missing: Option<&'v str>,
-    /// Number of calls of the tool, and the limit.
-    calls: Option<(usize, usize)>,
-}
-
-impl<'v> Violation<'v> {
-    fn new(rule: &'static str, tool: &'v str) -> Self {
-        Self { rule, tool, missing: None, calls: None }
-    }
-}
-
-impl Violation<'_> {
-    fn sentence(&self) -> String {
-        let tool = self.tool;
-        match (self.rule, self.missing) {
-            ("forbidden", _) => format!("{tool} is `forbidden`"),
-            ("allowed", _) => format!("{tool} is not among the `allowed`"),
-            ("required", _) => format!("{tool} is `required` and was not called"),
-            ("max_calls", _) => {
-                let (calls, most) = self.calls.unwrap_or_default();
-                format!("{tool} was called {calls} times, `max_calls` allows {most}")
-            }
-            (_, Some(missing)) => {
-                format!("{tool} was called without {missing} before it (`required_before`)")
-            }
-            _ => format!("{tool} is not declared (`declared_only`)"),
-        }
-    }
 }
 
 impl Policy {
@@ -149,10 +117,39 @@ impl Policy {
         self.settings.declared_only.then(|| self.definitions.of(trajectory))
     }
 
+    /// Returns the names and globs of the rules that stay silent where a tool never comes.
+    fn silent_patterns(&self) -> impl Iterator<Item = UnmatchedRule<'_>> {
+        let Settings { required, required_before, max_calls, .. } = &self.settings;
+        let required = required.iter().map(|pattern| ("required", pattern));
+        let before =
+            required_before.iter().flat_map(|(tool, needed)| [tool].into_iter().chain(needed));
+        let before = before.map(|pattern| ("required_before", pattern));
+        let most = max_calls.keys().map(|pattern| ("max_calls", pattern));
+        let all = required.chain(before).chain(most);
+        all.map(|(rule, pattern)| UnmatchedRule { rule, pattern })
+    }
+
+    /// Returns those of them that no declared and no called tool matches; none where the trace
+    /// declares no tools.
+    fn unmatched(&self, trajectory: &Trajectory<'_>) -> Vec<UnmatchedRule<'_>> {
+        let Trajectory { tool_definitions, tool_calls, effort, .. } = trajectory;
+        if tool_definitions.is_empty() {
+            return Vec::new();
+        }
+        let declared = tool_definitions.iter().map(|tool| &*tool.name);
+        let names = || declared.clone().chain(tool_calls.iter().map(|call| &*call.name));
+        let is_met = |rule: &UnmatchedRule<'_>| {
+            effort.spend((tool_definitions.len() + tool_calls.len()) * STEPS_PER_GLOB);
+            names().any(|name| matches_glob(rule.pattern, name))
+        };
+        self.silent_patterns().filter(|rule| !is_met(rule)).collect()
+    }
+
     fn judge(
         &self,
         (calls, effort): (&[ToolCall<'_>], &WorkBudget),
         tools: Option<&Tools<'_>>,
+        unmatched: &[UnmatchedRule<'_>],
         want: Want,
     ) -> Outcome {
         if calls.is_empty() && self.settings.required.is_empty() {
@@ -166,7 +163,7 @@ impl Policy {
                 "no definition of the tools is known".to_owned()
             });
         }
-        violations.answer(calls.len())
+        violations.answer(calls.len(), unmatched)
     }
 
     fn check<'v>(
@@ -188,9 +185,7 @@ impl Policy {
                 if !is_declared {
                     broken(Violation::new("declared_only", tool));
                 }
-                let needed = rules.required_before.get(tool).map_or(&[][..], Vec::as_slice);
-                effort.spend(needed.len() * STEPS_PER_NEED);
-                for needed in needed {
+                for needed in self.needs(tool, effort) {
                     if !done.before(needed, call) {
                         let missing = Some(needed.as_str());
                         broken(Violation { missing, ..Violation::new("required_before", tool) });
@@ -198,21 +193,37 @@ impl Policy {
                 }
             }
             // Added after the whole group: parallel calls do not come before each other.
-            let is_needed = |call: &&ToolCall<'_>| self.needed.contains(&*call.name);
+            let is_needed = |call: &&ToolCall<'_>| self.needed.include(&call.name);
             group.iter().filter(is_needed).for_each(|call| done.add(call));
         }
         let counts = counts(calls);
-        for tool in rules.required.iter().filter(|tool| !counts.contains_key(tool.as_str())) {
+        let is_missing = |tool: &&String| calls_of(tool, &counts) == 0;
+        for tool in rules.required.iter().filter(is_missing) {
             broken(Violation::new("required", tool));
         }
         self.check_counts(&counts, broken);
     }
 
+    /// Returns the tools that must have succeeded before one is called.
+    fn needs<'v>(
+        &'v self,
+        tool: &str,
+        effort: &WorkBudget,
+    ) -> impl Iterator<Item = &'v String> + use<'v> {
+        let rules = &self.settings.required_before;
+        let globs =
+            rules.iter().filter(|(pattern, _)| is_glob(pattern) && matches_glob(pattern, tool));
+        let own = rules.get(tool).into_iter();
+        let all: Vec<&String> = own.chain(globs.map(|(_, needed)| needed)).flatten().collect();
+        effort.spend(all.len() * STEPS_PER_NEED);
+        all.into_iter()
+    }
+
     fn check_name<'v>(&self, tool: &'v str, broken: &mut dyn FnMut(Violation<'v>)) {
-        if self.forbidden.contains(tool) {
+        if self.forbidden.include(tool) {
             broken(Violation::new("forbidden", tool));
         }
-        if self.allowed.as_ref().is_some_and(|allowed| !allowed.contains(tool)) {
+        if self.allowed.as_ref().is_some_and(|allowed| !allowed.include(tool)) {
             broken(Violation::new("allowed", tool));
         }
     }
@@ -223,13 +234,21 @@ impl Policy {
         broken: &mut dyn FnMut(Violation<'v>),
     ) {
         for (tool, most) in &self.settings.max_calls {
-            let count = counts.get(tool.as_str()).copied().unwrap_or(0);
+            let count = calls_of(tool, counts);
             if count > *most {
                 let calls = Some((count, *most));
                 broken(Violation { calls, ..Violation::new("max_calls", tool) });
             }
         }
     }
+}
+
+/// Returns the number of calls of a tool, or of all that a glob matches.
+fn calls_of(pattern: &str, counts: &HashMap<&str, usize>) -> usize {
+    if !is_glob(pattern) {
+        return counts.get(pattern).copied().unwrap_or(0);
+    }
+    counts.iter().filter(|(tool, _)| matches_glob(pattern, tool)).map(|(_, count)| count).sum()
 }
 
 /// Counts the calls of each tool.
@@ -241,104 +260,20 @@ fn counts<'c>(calls: &'c [ToolCall<'_>]) -> HashMap<&'c str, usize> {
     counts
 }
 
-/// Violations: their number, and the first of them where reasons are wanted.
-struct Violations<'v> {
-    count: usize,
-    shown: Vec<Violation<'v>>,
-    want: Want,
-}
-
-impl<'v> Violations<'v> {
-    fn new(want: Want) -> Self {
-        Self { count: 0, shown: Vec::new(), want }
-    }
-
-    fn add(&mut self, violation: Violation<'v>) {
-        self.count += 1;
-        if self.want.reasons() && self.shown.len() < VIOLATIONS_MAX {
-            self.shown.push(violation);
-        }
-    }
-
-    fn answer(&self, call_count: usize) -> Outcome {
-        let Self { count, shown, want } = self;
-        let explain = || {
-            if *count == 0 {
-                return Explanation::plain(format!("{call_count} tool calls keep to the policy"));
-            }
-            // Repeated violations of one rule by one tool are merged, with a count.
-            let mut sentences: Vec<(String, usize)> = Vec::new();
-            for violation in shown {
-                let sentence = violation.sentence();
-                match sentences.iter_mut().find(|(known, _)| *known == sentence) {
-                    Some((_, times)) => *times += 1,
-                    None => sentences.push((sentence, 1)),
-                }
-            }
-            if let (1, [(sentence, _)]) = (*count, &sentences[..]) {
-                return Explanation::plain(sentence.as_str());
-            }
-            let mut words = Explanation::plain(format!("{count} violations"));
-            report::few(&mut words, sentences, |words, (sentence, times)| {
-                words.push(&sentence);
-                if times > 1 {
-                    words.push(&format!(" ({times} times)"));
-                }
-            });
-            words
-        };
-        let details = || {
-            let entry = |violation: &Violation<'_>| {
-                let entry: Map<'_> = [
-                    ("rule", Value::from(violation.rule)),
-                    ("tool", Value::from(violation.tool.to_owned())),
-                    ("missing", violation.missing.map(str::to_owned).into()),
-                ]
-                .into_iter()
-                .collect();
-                Value::Map(entry)
-            };
-            let list = Value::List(shown.iter().map(entry).collect());
-            [("violation_count", Value::from(*count)), ("violations", list)].into_iter().collect()
-        };
-        report::scored(f64::from(u8::from(*count == 0)), *want, explain, details)
-    }
-}
-
-/// End of the first success of each tool, Unix nanoseconds; 0 where no end is recorded.
-struct Done<'c, 'e> {
-    rules: &'c FailureRules,
-    ends: HashMap<&'c str, u64>,
-    effort: &'e WorkBudget,
-}
-
-impl<'c> Done<'c, '_> {
-    fn add(&mut self, call: &'c ToolCall<'_>) {
-        let outcome = self.rules.outcome(call, self.effort);
-        if matches!(outcome, CallOutcome::Succeeded | CallOutcome::NotRecorded) {
-            let first = self.ends.entry(&call.name).or_insert(call.end_ns);
-            *first = call.end_ns.min(*first);
-        }
-    }
-
-    /// Returns true if a tool had succeeded when `later` began.
-    fn before(&self, tool: &str, later: &ToolCall<'_>) -> bool {
-        self.ends.get(tool).is_some_and(|end_ns| *end_ns <= later.start_ns)
-    }
-}
-
 impl CodeEvaluator for Policy {
     fn facts(&self) -> Facts {
         Facts {
             results: !self.settings.required_before.is_empty() || self.settings.declared_only,
-            tool_definitions: self.settings.declared_only,
+            tool_definitions: self.settings.declared_only
+                || self.silent_patterns().next().is_some(),
             ..Facts::default()
         }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
         let tools = self.tools(trajectory);
-        self.judge((&trajectory.tool_calls, &trajectory.effort), tools.as_ref(), want)
+        let unmatched = if want.reasons() { self.unmatched(trajectory) } else { Vec::new() };
+        self.judge((&trajectory.tool_calls, &trajectory.effort), tools.as_ref(), &unmatched, want)
     }
 
     fn call_judge<'t>(
@@ -349,7 +284,7 @@ impl CodeEvaluator for Policy {
         let tools = self.tools(trajectory);
         Some(Box::new(move |call| {
             let calls = std::slice::from_ref(call);
-            self.judge((calls, &trajectory.effort), tools.as_ref(), want)
+            self.judge((calls, &trajectory.effort), tools.as_ref(), &[], want)
         }))
     }
 
@@ -360,6 +295,7 @@ impl CodeEvaluator for Policy {
         let mut violations = Violations::new(want);
         calls.iter().for_each(|call| self.check_name(&call.name, &mut |v| violations.add(v)));
         self.check_counts(&counts(calls), &mut |violation| violations.add(violation));
-        (violations.count > 0).then(|| Early { outcome: violations.answer(calls.len()), best: 0.0 })
+        let outcome = || violations.answer(calls.len(), &[]);
+        (violations.count > 0).then(|| Early { outcome: outcome(), best: 0.0 })
     }
 }

@@ -2,15 +2,20 @@
 //!
 //! A value is grounded when the user's input or the result of an earlier call holds it (none of
 //! calls that were made together is earlier than another): as a whole (case, white space and
-//! punctuation do not count), or word by word. Numbers are compared as they are written, without
-//! thousands separators. Truth values, null, and short values are not judged. This finds ids and
-//! names that were made up; it cannot tell whether a right word was used rightly.
+//! punctuation do not count), or word by word. Dates are compared in whatever form they are
+//! written, numbers without thousands separators; sums and multiples of the numbers of one key,
+//! codes of what is named and values that the schema lists have a source, too. Status codes,
+//! counts, pages and years are none. Truth values, null, short values and texts that the agent is
+//! meant to write are not judged. This finds ids and names that were made up; it cannot tell
+//! whether a right word was used rightly.
 
-use std::cell::Cell;
+mod dates;
+mod free;
+mod numbers;
+mod sources;
+
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt::{self, Write};
 
-use hashbrown::HashSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,28 +24,14 @@ use crate::shared::difference::ANOTHER_ARGUMENT;
 use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
-    Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
+    Content, Explanation, Facts, Outcome, Reason, ToolCall, ToolDefinition, Trajectory, Want,
+    WorkBudget,
 };
 use spanscore_base::value::{Map, Value};
 
-/// Bytes of input and results that are indexed; a larger trajectory is not evaluable.
-const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Bytes searched for texts with unknown words, over all values.
-const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
-
-/// Steps to index one byte of input or results: words are hashed and stored.
-const STEPS_PER_BYTE: usize = 8;
-
-/// Steps to look up one byte of an argument's text: its words are made plain and hashed.
-const ARGUMENT_STEPS_PER_BYTE: usize = 4;
-
-/// Steps to look at any value; the next one, to write a number as it is compared.
-const VALUE_STEPS: usize = 4;
-const NUMBER_STEPS: usize = 32;
-
-/// Bytes that are searched in one step.
-const SEARCHED_BYTES_PER_STEP: usize = 16;
+use sources::{GroundingSources, SEARCHED_BYTES_MAX};
+#[cfg(test)]
+use sources::{plain, words};
 
 /// Ungrounded values listed in the details, by path.
 const UNGROUNDED_MAX: usize = 50;
@@ -75,6 +66,20 @@ struct Settings {
     min_length: usize,
     /// Numbers up to this, positive or negative, are not judged: counts and limits. Default 10.
     ignore_numbers_up_to: f64,
+    /// Texts that the agent is meant to write (of many words, searches, code): not judged with
+    /// `ignore` (default), word by word with `judge`.
+    free_texts: FreeTexts,
+}
+
+/// Treatment of texts that the agent is meant to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum FreeTexts {
+    /// Not judged.
+    #[default]
+    Ignore,
+    /// Judged as any other.
+    Judge,
 }
 
 impl Default for Settings {
@@ -84,141 +89,13 @@ impl Default for Settings {
             ignore_tools: BTreeSet::new(),
             min_length: 3,
             ignore_numbers_up_to: 10.0,
+            free_texts: FreeTexts::default(),
         }
     }
 }
 
 struct Grounding {
     settings: Settings,
-}
-
-/// Reduces a text to its letters and digits in lower case, one space between words.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    words(text, |word| {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(word);
-    });
-    out
-}
-
-/// Calls `each` with the words of a text in lower case: runs of letters and digits, and a point or
-/// comma between two digits, of which the comma is left out.
-fn words(text: &str, mut each: impl FnMut(&str)) {
-    let mut word = String::new();
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        let between_digits = |word: &str, next: Option<&char>| {
-            word.ends_with(|c: char| c.is_ascii_digit()) && next.is_some_and(char::is_ascii_digit)
-        };
-        if c.is_alphanumeric() {
-            word.extend(c.to_lowercase());
-        } else if matches!(c, '.' | ',') && between_digits(&word, rest.peek()) {
-            if c == '.' {
-                word.push('.');
-            }
-        } else if !word.is_empty() {
-            each(&word);
-            word.clear();
-        }
-    }
-    if !word.is_empty() {
-        each(&word);
-    }
-}
-
-/// Writer with a limit in bytes.
-struct LimitedText {
-    text: String,
-    left: usize,
-}
-
-impl fmt::Write for LimitedText {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        self.left = self.left.checked_sub(part.len()).ok_or(fmt::Error)?;
-        self.text.push_str(part);
-        Ok(())
-    }
-}
-
-/// Index of the texts that the agent could have known.
-struct GroundingSources<'t> {
-    /// All texts in plain form, a space around each word, a line for each text.
-    text: String,
-    words: HashSet<String>,
-    bytes: usize,
-    searched_bytes: Cell<usize>,
-    /// True if the result of an earlier call is not recorded.
-    incomplete: bool,
-    effort: &'t WorkBudget,
-}
-
-impl<'t> GroundingSources<'t> {
-    fn new(effort: &'t WorkBudget) -> Self {
-        Self {
-            text: String::new(),
-            words: HashSet::new(),
-            bytes: 0,
-            searched_bytes: Cell::new(0),
-            incomplete: false,
-            effort,
-        }
-    }
-
-    /// Adds a text or a value; `false` once there is too much.
-    fn add(&mut self, value: &Value<'_>) -> bool {
-        let left = SOURCE_BYTES_MAX - self.bytes;
-        let written;
-        let text = match value {
-            Value::String(text) => text.as_ref(),
-            other => {
-                let mut text = LimitedText { text: String::new(), left };
-                if write!(text, "{other}").is_err() {
-                    return false;
-                }
-                written = text.text;
-                &written
-            }
-        };
-        if text.len() > left || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
-            return false;
-        }
-        let text = plain(text);
-        // Lower case may take more bytes than upper case, so the sum could pass the limit.
-        self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
-        for word in text.split(' ') {
-            if !self.words.contains(word) {
-                self.words.insert(word.to_owned());
-            }
-        }
-        self.text.push(' ');
-        self.text.push_str(&text);
-        self.text.push_str(" \n");
-        true
-    }
-
-    /// Charges the steps to look at an argument's value; `false` if they are not left.
-    fn look_at(&self, value: &Value<'_>) -> bool {
-        self.effort.spend(match value {
-            Value::String(text) => VALUE_STEPS + text.len() * ARGUMENT_STEPS_PER_BYTE,
-            Value::Number(_) => NUMBER_STEPS,
-            _ => VALUE_STEPS,
-        })
-    }
-
-    fn hold(&self, text: &str, min_length: usize) -> bool {
-        let text = plain(text);
-        let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
-        // Word by word first. The search is for scripts without spaces, and for parts of words.
-        text.split(' ').all(is_known) || {
-            self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
-            self.searched_bytes.get() <= SEARCHED_BYTES_MAX
-                && self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
-                && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
-        }
-    }
 }
 
 /// Counts of judged and grounded values.
@@ -231,41 +108,54 @@ struct GroundingTally {
 }
 
 impl Grounding {
-    /// Reports for each value whether it has a source; `path` holds the keys that lead to it.
+    /// Reports for each value whether it has a source; `path` holds the keys that lead to it,
+    /// `schema` is what the tool's definition says of it.
     fn judge_value<'v>(
         &self,
-        value: &'v Value<'_>,
+        (value, schema): (&'v Value<'_>, Option<&Value<'_>>),
         path: &mut Vec<&'v str>,
         sources: &GroundingSources<'_>,
         tell: &mut impl FnMut(bool, &[&'v str]),
     ) {
-        let min_length = self.settings.min_length;
         if !sources.look_at(value) {
             return;
         }
         match value {
             Value::Null | Value::Bool(_) => {}
-            Value::Number(number)
-                if number.as_f64().abs() <= self.settings.ignore_numbers_up_to => {}
             Value::Number(number) => {
-                let text = number.to_string();
-                let text = text.trim_start_matches('-');
-                let whole = text.strip_suffix(".0").unwrap_or(text);
-                tell(sources.words.contains(whole) || sources.words.contains(text), path);
+                let key = path.last().copied().unwrap_or_default();
+                let is_small = number.as_f64().abs() <= self.settings.ignore_numbers_up_to;
+                if !is_small && !numbers::is_the_agents(key) {
+                    let text = number.to_string();
+                    let is_year =
+                        key.to_lowercase().contains("year") && sources.words.contains(&text);
+                    tell(
+                        is_year
+                            || is_listed(value, schema, sources.effort)
+                            || sources.hold_number(&text),
+                        path,
+                    );
+                }
             }
             Value::String(text) => {
-                if text.chars().filter(|c| c.is_alphanumeric()).count() >= min_length {
-                    tell(sources.hold(text, min_length), path);
+                let key = path.last().copied().unwrap_or_default();
+                if let Some(is_grounded) = self.judge_text(text, value, key, schema, sources) {
+                    tell(is_grounded, path);
                 }
             }
             Value::List(list) => {
-                list.iter().for_each(|item| self.judge_value(item, path, sources, tell));
+                let schema = schema.and_then(|schema| schema.get("items"));
+                list.iter().for_each(|item| self.judge_value((item, schema), path, sources, tell));
             }
             Value::Map(map) => {
+                let known = schema.and_then(|schema| schema.get("properties"));
+                let declared = known.and_then(Value::as_map).map_or(0, Map::len) / 4;
                 for (key, item) in map.iter() {
                     if !self.settings.ignore_arguments.contains(key) {
                         path.push(key);
-                        self.judge_value(item, path, sources, tell);
+                        sources.effort.spend(declared);
+                        let schema = known.and_then(|known| known.get(key));
+                        self.judge_value((item, schema), path, sources, tell);
                         path.pop();
                     }
                 }
@@ -273,22 +163,55 @@ impl Grounding {
         }
     }
 
+    /// Returns true if a text has a source; `None` if it is not judged.
+    fn judge_text(
+        &self,
+        text: &str,
+        value: &Value<'_>,
+        key: &str,
+        schema: Option<&Value<'_>>,
+        sources: &GroundingSources<'_>,
+    ) -> Option<bool> {
+        let min_length = self.settings.min_length;
+        if text.chars().filter(|c| c.is_alphanumeric()).count() < min_length {
+            return None;
+        }
+        if is_listed(value, schema, sources.effort) {
+            return Some(true);
+        }
+        if let Some(is_known) = sources.hold_date(text) {
+            return Some(is_known || sources.hold_whole(text));
+        }
+        if numbers::is_expression(text) {
+            let most = self.settings.ignore_numbers_up_to;
+            let mut judged = numbers::of_expression(text)
+                .filter(|digits| digits.parse::<f64>().is_ok_and(|number| number > most));
+            let is_phrase =
+                numbers::of_expression(text).nth(1).is_some() && sources.hold_whole(text);
+            return Some(is_phrase || judged.all(|it| sources.hold_number(it)));
+        }
+        if self.settings.free_texts == FreeTexts::Ignore && free::is_free(key, text, schema) {
+            return None;
+        }
+        Some(sources.hold(text, min_length) || sources.hold_code(text))
+    }
+
     /// Indexes the user's input, known before the first call.
     fn sources<'t>(trajectory: &'t Trajectory<'_>) -> Result<GroundingSources<'t>, Reason> {
         let input = trajectory.user_input.value().ok_or(Reason::UserInputNotRecorded)?;
-        let mut sources = GroundingSources::new(&trajectory.effort);
-        if sources.add(input) { Ok(sources) } else { Err(Reason::TextTooLarge) }
+        let mut sources = GroundingSources::new(&trajectory.effort, trajectory.start_ns);
+        if sources.add(input, true) { Ok(sources) } else { Err(Reason::TextTooLarge) }
     }
 
     /// Judges calls in order; each result is added to the sources once a later call could know it.
     fn judge(
         &self,
-        calls: &[ToolCall<'_>],
+        (calls, tools): (&[ToolCall<'_>], &[ToolDefinition<'_>]),
         sources: &mut GroundingSources<'_>,
         want: Want,
     ) -> Result<GroundingTally, Reason> {
         let add = |sources: &mut GroundingSources<'_>, value: &Value<'_>| {
-            if sources.add(value) { Ok(()) } else { Err(Reason::TextTooLarge) }
+            if sources.add(value, false) { Ok(()) } else { Err(Reason::TextTooLarge) }
         };
         let mut tally = GroundingTally::default();
         // Calls of earlier groups that had not returned when the last group began.
@@ -308,7 +231,7 @@ impl Grounding {
                 }
                 waiting.pop_front();
             }
-            self.judge_group(group, sources, &mut tally, want)?;
+            self.judge_group((group, tools), sources, &mut tally, want)?;
             waiting.push_back(group.iter().collect());
         }
         if tally.judged == 0 {
@@ -320,7 +243,7 @@ impl Grounding {
     /// Judges parallel calls against the texts known before any of them.
     fn judge_group(
         &self,
-        group: &[ToolCall<'_>],
+        (group, tools): (&[ToolCall<'_>], &[ToolDefinition<'_>]),
         sources: &GroundingSources<'_>,
         tally: &mut GroundingTally,
         want: Want,
@@ -333,7 +256,11 @@ impl Grounding {
                 return Err(Reason::ArgumentsNotRecorded);
             };
             let before = tally.judged - tally.grounded;
-            self.judge_value(arguments, &mut Vec::new(), sources, &mut |grounded, path| {
+            sources.effort.spend(tools.len());
+            let tool = tools.iter().rev().find(|tool| tool.name == call.name);
+            let schema = tool.map(|tool| &tool.input_schema);
+            let mut path = Vec::new();
+            self.judge_value((arguments, schema), &mut path, sources, &mut |grounded, path| {
                 tally.judged += 1;
                 tally.grounded += usize::from(grounded);
                 if !grounded && want.reasons() && tally.ungrounded.len() < UNGROUNDED_MAX {
@@ -380,9 +307,29 @@ fn add_result(
     }
 }
 
+/// Returns true if the schema of an argument lists the value.
+fn is_listed(value: &Value<'_>, schema: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
+    let lists = |schema: &Value<'_>| {
+        let allowed = schema.get("enum").and_then(Value::as_list).unwrap_or_default();
+        if !effort.spend(1 + allowed.len()) {
+            return false;
+        }
+        let alone = ["const", "default"].into_iter().filter_map(|key| schema.get(key));
+        allowed.iter().chain(alone).any(|allowed| allowed == value)
+    };
+    let either = schema.and_then(|schema| schema.get("anyOf")).and_then(Value::as_list);
+    schema.into_iter().chain(either.unwrap_or_default()).any(lists)
+}
+
 impl CodeEvaluator for Grounding {
     fn facts(&self) -> Facts {
-        Facts { arguments: true, results: true, user_input: true, ..Facts::default() }
+        Facts {
+            arguments: true,
+            results: true,
+            user_input: true,
+            tool_definitions: true,
+            ..Facts::default()
+        }
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
@@ -390,7 +337,8 @@ impl CodeEvaluator for Grounding {
             return report::no_tool_calls(want);
         }
         let sources = Self::sources(trajectory);
-        let tally = sources.and_then(|mut it| self.judge(&trajectory.tool_calls, &mut it, want));
+        let evidence = (&trajectory.tool_calls[..], &trajectory.tool_definitions[..]);
+        let tally = sources.and_then(|mut it| self.judge(evidence, &mut it, want));
         answer(tally, want)
     }
 
@@ -405,7 +353,8 @@ impl CodeEvaluator for Grounding {
             let tally = match &mut sources {
                 Ok(sources) => {
                     sources.searched_bytes.set(0);
-                    self.judge(std::slice::from_ref(call), sources, want)
+                    let calls = std::slice::from_ref(call);
+                    self.judge((calls, &trajectory.tool_definitions), sources, want)
                 }
                 Err(reason) => Err(*reason),
             };
@@ -465,8 +414,8 @@ mod tests {
     #[test]
     fn sources_hold_phrases_and_scattered_words() {
         let effort = &WorkBudget::default();
-        let mut sources = GroundingSources::new(effort);
-        assert!(sources.add(&"What is the weather tomorrow in New York?".into()));
+        let mut sources = GroundingSources::new(effort, 0);
+        assert!(sources.add(&"What is the weather tomorrow in New York?".into(), true));
         assert!(sources.hold("new york", 3));
         assert!(sources.hold("weather in New York tomorrow", 3));
         assert!(!sources.hold("weather in Boston", 3));

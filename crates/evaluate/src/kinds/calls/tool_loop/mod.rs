@@ -3,26 +3,30 @@
 //! A loop is a pattern of one or more steps that is repeated at once, with the same arguments, more
 //! often than allowed: the same call again and again, or two that alternate. A step is a call, or
 //! the calls that were made together, in any order: asking for the same thing twice at once is no
-//! loop. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
+//! loop. Results count: a job that is watched until its answer changes is no loop, failures in a
+//! row are. Looks only at steps in a row; [`tool_efficiency`](super::tool_efficiency) finds
 //! repetitions anywhere.
+
+mod steps;
 
 use std::fmt::Write as _;
 use std::iter::once;
-use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::evaluator::{CodeEvaluator, Early, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
-use crate::shared::expected_calls::{self, CallMatcher, arguments_of};
-use crate::shared::order::{self, InOrder};
+use crate::shared::expected_calls::arguments_of;
+use crate::shared::failure::{FailureRules, FailureSettings};
+use crate::shared::order::InOrder;
 use crate::shared::report;
-use crate::shared::step_limit::{self, WorkBudget};
+use crate::shared::step_limit;
 use crate::shared::within_group::WithinGroup;
 use spanscore_base::model::{Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
+use steps::Steps;
 
 /// Longest pattern that may be configured, which bounds the cost of each call.
 const PATTERN_CALLS_MAX: usize = 16;
@@ -45,6 +49,17 @@ tool_loop:
 ",
 };
 
+/// Sign of progress between calls that are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum LoopProgress {
+    /// Another result.
+    #[default]
+    Results,
+    /// None: the calls alone count.
+    None,
+}
+
 /// Settings of `tool_loop`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -57,6 +72,12 @@ struct Settings {
     max_pattern: usize,
     /// Condition under which the arguments of two calls are the same.
     argument_matcher: ArgumentMatcher,
+    /// Sign that the same call again is no loop: with `results` (default) another result than the
+    /// last time, or one that changes in the end (a job that is watched); failures are no progress,
+    /// and where no results are recorded the calls alone count, as with `none`.
+    progress: LoopProgress,
+    /// Rules for reading results as failures, beside the built-in table.
+    failures: FailureSettings,
     /// The order of calls that were made together: with `any_order` (default) they are one step,
     /// with `message_order` each is a step, as the model's message lists them.
     within_group: WithinGroup,
@@ -68,6 +89,8 @@ impl Default for Settings {
             max_repeats: 2,
             max_pattern: 3,
             argument_matcher: ArgumentMatcher::default(),
+            progress: LoopProgress::default(),
+            failures: FailureSettings::default(),
             within_group: WithinGroup::default(),
         }
     }
@@ -75,6 +98,7 @@ impl Default for Settings {
 
 struct Loop {
     settings: Settings,
+    failures: FailureRules,
 }
 
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
@@ -87,7 +111,8 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
             "`max_pattern` must be between 1 and {PATTERN_CALLS_MAX}"
         )));
     }
-    Ok(Evaluator::code(Loop { settings }))
+    let failures = FailureRules::new(&settings.failures)?;
+    Ok(Evaluator::code(Loop { settings, failures }))
 }
 
 /// Loop in steps: start, length of the pattern, and repetitions.
@@ -97,71 +122,18 @@ struct FoundLoop {
     repeats: usize,
 }
 
-/// Calls of a trajectory, divided into steps.
-struct Steps<'c, 'a> {
-    calls: &'c [ToolCall<'a>],
-    /// Range of calls of each step; empty where each call is a step.
-    ranges: Vec<Range<usize>>,
-    /// Numbers of the calls of each step, ascending: equal numbers for equal calls. Empty where the
-    /// matcher is not symmetric, so that numbers cannot tell.
-    numbers: Vec<Vec<u32>>,
-    effort: &'c WorkBudget,
-}
-
-impl<'c, 'a> Steps<'c, 'a> {
-    fn new(calls: &'c [ToolCall<'a>], matcher: &ArgumentMatcher, effort: &'c WorkBudget) -> Self {
-        let mut steps = Self { calls, ranges: Vec::new(), numbers: Vec::new(), effort };
-        if !order::is_grouped(calls) {
-            return steps;
-        }
-        steps.ranges = order::groups(&calls.iter().collect::<Vec<_>>());
-        if matcher.is_symmetric() {
-            let matcher = CallMatcher { default: matcher.clone(), ..CallMatcher::default() };
-            let named = calls.iter().map(|call| (&*call.name, arguments_of(call)));
-            let numbers = expected_calls::number(&matcher, named);
-            let sorted = |range: &Range<usize>| {
-                let mut numbers = numbers[range.clone()].to_vec();
-                numbers.sort_unstable();
-                numbers
-            };
-            steps.numbers = steps.ranges.iter().map(sorted).collect();
-        }
-        steps
-    }
-
-    fn len(&self) -> usize {
-        if self.ranges.is_empty() { self.calls.len() } else { self.ranges.len() }
-    }
-
-    fn range(&self, step: usize) -> Range<usize> {
-        self.ranges.get(step).cloned().unwrap_or(step..step + 1)
-    }
-
-    fn get(&self, step: usize) -> &'c [ToolCall<'a>] {
-        &self.calls[self.range(step)]
-    }
-
-    /// Returns true if two steps call the same tools.
-    fn is_alike(&self, one: usize, other: usize) -> bool {
-        let names = |step: usize| {
-            let mut names: Vec<&str> = self.get(step).iter().map(|call| &*call.name).collect();
-            names.sort_unstable();
-            names
-        };
-        match (self.get(one), self.get(other)) {
-            ([one], [other]) => one.name == other.name,
-            (group, others) => group.len() == others.len() && names(one) == names(other),
-        }
-    }
-}
-
 impl Loop {
     fn same(&self, a: &ToolCall<'_>, b: &ToolCall<'_>) -> bool {
         a.name == b.name && self.settings.argument_matcher.matches(arguments_of(a), arguments_of(b))
     }
 
-    /// Returns true if two steps are the same.
+    /// Returns true if two steps are the same, with the same results where these count.
     fn repeats(&self, steps: &Steps<'_, '_>, one: usize, other: usize) -> bool {
+        self.calls_again(steps, one, other) && steps.has_same_results(one, other)
+    }
+
+    /// Returns true if two steps make the same calls.
+    fn calls_again(&self, steps: &Steps<'_, '_>, one: usize, other: usize) -> bool {
         if let (Some(one), Some(other)) = (steps.numbers.get(one), steps.numbers.get(other)) {
             return one == other;
         }
@@ -184,7 +156,9 @@ impl Loop {
     }
 
     /// Finds the loops, without overlap: at each place the shortest pattern that repeats too often.
-    fn find(&self, steps: &Steps<'_, '_>, mut found: impl FnMut(FoundLoop)) {
+    /// Of an open trajectory the last one counts only if no later result could mend it.
+    fn find(&self, steps: &Steps<'_, '_>, is_open: bool) -> Vec<FoundLoop> {
+        let mut found = Vec::new();
         // run[p]: number of steps up to here, in a row, that equal the one p + 1 before them.
         let mut run = [0; PATTERN_CALLS_MAX];
         let mut open: Option<FoundLoop> = None;
@@ -200,8 +174,10 @@ impl Loop {
                     current.repeats = length / current.pattern + 1;
                     continue;
                 }
-                found(FoundLoop { ..*current });
-                open = None;
+                let before = index - current.pattern;
+                let is_watched =
+                    steps.may_progress(before) && self.calls_again(steps, before, index);
+                found.extend(open.take().filter(|_| !is_watched));
                 from = index;
                 run = [0; PATTERN_CALLS_MAX];
                 continue;
@@ -215,9 +191,18 @@ impl Loop {
                 open = Some(FoundLoop { start, pattern, repeats: length / pattern });
             }
         }
-        if let Some(last) = open {
-            found(last);
+        let last = steps.len().saturating_sub(1);
+        found.extend(open.filter(|_| !(is_open && steps.may_progress(last))));
+        found
+    }
+
+    fn loops(&self, steps: &mut Steps<'_, '_>, is_open: bool) -> Vec<FoundLoop> {
+        let found = self.find(steps, is_open);
+        if found.is_empty() || self.settings.progress == LoopProgress::None {
+            return found;
         }
+        steps.read_results(&self.failures);
+        self.find(steps, is_open)
     }
 
     /// Finds a call whose arguments are needed for the verdict and are not recorded.
@@ -242,7 +227,8 @@ impl Loop {
 impl CodeEvaluator for Loop {
     fn facts(&self) -> Facts {
         let arguments = self.settings.argument_matcher.reads_arguments();
-        Facts { arguments, ..Facts::default() }
+        let results = self.settings.progress == LoopProgress::Results;
+        Facts { arguments, results, ..Facts::default() }
     }
 
     fn asks_message_order(&self) -> bool {
@@ -250,25 +236,35 @@ impl CodeEvaluator for Loop {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
+        self.judge(trajectory, false, want)
+    }
+
+    /// Judges by loops so far: later calls may raise the share of others, but never to 1.
+    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
+        let outcome = self.judge(trajectory, true, want);
+        let Outcome::Scored(score) = &outcome else { return None };
+        (score.value < 1.0).then_some(Early { outcome, best: 1.0 - f64::EPSILON })
+    }
+}
+
+impl Loop {
+    /// Judges; `is_open` says that more calls may come.
+    fn judge(&self, trajectory: &Trajectory<'_>, is_open: bool, want: Want) -> Outcome {
         let calls = &trajectory.tool_calls[..];
         if calls.is_empty() {
             return report::no_tool_calls(want);
         }
-        let steps = Steps::new(calls, &self.settings.argument_matcher, &trajectory.effort);
+        let mut steps = Steps::new(calls, &self.settings.argument_matcher, &trajectory.effort);
         if let Some(call) = self.obstacle(&steps) {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
                 format!("`{}` was called repeatedly, and its arguments are not recorded", call.name)
             });
         }
-        let mut looping = 0;
-        let mut loops = Vec::new();
-        self.find(&steps, |found| {
-            let again = found.start + found.pattern..found.start + found.pattern * found.repeats;
-            looping += again.map(|step| steps.get(step).len()).sum::<usize>();
-            if want.reasons() {
-                loops.push(found);
-            }
+        let loops = self.loops(&mut steps, is_open);
+        let again = loops.iter().flat_map(|found| {
+            found.start + found.pattern..found.start + found.pattern * found.repeats
         });
+        let looping = again.map(|step| steps.get(step).len()).sum::<usize>();
         if steps.effort.is_spent() {
             return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
         }
@@ -313,12 +309,5 @@ impl CodeEvaluator for Loop {
         };
         let value = report::ratio(calls.len() - looping, calls.len());
         report::scored(value, want, explain, details)
-    }
-
-    /// Judges by loops so far: later calls may raise the share of others, but never to 1.
-    fn early(&self, trajectory: &Trajectory<'_>, want: Want) -> Option<Early> {
-        let outcome = self.evaluate(trajectory, want);
-        let Outcome::Scored(score) = &outcome else { return None };
-        (score.value < 1.0).then_some(Early { outcome, best: 1.0 - f64::EPSILON })
     }
 }

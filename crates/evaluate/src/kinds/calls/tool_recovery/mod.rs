@@ -1,18 +1,24 @@
 //! `tool_recovery`: the share of failed calls to which the agent reacted sensibly.
 //!
-//! After a failed call the next one that began later, and was not made together with it, shows the
-//! reaction; of several that were made together, the most sensible. The same call with the same
-//! arguments is a blind retry. Going on with other tools, when neither the tool nor a fallback of
-//! it succeeds later, ignores the error. Everything else is sensible: other arguments, a fallback,
-//! or an end.
+//! The calls that began after a failed one, and were not made together with it, show the reaction;
+//! of several that were made together, the most sensible. The same call with the same arguments at
+//! once is a blind retry; tools by which a model only thinks are looked past. Sensible are other
+//! arguments, a fallback, another way to look the same thing up, an end: the last call, a
+//! hand-over, a question to the user. Going on with other tools ignores the error, unless the tool
+//! or a fallback succeeds later or an answer names what failed.
+
+mod named;
+mod roles;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 
 use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::named::NamedFailures;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
@@ -28,6 +34,9 @@ use spanscore_base::value::{Map, Value};
 pub const FAILED_CALLS_MAX: usize = 1000;
 /// Steps to look at one call that may show the reaction to a failed one.
 const STEPS_PER_REACTION: usize = 8;
+
+/// Characters of an argument that shows that two tools look for the same thing.
+const SHARED_CHARS_MIN: usize = 4;
 
 /// Registry entry of `tool_recovery`.
 pub static KIND: Kind = Kind {
@@ -53,7 +62,8 @@ tool_recovery:
 struct Settings {
     /// Blind retries in a row that are sensible (an outage may pass). Default 0.
     max_blind_retries: usize,
-    /// True if going on as if nothing had happened counts against the agent. Default `true`.
+    /// True if going on as if nothing had happened counts against the agent. Default `true`. An
+    /// answer that names what failed is none such; one that only says sorry is.
     detect_ignored_errors: bool,
     /// For a tool, the tools that may stand in for it.
     fallbacks: BTreeMap<String, Vec<String>>,
@@ -92,22 +102,27 @@ enum Reaction {
     Sensible,
     NotRecorded,
     BlindRetry,
+    /// Another tool goes on: ignored, unless the rest of the run says otherwise.
     Ignored,
+    /// Something else is looked up: what comes after it shows the reaction.
+    Pending,
 }
 
-/// Calls of a run, with the failed ones marked.
+/// Calls of a run, with what shows reactions to failed ones.
 struct Run<'c, 'a> {
     calls: &'c [ToolCall<'a>],
-    failed: Vec<bool>,
     /// Range of the group that each call belongs to.
     groups: Vec<Range<usize>>,
     /// Index of the last successful call of each tool.
     last_success: HashMap<&'c str, usize>,
+    /// Failures that the answers name.
+    named: NamedFailures<'c>,
     effort: &'c WorkBudget,
 }
 
 impl<'c, 'a> Run<'c, 'a> {
-    fn new(calls: &'c [ToolCall<'a>], failed: Vec<bool>, effort: &'c WorkBudget) -> Self {
+    fn new(trajectory: &'c Trajectory<'a>, failed: &[bool]) -> Self {
+        let calls = &trajectory.tool_calls[..];
         let mut ranges = Vec::with_capacity(calls.len());
         for group in groups(calls) {
             let range = ranges.len()..ranges.len() + group.len();
@@ -115,7 +130,8 @@ impl<'c, 'a> Run<'c, 'a> {
         }
         let succeeded = calls.iter().enumerate().filter(|(at, _)| !failed[*at]);
         let last_success = succeeded.map(|(at, call)| (&*call.name, at)).collect();
-        Self { calls, failed, groups: ranges, last_success, effort }
+        let named = NamedFailures::of(trajectory);
+        Self { calls, groups: ranges, last_success, named, effort: &trajectory.effort }
     }
 
     /// Returns the index after the group of a call.
@@ -133,50 +149,95 @@ impl<'c, 'a> Run<'c, 'a> {
         self.last_success.get(tool).is_some_and(|last| *last >= from)
     }
 
-    /// Returns the calls that show the reaction to a failed one.
-    fn next(&self, failed: usize) -> impl Iterator<Item = &'c ToolCall<'a>> + use<'_, 'c, 'a> {
+    /// Returns the groups of calls after a failed one, without thoughts and without calls that had
+    /// begun before it ended.
+    fn after(&self, failed: usize) -> impl Iterator<Item = Vec<&'c ToolCall<'a>>> {
         let end_ns = self.calls[failed].end_ns;
-        let is_later = move |call: &&ToolCall<'_>| call.start_ns >= end_ns;
-        let from = self.behind(failed);
-        let first = self.calls[from..].iter().position(|call| is_later(&call));
-        let upto = first.map_or(self.calls.len(), |first| self.behind(from + first));
-        let group = first.map(|first| &self.calls[from + first..upto]);
-        self.effort.spend((upto - from) * STEPS_PER_REACTION);
-        group.unwrap_or_default().iter().filter(is_later)
+        let is_reaction =
+            move |call: &&ToolCall<'_>| call.start_ns >= end_ns && !roles::is_thinking(&call.name);
+        let mut from = self.behind(failed);
+        let groups = iter::from_fn(move || {
+            let next = self.groups.get(from)?.clone();
+            from = next.end;
+            self.effort.spend(next.len() * STEPS_PER_REACTION);
+            Some(self.calls[next].iter().filter(is_reaction).collect::<Vec<_>>())
+        });
+        groups.filter(|group| !group.is_empty())
+    }
+
+    /// Returns the index of the first call of the group before a call, thoughts left out.
+    fn group_before(&self, at: usize) -> Option<usize> {
+        let mut first = self.first(at);
+        loop {
+            first = self.first(first.checked_sub(1)?);
+            self.effort.spend(STEPS_PER_REACTION);
+            if !self.calls[self.groups[first].clone()].iter().all(|it| roles::is_thinking(&it.name))
+            {
+                return Some(first);
+            }
+        }
     }
 }
 
 impl Recovery {
     fn reaction(&self, run: &Run<'_, '_>, failed: usize, retries: usize) -> Reaction {
-        let reactions = run.next(failed).map(|next| self.reaction_of(run, failed, next, retries));
-        reactions.min().unwrap_or(Reaction::Sensible)
+        let mut is_first = true;
+        for group in run.after(failed) {
+            let retries = is_first.then_some(retries);
+            let reactions = group.iter().map(|next| self.reaction_of(run, failed, next, retries));
+            match reactions.min() {
+                Some(Reaction::Pending) => is_first = false,
+                Some(Reaction::Ignored) => return self.going_on(run, failed),
+                Some(reaction) => return reaction,
+                None => {}
+            }
+        }
+        if is_first { Reaction::Sensible } else { self.going_on(run, failed) }
     }
 
-    /// Classifies one call that follows a failed one.
+    /// Classifies one call that follows a failed one; `retries` counts the blind ones before it,
+    /// where it is the next call.
     fn reaction_of(
         &self,
         run: &Run<'_, '_>,
         failed: usize,
         next: &ToolCall<'_>,
-        retries: usize,
+        retries: Option<usize>,
     ) -> Reaction {
         let call = &run.calls[failed];
         if next.name == call.name {
-            return match self.is_same(call, next) {
-                Some(true) if retries >= self.settings.max_blind_retries => Reaction::BlindRetry,
-                Some(_) => Reaction::Sensible,
-                None => Reaction::NotRecorded,
+            return match (retries, self.is_same(call, next)) {
+                (Some(count), Some(true)) if count >= self.settings.max_blind_retries => {
+                    Reaction::BlindRetry
+                }
+                (Some(_), None) => Reaction::NotRecorded,
+                _ => Reaction::Sensible,
             };
         }
+        let looks = roles::looks(&next.name);
+        let is_other_way = || looks && roles::looks(&call.name) && seeks_the_same(call, next);
+        if roles::is_end(&next.name) || self.stands_in(call, next) || is_other_way() {
+            return Reaction::Sensible;
+        }
+        if looks { Reaction::Pending } else { Reaction::Ignored }
+    }
+
+    fn stands_in(&self, call: &ToolCall<'_>, next: &ToolCall<'_>) -> bool {
+        let fallbacks = self.settings.fallbacks.get(&*call.name);
+        fallbacks.is_some_and(|tools| tools.iter().any(|tool| *tool == *next.name))
+    }
+
+    /// Judges an agent that goes on with other tools.
+    fn going_on(&self, run: &Run<'_, '_>, failed: usize) -> Reaction {
+        let call = &run.calls[failed];
         let fallbacks = self.settings.fallbacks.get(&*call.name);
         let mut stand_ins =
             fallbacks.into_iter().flatten().map(String::as_str).chain([&*call.name]);
         let behind = run.behind(failed);
-        let mut is_mended = || stand_ins.any(|tool| run.succeeds_from(tool, behind));
-        if self.settings.detect_ignored_errors && !is_mended() {
-            return Reaction::Ignored;
-        }
-        Reaction::Sensible
+        let is_sensible = !self.settings.detect_ignored_errors
+            || stand_ins.any(|tool| run.succeeds_from(tool, behind))
+            || run.named.name(call);
+        if is_sensible { Reaction::Sensible } else { Reaction::Ignored }
     }
 
     /// Returns true if the arguments are the same; `None` where they are not recorded.
@@ -215,7 +276,7 @@ impl Recovery {
         index: usize,
     ) -> usize {
         let first = run.first(index);
-        let Some(before) = first.checked_sub(1).map(|last| run.first(last)) else { return 0 };
+        let Some(before) = run.group_before(index) else { return 0 };
         let from = failed.partition_point(|failed| *failed < before);
         let upto = failed.partition_point(|failed| *failed < first);
         run.effort.spend((upto - from) * STEPS_PER_REACTION);
@@ -238,11 +299,27 @@ impl Recovery {
     }
 }
 
+/// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
+/// same arguments.
+fn seeks_the_same(call: &ToolCall<'_>, next: &ToolCall<'_>) -> bool {
+    let values = |call: &ToolCall<'_>| -> Vec<String> {
+        let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        values.map(|(_, value)| value.to_string().to_lowercase()).collect()
+    };
+    let given = values(next);
+    let holds = |text: &String| {
+        let text = text.trim_matches('"');
+        text.chars().count() >= SHARED_CHARS_MIN && given.iter().any(|given| given.contains(text))
+    };
+    roles::is_akin(&call.name, &next.name) || values(call).iter().any(holds)
+}
+
 impl CodeEvaluator for Recovery {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.settings.argument_matcher.reads_arguments(),
             results: true,
+            final_output: self.settings.detect_ignored_errors,
             ..Facts::default()
         }
     }
@@ -253,8 +330,8 @@ impl CodeEvaluator for Recovery {
             return report::no_tool_calls(want);
         }
         let has_failed = |call| self.failures.failed(call, &trajectory.effort) == Some(true);
-        let run = Run::new(calls, calls.iter().map(has_failed).collect(), &trajectory.effort);
-        let failed = (0..calls.len()).filter(|&index| run.failed[index]);
+        let has_failed: Vec<bool> = calls.iter().map(has_failed).collect();
+        let failed = (0..calls.len()).filter(|&index| has_failed[index]);
         let failed: Vec<usize> = failed.take(FAILED_CALLS_MAX + 1).collect();
         if failed.is_empty() {
             return report::not_evaluable(Reason::InsufficientData, want, || {
@@ -266,6 +343,7 @@ impl CodeEvaluator for Recovery {
                 format!("more than {FAILED_CALLS_MAX} tool calls failed")
             });
         }
+        let run = Run::new(trajectory, &has_failed);
         let mut reactions = self.reactions(&run, &failed);
         reactions.retain(|(_, reaction)| *reaction != Reaction::NotRecorded);
         if reactions.is_empty() {

@@ -1,0 +1,226 @@
+//! Dates in texts, in whatever form they are written.
+
+use hashbrown::HashSet;
+
+/// Names of months; three letters of one are enough.
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+/// Names of days, from the Epoch's on.
+const DAYS: [&str; 7] =
+    ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
+/// Words for days near that of the run.
+const NEAR: [&str; 5] = ["today", "tonight", "tomorrow", "yesterday", "now"];
+/// Words that, with `day`, shift a date that is known by one.
+const SHIFTS: [&str; 8] =
+    ["later", "earlier", "after", "before", "next", "previous", "following", "back"];
+/// Words beside a date in a text that is one.
+const BESIDE: [&str; 6] = ["z", "am", "pm", "utc", "gmt", "of"];
+/// Words of a text that is a date, with its time.
+const DATE_WORDS_MAX: usize = 8;
+const NANOSECONDS_PER_DAY: u64 = 86_400_000_000_000;
+
+/// Date; the year is 0 where it is not written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Date {
+    year: u32,
+    month: u32,
+    day: u32,
+}
+
+impl Date {
+    fn new(year: u32, month: u32, day: u32) -> Option<Self> {
+        let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
+        is_date.then_some(Self { year, month, day })
+    }
+
+    fn bare(self) -> Self {
+        Self { year: 0, ..self }
+    }
+
+    /// Returns the days since the Epoch, by the civil calendar.
+    fn days(self) -> i64 {
+        let year = i64::from(self.year) - i64::from(self.month <= 2);
+        let era = year.div_euclid(400);
+        let of_era = year.rem_euclid(400);
+        let month = i64::from((self.month + 9) % 12);
+        let of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
+        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    }
+}
+
+/// Dates that texts hold.
+#[derive(Default)]
+pub(super) struct Dates {
+    /// Dates with their year, and each without.
+    known: HashSet<Date>,
+    /// Days since the Epoch of those with a year.
+    days: HashSet<i64>,
+    /// Those with a year, without it.
+    dated: HashSet<Date>,
+}
+
+impl Dates {
+    /// Adds the dates of a text; calls `part` with the place of each word that belongs to one.
+    pub(super) fn add(&mut self, words: &[&str], mut part: impl FnMut(usize)) {
+        let mut at = 0;
+        while at < words.len() {
+            let (dates, length) = dates_at(&words[at..]);
+            for date in dates.into_iter().flatten() {
+                self.known.extend([date, date.bare()]);
+                if date.year > 0 {
+                    self.days.insert(date.days());
+                    self.dated.insert(date.bare());
+                }
+                (at..at + length).for_each(&mut part);
+            }
+            at += length.max(1);
+        }
+    }
+
+    /// Returns true if a date is among them, or follows from a day that is named.
+    pub(super) fn hold(&self, date: Date, words: &HashSet<String>, start_ns: u64) -> bool {
+        let is_written = self.known.contains(&date);
+        let is_yearless = self.known.contains(&date.bare()) && !self.dated.contains(&date.bare());
+        if is_written || is_yearless || date.year == 0 {
+            return is_written || is_yearless;
+        }
+        let has = |all: &[&str]| all.iter().any(|word| words.contains(*word));
+        let days = date.days();
+        let day = DAYS[days.rem_euclid(7) as usize];
+        let today = (start_ns / NANOSECONDS_PER_DAY) as i64;
+        let is_near = (today - 1..=today + 2).contains(&days) && has(&NEAR);
+        let is_shifted = has(&["day"])
+            && has(&SHIFTS)
+            && [days - 1, days + 1].iter().any(|days| self.days.contains(days));
+        has(&[day]) || is_near || is_shifted
+    }
+}
+
+/// Reads a text that is a date and perhaps a time, and nothing else.
+pub(super) fn of_text(words: &[&str]) -> Option<Date> {
+    let (dates, length) = dates_at(words);
+    let date = dates[0]?;
+    let is_time =
+        |word: &&str| BESIDE.contains(word) || word.starts_with(|c: char| c.is_ascii_digit());
+    (words.len() <= DATE_WORDS_MAX && words[length..].iter().all(|word| is_time(&word)))
+        .then_some(date)
+}
+
+/// Reads the date that begins with the first word, both ways where day and month could be either;
+/// with the number of its words.
+fn dates_at(words: &[&str]) -> ([Option<Date>; 2], usize) {
+    let none = ([None, None], 0);
+    let Some(first) = words.first() else { return none };
+    let points: Vec<&str> = first.split('.').collect();
+    if points.len() == 3 {
+        return (numeric(&points), 1);
+    }
+    let second = words.get(1).copied().unwrap_or_default();
+    let offset = usize::from(second == "of");
+    let next = words.get(1 + offset).copied().unwrap_or_default();
+    let year = words.get(2 + offset).and_then(|word| year(word));
+    let written = match (month(first), month(next)) {
+        (Some(month), _) if offset == 0 => day(second).map(|day| (month, day)),
+        (None, Some(month)) => day(first).map(|day| (month, day)),
+        _ => None,
+    };
+    if let Some((month, day)) = written {
+        let length = 2 + offset + usize::from(year.is_some());
+        return ([Date::new(year.unwrap_or(0), month, day), None], length);
+    }
+    if words.len() < 3 {
+        return none;
+    }
+    let dates = numeric(&words[..3]);
+    if dates[0].is_some() { (dates, 3) } else { none }
+}
+
+/// Reads three numbers: year, month and day, or day and month in either order and the year.
+fn numeric(parts: &[&str]) -> [Option<Date>; 2] {
+    let last = parts[2].split('t').next().unwrap_or_default();
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.len() <= 2);
+    if let (Some(year), Some(month), Some(day)) = (year(parts[0]), number(parts[1]), number(last)) {
+        return [Date::new(year, month, day), None];
+    }
+    let (Some(one), Some(other), Some(year)) = (number(parts[0]), number(parts[1]), year(last))
+    else {
+        return [None, None];
+    };
+    match (Date::new(year, one, other), Date::new(year, other, one)) {
+        (None, date) => [date, None],
+        (date, other) => [date, other],
+    }
+}
+
+fn year(word: &str) -> Option<u32> {
+    let year = word.parse().ok().filter(|_| word.len() == 4)?;
+    (1900..=2100).contains(&year).then_some(year)
+}
+
+fn month(word: &str) -> Option<u32> {
+    let is_month = |name: &&str| *name == word || (word.len() == 3 && name.starts_with(word));
+    let place =
+        MONTHS.iter().position(|name| is_month(&name) || (*name == "september" && word == "sept"));
+    place.and_then(|place| u32::try_from(place + 1).ok())
+}
+
+fn day(word: &str) -> Option<u32> {
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let tail = &word[digits.len()..];
+    let is_plain = ["", "st", "nd", "rd", "th"].contains(&tail);
+    digits.parse().ok().filter(|_| is_plain && digits.len() <= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, argument: &str, is_known: bool) {
+        let split = |text: &str| {
+            let mut words = Vec::new();
+            super::super::words(text, |word| words.push(word.to_owned()));
+            words
+        };
+        let source = split(source);
+        let argument = split(argument);
+        let refs = |words: &[String]| -> Vec<String> { words.to_vec() };
+        let source_words: Vec<&str> = source.iter().map(String::as_str).collect();
+        let argument_words: Vec<&str> = argument.iter().map(String::as_str).collect();
+        let mut dates = Dates::default();
+        dates.add(&source_words, |_| {});
+        let date = of_text(&argument_words).expect("a date");
+        let named = refs(&source).into_iter().collect();
+        // Sunday, 10 May 2026.
+        let start_ns = 20_583 * NANOSECONDS_PER_DAY;
+        assert_eq!(dates.hold(date, &named, start_ns), is_known, "{source:?} {argument:?}");
+    }
+
+    #[test]
+    fn dates_are_the_same_in_any_form() {
+        check("leaving May 20", "2026-05-20", true);
+        check("leaving on the 20th of May 2026, early", "2026-05-20T15:00:00Z", true);
+        check("leaving May 20", "2026-05-21", false);
+        check("leaving on May 20, 2025", "2026-05-20", false);
+        check("05/20/2026", "2026-05-20", true);
+        check("20.05.2026", "2026-05-20", true);
+        check("created 2026-05-20", "May 20", true);
+        check("next Friday", "2026-05-15", true);
+        check("next Friday", "2026-05-16", false);
+        check("booked for 2026-05-31, make it a day later", "2026-06-01", true);
+        check("booked for 2026-05-31, make it a day later", "2026-06-02", false);
+        check("tomorrow", "2026-05-11", true);
+        check("tomorrow", "2026-06-11", false);
+    }
+}

@@ -1,0 +1,172 @@
+//! Numbers that the agent could have known, and those that follow from them.
+
+use hashbrown::{HashMap, HashSet};
+
+use spanscore_base::value::{Map, Value};
+
+/// Numbers of one key in one list or result that are added up.
+const ADDED_MAX: usize = 20;
+/// Numbers of one key that are the most whose groups are kept, and the groups.
+const GROUPS_MAX: usize = 256;
+/// Largest number of times that one thing is taken: seats, nights, pieces.
+const TIMES_MAX: u32 = 9;
+/// Half of the smallest difference between two amounts.
+const TOLERANCE: f64 = 0.005;
+/// Keys whose numbers say something of the answer, not of what it is about.
+const COUNTERS: [&str; 26] = [
+    "status",
+    "statuscode",
+    "httpstatus",
+    "code",
+    "count",
+    "totalcount",
+    "totalresults",
+    "numresults",
+    "totalpages",
+    "page",
+    "pages",
+    "pagenumber",
+    "pagesize",
+    "perpage",
+    "limit",
+    "offset",
+    "top",
+    "topk",
+    "maxresults",
+    "length",
+    "size",
+    "year",
+    "timeout",
+    "retries",
+    "durationms",
+    "latencyms",
+];
+/// Words before a number of that sort, and after it.
+const BEFORE: [&str; 5] = ["page", "pages", "status", "http", "code"];
+const AFTER: [&str; 8] =
+    ["results", "result", "rows", "pages", "records", "matches", "entries", "hits"];
+/// Words before a year.
+const BEFORE_YEAR: [&str; 6] = ["in", "of", "since", "year", "until", "copyright"];
+
+/// Returns true for a key whose numbers count or page.
+pub(super) fn is_counter(key: &str) -> bool {
+    let plain: String = key.chars().filter(|c| c.is_alphanumeric()).collect();
+    let plain = plain.to_lowercase();
+    COUNTERS.contains(&plain.as_str()) || key.to_lowercase().ends_with("_count")
+}
+
+/// Returns true for an argument whose number is the agent's to choose.
+pub(super) fn is_the_agents(key: &str) -> bool {
+    is_counter(key) && !key.to_lowercase().contains("year")
+}
+
+/// Returns true for a text of numbers and signs alone.
+pub(super) fn is_expression(text: &str) -> bool {
+    let is_sign = |c: char| c.is_ascii_digit() || " +-*/().%$\u{20ac}\u{a3}".contains(c);
+    text.chars().all(is_sign)
+}
+
+/// Returns the numbers of such a text.
+pub(super) fn of_expression(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+    parts.map(|part| part.trim_matches('.')).filter(|part| !part.is_empty())
+}
+
+/// Writes a number in digits as it is compared: without sign and trailing zeros.
+pub(super) fn canonical(digits: &str) -> &str {
+    let digits = digits.trim_start_matches('-');
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+/// Known numbers.
+#[derive(Default)]
+pub(super) struct KnownNumbers {
+    known: HashSet<String>,
+    /// Numbers of one key in one list or result.
+    groups: Vec<Vec<f64>>,
+}
+
+impl KnownNumbers {
+    /// Adds the numbers of a text, but those that belong to a date, count or page; `is_input` says
+    /// that the user wrote it, whose counts are meant.
+    pub(super) fn add_text(&mut self, words: &[&str], in_date: &HashSet<usize>, is_input: bool) {
+        for (at, word) in words.iter().enumerate() {
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            let before = at.checked_sub(1).map(|at| words[at]).unwrap_or_default();
+            let after = words.get(at + 1).copied().unwrap_or_default();
+            let counts = !is_input && (BEFORE.contains(&before) || AFTER.contains(&after));
+            let is_year = word.len() == 4 && BEFORE_YEAR.contains(&before);
+            if is_number && !in_date.contains(&at) && !counts && !is_year {
+                self.known.insert(canonical(word).to_owned());
+            }
+        }
+    }
+
+    /// Adds the numbers of a result by key; calls `text` with its texts.
+    pub(super) fn add_value(&mut self, value: &Value<'_>, text: &mut dyn FnMut(&mut Self, &str)) {
+        let mut keyed = Vec::new();
+        self.walk(value, "", &mut keyed, text);
+        self.group(&keyed);
+    }
+
+    fn walk<'v>(
+        &mut self,
+        value: &'v Value<'_>,
+        key: &'v str,
+        keyed: &mut Vec<(&'v str, f64)>,
+        text: &mut dyn FnMut(&mut Self, &str),
+    ) {
+        match value {
+            Value::Number(_) if is_counter(key) => {}
+            Value::Number(number) => {
+                self.known.insert(canonical(&number.to_string()).to_owned());
+                keyed.push((key, number.as_f64()));
+            }
+            Value::String(part) => text(self, part),
+            Value::List(list) => {
+                let from = keyed.len();
+                list.iter().for_each(|item| self.walk(item, key, keyed, text));
+                self.group(&keyed[from..]);
+            }
+            Value::Map(map) => {
+                let entries = |map: &'v Map<'_>| map.iter();
+                entries(map).for_each(|(key, item)| self.walk(item, key, keyed, text));
+            }
+            _ => {}
+        }
+    }
+
+    fn group(&mut self, keyed: &[(&str, f64)]) {
+        let mut by_key: HashMap<&str, Vec<f64>> = HashMap::new();
+        for (key, number) in keyed {
+            by_key.entry(key).or_default().push(*number);
+        }
+        let few = by_key.into_values().filter(|numbers| numbers.len() <= ADDED_MAX);
+        let left = GROUPS_MAX.saturating_sub(self.groups.len());
+        self.groups.extend(few.take(left));
+    }
+
+    pub(super) fn hold(&self, digits: &str) -> bool {
+        self.known.contains(canonical(digits))
+    }
+
+    /// Returns the steps that [`derive`](Self::derive) takes.
+    pub(super) fn steps(&self) -> usize {
+        self.groups.iter().map(|group| group.len() * group.len()).sum()
+    }
+
+    /// Returns true if an amount is the sum of the numbers of a key, of two of them, or some times
+    /// one of them.
+    pub(super) fn derive(&self, amount: f64) -> bool {
+        let is_it = |number: f64| (number - amount).abs() < TOLERANCE;
+        self.groups.iter().any(|group| {
+            let sum: f64 = group.iter().sum();
+            let pairs = group
+                .iter()
+                .enumerate()
+                .any(|(at, one)| group[at + 1..].iter().any(|other| is_it(one + other)));
+            let is_times = |one: f64| (2..=TIMES_MAX).any(|times| is_it(one * f64::from(times)));
+            is_it(sum) || pairs || is_times(sum) || group.iter().any(|one| is_times(*one))
+        })
+    }
+}

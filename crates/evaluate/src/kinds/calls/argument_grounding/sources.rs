@@ -1,0 +1,235 @@
+//! Texts, numbers and dates that the agent could have known before a call.
+
+use std::cell::Cell;
+use std::fmt::{self, Write};
+
+use hashbrown::HashSet;
+
+use super::dates::{self, Dates};
+use super::numbers::{KnownNumbers, canonical};
+use crate::shared::pairing::read_text;
+use spanscore_base::model::WorkBudget;
+use spanscore_base::value::Value;
+
+/// Longest text that may be a date, bytes.
+const DATE_BYTES_MAX: usize = 64;
+/// Codes of places, currencies and countries, each with a name of it.
+const CODES: &str = include_str!("codes.txt");
+
+/// Bytes of input and results that are indexed; a larger trajectory is not evaluable.
+const SOURCE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes searched for texts with unknown words, over all values.
+pub(super) const SEARCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Steps to index one byte of input or results: words are hashed and stored.
+const STEPS_PER_BYTE: usize = 12;
+
+/// Steps to look up one byte of an argument's text: its words are made plain and hashed.
+const ARGUMENT_STEPS_PER_BYTE: usize = 4;
+
+/// Bytes that are searched in one step.
+const SEARCHED_BYTES_PER_STEP: usize = 16;
+
+/// Steps to look at any value; the next one, to write a number as it is compared.
+const VALUE_STEPS: usize = 4;
+const NUMBER_STEPS: usize = 32;
+/// Reduces a text to its letters and digits in lower case, one space between words.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    words(text, |word| {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    });
+    out
+}
+
+/// Calls `each` with the words of a text in lower case: runs of letters and digits, and a point or
+/// comma between two digits, of which the comma is left out.
+pub(super) fn words(text: &str, mut each: impl FnMut(&str)) {
+    let mut word = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let between_digits = |word: &str, next: Option<&char>| {
+            word.ends_with(|c: char| c.is_ascii_digit()) && next.is_some_and(char::is_ascii_digit)
+        };
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        } else if matches!(c, '.' | ',') && between_digits(&word, rest.peek()) {
+            if c == '.' {
+                word.push('.');
+            }
+        } else if !word.is_empty() {
+            each(&word);
+            word.clear();
+        }
+    }
+    if !word.is_empty() {
+        each(&word);
+    }
+}
+
+/// Returns true for an object or a list: what a text says that is no mere number.
+fn is_structured(value: &Value<'_>) -> bool {
+    matches!(value, Value::Map(_) | Value::List(_))
+}
+
+/// Writer with a limit in bytes.
+struct LimitedText {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for LimitedText {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.left = self.left.checked_sub(part.len()).ok_or(fmt::Error)?;
+        self.text.push_str(part);
+        Ok(())
+    }
+}
+
+/// Index of the texts that the agent could have known.
+pub(super) struct GroundingSources<'t> {
+    /// All texts in plain form, a space around each word, a line for each text.
+    text: String,
+    pub(super) words: HashSet<String>,
+    bytes: usize,
+    pub(super) searched_bytes: Cell<usize>,
+    /// True if the result of an earlier call is not recorded.
+    pub(super) incomplete: bool,
+    pub(super) effort: &'t WorkBudget,
+    numbers: KnownNumbers,
+    dates: Dates,
+    /// Start of the run, Unix nanoseconds: its day is today.
+    start_ns: u64,
+}
+
+impl<'t> GroundingSources<'t> {
+    pub(super) fn new(effort: &'t WorkBudget, start_ns: u64) -> Self {
+        Self {
+            text: String::new(),
+            words: HashSet::new(),
+            bytes: 0,
+            searched_bytes: Cell::new(0),
+            incomplete: false,
+            effort,
+            numbers: KnownNumbers::default(),
+            dates: Dates::default(),
+            start_ns,
+        }
+    }
+
+    /// Adds a text or a value; `false` once there is too much. `is_input` says that the user wrote
+    /// it.
+    pub(super) fn add(&mut self, value: &Value<'_>, is_input: bool) -> bool {
+        let left = SOURCE_BYTES_MAX - self.bytes;
+        let written;
+        let text = match value {
+            Value::String(text) => text.as_ref(),
+            other => {
+                let mut text = LimitedText { text: String::new(), left };
+                if write!(text, "{other}").is_err() {
+                    return false;
+                }
+                written = text.text;
+                &written
+            }
+        };
+        if text.len() > left || !self.effort.spend(text.len() * STEPS_PER_BYTE) {
+            return false;
+        }
+        self.add_facts(value, is_input);
+        let text = plain(text);
+        // Lower case may take more bytes than upper case, so the sum could pass the limit.
+        self.bytes = SOURCE_BYTES_MAX.min(self.bytes + text.len());
+        for word in text.split(' ') {
+            if !self.words.contains(word) {
+                self.words.insert(word.to_owned());
+            }
+        }
+        self.text.push(' ');
+        self.text.push_str(&text);
+        self.text.push_str(" \n");
+        true
+    }
+
+    /// Adds the numbers and dates of a text, or of a value that may be written as one.
+    fn add_facts(&mut self, value: &Value<'_>, is_input: bool) {
+        let read = if is_input { None } else { read_text(value).filter(is_structured) };
+        let Self { numbers, dates, .. } = self;
+        let mut text = |numbers: &mut KnownNumbers, text: &str| {
+            let mut all = Vec::new();
+            words(text, |word| all.push(word.to_owned()));
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            let mut in_date = HashSet::new();
+            dates.add(&all, |at| {
+                in_date.insert(at);
+            });
+            numbers.add_text(&all, &in_date, is_input);
+        };
+        numbers.add_value(read.as_ref().unwrap_or(value), &mut text);
+    }
+
+    /// Returns true if a number is known, or follows from those of one key.
+    pub(super) fn hold_number(&self, digits: &str) -> bool {
+        self.numbers.hold(digits) || {
+            let amount = canonical(digits).parse();
+            self.effort.spend(self.numbers.steps())
+                && amount.is_ok_and(|amount| self.numbers.derive(amount))
+        }
+    }
+
+    /// Returns true if a text is a date that is known; `None` if it is no date.
+    pub(super) fn hold_date(&self, text: &str) -> Option<bool> {
+        if text.len() > DATE_BYTES_MAX {
+            return None;
+        }
+        let mut all = Vec::new();
+        words(text, |word| all.push(word.to_owned()));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let date = dates::of_text(&all)?;
+        Some(self.dates.hold(date, &self.words, self.start_ns))
+    }
+
+    /// Returns true if a text is a code of something that is named: `SEA`, where Seattle is.
+    pub(super) fn hold_code(&self, text: &str) -> bool {
+        let is_code = (3..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase());
+        let names = |line: &'static str| line.strip_prefix(text)?.strip_prefix(' ');
+        let is_named = |name: &str| {
+            self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
+                && memchr::memmem::find(self.text.as_bytes(), format!(" {name} ").as_bytes())
+                    .is_some()
+        };
+        is_code && CODES.lines().filter_map(names).any(is_named)
+    }
+
+    /// Charges the steps to look at an argument's value; `false` if they are not left.
+    pub(super) fn look_at(&self, value: &Value<'_>) -> bool {
+        self.effort.spend(match value {
+            Value::String(text) => VALUE_STEPS + text.len() * ARGUMENT_STEPS_PER_BYTE,
+            Value::Number(_) => NUMBER_STEPS,
+            _ => VALUE_STEPS,
+        })
+    }
+
+    /// Returns true if a source holds a text as it stands.
+    pub(super) fn hold_whole(&self, text: &str) -> bool {
+        let text = format!(" {} ", plain(text));
+        self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
+            && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+    }
+
+    pub(super) fn hold(&self, text: &str, min_length: usize) -> bool {
+        let text = plain(text);
+        let is_known = |word: &str| word.chars().count() < min_length || self.words.contains(word);
+        // Word by word first. The search is for scripts without spaces, and for parts of words.
+        text.split(' ').all(is_known) || {
+            self.searched_bytes.set(self.searched_bytes.get() + self.text.len());
+            self.searched_bytes.get() <= SEARCHED_BYTES_MAX
+                && self.effort.spend(self.text.len() / SEARCHED_BYTES_PER_STEP)
+                && memchr::memmem::find(self.text.as_bytes(), text.as_bytes()).is_some()
+        }
+    }
+}

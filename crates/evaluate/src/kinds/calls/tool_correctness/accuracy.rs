@@ -1,0 +1,100 @@
+//! Ragas' ToolCallAccuracy by value: `1` is `1.0`, and objects are equal in any order of keys.
+
+use std::ops::Range;
+
+use super::arguments_of;
+use crate::shared::arguments::ArgumentMatcher;
+use crate::shared::expected_calls::{self, Comparison, ExpectedCall, TooLarge, check_questions};
+use crate::shared::pairing::heaviest::Heaviest;
+use crate::shared::report;
+use spanscore_base::model::ToolCall;
+use spanscore_base::value::Map;
+
+/// Computes 0 unless the names are equal; otherwise the share of expected arguments given, summed
+/// over pairs and divided by the number of expected calls. Calls that were made together, and with
+/// no `strict_order` all, are paired so that they score the most.
+pub(super) fn by_value(
+    comparison: &Comparison<'_, '_>,
+    strict_order: bool,
+) -> Result<f64, TooLarge> {
+    let count = comparison.expected.len();
+    if count == 0 || comparison.actual.is_empty() {
+        return Ok(f64::from(u8::from(count == 0 && comparison.actual.is_empty())));
+    }
+    let mut expected: Vec<&ExpectedCall> = comparison.expected.iter().collect();
+    let mut actual: Vec<&ToolCall<'_>> = comparison.actual.to_vec();
+    if count != actual.len() {
+        return Ok(0.0);
+    }
+    let mut groups = comparison.groups_or_singles();
+    if !strict_order {
+        expected.sort_by_key(|call| &*call.name);
+        actual.sort_by(|a, b| a.name.cmp(&b.name));
+        groups = by_name(&actual);
+    }
+    let is_aligned = |group: &Range<usize>| {
+        let wanted = names(expected[group.clone()].iter().map(|call| &*call.name));
+        wanted == names(actual[group.clone()].iter().map(|call| &*call.name))
+    };
+    if !groups.iter().all(is_aligned) {
+        return Ok(0.0);
+    }
+    let mut sum = 0.0;
+    for group in groups {
+        sum += pairs(comparison, &expected[group.clone()], &actual[group])?;
+    }
+    Ok(sum / count as f64)
+}
+
+/// Returns the ranges of calls of one name, of calls that are sorted by name.
+fn by_name(calls: &[&ToolCall<'_>]) -> Vec<Range<usize>> {
+    let mut from = 0;
+    let ranges = calls.chunk_by(|a, b| a.name == b.name).map(|chunk| {
+        from += chunk.len();
+        from - chunk.len()..from
+    });
+    ranges.collect()
+}
+
+fn names<'n>(all: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut names: Vec<&str> = all.collect();
+    names.sort_unstable();
+    names
+}
+
+/// Sums the shares of a group in the pairing that scores the most.
+fn pairs(
+    comparison: &Comparison<'_, '_>,
+    expected: &[&ExpectedCall],
+    actual: &[&ToolCall<'_>],
+) -> Result<f64, TooLarge> {
+    check_questions(expected.len(), actual.len())?;
+    let mut pairs = Heaviest::new(actual.len());
+    for expected in expected {
+        let weight = expected_calls::weight(expected);
+        let worth = |call: &&ToolCall<'_>| {
+            if comparison.spend(weight, call) { share(expected, call) } else { 0.0 }
+        };
+        pairs.add(actual.iter().map(worth), comparison.effort());
+    }
+    Ok(pairs.sum())
+}
+
+/// Returns the share of the expected arguments that a call of the tool has; where none are
+/// expected, a call without arguments has all.
+fn share(expected: &ExpectedCall, call: &ToolCall<'_>) -> f64 {
+    let empty = Map::new();
+    let wanted = expected.arguments.as_map().unwrap_or(&empty);
+    let given = arguments_of(call).as_map().unwrap_or(&empty);
+    if expected.name != call.name {
+        return 0.0;
+    }
+    if wanted.is_empty() {
+        return f64::from(u8::from(given.is_empty()));
+    }
+    let equal = ArgumentMatcher::default();
+    let given = given.by_key();
+    let is_given =
+        |(key, value): &(&str, &_)| given.get(key).is_some_and(|it| equal.equal(value, it));
+    report::ratio(wanted.iter().filter(is_given).count(), wanted.len())
+}

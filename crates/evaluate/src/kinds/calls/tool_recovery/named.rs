@@ -1,0 +1,348 @@
+//! Failures that an answer names: a sentence that says that something did not work, and what.
+//!
+//! "I am sorry" names nothing. A sentence names a failed call by a word of the tool's name, of the
+//! arguments or of the error, or speaks of the request as a whole.
+
+use hashbrown::HashSet;
+
+use super::roles;
+use crate::shared::sentences;
+use spanscore_base::model::{ToolCall, Trajectory, WorkBudget};
+use spanscore_base::value::Value;
+
+/// Bytes of one answer that are read; what comes after them names nothing.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Answers of a session that are read.
+const ANSWERS_MAX: usize = 200;
+/// Words of the arguments and of the error of a call that may name it.
+const CALL_WORDS_MAX: usize = 64;
+/// Bytes of an error that are read for them.
+const ERROR_BYTES_MAX: usize = 1024;
+/// Steps to read a byte of an answer, and to compare two words.
+const STEPS_PER_BYTE: usize = 4;
+const STEPS_PER_PAIR: usize = 2;
+
+/// Words that say that something did not work, by language.
+const FAILURES: [&str; 98] = [
+    "could not",
+    "couldn't",
+    "cannot",
+    "can not",
+    "can't",
+    "unable",
+    "not able",
+    "was not",
+    "wasn't",
+    "were not",
+    "weren't",
+    "did not",
+    "didn't",
+    "does not",
+    "doesn't",
+    "has not",
+    "hasn't",
+    "have not",
+    "haven't",
+    "failed",
+    "fails",
+    "failure",
+    "error",
+    "errors",
+    "unavailable",
+    "not available",
+    "inaccessible",
+    "not found",
+    "no record",
+    "no records",
+    "no result",
+    "no results",
+    "no data",
+    "problem with",
+    "a problem",
+    "problems",
+    "issue with",
+    "an issue",
+    "issues with",
+    "technical issue",
+    "technical issues",
+    "declined",
+    "denied",
+    "rejected",
+    "refused",
+    "timed out",
+    "timeout",
+    "invalid",
+    "not valid",
+    "incorrect",
+    "missing",
+    "unsuccessful",
+    "not successful",
+    "not possible",
+    "impossible",
+    "exceeds",
+    "exceeded",
+    "insufficient",
+    "not enough",
+    "not permitted",
+    "not allowed",
+    "unauthorized",
+    "not authorized",
+    "not exist",
+    "doesn't exist",
+    "no such",
+    "offline",
+    "is down",
+    "was down",
+    "without success",
+    "nicht",
+    "fehler",
+    "fehlgeschlagen",
+    "keine",
+    "no se pudo",
+    "no pude",
+    "no fue posible",
+    "no está disponible",
+    "falló",
+    "n'a pas",
+    "n'ai pas",
+    "n'est pas",
+    "impossible de",
+    "erreur",
+    "indisponible",
+    "não foi possível",
+    "não consegui",
+    "falhou",
+    "erro",
+    "non è stato possibile",
+    "non sono riuscito",
+    "errore",
+    "无法",
+    "失败",
+    "未能",
+    "找不到",
+    "できません",
+    "失敗",
+];
+/// Words for the whole of what was asked for.
+const WHOLE: [&str; 10] = [
+    "request",
+    "requests",
+    "task",
+    "operation",
+    "action",
+    "lookup",
+    "tool",
+    "tools",
+    "technical",
+    "attempts",
+];
+/// Words that name nothing in particular.
+const COMMON: [&str; 52] = [
+    "get",
+    "set",
+    "run",
+    "add",
+    "all",
+    "for",
+    "the",
+    "and",
+    "new",
+    "api",
+    "mcp",
+    "find",
+    "search",
+    "list",
+    "look",
+    "check",
+    "data",
+    "info",
+    "information",
+    "user",
+    "users",
+    "tool",
+    "tools",
+    "details",
+    "result",
+    "results",
+    "with",
+    "from",
+    "this",
+    "that",
+    "have",
+    "been",
+    "your",
+    "please",
+    "which",
+    "what",
+    "there",
+    "their",
+    "could",
+    "cannot",
+    "error",
+    "errors",
+    "failed",
+    "failure",
+    "invalid",
+    "found",
+    "available",
+    "value",
+    "request",
+    "status",
+    "message",
+    "should",
+];
+
+/// Sentence that says that something did not work.
+struct FailureSentence {
+    words: Vec<String>,
+    /// True if it speaks of the request as a whole, or in a script without spaces.
+    names_all: bool,
+    /// Calls that began earlier may be meant, Unix nanoseconds.
+    before_ns: u64,
+}
+
+/// Sentences of the answers of a run that speak of failures.
+pub(super) struct NamedFailures<'t> {
+    sentences: Vec<FailureSentence>,
+    effort: &'t WorkBudget,
+}
+
+impl<'t> NamedFailures<'t> {
+    pub(super) fn of(trajectory: &'t Trajectory<'_>) -> Self {
+        let mut named = Self { sentences: Vec::new(), effort: &trajectory.effort };
+        let turns = trajectory.turn_starts.iter().skip(1);
+        for (exchange, next_ns) in trajectory.exchanges.iter().zip(turns).take(ANSWERS_MAX) {
+            named.read(exchange.answer.value(), *next_ns);
+        }
+        named.read(trajectory.final_output.value(), u64::MAX);
+        named
+    }
+
+    fn read(&mut self, answer: Option<&Value<'_>>, before_ns: u64) {
+        let Some(answer) = answer else { return };
+        let text = match answer {
+            Value::String(text) => text.to_string(),
+            other => other.to_string(),
+        };
+        let text = text[..text.floor_char_boundary(ANSWER_BYTES_MAX)].to_lowercase();
+        let text = text.replace('\u{2019}', "'");
+        if !self.effort.spend(text.len() * STEPS_PER_BYTE) {
+            return;
+        }
+        for unit in sentences::units(&text) {
+            let sentence = &text[unit.start as usize..unit.end as usize];
+            if says_failure(sentence) {
+                let words = roles::words(sentence);
+                let is_whole = words.iter().any(|word| WHOLE.contains(&word.as_str()));
+                let names_all = is_whole || !sentence.trim().contains(' ');
+                self.sentences.push(FailureSentence { words, names_all, before_ns });
+            }
+        }
+    }
+
+    /// Returns true if an answer after a failed call names its failure.
+    pub(super) fn name(&self, call: &ToolCall<'_>) -> bool {
+        let mut later = self.sentences.iter().filter(|it| call.start_ns < it.before_ns).peekable();
+        if later.peek().is_none() {
+            return false;
+        }
+        let words = call_words(call);
+        later.any(|sentence| {
+            self.effort.spend(sentence.words.len() * words.len() * STEPS_PER_PAIR);
+            let is_meant = |word: &String| words.iter().any(|own| is_same_word(own, word));
+            sentence.names_all || sentence.words.iter().any(is_meant)
+        })
+    }
+}
+
+/// Returns true if a sentence in lower case holds a word for failure, whole.
+fn says_failure(sentence: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    FAILURES.iter().any(|phrase| {
+        let is_spaced = phrase.chars().all(|c| c < '\u{2000}');
+        sentence.match_indices(phrase).any(|(at, _)| {
+            let before = sentence[..at].chars().next_back();
+            let after = sentence[at + phrase.len()..].chars().next();
+            !is_spaced || (!is_letter(before) && !is_letter(after))
+        })
+    })
+}
+
+/// Collects the words that may name a call: of its tool, its arguments and its error.
+fn call_words(call: &ToolCall<'_>) -> HashSet<String> {
+    let mut found: HashSet<String> = HashSet::new();
+    let mut add = |text: &str, least: usize| {
+        let is_telling = |word: &String| {
+            let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+            word.chars().count() >= least.min(if is_number { 3 } else { least })
+                && !COMMON.contains(&word.as_str())
+        };
+        let text = &text[..text.floor_char_boundary(ERROR_BYTES_MAX)];
+        found.extend(roles::words(text).into_iter().filter(is_telling).take(CALL_WORDS_MAX));
+    };
+    add(&call.name, 3);
+    for (_, value) in
+        call.arguments.value().and_then(Value::as_map).into_iter().flat_map(|it| it.iter())
+    {
+        match value {
+            Value::String(text) => add(text, 4),
+            Value::Number(number) => add(&number.to_string(), 4),
+            _ => {}
+        }
+    }
+    let error = call.error.as_deref().or_else(|| call.result.value().and_then(Value::as_str));
+    match (error, call.result.value()) {
+        (Some(error), _) => add(error, 5),
+        (None, Some(value)) => add(&value.to_string(), 5),
+        (None, None) => {}
+    }
+    found
+}
+
+/// Returns true if two words differ in their endings at most: `book` and `booking`.
+fn is_same_word(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    if one.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let shared = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let shorter = one.chars().count().min(other.chars().count());
+    shared >= 4.max(shorter.saturating_sub(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(answer: &str, is_named: bool) {
+        let call = ToolCall {
+            name: "get_weather".into(),
+            arguments: spanscore_base::model::Content::ready(Value::Map(
+                [("city", Value::from("Lisbon"))].into_iter().collect(),
+            )),
+            error: Some("upstream gateway overloaded".into()),
+            ..ToolCall::default()
+        };
+        let trajectory = Trajectory {
+            final_output: spanscore_base::model::Content::ready(Value::from(answer.to_owned())),
+            ..Trajectory::default()
+        };
+        assert_eq!(NamedFailures::of(&trajectory).name(&call), is_named, "{answer}");
+    }
+
+    #[test]
+    fn a_failure_is_named_by_what_failed() {
+        check("The weather service was not reachable, so bring a coat.", true);
+        check("I couldn\u{2019}t look that up for Lisbon.", true);
+        check("The gateway is overloaded and did not answer.", true);
+        check("I was unable to complete your request.", true);
+        check("Das Wetter konnte ich nicht abrufen: get_weather.", true);
+        check("天气查询失败。", true);
+        check("I am sorry for the inconvenience.", false);
+        check("I could not find a cheaper hotel.", false);
+        check("It is sunny in Lisbon. No terrors await.", false);
+        check("All done.", false);
+    }
+}

@@ -1,0 +1,159 @@
+//! Roles of tools by the words of their names, as far as a reaction to a failure shows them.
+
+/// Tools that only take down what the model thinks, in letters alone.
+const THINKING: [&str; 15] = [
+    "think",
+    "thinking",
+    "thinktool",
+    "thought",
+    "thoughts",
+    "sequentialthinking",
+    "scratchpad",
+    "reflect",
+    "reflection",
+    "reason",
+    "reasoning",
+    "todowrite",
+    "todoread",
+    "writetodos",
+    "updateplan",
+];
+/// Words by which a run is handed over, and to whom.
+const HANDS_OVER: [&str; 7] =
+    ["transfer", "escalate", "forward", "route", "connect", "contact", "refer"];
+const PEOPLE: [&str; 12] = [
+    "human",
+    "humans",
+    "agent",
+    "agents",
+    "person",
+    "operator",
+    "support",
+    "supervisor",
+    "representative",
+    "specialist",
+    "staff",
+    "manager",
+];
+/// Words by which a person is asked, whom, and for what.
+const ASKS: [&str; 4] = ["ask", "prompt", "consult", "await"];
+const ASKED: [&str; 6] = ["user", "human", "customer", "person", "operator", "question"];
+const REQUESTS: [&str; 3] = ["request", "get", "wait"];
+const REPLIES: [&str; 5] = ["clarification", "confirmation", "approval", "input", "feedback"];
+/// Words of tools that look something up or work something out, and change nothing.
+const LOOKS: [&str; 27] = [
+    "get",
+    "find",
+    "search",
+    "list",
+    "read",
+    "fetch",
+    "lookup",
+    "look",
+    "query",
+    "check",
+    "view",
+    "browse",
+    "open",
+    "show",
+    "describe",
+    "retrieve",
+    "grep",
+    "cat",
+    "ls",
+    "glob",
+    "scan",
+    "inspect",
+    "verify",
+    "calculate",
+    "calculator",
+    "compute",
+    "convert",
+];
+
+/// Splits a name into its words in lower case: at anything but letters and digits, and before a
+/// capital after a small letter.
+pub(super) fn words(name: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut after_small = false;
+    for c in name.chars() {
+        if (!c.is_alphanumeric() || (c.is_uppercase() && after_small)) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        after_small = c.is_lowercase() || c.is_numeric();
+    }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    words
+}
+
+/// Returns true for a tool by which a model only thinks; the prefix of a server does not count.
+pub(super) fn is_thinking(name: &str) -> bool {
+    let own = name.rsplit("__").next().unwrap_or(name);
+    let own = own.rsplit(['.', '/', ':']).next().unwrap_or(own);
+    let letters: String = words(own).concat();
+    THINKING.contains(&letters.as_str())
+}
+
+/// Returns true for a tool that hands the run over to somebody, or asks a person.
+pub(super) fn is_end(name: &str) -> bool {
+    let words = words(name);
+    let any = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
+    let is_asked = any(&ASKS) && (any(&ASKED) || any(&REPLIES));
+    let is_requested = any(&REQUESTS) && any(&REPLIES) && (any(&ASKED) || any(&["request"]));
+    let hands = any(&HANDS_OVER) && any(&PEOPLE);
+    let is_plain = any(&["handoff", "handover", "escalate", "escalation"])
+        || words.windows(2).any(|two| two[0] == "hand" && ["off", "over"].contains(&&*two[1]));
+    is_asked || is_requested || hands || is_plain
+}
+
+/// Returns true for a tool that changes nothing: its first or second word looks something up.
+pub(super) fn looks(name: &str) -> bool {
+    let own = name.rsplit("__").next().unwrap_or(name);
+    words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
+}
+
+/// Returns true if two names have at least half of their words in common.
+pub(super) fn is_akin(one: &str, other: &str) -> bool {
+    let one = words(one);
+    let other = words(other);
+    let shared = one.iter().filter(|word| other.contains(word)).count();
+    shared > 0 && shared * 2 >= one.len() + other.len() - shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_read_from_names() {
+        for (name, thinks, ends, reads) in [
+            ("think", true, false, false),
+            ("mcp__mind__sequentialThinking", true, false, false),
+            ("rethink_order", false, false, false),
+            ("transfer_to_human_agents", false, true, false),
+            ("transfer_to_account", false, false, false),
+            ("AskUserQuestion", false, true, false),
+            ("get_user_input", false, true, true),
+            ("get_user_details", false, false, true),
+            ("handOff", false, true, false),
+            ("mcp__shop__find_order", false, false, true),
+            ("refund_order", false, false, false),
+        ] {
+            assert_eq!(
+                (is_thinking(name), is_end(name), looks(name)),
+                (thinks, ends, reads),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_akin_by_half_of_their_words() {
+        assert!(is_akin("find_user_id_by_email", "find_user_id_by_name_zip"));
+        assert!(!is_akin("get_weather", "get_news"));
+    }
+}
