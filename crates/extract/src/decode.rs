@@ -14,6 +14,7 @@ mod shortcut;
 mod spelled;
 mod told_call;
 mod waiting;
+mod wrapped_call;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -94,6 +95,10 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("last_turn", answers::last_turn),
     ("event_message", shapes::event_message),
     ("only_output", shapes::only_output),
+    ("sole_output", shapes::sole_output),
+    ("only_value", shapes::only_value),
+    ("tool_return", shapes::tool_return),
+    ("wrapped_call", wrapped_call::wrapped_call),
     ("only_message", shapes::only_message),
     ("told_call", told_call::told_call),
     ("qualified_name", shapes::qualified_name),

@@ -11,6 +11,7 @@
 //! | `WORD_MATCH` | sources with a word of the key, `u32` little endian, then as `OTHER` |
 //! | `BODY` | as `WORD_MATCH`, where the value may be the body of a request or response |
 //! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
+//! | `SCOPE` | hash of the scope's name, `u32` little endian, of the spans of tools |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
@@ -33,6 +34,7 @@ pub(crate) const LOG_BODY: u8 = 9;
 pub(crate) const BODY: u8 = 10;
 pub(crate) const NUMBERED: u8 = 11;
 pub(crate) const WORD_MATCH: u8 = 12;
+pub(crate) const SCOPE: u8 = 13;
 
 /// Appends a field.
 #[inline]
@@ -119,6 +121,13 @@ impl<'a> FactsReader<'a> {
     fn encoded_conditions(self) -> &'a [u8] {
         // They stand first, where there are any.
         Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
+    }
+
+    /// Returns the hash of the scope's name; 0 for a span that is no tool's.
+    pub(crate) fn scope(self) -> u32 {
+        let scope = self.fields().find(|(field, _)| *field == SCOPE);
+        let bytes = scope.and_then(|(_, bytes)| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_le_bytes)
     }
 
     /// The attribute of that slot.

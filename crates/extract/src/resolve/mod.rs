@@ -65,6 +65,7 @@ use self::plan::ReadingPlan;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
 use super::table::Table;
+use super::unknown_tool;
 use spanscore_base::model::{
     Content, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory, WorkBudget,
 };
@@ -125,7 +126,8 @@ impl Resolver {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
         let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
-        let mut requested = messages::requested(plan, &mut gathered, &effort);
+        let repeats = messages::repeating(&tree, &gathered.model_outputs);
+        let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
         merge::merge(&tree, &mut on_spans);
         let mut elsewhere = false;
@@ -133,9 +135,9 @@ impl Resolver {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
-        messages::decide(&mut requested, &on_spans, gathered.handoff);
+        messages::decide(&mut requested, &on_spans, gathered.handoff, &repeats);
         let agents = gathered.enclosing_agents(&tree);
-        gathered.note_caller(&agents, on_spans.iter().map(|call| call.span));
+        gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));
         if let Some(diagnostics) = &mut diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
             diagnostics.add_requested(&tree, &requested, &on_spans);
@@ -276,7 +278,13 @@ fn join_results<'a>(
             _ => None,
         };
         if let Some(result) = found {
-            if result.is_error {
+            let is_unknown = |text: &str| {
+                unknown_tool::is_told(text.as_bytes()) && unknown_tool::is_named(text, &call.name)
+            };
+            if result.is_error
+                || (has_span_calls && call.origin == Origin::Llm)
+                    && result.value.as_str().is_some_and(is_unknown)
+            {
                 call.fail(&result.value);
             }
             call.result = Content::ready(result.value);

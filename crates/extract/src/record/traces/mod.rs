@@ -10,7 +10,7 @@ use super::batch_writer::BatchWriter;
 use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
-use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
+use super::layout::{SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
 use crate::table::{Matching, Projection, SpanPart, Table};
 use crate::unknown_tool;
@@ -200,6 +200,9 @@ impl<'a> SpanReader<'_, 'a> {
             let keep = &retention.keep;
             let kind = retention.kind;
             arena.extend_from_slice(&retention.conditions);
+            if kind.tool {
+                put(arena, SCOPE, &self.scope.to_le_bytes());
+            }
             write_texts(keep, flags, view.name, status_message, arena);
             let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
                 self.attributes.write_root(self.table, retention, view.encoded, arena)?

@@ -132,6 +132,9 @@ impl Diagnostics {
                 RequestedAs::Call => "a tool call that no span tells of",
                 RequestedAs::OnSpan => "the call of a tool span",
                 RequestedAs::Handoff => "dropped: hands over to another agent",
+                RequestedAs::WrittenIn => {
+                    "dropped: no model asked, a framework wrote it into the history"
+                }
                 RequestedAs::HasSpans => "dropped: this tool's calls are on spans of their own",
             },
             joined_to: match call.role {
