@@ -40,18 +40,13 @@ const SANITIZE: &str = "sanitize_inputs_outputs";
 
 /// Returns the input of a tool that was recorded with its options, which name the call's id.
 fn input_beside_options(mut map: Map<'_>) -> Value<'_> {
-    let has_options = match map.get("args") {
-        Some(Value::List(args)) => matches!(&args[..], [_, options]
-            if options.get("toolCallId").is_some()),
-        _ => false,
-    };
+    let Some(Value::List(args)) = map.get("args") else { return Value::Map(map) };
+    if !matches!(&args[..], [_, options] if options.get("toolCallId").is_some()) {
+        return Value::Map(map);
+    }
     match map.remove("args") {
-        Some(Value::List(args)) if has_options => args.into_iter().next().unwrap_or_default(),
-        Some(args) => {
-            map.insert("args", args);
-            Value::Map(map)
-        }
-        None => Value::Map(map),
+        Some(Value::List(args)) => args.into_iter().next().unwrap_or_default(),
+        _ => Value::Map(map),
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::table::Table;
 use super::gather::{FoundValue, Gathered};
 use super::plan::ReadingPlan;
 use super::read;
-use super::tree::{Span, Tree, depths};
+use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::FactsReader;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
@@ -69,8 +69,30 @@ fn rank<'a>(
     let span_start = |found: &FoundValue<'_>| {
         tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
     };
-    inputs.sort_by_key(|found| (rank(found), span_start(found), !found.start_ns));
-    outputs.sort_by_key(|found| (rank(found), !found.end_ns));
+    let aside = Aside::of(tree);
+    let is_aside = |found: &FoundValue<'_>| aside.has(found.span);
+    inputs.sort_by_key(|found| (is_aside(found), rank(found), span_start(found), !found.start_ns));
+    outputs.sort_by_key(|found| (is_aside(found), rank(found), !found.end_ns));
+}
+
+/// Spans of calls to models that serve the application and not the user: a title for the
+/// conversation. What they were asked and said is no question and no answer of the run.
+struct Aside(Vec<u32>);
+
+impl Aside {
+    fn of(tree: &Tree<'_>) -> Self {
+        let flag = |span: &Span<'_>| span.record.flags.has(SpanFlags::TITLE);
+        if !tree.spans.iter().any(flag) {
+            return Self(Vec::new());
+        }
+        let root = tree.root();
+        let is_title = |at: u32| root != Some(at) && tree.get(at).is_some_and(flag);
+        Self(tree.inherit(|at| if is_title(at) { at } else { NONE }))
+    }
+
+    fn has(&self, span: u32) -> bool {
+        self.0.get(span as usize).is_some_and(|at| *at != NONE)
+    }
 }
 
 /// Verdict on a candidate for the user's input or the final output.
@@ -297,7 +319,7 @@ fn innermost(
 ) -> Vec<bool> {
     let mut outer = vec![false; tree.spans.len()];
     for (span, _) in spans.iter().filter(|(_, found)| counts(found)) {
-        let mut at = tree.get(*span).map_or(super::tree::NONE, |span| span.parent);
+        let mut at = tree.get(*span).map_or(NONE, |span| span.parent);
         while let Some(parent) = tree.get(at) {
             if std::mem::replace(&mut outer[at as usize], true) {
                 break;

@@ -182,9 +182,10 @@ fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool
     let mentions = |call: &SpanCall<'_>| {
         call.sources.result.is_none() && call.call.status != CallStatus::Error
     };
-    let is_mentioned =
-        || one.call.dialect != other.call.dialect && (mentions(one) || mentions(other));
-    (scope(one) != scope(other) && overlap || is_mentioned())
+    // One instrumentation may record two layers of its own, each by a dialect.
+    let other_dialect = one.call.dialect != other.call.dialect;
+    let is_other = other_dialect || scope(one) != scope(other);
+    (is_other && overlap || other_dialect && (mentions(one) || mentions(other)))
         && same_tool(one, other)
         && equal_arguments(one, other)
 }

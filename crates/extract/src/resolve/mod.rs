@@ -64,11 +64,13 @@ use self::parallel_calls::Together;
 use self::plan::ReadingPlan;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
+use super::decode::is_cut;
 use super::table::Table;
 use super::unknown_tool;
 use spanscore_base::model::{
     Content, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory, WorkBudget,
 };
+use spanscore_base::value::Value;
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl Resolver {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
+        tool_calls::name_bare(&mut on_spans, &effort);
         messages::decide(&mut requested, &on_spans, gathered.handoff, &repeats);
         let agents = gathered.enclosing_agents(&tree);
         gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));
@@ -176,6 +179,7 @@ impl Resolver {
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
+        trajectory.tool_calls.iter_mut().for_each(mark_cut);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
         let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
         if let Some(diagnostics) = diagnostics {
@@ -241,6 +245,18 @@ fn unread<'a>(
     };
     facts::fill(plan, table, trace, tree, Gathered::default(), &mut trajectory);
     trajectory
+}
+
+/// Marks a result that was cut off as unreadable, so that nothing is compared with its beginning. One
+/// that is decoded only when it is needed is whole.
+fn mark_cut(call: &mut ToolCall<'_>) {
+    if let Content::Recorded(result) = &call.result
+        && result.is_ready()
+        && let Value::String(text) = result.get()
+        && is_cut(text)
+    {
+        call.result = Content::Unreadable(text.clone());
+    }
 }
 
 /// Fills in results that only messages hold.

@@ -212,6 +212,7 @@ impl<'a> SpanReader<'_, 'a> {
             for (holds, flag) in [
                 (kind.tool, SpanFlags::TOOL),
                 (kind.agent || has_body, SpanFlags::AGENT),
+                (!kind.tool && speaks_of_title(view.name), SpanFlags::TITLE),
                 (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
@@ -231,6 +232,21 @@ impl<'a> SpanReader<'_, 'a> {
             }))
         })
     }
+}
+
+/// Returns true if the name of a span holds the word "title", whatever the case of its first letter.
+#[inline]
+fn speaks_of_title(name: &[u8]) -> bool {
+    memchr::memmem::find(name, b"itle").is_some_and(|at| {
+        let first = at.checked_sub(1).and_then(|first| name.get(first));
+        let before = at.checked_sub(2).and_then(|before| name.get(before));
+        let is_inner = |byte: &u8| byte.is_ascii_lowercase();
+        match first {
+            Some(b't') => !before.is_some_and(is_inner),
+            Some(b'T') => true,
+            _ => false,
+        }
+    })
 }
 
 /// A span with an unknown parent may be the one that evaluations are attached to, so the names of
