@@ -61,13 +61,15 @@ pub(super) struct Asked {
     pub(super) time_ns: u64,
     /// Start of the record that the message stands on, Unix nanoseconds; 0 if unknown.
     pub(super) begin_ns: u64,
+    /// Index of the span around the model's; `u32::MAX` if unknown.
+    pub(super) run: u32,
     /// Number of the message within one list of several messages of a model.
     pub(super) part: u32,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, begin_ns: 0, part: 0 }
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, begin_ns: 0, run: u32::MAX, part: 0 }
     }
 }
 
@@ -252,6 +254,7 @@ pub(super) fn requested<'a>(
         let span = found.span;
         let start_ns = found.start_ns;
         let time_ns = found.end_ns;
+        let run = tree.get(span).map_or(u32::MAX, |span| span.parent);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
@@ -277,8 +280,8 @@ pub(super) fn requested<'a>(
                     // one that guesses.
                     if is_guess(other.source) && !is_guess(source) {
                         let message = number();
-                        let asked =
-                            Asked { message, time_ns, begin_ns: start_ns, part, ..other.asked };
+                        let begin_ns = start_ns;
+                        let asked = Asked { message, time_ns, begin_ns, run, part, ..other.asked };
                         (other.asked, other.source) = (asked, source);
                     }
                     continue;
@@ -295,7 +298,7 @@ pub(super) fn requested<'a>(
                 continue;
             }
             let order = calls.len() as u32;
-            let asked = Asked { order, message: number(), time_ns, begin_ns: start_ns, part };
+            let asked = Asked { order, message: number(), time_ns, begin_ns: start_ns, run, part };
             calls.push(LlmCall { asked, ..LlmCall::of(dialect, call, (span, time_ns, source)) });
         }
     }

@@ -243,6 +243,8 @@ impl<'a> Messages<'a> {
         }
         for key in members.envelopes() {
             if let Some(inner) = map.remove(key) {
+                let is_calls = matches!(key, "tool_calls" | "toolCalls");
+                let inner = if is_calls { json_or_text(inner) } else { inner };
                 self.walk(inner, author, depth + 1);
             }
         }

@@ -9,8 +9,7 @@
 //! 3. Calls that start in the same instant are one group: a clock that counts milliseconds cannot
 //!    order them.
 //!
-//! A message orders its calls whatever the clock of their machine says: a call that seems to start
-//! before the request to the model that asked for it was made at the time of the answer. Runs of one
+//! A message orders its calls whatever the clock of their machine says ([`clocks`]). Runs of one
 //! request that follow each other are tries: each is a group of its own, in order.
 //!
 //! Exceptions: a call whose span is within another call's span follows that one all the same.
@@ -22,6 +21,7 @@
 //! and span, which makes the order independent of arrival. An evaluator must not read an order of
 //! execution into that.
 
+mod clocks;
 mod sets;
 mod turns;
 
@@ -73,6 +73,7 @@ impl<'a> Together<'a> {
             calls.iter_mut().for_each(|call| call.group = 1);
             return calls;
         }
+        clocks::mend(&mut calls, &places);
         let nest = Nest::new(tree, &calls, &places);
         let mut sets = Sets::new(calls.len());
         join_messages(&calls, &places, &mut sets);
@@ -266,12 +267,9 @@ fn groups(
         group_of[at] = group;
         let (begin, _, order) = &mut begun[group as usize];
         let asked = places[at].asked;
-        // No tool starts before the request that led to it was sent: then its clock goes wrong.
-        let is_skewed = call.origin == Origin::Span && call.start_ns < asked.begin_ns;
         let own = match asked.time_ns {
             0 => call.start_ns,
-            _ if tries[at] > 0 => call.start_ns.max(asked.begin_ns),
-            time_ns if is_skewed => time_ns,
+            _ if tries[at] > 0 => call.start_ns,
             time_ns => call.start_ns.min(time_ns),
         };
         *begin = (*begin).min(own);
