@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use spanscore_base::model::{ToolDefinition, Trajectory};
+use spanscore_base::model::{ToolCall, ToolDefinition, Trajectory};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Value};
 
@@ -52,11 +52,18 @@ pub struct Tool<'t> {
     pub description: &'t str,
     /// JSON Schema of its arguments; `Null` when there is none.
     pub schema: &'t Value<'t>,
+    /// The agent that was offered it, if other agents have another tool of this name.
+    agent: Option<&'t str>,
 }
 
 impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
     fn from(tool: &'t ToolDefinition<'_>) -> Self {
-        Self { name: &tool.name, description: &tool.description, schema: &tool.input_schema }
+        Self {
+            name: &tool.name,
+            description: &tool.description,
+            schema: &tool.input_schema,
+            agent: tool.agent.as_deref(),
+        }
     }
 }
 
@@ -72,6 +79,18 @@ impl<'t> Tools<'t> {
         let index = (all.len() > SEARCHED_MAX)
             .then(|| all.iter().enumerate().map(|(index, tool)| (tool.name, index)).collect());
         Self { all, index }
+    }
+
+    /// The definition that a call is held against: that of its own agent, if agents have different
+    /// tools of this name.
+    pub fn of_call(&self, call: &ToolCall<'_>) -> Option<Tool<'t>> {
+        let last = self.get(&call.name)?;
+        if last.agent.is_none() {
+            return Some(last);
+        }
+        let mut named = self.all.iter().filter(|tool| tool.name == call.name);
+        let first = named.clone().next();
+        named.find(|tool| tool.agent == call.agent.as_deref()).or(first).copied()
     }
 
     /// The definition of a tool.
@@ -119,6 +138,7 @@ fn definition(tool: &Value<'static>) -> Result<ToolDefinition<'static>, &'static
         name: Cow::Owned(name.to_owned()),
         description: Cow::Owned(description.to_owned()),
         input_schema,
+        agent: None,
     })
 }
 

@@ -21,7 +21,7 @@ pub(super) fn fill<'a>(
     table: &'a Table,
     trace: &'a TraceSpans,
     tree: &Tree<'a>,
-    gathered: Gathered<'a>,
+    mut gathered: Gathered<'a>,
     trajectory: &mut Trajectory<'a>,
 ) {
     if let Some(root) = tree.root().and_then(|at| tree.get(at)) {
@@ -44,11 +44,12 @@ pub(super) fn fill<'a>(
         trajectory.start_ns = tree.logs.first().map_or(0, |log| log.record.start_ns);
     }
 
-    let Gathered { mut inputs, mut outputs, definitions, counts, .. } = gathered;
+    let definitions = std::mem::take(&mut gathered.definitions);
+    trajectory.tool_definitions = read_definitions(plan, tree, &gathered, definitions);
+    let Gathered { mut inputs, mut outputs, counts, .. } = gathered;
     rank(plan, tree, &mut inputs, &mut outputs);
     trajectory.user_input = first_text(plan, inputs, |_, _| {});
     trajectory.final_output = first_text(plan, outputs, |_, _| {});
-    trajectory.tool_definitions = read_definitions(plan, tree, definitions);
     count(plan, tree, counts, trajectory);
     trajectory.kept_spans = kept_spans(table, tree);
 }
@@ -205,8 +206,13 @@ fn is_weak(role: Role, value: &Value<'_>) -> bool {
 fn read_definitions<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
+    gathered: &Gathered<'a>,
     mut lists: Vec<FoundValue<'a>>,
 ) -> Vec<ToolDefinition<'a>> {
+    let agents = if lists.len() > 1 { gathered.enclosing_agents(tree) } else { Vec::new() };
+    let agent = |span: u32| {
+        agents.get(span as usize).and_then(|at| gathered.agent_named_at(*at)).map(str::to_owned)
+    };
     let mut found = FoundDefinitions::default();
     lists.sort_by_key(|list| (list.start_ns, list.source));
     let mut last: Option<FoundValue<'a>> = None;
@@ -218,6 +224,7 @@ fn read_definitions<'a>(
         if let Some(source) = plan.sources.get(usize::from(list.source))
             && let Some(Decoded::Value(value)) = read::decoded(&source.source, list.raw.clone())
         {
+            found.offer_to(agent(list.span).map(Cow::Owned));
             tool_definitions(value, &mut found);
         }
         last = Some(list);
@@ -260,7 +267,7 @@ fn described_by_spans<'a>(
             Some(Value::String(text)) => text,
             _ => Cow::Borrowed(""),
         };
-        found.add(ToolDefinition { name, description, input_schema: schema });
+        found.add(ToolDefinition { name, description, input_schema: schema, agent: None });
     }
 }
 

@@ -10,7 +10,7 @@ use super::batch_writer::BatchWriter;
 use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
-use super::layout::{SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
+use super::layout::{DROPPED, SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
 use crate::table::{Matching, Projection, SpanPart, Table};
 use crate::unknown_tool;
@@ -84,6 +84,7 @@ struct SpanView<'a> {
     end_ns: u64,
     flags: u32,
     status: &'a [u8],
+    dropped_attributes: u64,
 }
 
 impl<'a> SpanView<'a> {
@@ -159,6 +160,7 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
                 (span::EVENTS, Field::Bytes(event)) => self.attributes.event(event),
                 (span::STATUS, Field::Bytes(status)) => view.status = status,
+                (span::DROPPED_ATTRIBUTES, Field::Varint(count)) => view.dropped_attributes = count,
                 (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
                 _ => {}
             }
@@ -200,6 +202,10 @@ impl<'a> SpanReader<'_, 'a> {
             let keep = &retention.keep;
             let kind = retention.kind;
             arena.extend_from_slice(&retention.conditions);
+            if view.dropped_attributes > 0 {
+                let count = u32::try_from(view.dropped_attributes).unwrap_or(u32::MAX);
+                put(arena, DROPPED, &count.to_le_bytes());
+            }
             if kind.tool {
                 put(arena, SCOPE, &self.scope.to_le_bytes());
             }

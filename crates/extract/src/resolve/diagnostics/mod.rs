@@ -146,6 +146,11 @@ impl Diagnostics {
     }
 }
 
+/// Says what the sender's SDK dropped, and how to have it.
+fn lost(attributes: u32) -> String {
+    format!("the SDK dropped {attributes} of its attributes: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT")
+}
+
 impl Resolver {
     /// Explains the resolution of a trace.
     pub fn explain(&self, trace: &TraceSpans) -> TraceExplanation {
@@ -177,6 +182,10 @@ impl Resolver {
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };
+            let dropped = facts.dropped_attributes();
+            if dropped > 0 {
+                span.outcome = format!("{}; {}", span.outcome, lost(dropped));
+            }
             if let Some(SpanOutcome::Call(sources)) = outcome
                 && let Some(call) = calls.get(&record.span_id)
             {
