@@ -263,3 +263,33 @@ fn a_result_that_was_cut_off_is_not_whole() {
     }
     assert_eq!(result("Loading..."), json!(["id", "arguments"]));
 }
+
+#[test]
+fn of_several_choices_the_one_counts_that_was_run() {
+    let choice = |id: &str, q: u32| {
+        json!({ "role": "assistant", "finish_reason": "tool_calls",
+        "parts": [{ "type": "tool_call", "id": id, "name": "look_up", "arguments": { "q": q } }] })
+    };
+    let chat = json!({ "gen_ai.operation.name": "chat",
+        "gen_ai.output.messages": json!([choice("c1", 1), choice("c2", 2)]).to_string() });
+    let model = span(0, None, "chat", chat);
+    let run = span(1, None, "t", tool("look_up", call("c2", r#"{"q":2}"#, "b")));
+    check(&[("x", vec![model.clone(), run])], &[r#"look_up c2 {"q":2} b"#]);
+    check(&[("x", vec![model])], &[r#"look_up c1 {"q":1} null"#]);
+}
+
+#[test]
+fn calls_that_a_framework_writes_into_the_history_are_none() {
+    let agent = json!({ "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a",
+        "gen_ai.output.messages": json!([{ "role": "assistant", "parts": [
+            { "type": "tool_call", "id": "made-up", "name": "give_back", "arguments": {} }] },
+            { "role": "tool", "parts": [
+            { "type": "tool_call_response", "id": "made-up", "response": "given" }] }]).to_string()
+    });
+    let spans = vec![
+        span(0, None, "a", agent),
+        span(1, Some(0), "chat", asks("c1", "look_up")),
+        span(2, Some(0), "t", tool("look_up", call("c1", r#"{"q":1}"#, "a"))),
+    ];
+    check(&[("x", spans)], &[r#"look_up c1 {"q":1} a"#]);
+}

@@ -14,7 +14,7 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         return;
     }
     nested(tree, calls);
-    nameless(calls);
+    nameless(tree, calls);
     same_id(tree, calls);
     let mut passed = Vec::new();
     for at in 0..calls.len() {
@@ -102,7 +102,7 @@ fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 }
 
 /// Merges a span that only has the id of a call into that call.
-fn nameless(calls: &mut [SpanCall<'_>]) {
+fn nameless(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !calls.iter().any(SpanCall::is_nameless) {
         return;
     }
@@ -112,8 +112,23 @@ fn nameless(calls: &mut [SpanCall<'_>]) {
             whole.entry(id.to_string()).or_insert(at);
         }
     }
-    for call in calls.iter_mut().filter(|call| call.is_nameless()) {
-        call.part_of = call.call.id.as_deref().and_then(|id| whole.get(id)).copied();
+    let mut on_span = vec![NONE; tree.spans.len()];
+    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| !call.is_nameless()) {
+        on_span[call.span as usize] = at;
+    }
+    for at in 0..calls.len() {
+        let Some(id) = calls[at].call.id.as_ref().filter(|_| calls[at].is_nameless()) else {
+            continue;
+        };
+        // Of several calls with the id it is the one around it.
+        let above = |at: &u32| tree.get(*at).map(|span| span.parent);
+        let around = std::iter::successors(above(&calls[at].span), above).take(DEPTH_MAX);
+        let outer = around.filter_map(|span| on_span.get(span as usize).copied());
+        let mut outer = outer.filter(|outer| {
+            calls.get(*outer as usize).is_some_and(|outer| outer.call.id.as_ref() == Some(id))
+        });
+        let part_of = outer.next().or_else(|| whole.get(&**id).copied());
+        calls[at].part_of = part_of;
     }
 }
 

@@ -167,6 +167,8 @@ pub(super) enum RequestedAs {
     HasSpans,
     /// A call that a framework wrote into the history of an agent: no model of the agent asked.
     WrittenIn,
+    /// A call of a choice that the run did not take.
+    OtherChoice,
 }
 
 /// Decides the verdict on each request. A request for a tool that has spans is a call of its own if
@@ -185,6 +187,9 @@ pub(super) fn decide(
     }
     for request in requested {
         let spans = free.get_mut(&*request.call.name);
+        if request.role == RequestedAs::OtherChoice {
+            continue;
+        }
         request.role = match spans {
             _ if request.on_span => RequestedAs::OnSpan,
             _ if !calls.is_empty() && repeats.get(request.span as usize) == Some(&true) => {

@@ -12,6 +12,7 @@
 //! message_results  results of calls from the inputs of models
 //! messages     the calls that models asked for in their answers
 //! history      the calls that only the next request to a model repeats
+//! choices      calls of choices of an answer that the run did not take
 //! join         the calls on spans joined to them: ids, arguments, names
 //! together     the order of the calls, and the groups of parallel ones
 //! output_tools calls by which a framework returns the answer
@@ -24,6 +25,7 @@
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
 //! how requests split them; no step is quadratic in the spans.
 
+mod choices;
 mod diagnostics;
 mod facts;
 mod flat;
@@ -138,6 +140,7 @@ impl Resolver {
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
         tool_calls::name_bare(&mut on_spans, &effort);
+        choices::drop_others(&tree, &gathered.model_inputs, &mut requested, &effort);
         messages::decide(&mut requested, &on_spans, gathered.handoff, &repeats);
         let agents = gathered.enclosing_agents(&tree);
         gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));

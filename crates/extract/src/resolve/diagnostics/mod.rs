@@ -135,6 +135,7 @@ impl Diagnostics {
                 RequestedAs::WrittenIn => {
                     "dropped: no model asked, a framework wrote it into the history"
                 }
+                RequestedAs::OtherChoice => "dropped: of a choice that the run did not take",
                 RequestedAs::HasSpans => "dropped: this tool's calls are on spans of their own",
             },
             joined_to: match call.role {
