@@ -230,7 +230,8 @@ fn pieces_of_a_streamed_call_are_put_together() {
 fn a_wrapper_s_span_is_the_call_of_the_tool_that_it_was_given() {
     let wrapper = json!({
         "mlflow.spanType": "TOOL",
-        "mlflow.spanInputs": r#"{"call":{"tool_name":"look_up","args":{"q":1},"tool_call_id":"c1"}}"#,
+        "mlflow.spanInputs": json!({ "call": {
+            "tool_name": "look_up", "args": { "q": 1 }, "tool_call_id": "c1" } }).to_string(),
         "mlflow.spanOutputs": r#""a""#,
     });
     check(

@@ -1,6 +1,6 @@
-//! Traces that are forgotten, by their judgements: later parts of them are revisions. A run may pause
-//! for longer than a trace is remembered (a slow model, a person who approves), and room may be
-//! made before that.
+//! Traces that are forgotten, by their judgements: later parts of them are revisions. A run may
+//! pause for longer than a trace is remembered (a slow model, a person who approves), and room may
+//! be made before that.
 //!
 //! An entry is small, so that hours of them fit. Room is made from the peer with most of them, its
 //! oldest first, so that a flood of one peer takes the place of itself.

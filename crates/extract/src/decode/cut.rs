@@ -59,7 +59,7 @@ fn is_dotted(text: &str) -> bool {
 fn is_dotted_count(end: &str) -> bool {
     let dots = end.rfind("...").map(|at| at + 3).or_else(|| end.rfind('…').map(|at| at + 3));
     let rest = dots.and_then(|at| end.get(at..)).map(str::trim).unwrap_or_default();
-    let says = WORDS.iter().any(|word| rest == *word);
+    let says = WORDS.contains(&rest);
     says || rest.len() < 32 && is_count_of_rest(rest)
 }
 

@@ -6,8 +6,8 @@ use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, 
 use spanscore_base::value::{Map, Value};
 
 /// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments, and
-/// the members beside those if the arguments stand there by their names; of `{args: [input, options]}`
-/// of the Vercel AI SDK the input; any other value stays.
+/// the members beside those if the arguments stand there by their names; of `{args: [input,
+/// options]}` of the Vercel AI SDK the input; any other value stays.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
     let known = |key: &str| matches!(key, "args" | "kwargs" | SANITIZE);
@@ -65,7 +65,8 @@ pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
 const RETURNED: [&str; 7] =
     ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
 
-/// Returns the only member of an object, if it stands under one of some keys; any other value stays.
+/// Returns the only member of an object, if it stands under one of some keys; any other value
+/// stays.
 fn only_under<'a>(value: Value<'a>, keys: &[&str]) -> Option<Decoded<'a>> {
     Some(Decoded::Value(match value {
         Value::Map(mut map) if map.len() == 1 => {

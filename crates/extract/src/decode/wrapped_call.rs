@@ -1,5 +1,5 @@
-//! Decoder of the call that the wrapper of a toolset was given: the span is named after the wrapper,
-//! and the tool stands among its arguments.
+//! Decoder of the call that the wrapper of a toolset was given: the span is named after the
+//! wrapper, and the tool stands among its arguments.
 
 use super::{Decoded, json_or_py_or_text};
 use spanscore_base::value::{Map, Value};

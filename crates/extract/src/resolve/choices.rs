@@ -1,5 +1,5 @@
-//! Several choices of one request to a model (`n` above 1): the run goes on from one of them, and the
-//! calls of the others were never made.
+//! Several choices of one request to a model (`n` above 1): the run goes on from one of them, and
+//! the calls of the others were never made.
 //!
 //! The messages of an answer may also be parts of one choice. So they are choices only if each asks
 //! for the same tools; then the one counts whose calls were run or answered, else the first.
@@ -23,7 +23,8 @@ pub(super) fn drop_others(
     let mut begin = 0;
     while begin < requested.len() {
         let first = &requested[begin];
-        let (span, message) = (first.span, first.asked.message);
+        let span = first.span;
+        let message = first.asked.message;
         let same = |call: &&LlmCall<'_>| call.span == span && call.asked.message == message;
         let end = begin + requested[begin..].iter().take_while(same).count();
         let is_model = tree.get(span).is_some_and(|span| tree.form(span).model);

@@ -279,9 +279,9 @@ impl<'a> Gathered<'a> {
     }
 
     /// Sets the caller, from the indices of the spans that name the agent of each call's span: if
-    /// the calls nearest to the root are made within no agent's span, the span around them names the
-    /// agent. A workflow may name the agent whose sub-agents have spans of their own; the steps of a
-    /// graph may call themselves agents beside the tools that they ask for.
+    /// the calls nearest to the root are made within no agent's span, the span around them names
+    /// the agent. A workflow may name the agent whose sub-agents have spans of their own; the steps
+    /// of a graph may call themselves agents beside the tools that they ask for.
     pub(super) fn note_caller(
         &mut self,
         tree: &Tree<'a>,

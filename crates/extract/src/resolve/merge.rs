@@ -144,8 +144,8 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 }
 
 /// Merges calls of one id: a call within another of the same tool, whatever clocks say, and calls
-/// beside each other that two instrumentations record. Other calls of one id are calls of their own:
-/// caches and recorded models repeat ids, middleware runs a tool again.
+/// beside each other that two instrumentations record. Other calls of one id are calls of their
+/// own: caches and recorded models repeat ids, middleware runs a tool again.
 fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !repeats(calls) {
         return;

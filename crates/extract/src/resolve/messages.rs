@@ -207,7 +207,8 @@ pub(super) fn decide(
 }
 
 /// Returns for each span true if its messages can only repeat what models within it said: models
-/// are within it, and all of the trace's models have their answers recorded. Empty if there is none.
+/// are within it, and all of the trace's models have their answers recorded. Empty if there is
+/// none.
 pub(super) fn repeating(tree: &Tree<'_>, outputs: &[ModelOutput<'_>]) -> Vec<bool> {
     let mut models = vec![false; tree.spans.len()];
     for (model, span) in models.iter_mut().zip(&tree.spans) {

@@ -139,9 +139,7 @@ impl Resolver {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
-        tool_calls::name_bare(&mut on_spans, &effort);
-        choices::drop_others(&tree, &gathered.model_inputs, &mut requested, &effort);
-        messages::decide(&mut requested, &on_spans, gathered.handoff, &repeats);
+        decide_requests(&tree, &gathered, &repeats, (&mut on_spans, &mut requested), &effort);
         let agents = gathered.enclosing_agents(&tree);
         gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));
         if let Some(diagnostics) = &mut diagnostics {
@@ -182,7 +180,6 @@ impl Resolver {
         trajectory.calls_missing =
             (gathered.asked_for_tools || elsewhere) && trajectory.tool_calls.is_empty();
         join_results(plan, &mut gathered, &mut trajectory, has_span_calls);
-        trajectory.tool_calls.iter_mut().for_each(mark_cut);
         facts::fill(plan, &self.table, trace, &tree, gathered, &mut trajectory);
         let answered_by = output_tools::mark(plan, &tree, &mut trajectory);
         if let Some(diagnostics) = diagnostics {
@@ -250,8 +247,21 @@ fn unread<'a>(
     trajectory
 }
 
-/// Marks a result that was cut off as unreadable, so that nothing is compared with its beginning. One
-/// that is decoded only when it is needed is whole.
+/// Decides which requests are calls of their own, once they are joined to the calls on spans.
+fn decide_requests<'a>(
+    tree: &Tree<'a>,
+    gathered: &Gathered<'a>,
+    repeats: &[bool],
+    (on_spans, requested): (&mut [SpanCall<'a>], &mut [messages::LlmCall<'a>]),
+    effort: &WorkBudget,
+) {
+    tool_calls::name_bare(on_spans, effort);
+    choices::drop_others(tree, &gathered.model_inputs, requested, effort);
+    messages::decide(requested, on_spans, gathered.handoff, repeats);
+}
+
+/// Marks a result that was cut off as unreadable, so that nothing is compared with its beginning.
+/// One that is decoded only when it is needed is whole.
 fn mark_cut(call: &mut ToolCall<'_>) {
     if let Content::Recorded(result) = &call.result
         && result.is_ready()
@@ -262,8 +272,18 @@ fn mark_cut(call: &mut ToolCall<'_>) {
     }
 }
 
-/// Fills in results that only messages hold.
+/// Fills in results that only messages hold, and marks those that were cut off.
 fn join_results<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &mut Gathered<'a>,
+    trajectory: &mut Trajectory<'a>,
+    has_span_calls: bool,
+) {
+    take_results(plan, gathered, trajectory, has_span_calls);
+    trajectory.tool_calls.iter_mut().for_each(mark_cut);
+}
+
+fn take_results<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
     trajectory: &mut Trajectory<'a>,

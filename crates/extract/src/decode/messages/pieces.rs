@@ -75,8 +75,8 @@ fn streamed<'m, 'a>(map: &'m Map<'a>) -> Option<(i64, &'m Map<'a>)> {
     Some((index.as_i64()?, map.get("function")?.as_map()?))
 }
 
-/// Returns the number and the arguments of a call that may be the first piece of a stream: arguments
-/// that are whole are no piece.
+/// Returns the number and the arguments of a call that may be the first piece of a stream:
+/// arguments that are whole are no piece.
 pub(super) fn first_piece(map: &Map<'_>) -> Option<(i64, String)> {
     let (index, function) = streamed(map)?;
     let text = function.get("arguments").and_then(Value::as_str).unwrap_or_default();

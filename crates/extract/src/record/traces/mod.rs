@@ -240,7 +240,8 @@ impl<'a> SpanReader<'_, 'a> {
     }
 }
 
-/// Returns true if the name of a span holds the word "title", whatever the case of its first letter.
+/// Returns true if the name of a span holds the word "title", whatever the case of its first
+/// letter.
 #[inline]
 fn speaks_of_title(name: &[u8]) -> bool {
     memchr::memmem::find(name, b"itle").is_some_and(|at| {

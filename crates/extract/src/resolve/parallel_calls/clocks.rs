@@ -1,6 +1,6 @@
 //! Clocks of other machines: a tool's span may seem to start before the request that led to it, or
-//! after the next answer of the model, which had its result. Messages tell the order; such a call is
-//! moved to the moment at which the model asked for it.
+//! after the next answer of the model, which had its result. Messages tell the order; such a call
+//! is moved to the moment at which the model asked for it.
 
 use hashbrown::HashMap;
 
