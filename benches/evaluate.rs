@@ -133,6 +133,7 @@ impl Texts {
             name: (*name).into(),
             description: "Does what it says.".into(),
             input_schema: json::parse(self.schema).unwrap(),
+            agent: None,
         };
         Trajectory {
             tool_calls: self

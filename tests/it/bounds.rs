@@ -46,6 +46,7 @@ fn trajectory(calls: usize) -> Trajectory<'static> {
             name: "search".into(),
             description: "Searches.".into(),
             input_schema: json::parse(r#"{"type":"object","required":["last"]}"#).unwrap(),
+            agent: None,
         }],
         // Each evaluation has steps of its own here.
         effort: WorkBudget::new(u64::MAX),
@@ -162,6 +163,7 @@ fn large_and_deep_arguments_cost_no_more_than_their_size() {
             name: "search".into(),
             description: "Searches.".into(),
             input_schema: object([("properties".to_owned(), properties)]),
+            agent: None,
         }],
         effort: WorkBudget::new(u64::MAX),
         ..Trajectory::default()

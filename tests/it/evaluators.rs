@@ -70,6 +70,7 @@ fn definition(tool: &Value<'static>) -> ToolDefinition<'static> {
         name: text(tool, "name").unwrap_or_default().to_owned().into(),
         description: text(tool, "description").unwrap_or_default().to_owned().into(),
         input_schema: tool.get("inputSchema").cloned().unwrap_or_default(),
+        agent: None,
     }
 }
 

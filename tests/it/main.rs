@@ -39,6 +39,7 @@ mod receive_protocol;
 mod resolution;
 mod rules_on_sets;
 mod run_command;
+mod run_facts;
 mod same_evaluations;
 mod schema;
 mod scored;

@@ -23,7 +23,7 @@ impl Source {
     /// Reads a text as the file of that path.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let bare = without_comments_and_texts(text);
-        let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
+        let is_test = ["/tests.rs", "/tests/", "/benches/"].iter().any(|it| path.contains(it));
         let tests = match is_test || bare.contains("#![cfg(test)]") {
             true => std::iter::once(0..text.len()).collect(),
             false => test_items(&bare),
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn files_of_tests_hold_no_code() {
-        for path in ["src/x/tests.rs", "src/x/tests/y.rs"] {
+        for path in ["src/x/tests.rs", "src/x/tests/y.rs", "crates/x/benches/y.rs"] {
             assert!(Source::new(path, "fn a() {}").code().next().is_none(), "{path}");
         }
         assert!(Source::new("src/x.rs", "#![cfg(test)]\nfn a() {}").is_test_file());

@@ -115,6 +115,12 @@ pub struct LimitsSettings {
     #[serde(deserialize_with = "above_zero")]
     #[schemars(range(min = 1))]
     pub open_traces_max: u32,
+    /// Judged traces that are forgotten, of which it is still known for six hours that they were
+    /// judged: what comes for them later revises that verdict. Each takes at most 64 bytes of
+    /// `traces_mib`, all of them a sixteenth of it. Beyond it those of whoever has most go first.
+    #[serde(deserialize_with = "above_zero")]
+    #[schemars(range(min = 1))]
+    pub judged_traces_max: u32,
     /// Spans of one trace. A trace that grows beyond it is judged with what it has; what still
     /// comes for it is dropped.
     #[serde(deserialize_with = "above_zero")]
@@ -194,6 +200,7 @@ impl Default for LimitsSettings {
     fn default() -> Self {
         Self {
             open_traces_max: 200_000,
+            judged_traces_max: 1_000_000,
             spans_per_trace_max: 50_000,
             trace_mib_max: 64,
             memory_mib: MemorySetting::Auto,

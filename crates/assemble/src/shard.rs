@@ -99,7 +99,7 @@ pub struct Shard {
     shares: Shares,
     /// Sent ids of traces of groups.
     grouped: GroupedIds,
-    /// Traces that went before their time, so that their later parts revise them.
+    /// Traces that were judged and forgotten, so that their later parts revise them.
     severed: SeveredTraces,
     /// The part of `bytes` that is held for judged traces.
     remembered_bytes: usize,
@@ -125,6 +125,7 @@ pub struct Shard {
 #[derive(Clone, Copy)]
 struct ShardLimits {
     trace_count_max: usize,
+    judged_count_max: usize,
     trace: TraceLimits,
     bytes_max: usize,
     remembered_bytes_max: usize,
@@ -138,6 +139,7 @@ impl ShardLimits {
             |bytes: usize| (bytes / shard_count - bytes / shard_count / ALLOCATOR_PART).max(1);
         Self {
             trace_count_max: (limits.open_traces_max as usize / shard_count).max(1),
+            judged_count_max: (limits.judged_traces_max as usize / shard_count).max(1),
             trace: TraceLimits {
                 spans_max: limits.spans_per_trace_max as usize,
                 // Facts are addressed by 32 bits.
@@ -170,7 +172,7 @@ impl Shard {
         let limits = ShardLimits::of(limits, shard_count);
         Self {
             traces,
-            severed: SeveredTraces::new(limits.trace_count_max),
+            severed: SeveredTraces::new(limits.judged_count_max, limits.bytes_max),
             limits,
             by_id: HashMap::new(),
             places: Vec::new(),
@@ -237,7 +239,7 @@ impl Shard {
         let spans = TraceSpans::of(batch.sender.group, trace_id);
         let mut trace = Box::new(OpenTrace::new(spans, now_ms));
         trace.digest = self.grouped.join(&trace.spans, self.by_id.contains_key(&trace_id));
-        if let Some(judged) = self.severed.take(key) {
+        if let Some(judged) = self.severed.take(key, now_ms) {
             trace.set_judged(Some(judged));
             trace.is_severed = true;
         }
@@ -451,6 +453,7 @@ impl Shard {
     /// Returns the counts since the last call.
     pub fn take_counts(&mut self) -> ShardCounts {
         self.counts.forgotten_habits += self.patience.take_forgotten();
+        self.counts.judged_forgotten += self.severed.take_lost();
         std::mem::take(&mut self.counts)
     }
 

@@ -5,6 +5,7 @@
 
 mod answers;
 mod api;
+mod cut;
 mod definitions;
 mod listed;
 mod messages;
@@ -14,6 +15,7 @@ mod shortcut;
 mod spelled;
 mod told_call;
 mod waiting;
+mod wrapped_call;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,6 +24,7 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 pub(super) use answers::told_object;
+pub(super) use cut::is_cut;
 pub(crate) use definitions::{FoundDefinitions, tool_definitions};
 pub(crate) use messages::{MessageCall, MessageResult, Messages};
 pub(super) use shapes::message_arguments;
@@ -94,6 +97,11 @@ const DECODERS: &[(&str, Decoder)] = &[
     ("last_turn", answers::last_turn),
     ("event_message", shapes::event_message),
     ("only_output", shapes::only_output),
+    ("sole_output", shapes::sole_output),
+    ("only_value", shapes::only_value),
+    ("tool_return", shapes::tool_return),
+    ("object_or_text", object_or_text),
+    ("wrapped_call", wrapped_call::wrapped_call),
     ("only_message", shapes::only_message),
     ("told_call", told_call::told_call),
     ("qualified_name", shapes::qualified_name),
@@ -329,6 +337,15 @@ pub(super) fn json_or_text(value: Value<'_>) -> Value<'_> {
             None => Value::Null,
         },
     }
+}
+
+/// Parses a text that is a JSON object or list; any other text stays as it is, also one that is the
+/// text of a number.
+fn object_or_text(value: Value<'_>) -> Option<Decoded<'_>> {
+    Some(Decoded::Value(match value {
+        Value::String(text) if is_bracketed(&text) => json_or_text(Value::String(text)),
+        value => value,
+    }))
 }
 
 /// Parses a text as `json_or_text` does; a bracketed Python literal becomes its value, and Python's

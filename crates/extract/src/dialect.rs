@@ -62,6 +62,8 @@ pub struct Dialect {
     /// Spans of a model call. Where no message says which calls were made together, the calls
     /// between two model calls of one agent were.
     pub model_span: Option<Condition>,
+    /// Spans of an evaluation, which judges the run: what is within them is no part of the run.
+    pub evaluator_span: Option<Condition>,
     /// Session (conversation) that a span belongs to.
     pub session_id: Vec<FactSource>,
     /// Agent that a span belongs to; a call takes it from the nearest enclosing span, its own span
@@ -186,6 +188,8 @@ pub enum Mark {
     Pending,
     /// [`Dialect::agent_span`]
     Agent,
+    /// [`Dialect::evaluator_span`]
+    Evaluator,
 }
 
 /// Fact that a source feeds.
@@ -303,6 +307,7 @@ impl Dialect {
             (Mark::Model, self.model_span.as_slice()),
             (Mark::Pending, self.pending.as_slice()),
             (Mark::Agent, self.agent_span.as_slice()),
+            (Mark::Evaluator, self.evaluator_span.as_slice()),
         ]
         .into_iter()
         .flat_map(|(mark, conditions)| conditions.iter().map(move |condition| (mark, condition)))

@@ -59,6 +59,8 @@ pub struct ShardCounts {
     pub evicted_by_memory: u64,
     /// Judged traces evicted before their time, for room.
     pub forgotten_early: u64,
+    /// Forgotten traces of which it is no longer known that they were judged, for those of others.
+    pub judged_forgotten: u64,
     /// Traces whose root had ended with a longer wait because they lacked something.
     pub waited_longer: u64,
     /// Services and peers whose habits were evicted for those of others.

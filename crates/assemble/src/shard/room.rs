@@ -125,6 +125,7 @@ impl Shard {
                 if since_ms.saturating_add(remember_ms) > now_ms {
                     return;
                 }
+                self.sever(handle, now_ms);
                 self.forget(handle);
             }
             self.judged.pop_front();
@@ -152,7 +153,7 @@ impl Shard {
             }
             if let Some(handle) = self.next_to_go(Measure::RememberedBytes) {
                 self.counts.forgotten_early += 1;
-                self.sever(handle);
+                self.sever(handle, now_ms);
                 self.forget(handle);
                 continue;
             }
@@ -183,12 +184,12 @@ impl Shard {
         Some(Handle { index, generation })
     }
 
-    /// Remembers of a trace that goes before its time what its later parts revise.
-    fn sever(&mut self, handle: Handle) {
+    /// Remembers of a trace that goes what its later parts revise.
+    fn sever(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let trace_id = trace.spans.trace_id;
-            self.severed.add(trace_id, self.shares.peer_of(handle.index), judged);
+            self.severed.add(trace_id, self.shares.peer_of(handle.index), judged, now_ms);
         }
     }
 }

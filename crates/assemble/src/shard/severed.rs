@@ -1,103 +1,225 @@
-//! Traces that went to make room before their time was over: later parts of them are revisions.
+//! Traces that are forgotten, by their judgements: later parts of them are revisions. A run may
+//! pause for longer than a trace is remembered (a slow model, a person who approves), and room may
+//! be made before that.
 //!
-//! Room is made from the peer with most of them, its oldest first, so that a flood of one peer
-//! takes the place of itself.
+//! An entry is small, so that hours of them fit. Room is made from the peer with most of them, its
+//! oldest first, so that a flood of one peer takes the place of itself.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use spanscore_base::model::TraceId;
 
-/// Part of the limit on traces that may be known so.
-const SHARE: usize = 8;
+/// Time for which a judged trace is known so, seconds.
+const KNOWN_SECS: u32 = 6 * 60 * 60;
 /// As many may be known so under any limit.
 const COUNT_MIN: usize = 64;
-/// Bytes of one: an entry of a table at 7 of 16 to 7 of 8 slots, and one of a queue that doubles.
-const SEVERED_BYTES: usize = 160;
-/// Bytes of a peer with any: its queue, and its entries by key and by size.
-const PEER_BYTES: usize = 192;
+/// Part of the limit on bytes of traces that they may take.
+const BYTES_SHARE: usize = 16;
+/// Bytes of an entry with its place in the table, at 7 of 16 to 7 of 8 places.
+const ENTRY_BYTES: usize = size_of::<Severed>() + 12;
+/// Bytes of a peer with any: its list, and its entries by key and by size.
+const PEER_BYTES: usize = 160;
+/// Entries that are allocated together: a vector that doubles would hold as many again in vain.
+const CHUNK: usize = 256;
+const NONE: u32 = u32::MAX;
+
+const _: () = assert!(ENTRY_BYTES <= 64, "hours of judged traces must fit");
 
 /// A trace that went.
+#[derive(Clone, Copy, Default)]
 struct Severed {
+    /// Hash of its id: two of a million have the same once in ten million times.
+    id: [u32; 2],
     /// Digest of its last judgement.
-    digest: u128,
+    digest: [u32; 4],
     /// Number of its judgements.
     count: u32,
     peer: u32,
-    /// Number among all that ever went.
-    number: u64,
+    /// Second in which it went.
+    at_s: u32,
+    /// Entries of its peer before and after it.
+    before: u32,
+    after: u32,
+}
+
+/// Entries of one peer, oldest first.
+#[derive(Clone, Copy)]
+struct PeerList {
+    first: u32,
+    last: u32,
+    count: usize,
 }
 
 /// Number of judgements and digest of the last, by trace.
 #[derive(Default)]
 pub(super) struct SeveredTraces {
-    judged: HashMap<TraceId, Severed>,
-    /// Traces of each peer by their numbers, oldest first.
-    by_peer: HashMap<u32, VecDeque<(u64, TraceId)>>,
+    hasher: DefaultHashBuilder,
+    chunks: Vec<Box<[Severed]>>,
+    free: Vec<u32>,
+    places: HashTable<u32>,
+    by_peer: HashMap<u32, PeerList>,
     /// Peers by the number of their traces.
     sizes: BTreeSet<(usize, u32)>,
-    next: u64,
     count_max: usize,
+    /// Number of those that went for others of their peer since the last call.
+    lost: u64,
 }
 
 impl SeveredTraces {
-    /// Returns a memory beside so many traces.
-    pub(super) fn new(trace_count_max: usize) -> Self {
-        Self { count_max: (trace_count_max / SHARE).max(COUNT_MIN), ..Self::default() }
+    /// Returns a memory of so many traces, within its part of the bytes.
+    pub(super) fn new(count_max: usize, bytes_max: usize) -> Self {
+        let count_max = count_max.min(bytes_max / BYTES_SHARE / ENTRY_BYTES).max(COUNT_MIN);
+        Self { count_max, ..Self::default() }
     }
 
     /// Returns the bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.judged.len() * SEVERED_BYTES + self.by_peer.len() * PEER_BYTES
+        self.places.len() * ENTRY_BYTES + self.by_peer.len() * PEER_BYTES
+    }
+
+    /// Returns the number of traces that went before their time since the last call.
+    pub(super) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
     }
 
     /// Remembers the judgements of a trace of a peer.
-    pub(super) fn add(&mut self, trace_id: TraceId, peer: u32, (count, digest): (u32, u128)) {
-        self.take(trace_id);
-        let number = self.next;
-        self.next += 1;
-        self.judged.insert(trace_id, Severed { digest, count, peer, number });
-        self.change(peer, |queue| queue.push_back((number, trace_id)));
-        if self.judged.len() > self.count_max
+    pub(super) fn add(
+        &mut self,
+        trace_id: TraceId,
+        peer: u32,
+        (count, digest): (u32, u128),
+        now_ms: u64,
+    ) {
+        self.take(trace_id, now_ms);
+        let hash = self.hasher.hash_one(trace_id);
+        let at_s = seconds(now_ms);
+        self.expire(peer, at_s);
+        let id = halves(hash);
+        let digest = quarters(digest);
+        let entry = Severed { id, digest, count, peer, at_s, before: NONE, after: NONE };
+        let at = self.put(entry);
+        let Self { places, chunks, .. } = self;
+        places.insert_unique(hash, at, |at| whole(entry_at(chunks, *at).id));
+        self.append(peer, at);
+        if self.places.len() > self.count_max
             && let Some(&(_, largest)) = self.sizes.last()
+            && let Some(list) = self.by_peer.get(&largest)
         {
-            let oldest = self.change(largest, VecDeque::pop_front);
-            oldest.map(|(_, trace_id)| self.judged.remove(&trace_id));
+            self.remove(list.first);
+            self.lost += 1;
         }
     }
 
     /// Returns the judgements of a trace of which a later part came, once.
-    pub(super) fn take(&mut self, trace_id: TraceId) -> Option<(u32, u128)> {
-        if self.judged.is_empty() {
+    pub(super) fn take(&mut self, trace_id: TraceId, now_ms: u64) -> Option<(u32, u128)> {
+        if self.places.is_empty() {
             return None;
         }
-        let Severed { digest, count, peer, number } = self.judged.remove(&trace_id)?;
-        self.change(peer, |queue| {
-            let at = queue.partition_point(|(other, _)| *other < number);
-            queue.remove(at)
-        });
-        Some((count, digest))
+        let hash = self.hasher.hash_one(trace_id);
+        let at = *self.places.find(hash, |at| whole(entry_at(&self.chunks, *at).id) == hash)?;
+        let Severed { count, digest, at_s, .. } = entry_at(&self.chunks, at);
+        self.remove(at);
+        let is_known = seconds(now_ms).saturating_sub(at_s) <= KNOWN_SECS;
+        is_known.then(|| (count, joined(digest)))
     }
 
-    /// Changes the traces of a peer.
-    fn change<T>(
-        &mut self,
-        peer: u32,
-        change: impl FnOnce(&mut VecDeque<(u64, TraceId)>) -> T,
-    ) -> T {
-        let queue = self.by_peer.entry(peer).or_default();
-        let before = queue.len();
-        let changed = change(queue);
-        let after = queue.len();
+    /// Forgets the entries of a peer that are too old.
+    fn expire(&mut self, peer: u32, now_s: u32) {
+        while let Some(list) = self.by_peer.get(&peer) {
+            let first = list.first;
+            if now_s.saturating_sub(entry_at(&self.chunks, first).at_s) <= KNOWN_SECS {
+                return;
+            }
+            self.remove(first);
+        }
+    }
+
+    /// Stores an entry; returns its place.
+    fn put(&mut self, entry: Severed) -> u32 {
+        if self.free.is_empty() {
+            let first = (self.chunks.len() * CHUNK) as u32;
+            self.chunks.push(vec![Severed::default(); CHUNK].into());
+            self.free.extend((first..first + CHUNK as u32).rev());
+        }
+        let at = self.free.pop().unwrap_or(NONE);
+        self.change_entry(at, |stored| *stored = entry);
+        at
+    }
+
+    /// Puts an entry behind those of its peer.
+    fn append(&mut self, peer: u32, at: u32) {
+        let list = self.by_peer.get(&peer).copied();
+        let PeerList { first, last, count } =
+            list.unwrap_or(PeerList { first: at, last: NONE, count: 0 });
+        self.change_entry(at, |entry| entry.before = last);
+        self.change_entry(last, |entry| entry.after = at);
+        self.set_list(peer, PeerList { first, last: at, count: count + 1 }, count);
+    }
+
+    fn remove(&mut self, at: u32) {
+        let Severed { id, peer, before, after, .. } = entry_at(&self.chunks, at);
+        let hash = whole(id);
+        if let Ok(found) = self.places.find_entry(hash, |other| *other == at) {
+            found.remove();
+        }
+        self.change_entry(before, |entry| entry.after = after);
+        self.change_entry(after, |entry| entry.before = before);
+        if let Some(&list) = self.by_peer.get(&peer) {
+            let first = if list.first == at { after } else { list.first };
+            let last = if list.last == at { before } else { list.last };
+            self.set_list(peer, PeerList { first, last, count: list.count - 1 }, list.count);
+        }
+        self.free.push(at);
+        if self.places.is_empty() {
+            self.chunks.clear();
+            self.free.clear();
+        }
+    }
+
+    fn set_list(&mut self, peer: u32, list: PeerList, before: usize) {
         self.sizes.remove(&(before, peer));
-        if after == 0 {
+        if list.count == 0 {
             self.by_peer.remove(&peer);
         } else {
-            self.sizes.insert((after, peer));
+            self.sizes.insert((list.count, peer));
+            self.by_peer.insert(peer, list);
         }
-        changed
     }
+
+    fn change_entry(&mut self, at: u32, change: impl FnOnce(&mut Severed)) {
+        let chunk = self.chunks.get_mut(at as usize / CHUNK);
+        if let Some(entry) = chunk.and_then(|chunk| chunk.get_mut(at as usize % CHUNK)) {
+            change(entry);
+        }
+    }
+}
+
+fn entry_at(chunks: &[Box<[Severed]>], at: u32) -> Severed {
+    let chunk = chunks.get(at as usize / CHUNK);
+    chunk.and_then(|chunk| chunk.get(at as usize % CHUNK)).copied().unwrap_or_default()
+}
+
+fn seconds(ms: u64) -> u32 {
+    (ms / 1000) as u32
+}
+
+fn halves(hash: u64) -> [u32; 2] {
+    [(hash >> 32) as u32, hash as u32]
+}
+
+fn whole([high, low]: [u32; 2]) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+fn quarters(digest: u128) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| (digest >> shift) as u32)
+}
+
+fn joined(digest: [u32; 4]) -> u128 {
+    digest.iter().fold(0, |all, part| all << 32 | u128::from(*part))
 }
 
 #[cfg(test)]
@@ -110,22 +232,39 @@ mod tests {
 
     #[test]
     fn flood_of_a_peer_takes_the_place_of_itself_and_what_came_back_holds_none() {
-        let mut severed = SeveredTraces::new(0);
+        let digest = u128::MAX - 6;
+        let mut severed = SeveredTraces::new(0, 0);
         for number in 0..20 {
-            severed.add(id(number), 1, (number, 7));
+            severed.add(id(number), 1, (number, digest), 0);
         }
         for number in 1000..3000 {
-            severed.add(id(number), 2, (1, 7));
+            severed.add(id(number), 2, (1, digest), 0);
             // One that comes back and goes again is known by its last going.
-            assert_eq!(severed.take(id(19)), Some((19, 7)));
-            severed.add(id(19), 1, (19, 7));
+            assert_eq!(severed.take(id(19), 0), Some((19, digest)));
+            severed.add(id(19), 1, (19, digest), 0);
         }
         let sizes: usize = severed.sizes.iter().map(|(size, _)| size).sum();
-        let queued: usize = severed.by_peer.values().map(VecDeque::len).sum();
-        assert_eq!((severed.judged.len(), sizes, queued), (COUNT_MIN, COUNT_MIN, COUNT_MIN));
+        let listed: usize = severed.by_peer.values().map(|list| list.count).sum();
+        assert_eq!((severed.places.len(), sizes, listed), (COUNT_MIN, COUNT_MIN, COUNT_MIN));
+        assert_eq!(severed.take_lost(), 2000 - (COUNT_MIN as u64 - 20));
         for number in (0..20).chain(2956..3000) {
-            assert!(severed.take(id(number)).is_some(), "{number}");
+            assert!(severed.take(id(number), 0).is_some(), "{number}");
         }
-        assert_eq!((severed.take(id(2955)), severed.bytes()), (None, 0));
+        assert_eq!((severed.take(id(2955), 0), severed.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn judged_trace_is_known_for_hours_and_not_for_ever() {
+        let mut severed = SeveredTraces::new(1000, 1 << 30);
+        let hours = |hours: u64| hours * 60 * 60 * 1000;
+        severed.add(id(1), 1, (1, 7), 0);
+        severed.add(id(2), 1, (1, 7), 0);
+        severed.add(id(3), 1, (2, 8), hours(2));
+        assert_eq!(severed.take(id(1), hours(5)), Some((1, 7)));
+        assert_eq!(severed.take(id(3), hours(7)), Some((2, 8)));
+        assert_eq!(severed.take(id(2), hours(7)), None);
+        severed.add(id(4), 1, (1, 7), 0);
+        severed.add(id(5), 1, (1, 7), hours(8));
+        assert_eq!((severed.places.len(), severed.take(id(4), hours(8))), (1, None));
     }
 }

@@ -192,7 +192,7 @@ fn trace_that_is_revised_again_and_again_keeps_no_other_remembered() {
     }
     assert_eq!((shard.trace_count(), shard.judged.len()), (1, 1));
     tick(&mut shard, 100_000);
-    assert_eq!((shard.trace_count(), shard.bytes(), shard.remembered_bytes), (0, 0, 0));
+    assert_eq!((shard.trace_count(), held(&shard), shard.remembered_bytes), (0, 0, 0));
 }
 
 #[test]
@@ -211,14 +211,31 @@ fn each_further_revision_of_a_trace_waits_twice_as_long() {
 }
 
 #[test]
-fn forgotten_trace_starts_anew() {
+fn what_comes_for_a_forgotten_trace_revises_its_verdict_for_hours() {
     let mut shard = shard(|_, _| {});
     add(&mut shard, 0, &[(1, 1, ROOT)]);
     tick(&mut shard, 1_000);
     tick(&mut shard, 21_000);
-    assert_eq!(shard.bytes(), 0);
+    assert_eq!(held(&shard), 0);
     add(&mut shard, 22_000, &[(1, 2, TOOL)]);
-    assert_eq!(tick(&mut shard, 32_000), [(1, Completion::Idle, 0, 1)]);
+    let mut due = Vec::new();
+    shard.tick(32_000, &mut due);
+    let [late] = due[..] else { panic!("{due:?}") };
+    assert_eq!((late.revision, late.is_partial), (1, true), "the first part is gone");
+    assert!(late.revised.is_some());
+    shard.done(late.handle);
+    // The request that it was judged on comes once more: there is nothing new to say.
+    add(&mut shard, 60_000, &[(1, 2, TOOL)]);
+    assert_eq!(tick(&mut shard, 80_000), NONE);
+    let later = 7 * 60 * 60 * 1000;
+    tick(&mut shard, later);
+    add(&mut shard, later, &[(1, 3, TOOL)]);
+    assert_eq!(tick(&mut shard, later + 10_000), [(1, Completion::Idle, 0, 1)]);
+}
+
+/// Bytes held beside the memory of forgotten traces.
+fn held(shard: &Shard) -> usize {
+    shard.bytes() - shard.severed.bytes()
 }
 
 #[test]
@@ -329,7 +346,7 @@ fn trace_at_its_span_limit_takes_what_it_has_again() {
         CutTrace { trace_id: TraceId([1; 16]), kept: 2, left_out: 2, limit: TraceLimit::Spans };
     assert_eq!(shard.cut_traces().collect::<Vec<_>>(), [cut]);
     tick(&mut shard, 25_000);
-    assert_eq!((shard.trace_count(), shard.bytes()), (0, 0));
+    assert_eq!((shard.trace_count(), held(&shard)), (0, 0));
 }
 
 #[test]

@@ -47,6 +47,8 @@ impl SpanFlags {
     pub const ERROR: u16 = 1 << 6;
     /// Another record with the same span id and other content gave way to this one.
     pub const CONFLICT: u16 = 1 << 7;
+    /// The span's name speaks of a title: the name of a conversation is nobody's answer.
+    pub const TITLE: u16 = 1 << 8;
 
     /// Returns true if all bits of `mask` are set.
     pub fn has(self, mask: u16) -> bool {

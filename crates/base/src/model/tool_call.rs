@@ -213,4 +213,6 @@ pub struct ToolDefinition<'a> {
     pub description: Cow<'a, str>,
     /// JSON Schema of its arguments; `Null` when there is none.
     pub input_schema: Value<'a>,
+    /// The agent that was offered it, if another agent's tool of this name is defined otherwise.
+    pub agent: Option<Cow<'a, str>>,
 }

@@ -31,6 +31,8 @@ pub mod span {
     pub const END: u32 = 8;
     /// `repeated KeyValue attributes`
     pub const ATTRIBUTES: u32 = 9;
+    /// `uint32 dropped_attributes_count`
+    pub const DROPPED_ATTRIBUTES: u32 = 10;
     /// `repeated Event events`
     pub const EVENTS: u32 = 11;
     /// `Status status`

@@ -184,6 +184,7 @@ fn definition<'a>(tool: &'a Value<'_>) -> Result<ToolDefinition<'a>, LabelledRun
         name: name.into(),
         description: text("description").unwrap_or_default().into(),
         input_schema: schema.filter_map(|key| tool.get(key)).next().cloned().unwrap_or_default(),
+        agent: None,
     })
 }
 

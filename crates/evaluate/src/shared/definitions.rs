@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use spanscore_base::model::{ToolDefinition, Trajectory};
+use spanscore_base::model::{ToolCall, ToolDefinition, Trajectory};
 use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Value};
 
@@ -55,6 +55,8 @@ pub struct Tool<'t> {
     pub schema: &'t Value<'t>,
     /// True if the settings give it, false if the trace does.
     pub is_configured: bool,
+    /// The agent that was offered it, if other agents have another tool of this name.
+    agent: Option<&'t str>,
 }
 
 impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
@@ -64,6 +66,7 @@ impl<'t> From<&'t ToolDefinition<'_>> for Tool<'t> {
             description: &tool.description,
             schema: &tool.input_schema,
             is_configured: false,
+            agent: tool.agent.as_deref(),
         }
     }
 }
@@ -80,6 +83,18 @@ impl<'t> Tools<'t> {
         let index = (all.len() > SEARCHED_MAX)
             .then(|| all.iter().enumerate().map(|(index, tool)| (tool.name, index)).collect());
         Self { all, index }
+    }
+
+    /// The definition that a call is held against: that of its own agent, if agents have different
+    /// tools of this name.
+    pub fn of_call(&self, call: &ToolCall<'_>) -> Option<Tool<'t>> {
+        let last = self.get(&call.name)?;
+        if last.agent.is_none() {
+            return Some(last);
+        }
+        let mut named = self.all.iter().filter(|tool| tool.name == call.name);
+        let first = named.clone().next();
+        named.find(|tool| tool.agent == call.agent.as_deref()).or(first).copied()
     }
 
     /// The definition of a tool.
@@ -127,6 +142,7 @@ fn definition(tool: &Value<'static>) -> Result<ToolDefinition<'static>, &'static
         name: Cow::Owned(name.to_owned()),
         description: Cow::Owned(description.to_owned()),
         input_schema,
+        agent: None,
     })
 }
 

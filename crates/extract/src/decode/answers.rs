@@ -27,10 +27,23 @@ pub(super) fn user_text(value: Value<'_>) -> Option<Decoded<'_>> {
     match recorded(value, Speaker::User, 0) {
         Some(Decoded::Value(Value::List(items))) if items.is_empty() => None,
         // Nor are empty inputs, as an object or as its text.
-        Some(Decoded::Value(Value::Map(map))) if map.is_empty() => None,
-        Some(Decoded::Value(Value::String(text))) if text == "{}" => None,
+        Some(Decoded::Value(Value::Map(map))) if map.iter().all(|(_, value)| is_nothing(value)) => {
+            None
+        }
+        Some(Decoded::Value(Value::String(text))) if is_bare(&text) => None,
         asked => asked,
     }
+}
+
+/// Returns true for an empty value, also as the text of an empty object or list.
+fn is_nothing(value: &Value<'_>) -> bool {
+    is_empty(value) || value.as_str().is_some_and(is_bare)
+}
+
+/// Returns true for the text of an object or a list without members.
+fn is_bare(text: &str) -> bool {
+    let inner = text.trim().strip_prefix(['{', '[']).and_then(|text| text.strip_suffix(['}', ']']));
+    inner.is_some_and(|inner| inner.trim().is_empty())
 }
 
 /// Decodes the answer of the agent.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 
 use super::{json_or_text, structured};
 use spanscore_base::model::ToolDefinition;
@@ -22,35 +22,75 @@ const SCHEMA_KEYS: [&str; 7] = [
 /// Largest list that is searched; longer ones have an index.
 const FEW_MAX: usize = 16;
 
-/// Definitions in the order in which they were found; of a repeated name the first counts.
+/// Definitions that other agents have of a name; of more the first ones count.
+const OTHERS_MAX: usize = 64;
+
+/// Definitions in the order in which they were found. Of a repeated name the first counts, but for
+/// agents that were offered another tool of that name.
 #[derive(Default)]
 pub(crate) struct FoundDefinitions<'a> {
     list: Vec<ToolDefinition<'a>>,
+    /// Agents that were offered them.
+    agents: Vec<Option<Cow<'a, str>>>,
     /// Index of their names, empty while there are few.
-    names: HashSet<Cow<'a, str>>,
+    names: HashMap<Cow<'a, str>, usize>,
+    /// Agent of the definitions that are being read.
+    reader: Option<Cow<'a, str>>,
+    /// Number of definitions of names that were known.
+    others: usize,
 }
 
 impl<'a> FoundDefinitions<'a> {
-    /// Returns true if a tool of that name is among them.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        if self.list.len() <= FEW_MAX {
-            return self.list.iter().any(|known| known.name == name);
-        }
-        self.names.contains(name)
+    /// Sets the agent that was offered what is read next.
+    pub(crate) fn offer_to(&mut self, agent: Option<Cow<'a, str>>) {
+        self.reader = agent;
     }
 
-    /// Adds a definition, if its name is new.
+    /// Returns true if a tool of that name is among them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.place(name).is_some()
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        if self.list.len() <= FEW_MAX {
+            return self.list.iter().position(|known| known.name == name);
+        }
+        self.names.get(name).copied()
+    }
+
+    /// Adds a definition, if its name is new, or new for its agent.
     pub(crate) fn add(&mut self, definition: ToolDefinition<'a>) {
-        if self.has(&definition.name) {
+        if let Some(at) = self.place(&definition.name) {
+            self.add_other(at, definition);
             return;
         }
         if self.list.len() == FEW_MAX {
-            self.names = self.list.iter().map(|known| known.name.clone()).collect();
+            let names = self.list.iter().map(|known| known.name.clone());
+            self.names = names.zip(0..).collect();
         }
         if self.list.len() >= FEW_MAX {
-            self.names.insert(definition.name.clone());
+            self.names.entry(definition.name.clone()).or_insert(self.list.len());
         }
         self.list.push(definition);
+        self.agents.push(self.reader.clone());
+    }
+
+    /// Adds the definition of a known name, if another agent has it and it is another.
+    fn add_other(&mut self, at: usize, definition: ToolDefinition<'a>) {
+        let is_of_other = self.reader.is_some() && self.agents[at] != self.reader;
+        if !is_of_other
+            || self.others >= OTHERS_MAX
+            || self.list[at].input_schema == definition.input_schema
+            || self.list.iter().any(|known| {
+                known.name == definition.name && known.agent.is_some() && known.agent == self.reader
+            })
+        {
+            return;
+        }
+        self.others += 1;
+        self.list[at].agent.clone_from(&self.agents[at]);
+        self.list.push(ToolDefinition { agent: self.reader.clone(), ..definition });
+        self.agents.push(self.reader.clone());
     }
 
     /// Returns all of them, in order.
@@ -106,5 +146,5 @@ fn definition<'a>(mut map: Map<'a>, found: &mut FoundDefinitions<'a>) {
     {
         schema = wrapped;
     }
-    found.add(ToolDefinition { name, description, input_schema: schema });
+    found.add(ToolDefinition { name, description, input_schema: schema, agent: None });
 }

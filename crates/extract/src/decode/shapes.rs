@@ -5,22 +5,48 @@ use std::borrow::Cow;
 use super::{Decoded, is_bracketed, json_or_py_or_text, json_or_text, read_json, repr};
 use spanscore_base::value::{Map, Value};
 
-/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments; any
-/// other value stays.
+/// Returns `kwargs` of `{args, kwargs, sanitize_inputs_outputs}` without positional arguments, and
+/// the members beside those if the arguments stand there by their names; of `{args: [input,
+/// options]}` of the Vercel AI SDK the input; any other value stays.
 pub(super) fn unwrap(value: Value<'_>) -> Value<'_> {
     let Value::Map(mut map) = value else { return value };
-    let known = |key: &str| matches!(key, "args" | "kwargs" | "sanitize_inputs_outputs");
+    let known = |key: &str| matches!(key, "args" | "kwargs" | SANITIZE);
     let no_positional = match map.get("args") {
         Some(Value::List(args)) => args.is_empty(),
+        Some(Value::Map(args)) => args.is_empty() && map.get(SANITIZE).is_some(),
         Some(args) => args.is_null(),
         None => true,
     };
-    if !map.iter().all(|(key, _)| known(key)) || !no_positional {
+    if !map.iter().all(|(key, _)| known(key)) {
+        let has_both = map.get("args").is_some() && map.get(SANITIZE).is_some();
+        if has_both && no_positional {
+            map.remove("args");
+            map.remove(SANITIZE);
+        }
         return Value::Map(map);
+    }
+    if !no_positional {
+        return input_beside_options(map);
     }
     match map.remove("kwargs") {
         Some(kwargs) => kwargs,
+        None if map.get(SANITIZE).is_some() => Value::Map(Map::default()),
         None => Value::Map(map),
+    }
+}
+
+/// Parameter of every tool of smolagents that its callers do not see.
+const SANITIZE: &str = "sanitize_inputs_outputs";
+
+/// Returns the input of a tool that was recorded with its options, which name the call's id.
+fn input_beside_options(mut map: Map<'_>) -> Value<'_> {
+    let Some(Value::List(args)) = map.get("args") else { return Value::Map(map) };
+    if !matches!(&args[..], [_, options] if options.get("toolCallId").is_some()) {
+        return Value::Map(map);
+    }
+    match map.remove("args") {
+        Some(Value::List(args)) => args.into_iter().next().unwrap_or_default(),
+        _ => Value::Map(map),
     }
 }
 
@@ -39,18 +65,50 @@ pub(super) fn unwrap_result(value: Value<'_>) -> Value<'_> {
 const RETURNED: [&str; 7] =
     ["result", "output", "value", "return_value", "tool_output", "__default__", "default"];
 
-/// Returns the return value of a function if an object holds it and nothing else; any other value
+/// Returns the only member of an object, if it stands under one of some keys; any other value
 /// stays.
-pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
+fn only_under<'a>(value: Value<'a>, keys: &[&str]) -> Option<Decoded<'a>> {
     Some(Decoded::Value(match value {
         Value::Map(mut map) if map.len() == 1 => {
-            match RETURNED.iter().find_map(|key| map.remove(key)) {
-                Some(returned) => returned,
+            match keys.iter().find_map(|key| map.remove(key)) {
+                Some(member) => member,
                 None => Value::Map(map),
             }
         }
         value => value,
     }))
+}
+
+/// Returns `x` of `{output: x}` or `{outputs: x}`, in which LangSmith puts what is no object.
+pub(super) fn sole_output(value: Value<'_>) -> Option<Decoded<'_>> {
+    only_under(value, &["output", "outputs"])
+}
+
+/// Returns `x` of `{_value: x}`, in which traceAI puts what is no object.
+pub(super) fn only_value(value: Value<'_>) -> Option<Decoded<'_>> {
+    only_under(value, &["_value"])
+}
+
+/// Returns the value of a `ToolReturn` of Pydantic AI, which holds more content for the model only;
+/// any other value stays.
+pub(super) fn tool_return(value: Value<'_>) -> Option<Decoded<'_>> {
+    let is_return = |map: &Map<'_>| {
+        let known = ["return_value", "content", "metadata"];
+        map.get("kind").and_then(Value::as_str) == Some("tool-return")
+            || map.get("content").is_some() && map.iter().all(|(key, _)| known.contains(&key))
+    };
+    Some(Decoded::Value(match value {
+        Value::Map(mut map) if map.get("return_value").is_some() && is_return(&map) => {
+            map.remove("return_value").unwrap_or_default()
+        }
+        value => value,
+    }))
+}
+
+/// Returns the return value of a function if an object holds it and nothing else; any other value
+/// stays.
+pub(super) fn only_output(value: Value<'_>) -> Option<Decoded<'_>> {
+    only_under(value, &RETURNED)
 }
 
 /// Returns the content of the only message of a list, whoever wrote it: arguments or result of a
@@ -180,7 +238,7 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     {
         return Ok(fields);
     }
-    if let Some(message) = chosen_tool_message(&map) {
+    if let Some(message) = chosen_tool_message(&map).or_else(|| commanded_message(&map)) {
         return Ok(message);
     }
     for inner in ["data", "kwargs"] {
@@ -193,7 +251,7 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
     let is_tool = map.get("type").and_then(Value::as_str) == Some("tool");
     let flag = map.get("isError").or_else(|| map.get("is_error"));
     let is_list = map.get("content").is_some_and(|content| content.as_list().is_some());
-    if is_list && matches!(flag, Some(Value::Bool(_))) {
+    if is_list && (matches!(flag, Some(Value::Bool(_))) || is_served_result(&map)) {
         return Ok(map);
     }
     // Bedrock's own form, which Strands uses too.
@@ -209,6 +267,39 @@ fn tool_message_fields<'a>(value: Value<'a>) -> Result<Map<'a>, Value<'a>> {
         return Ok(map);
     }
     Err(Value::Map(map))
+}
+
+/// Returns true for a result as a server of MCP gives it: blocks, and nothing but what belongs to
+/// them.
+fn is_served_result(map: &Map<'_>) -> bool {
+    let known = ["content", "structuredContent", "structured_content", "_meta", "meta"];
+    map.iter().all(|(key, _)| known.contains(&key))
+        && map.get("content").is_some_and(is_text_blocks)
+}
+
+/// Members of a LangGraph `Command`, by which a tool updates the state of the graph.
+const COMMAND: [&str; 5] = ["graph", "update", "resume", "goto", "lg_name"];
+
+/// Returns the message that a tool wrote into the state by a `Command`: the last one, since some
+/// tools write the whole history back.
+fn commanded_message<'a>(map: &Map<'a>) -> Option<Map<'a>> {
+    let update = map.get("update").filter(|_| map.iter().all(|(key, _)| COMMAND.contains(&key)))?;
+    let messages = match update {
+        Value::Map(update) => update.get("messages")?,
+        // Updates may be pairs of a channel and its value.
+        Value::List(pairs) => pairs.iter().find_map(|pair| match pair.as_list()? {
+            [channel, messages] if channel.as_str() == Some("messages") => Some(messages),
+            _ => None,
+        })?,
+        _ => return None,
+    };
+    let message = |message: &Value<'a>| {
+        let names_id = message.get("type").and_then(Value::as_str) == Some("tool")
+            || message.get("tool_call_id").is_some()
+            || message.get("kwargs").is_some_and(|inner| inner.get("tool_call_id").is_some());
+        tool_message_fields(message.clone()).ok().filter(|_| names_id)
+    };
+    messages.as_list()?.iter().rev().find_map(message)
 }
 
 /// Returns the message of a tool in the envelope of a chat completion with one choice.
@@ -243,6 +334,7 @@ fn printed(mut map: Map<'static>) -> Result<Map<'static>, ()> {
 pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
     match tool_message_fields(json_or_py_or_text(value)) {
         Ok(mut fields) => content_text(fields.remove("content").unwrap_or_default()),
+        Err(value) if is_text_block(&value) => content_text(Value::List(vec![value])),
         Err(value) if is_text_blocks(&value) => content_text(value),
         Err(value) => value,
     }
@@ -250,11 +342,17 @@ pub(super) fn tool_message(value: Value<'_>) -> Value<'_> {
 
 /// Returns true if a value is a list of text blocks and nothing else, as MCP's tools return them.
 fn is_text_blocks(value: &Value<'_>) -> bool {
-    let is_block = |block: &Value<'_>| {
-        block.get("type").and_then(Value::as_str) == Some("text")
-            && block.get("text").is_some_and(|text| text.as_str().is_some())
-    };
-    value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
+    value.as_list().is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_text_block))
+}
+
+/// Members of a text block of MCP, and of its copies in clients.
+const BLOCK: [&str; 6] = ["type", "text", "annotations", "_meta", "meta", "id"];
+
+fn is_text_block(value: &Value<'_>) -> bool {
+    let Some(map) = value.as_map() else { return false };
+    map.get("type").and_then(Value::as_str) == Some("text")
+        && map.get("text").is_some_and(|text| text.as_str().is_some())
+        && map.iter().all(|(key, _)| BLOCK.contains(&key))
 }
 
 /// Marker words of a call's id: the text of any message with such an id has one. The next two are

@@ -11,6 +11,8 @@
 //! | `WORD_MATCH` | sources with a word of the key, `u32` little endian, then as `OTHER` |
 //! | `BODY` | as `WORD_MATCH`, where the value may be the body of a request or response |
 //! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
+//! | `SCOPE` | hash of the scope's name, `u32` little endian, of the spans of tools |
+//! | `DROPPED` | attributes that the SDK dropped, `u32` little endian; absent if none |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
@@ -33,6 +35,8 @@ pub(crate) const LOG_BODY: u8 = 9;
 pub(crate) const BODY: u8 = 10;
 pub(crate) const NUMBERED: u8 = 11;
 pub(crate) const WORD_MATCH: u8 = 12;
+pub(crate) const SCOPE: u8 = 13;
+pub(crate) const DROPPED: u8 = 14;
 
 /// Appends a field.
 #[inline]
@@ -119,6 +123,22 @@ impl<'a> FactsReader<'a> {
     fn encoded_conditions(self) -> &'a [u8] {
         // They stand first, where there are any.
         Fields::new(self.bytes).next_bytes(CONDITIONS).unwrap_or(&[])
+    }
+
+    /// Returns the hash of the scope's name; 0 for a span that is no tool's.
+    pub(crate) fn scope(self) -> u32 {
+        self.number(SCOPE)
+    }
+
+    /// Returns the number of attributes that the sender's SDK dropped.
+    pub(crate) fn dropped_attributes(self) -> u32 {
+        self.number(DROPPED)
+    }
+
+    fn number(self, field: u8) -> u32 {
+        let found = self.fields().find(|(known, _)| *known == field);
+        let bytes = found.and_then(|(_, bytes)| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_le_bytes)
     }
 
     /// The attribute of that slot.

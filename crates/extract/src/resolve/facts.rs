@@ -9,7 +9,7 @@ use super::super::table::Table;
 use super::gather::{FoundValue, Gathered};
 use super::plan::ReadingPlan;
 use super::read;
-use super::tree::{Span, Tree, depths};
+use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::FactsReader;
 use spanscore_base::model::trajectory::KeptSpan;
 use spanscore_base::model::{Content, SpanFlags, ToolDefinition, TraceSpans, Trajectory, Usage};
@@ -21,7 +21,7 @@ pub(super) fn fill<'a>(
     table: &'a Table,
     trace: &'a TraceSpans,
     tree: &Tree<'a>,
-    gathered: Gathered<'a>,
+    mut gathered: Gathered<'a>,
     trajectory: &mut Trajectory<'a>,
 ) {
     if let Some(root) = tree.root().and_then(|at| tree.get(at)) {
@@ -44,11 +44,12 @@ pub(super) fn fill<'a>(
         trajectory.start_ns = tree.logs.first().map_or(0, |log| log.record.start_ns);
     }
 
-    let Gathered { mut inputs, mut outputs, definitions, counts, .. } = gathered;
+    let definitions = std::mem::take(&mut gathered.definitions);
+    trajectory.tool_definitions = read_definitions(plan, tree, &gathered, definitions);
+    let Gathered { mut inputs, mut outputs, counts, .. } = gathered;
     rank(plan, tree, &mut inputs, &mut outputs);
     trajectory.user_input = first_text(plan, inputs, |_, _| {});
     trajectory.final_output = first_text(plan, outputs, |_, _| {});
-    trajectory.tool_definitions = read_definitions(plan, tree, definitions);
     count(plan, tree, counts, trajectory);
     trajectory.kept_spans = kept_spans(table, tree);
 }
@@ -69,8 +70,30 @@ fn rank<'a>(
     let span_start = |found: &FoundValue<'_>| {
         tree.get(found.span).map_or(found.start_ns, |it| it.record.start_ns)
     };
-    inputs.sort_by_key(|found| (rank(found), span_start(found), !found.start_ns));
-    outputs.sort_by_key(|found| (rank(found), !found.end_ns));
+    let aside = Aside::of(tree);
+    let is_aside = |found: &FoundValue<'_>| aside.has(found.span);
+    inputs.sort_by_key(|found| (is_aside(found), rank(found), span_start(found), !found.start_ns));
+    outputs.sort_by_key(|found| (is_aside(found), rank(found), !found.end_ns));
+}
+
+/// Spans of calls to models that serve the application and not the user: a title for the
+/// conversation. What they were asked and said is no question and no answer of the run.
+struct Aside(Vec<u32>);
+
+impl Aside {
+    fn of(tree: &Tree<'_>) -> Self {
+        let flag = |span: &Span<'_>| span.record.flags.has(SpanFlags::TITLE);
+        if !tree.spans.iter().any(flag) {
+            return Self(Vec::new());
+        }
+        let root = tree.root();
+        let is_title = |at: u32| root != Some(at) && tree.get(at).is_some_and(flag);
+        Self(tree.inherit(|at| if is_title(at) { at } else { NONE }))
+    }
+
+    fn has(&self, span: u32) -> bool {
+        self.0.get(span as usize).is_some_and(|at| *at != NONE)
+    }
 }
 
 /// Verdict on a candidate for the user's input or the final output.
@@ -183,8 +206,13 @@ fn is_weak(role: Role, value: &Value<'_>) -> bool {
 fn read_definitions<'a>(
     plan: &'a ReadingPlan,
     tree: &Tree<'a>,
+    gathered: &Gathered<'a>,
     mut lists: Vec<FoundValue<'a>>,
 ) -> Vec<ToolDefinition<'a>> {
+    let agents = if lists.len() > 1 { gathered.enclosing_agents(tree) } else { Vec::new() };
+    let agent = |span: u32| {
+        agents.get(span as usize).and_then(|at| gathered.agent_named_at(*at)).map(str::to_owned)
+    };
     let mut found = FoundDefinitions::default();
     lists.sort_by_key(|list| (list.start_ns, list.source));
     let mut last: Option<FoundValue<'a>> = None;
@@ -196,6 +224,7 @@ fn read_definitions<'a>(
         if let Some(source) = plan.sources.get(usize::from(list.source))
             && let Some(Decoded::Value(value)) = read::decoded(&source.source, list.raw.clone())
         {
+            found.offer_to(agent(list.span).map(Cow::Owned));
             tool_definitions(value, &mut found);
         }
         last = Some(list);
@@ -238,7 +267,7 @@ fn described_by_spans<'a>(
             Some(Value::String(text)) => text,
             _ => Cow::Borrowed(""),
         };
-        found.add(ToolDefinition { name, description, input_schema: schema });
+        found.add(ToolDefinition { name, description, input_schema: schema, agent: None });
     }
 }
 
@@ -297,7 +326,7 @@ fn innermost(
 ) -> Vec<bool> {
     let mut outer = vec![false; tree.spans.len()];
     for (span, _) in spans.iter().filter(|(_, found)| counts(found)) {
-        let mut at = tree.get(*span).map_or(super::tree::NONE, |span| span.parent);
+        let mut at = tree.get(*span).map_or(NONE, |span| span.parent);
         while let Some(parent) = tree.get(at) {
             if std::mem::replace(&mut outer[at as usize], true) {
                 break;

@@ -52,6 +52,8 @@ pub(super) struct RecordForm {
     pub(super) model: bool,
     /// The record announces a span.
     pub(super) pending: bool,
+    /// The record is an evaluation of the run.
+    pub(super) evaluator: bool,
     /// The sources of all facts but those of tool calls that read an attribute, each behind the
     /// place of that attribute; in the order of the places.
     pub(super) by_attribute: Vec<(u16, u16)>,
@@ -110,6 +112,7 @@ impl RecordForm {
             handoff: has(Mark::Handoff),
             model: has(Mark::Model),
             pending: has(Mark::Pending),
+            evaluator: has(Mark::Evaluator),
             word_count: by_other.iter().copied().chain(of_calls).map(word_count).sum(),
             dialects,
             by_attribute,
@@ -254,6 +257,8 @@ pub(super) struct TraceForms<'a> {
     far: HashTable<u32>,
     /// True if any record announces a span.
     pub(super) announce: bool,
+    /// True if any record is an evaluation of the run.
+    pub(super) evaluates: bool,
 }
 
 impl<'a> TraceForms<'a> {
@@ -261,7 +266,7 @@ impl<'a> TraceForms<'a> {
         let recent = forms.recent();
         let found = Vec::new();
         let far = HashTable::new();
-        Self { plan, forms, recent, found, far, announce: false }
+        Self { plan, forms, recent, found, far, announce: false, evaluates: false }
     }
 
     /// Returns the number of a record's form.
@@ -273,6 +278,7 @@ impl<'a> TraceForms<'a> {
             None => self.recent.len() as u32 + self.add(signature),
         };
         self.announce |= self.get(number).pending;
+        self.evaluates |= self.get(number).evaluator;
         number
     }
 

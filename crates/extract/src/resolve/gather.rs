@@ -7,7 +7,7 @@ use super::super::dialect::Role;
 use super::flat;
 use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw, copied};
-use super::tree::{NONE, Span, Tree};
+use super::tree::{NONE, Span, Tree, depths};
 use crate::record::layout::{self, Attribute};
 use spanscore_base::model::{SpanFlags, WorkBudget};
 use spanscore_base::otlp::AnyValue;
@@ -279,11 +279,24 @@ impl<'a> Gathered<'a> {
     }
 
     /// Sets the caller, from the indices of the spans that name the agent of each call's span: if
-    /// no call is made within an agent's span, the span around one names the agent. The steps of a
-    /// graph may call themselves agents beside the tools that they ask for.
-    pub(super) fn note_caller(&mut self, agents: &[u32], calls: impl Iterator<Item = u32>) {
+    /// the calls nearest to the root are made within no agent's span, the span around them names
+    /// the agent. A workflow may name the agent whose sub-agents have spans of their own; the steps
+    /// of a graph may call themselves agents beside the tools that they ask for.
+    pub(super) fn note_caller(
+        &mut self,
+        tree: &Tree<'a>,
+        agents: &[u32],
+        calls: impl Iterator<Item = u32> + Clone,
+    ) {
+        if !self.agents.iter().flatten().any(|(rank, _)| rank & FALLBACK != 0) {
+            return;
+        }
+        let depths = depths(&tree.spans.iter().map(|span| span.parent).collect::<Vec<_>>());
+        let depth = |span: &u32| depths.get(*span as usize).copied().unwrap_or(NONE);
+        let Some(least) = calls.clone().map(|span| depth(&span)).min() else { return };
         let mut caller = None;
-        for at in calls.filter_map(|span| agents.get(span as usize).copied()) {
+        let outermost = calls.filter(|span| depth(span) == least);
+        for at in outermost.filter_map(|span| agents.get(span as usize).copied()) {
             match self.agents.get(at as usize) {
                 Some(Some((rank, _))) if rank & FALLBACK != 0 => caller = caller.or(Some(at)),
                 Some(Some(_)) => return,

@@ -84,7 +84,8 @@ pub(super) fn requested<'a>(
             let mut asked = LlmCall::new(plan, call.clone(), found);
             (asked.span, asked.time_ns) = (span, time_ns);
             asked.is_repeated = before.is_none();
-            asked.asked = Asked { order: requested.len() as u32, message, time_ns, part: 0 };
+            let order = requested.len() as u32;
+            asked.asked = Asked { order, message, time_ns, ..Asked::default() };
             requested.push(asked);
         }
         message += 1;

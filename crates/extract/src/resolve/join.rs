@@ -15,7 +15,7 @@ use super::messages::{LlmCall, may_hold_call, read_messages};
 use super::plan::ReadingPlan;
 use super::read::copied;
 use super::tool_calls::SpanCall;
-use spanscore_base::model::{Content, WorkBudget};
+use spanscore_base::model::{CallStatus, Content, WorkBudget};
 use spanscore_base::value::Value;
 
 /// Waiting calls of one tool that are compared with a span that has no id.
@@ -153,6 +153,31 @@ fn join_with<'a>(
         }
     }
     join_served(calls, requested, effort);
+    join_retries(calls, requested, effort);
+}
+
+/// Joins the failed runs of a tool that middleware runs again: they are told of without an id, and
+/// one request asked for all of them.
+fn join_retries<'a>(
+    calls: &mut [SpanCall<'a>],
+    requested: &mut [LlmCall<'a>],
+    effort: &WorkBudget,
+) {
+    let is_retried = |call: &SpanCall<'_>| {
+        let is_alone = !call.joined && call.part_of.is_none() && call.call.id.is_none();
+        is_alone && call.call.status == CallStatus::Error
+    };
+    for call in calls.iter_mut().filter(|call| is_retried(call)) {
+        let fits = |requested: &LlmCall<'a>| {
+            let steps = if requested.on_span { weight(&requested.call.arguments) } else { 1 };
+            effort.spend(steps)
+                && requested.on_span
+                && requested.call.name == call.call.name
+                && same_arguments(call, requested)
+        };
+        let Some(at) = requested.iter().rposition(fits) else { continue };
+        take(call, &mut requested[at], effort);
+    }
 }
 
 /// Calls that are joined to no span yet.
@@ -201,18 +226,41 @@ fn join_by_id<'a>(
     requested: &mut [LlmCall<'a>],
     effort: &WorkBudget,
 ) {
-    let mut by_id: HashMap<Cow<'a, str>, usize> = HashMap::new();
+    let mut by_id: HashMap<Cow<'a, str>, Vec<usize>> = HashMap::new();
     for (at, call) in requested.iter().enumerate() {
         for id in [&call.call.id, &call.call.item_id].into_iter().flatten() {
-            by_id.entry(id.clone()).or_insert(at);
+            by_id.entry(id.clone()).or_default().push(at);
         }
     }
     for call in calls {
-        let Some(&at) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
-        requested[at].on_span = true;
+        let Some(known) = call.call.id.as_ref().and_then(|id| by_id.get(id)) else { continue };
+        let at = match known[..] {
+            [only] => only,
+            _ => meant(call, requested, known, effort),
+        };
+        requested[at].on_span |= known.len() == 1 || call.part_of.is_none();
         take(call, &mut requested[at], effort);
         rename(plan, call, &mut requested[at], effort);
     }
+}
+
+/// Returns which of the requests with a call's id asked for it: the first that waits and has its
+/// tool and arguments, else the first that waits and has its tool, else the first of all.
+fn meant(
+    call: &SpanCall<'_>,
+    requested: &[LlmCall<'_>],
+    known: &[usize],
+    effort: &WorkBudget,
+) -> usize {
+    let waits =
+        |at: &&usize| !requested[**at].on_span && requested[**at].call.name == call.call.name;
+    let fits = |at: &&usize| {
+        let request = &requested[**at];
+        effort.spend(weight(&request.call.arguments)) && same_arguments(call, request)
+    };
+    let waiting = || known.iter().take(WINDOW).filter(waits);
+    let found = waiting().find(fits).or_else(|| waiting().next());
+    found.or(known.first()).copied().unwrap_or_default()
 }
 
 /// Renames a call whose tool only its span's name names, by the request with its id; replaces the
@@ -372,7 +420,7 @@ fn join_served<'a>(calls: &mut [SpanCall<'a>], requested: &mut [LlmCall<'a>], ef
 }
 
 /// Returns true if a requested tool is a server's prefix followed by this bare name.
-fn is_served(asked: &str, name: &str) -> bool {
+pub(super) fn is_served(asked: &str, name: &str) -> bool {
     let server = asked.strip_suffix(name).unwrap_or_default();
     let name_of = server.trim_end_matches(|last: char| !last.is_alphanumeric());
     !name_of.is_empty() && name_of.len() < server.len()

@@ -2,8 +2,10 @@
 
 use hashbrown::HashMap;
 
+use super::join::is_served;
 use super::tool_calls::SpanCall;
 use super::tree::{NONE, Tree};
+use spanscore_base::model::{CallStatus, Content};
 use spanscore_base::value::Value;
 
 /// Marks the calls that are parts of others, and fills the others from them.
@@ -12,7 +14,7 @@ pub(super) fn merge(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         return;
     }
     nested(tree, calls);
-    nameless(calls);
+    nameless(tree, calls);
     same_id(tree, calls);
     let mut passed = Vec::new();
     for at in 0..calls.len() {
@@ -63,21 +65,44 @@ fn nested(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
         if outer == NONE {
             continue;
         }
-        let outer_call = &calls[outer as usize];
-        let inner = &calls[at];
-        let same_name = outer_call.call.name == inner.call.name;
-        let other_id = match (&outer_call.call.id, &inner.call.id) {
-            (Some(outer), Some(inner)) => outer != inner,
-            _ => false,
-        };
-        if same_name && !other_id && outer as usize != at && !contradict(outer_call, inner) {
+        let is_same = same_tool(&calls[outer as usize], &calls[at])
+            && !has_other_id(&calls[outer as usize], &calls[at])
+            && !contradict(&calls[outer as usize], &calls[at]);
+        if is_same && outer as usize != at {
             calls[at].part_of = Some(outer);
         }
     }
 }
 
+/// Returns true if both calls have an id, and not the same.
+fn has_other_id(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    match (&one.call.id, &other.call.id) {
+        (Some(one), Some(other)) => one != other,
+        _ => false,
+    }
+}
+
+/// Returns true if two calls are of one tool: of the same name, or of the name that its server
+/// knows and the name with the server's prefix. Then both must record the same arguments.
+fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    let names = [&*one.call.name, &*other.call.name];
+    let is_served = || is_served(names[0], names[1]) || is_served(names[1], names[0]);
+    names[0] == names[1] || is_served() && equal_arguments(one, other)
+}
+
+/// Returns true if both calls record the same arguments, or one of them none.
+fn equal_arguments(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    match (&one.call.arguments, &other.call.arguments) {
+        (Content::Unreadable(one), Content::Unreadable(other)) => one == other,
+        (one, other) => match (one.value(), other.value()) {
+            (Some(one), Some(other)) => one == other,
+            _ => !one.is_recorded() || !other.is_recorded(),
+        },
+    }
+}
+
 /// Merges a span that only has the id of a call into that call.
-fn nameless(calls: &mut [SpanCall<'_>]) {
+fn nameless(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !calls.iter().any(SpanCall::is_nameless) {
         return;
     }
@@ -87,8 +112,23 @@ fn nameless(calls: &mut [SpanCall<'_>]) {
             whole.entry(id.to_string()).or_insert(at);
         }
     }
-    for call in calls.iter_mut().filter(|call| call.is_nameless()) {
-        call.part_of = call.call.id.as_deref().and_then(|id| whole.get(id)).copied();
+    let mut on_span = vec![NONE; tree.spans.len()];
+    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| !call.is_nameless()) {
+        on_span[call.span as usize] = at;
+    }
+    for at in 0..calls.len() {
+        let Some(id) = calls[at].call.id.as_ref().filter(|_| calls[at].is_nameless()) else {
+            continue;
+        };
+        // Of several calls with the id it is the one around it.
+        let above = |at: &u32| tree.get(*at).map(|span| span.parent);
+        let around = std::iter::successors(above(&calls[at].span), above).take(DEPTH_MAX);
+        let outer = around.filter_map(|span| on_span.get(span as usize).copied());
+        let mut outer = outer.filter(|outer| {
+            calls.get(*outer as usize).is_some_and(|outer| outer.call.id.as_ref() == Some(id))
+        });
+        let part_of = outer.next().or_else(|| whole.get(&**id).copied());
+        calls[at].part_of = part_of;
     }
 }
 
@@ -103,29 +143,66 @@ fn contradict(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     }
 }
 
-/// Merges calls of one id and tool: into the outermost, else into the earliest.
+/// Merges calls of one id: a call within another of the same tool, whatever clocks say, and calls
+/// beside each other that two instrumentations record. Other calls of one id are calls of their
+/// own: caches and recorded models repeat ids, middleware runs a tool again.
 fn same_id(tree: &Tree<'_>, calls: &mut [SpanCall<'_>]) {
     if !repeats(calls) {
         return;
     }
-    let mut kept: HashMap<(String, String), u32> = HashMap::new();
+    let mut on_span = vec![NONE; tree.spans.len()];
+    for (at, call) in (0..).zip(calls.iter()).filter(|(_, call)| call.call.id.is_some()) {
+        on_span[call.span as usize] = at;
+    }
     for at in 0..calls.len() {
-        let call = &calls[at];
-        let (Some(id), None) = (&call.call.id, call.part_of) else { continue };
-        let key = (id.to_string(), call.call.name.to_string());
-        match kept.get(&key).copied() {
-            Some(earlier) if !encloses(tree, calls, at, earlier) => {
-                calls[at].part_of = Some(earlier);
-            }
-            Some(inner) => {
-                calls[inner as usize].part_of = Some(at as u32);
-                kept.insert(key, at as u32);
-            }
-            None => {
-                kept.insert(key, at as u32);
-            }
+        if calls[at].part_of.is_none() && calls[at].call.id.is_some() {
+            calls[at].part_of = enclosing(tree, calls, &on_span, at);
         }
     }
+    let mut kept: HashMap<String, Vec<u32>> = HashMap::new();
+    for at in 0..calls.len() {
+        let (Some(id), None) = (&calls[at].call.id, calls[at].part_of) else { continue };
+        let known = kept.entry(id.to_string()).or_default();
+        let near = known.iter().rev().take(WINDOW);
+        match near.copied().find(|other| told_twice(tree, &calls[*other as usize], &calls[at])) {
+            Some(other) => calls[at].part_of = Some(other),
+            None => known.push(at as u32),
+        }
+    }
+}
+
+/// Calls of one id that a call beside them is compared with.
+const WINDOW: usize = 16;
+
+/// Returns the nearest call around a call that has its id and its tool.
+fn enclosing(tree: &Tree<'_>, calls: &[SpanCall<'_>], on_span: &[u32], at: usize) -> Option<u32> {
+    let inner = &calls[at];
+    let above = |at: &u32| tree.get(*at).map(|span| span.parent);
+    let around = std::iter::successors(above(&inner.span), above).take(DEPTH_MAX);
+    let outer = around.filter_map(|span| on_span.get(span as usize).copied()).find(|outer| {
+        let outer = calls.get(*outer as usize);
+        outer.is_some_and(|outer| {
+            outer.call.id == inner.call.id && same_tool(outer, inner) && !contradict(outer, inner)
+        })
+    })?;
+    Some(outer)
+}
+
+/// Returns true if two spans beside each other tell of one call: of different instrumentations, at
+/// one time, with the same arguments; or one of them only mentions the call, by another dialect.
+fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
+    let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
+    let end = |call: &SpanCall<'_>| call.call.end_ns.wrapping_sub(1);
+    let overlap = one.call.start_ns <= end(other) && other.call.start_ns <= end(one);
+    let mentions = |call: &SpanCall<'_>| {
+        call.sources.result.is_none() && call.call.status != CallStatus::Error
+    };
+    // One instrumentation may record two layers of its own, each by a dialect.
+    let other_dialect = one.call.dialect != other.call.dialect;
+    let is_other = other_dialect || scope(one) != scope(other);
+    (is_other && overlap || other_dialect && (mentions(one) || mentions(other)))
+        && same_tool(one, other)
+        && equal_arguments(one, other)
 }
 
 /// Returns true if any id comes twice; most traces have none, and the check is cheap for small
@@ -138,20 +215,6 @@ fn repeats(calls: &[SpanCall<'_>]) -> bool {
     }
     let mut seen = hashbrown::HashSet::with_capacity(calls.len());
     !ids().all(|id| seen.insert(id))
-}
-
-/// Returns true if the span of call `outer` is an ancestor of the span of call `inner`.
-fn encloses(tree: &Tree<'_>, calls: &[SpanCall<'_>], outer: usize, inner: u32) -> bool {
-    let wanted = calls[outer].span;
-    let mut at = calls[inner as usize].span;
-    for _ in 0..DEPTH_MAX {
-        let Some(span) = tree.get(at) else { return false };
-        at = span.parent;
-        if at == wanted {
-            return true;
-        }
-    }
-    false
 }
 
 /// Most ancestors that are walked in search of an enclosing span.

@@ -59,13 +59,17 @@ pub(super) struct Asked {
     pub(super) message: u32,
     /// Time at which the model had answered, Unix nanoseconds; 0 if unknown.
     pub(super) time_ns: u64,
+    /// Start of the record that the message stands on, Unix nanoseconds; 0 if unknown.
+    pub(super) begin_ns: u64,
+    /// Index of the span around the model's; `u32::MAX` if unknown.
+    pub(super) run: u32,
     /// Number of the message within one list of several messages of a model.
     pub(super) part: u32,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, part: 0 }
+        Self { order: u32::MAX, message: u32::MAX, time_ns: 0, begin_ns: 0, run: u32::MAX, part: 0 }
     }
 }
 
@@ -161,11 +165,20 @@ pub(super) enum RequestedAs {
     Handoff,
     /// A repeated mention of a tool whose calls are on spans.
     HasSpans,
+    /// A call that a framework wrote into the history of an agent: no model of the agent asked.
+    WrittenIn,
+    /// A call of a choice that the run did not take.
+    OtherChoice,
 }
 
 /// Decides the verdict on each request. A request for a tool that has spans is a call of its own if
 /// it has an id that no span has, and all spans of the tool are joined to other requests.
-pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], handoff: bool) {
+pub(super) fn decide(
+    requested: &mut [LlmCall<'_>],
+    calls: &[SpanCall<'_>],
+    handoff: bool,
+    repeats: &[bool],
+) {
     let mut free: HashMap<&str, usize> = HashMap::new();
     if requested.iter().any(|call| !call.on_span) {
         for call in calls.iter().filter(|call| call.part_of.is_none()) {
@@ -174,8 +187,14 @@ pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], hand
     }
     for request in requested {
         let spans = free.get_mut(&*request.call.name);
+        if request.role == RequestedAs::OtherChoice {
+            continue;
+        }
         request.role = match spans {
             _ if request.on_span => RequestedAs::OnSpan,
+            _ if !calls.is_empty() && repeats.get(request.span as usize) == Some(&true) => {
+                RequestedAs::WrittenIn
+            }
             _ if handoff && request.call.name.starts_with("transfer_to_") => RequestedAs::Handoff,
             None => RequestedAs::Call,
             Some(0) if request.call.id.is_some() => RequestedAs::Call,
@@ -187,9 +206,43 @@ pub(super) fn decide(requested: &mut [LlmCall<'_>], calls: &[SpanCall<'_>], hand
     }
 }
 
+/// Returns for each span true if its messages can only repeat what models within it said: models
+/// are within it, and all of the trace's models have their answers recorded. Empty if there is
+/// none.
+pub(super) fn repeating(tree: &Tree<'_>, outputs: &[ModelOutput<'_>]) -> Vec<bool> {
+    let mut models = vec![false; tree.spans.len()];
+    for (model, span) in models.iter_mut().zip(&tree.spans) {
+        *model = tree.form(span).model;
+    }
+    let mut is_silent = models.clone();
+    for output in outputs {
+        if let Some(silent) = is_silent.get_mut(output.found.span as usize) {
+            *silent = false;
+        }
+    }
+    if is_silent.contains(&true) || !models.contains(&true) {
+        return Vec::new();
+    }
+    let mut repeating = vec![false; models.len()];
+    for model in (0..models.len()).filter(|at| models[*at]) {
+        let mut at = tree.spans[model].parent;
+        while let Some(around) = repeating.get_mut(at as usize) {
+            if std::mem::replace(around, true) {
+                break;
+            }
+            at = tree.spans[at as usize].parent;
+        }
+    }
+    for (repeats, model) in repeating.iter_mut().zip(&models) {
+        *repeats &= !model;
+    }
+    repeating
+}
+
 /// Returns the calls that models asked for, in the order of their answers; each id once.
 pub(super) fn requested<'a>(
     plan: &'a ReadingPlan,
+    tree: &Tree<'a>,
     gathered: &mut Gathered<'a>,
     effort: &WorkBudget,
 ) -> Vec<LlmCall<'a>> {
@@ -207,6 +260,7 @@ pub(super) fn requested<'a>(
         let span = found.span;
         let start_ns = found.start_ns;
         let time_ns = found.end_ns;
+        let run = tree.get(span).map_or(u32::MAX, |span| span.parent);
         let source = found.source;
         let dialect = dialect_of(plan, &found);
         let read = || answered(plan, found, &mut gathered.model_inputs, effort);
@@ -231,7 +285,9 @@ pub(super) fn requested<'a>(
                     // A source that knows the messages is better evidence of their grouping than
                     // one that guesses.
                     if is_guess(other.source) && !is_guess(source) {
-                        let asked = Asked { message: number(), time_ns, part, ..other.asked };
+                        let message = number();
+                        let begin_ns = start_ns;
+                        let asked = Asked { message, time_ns, begin_ns, run, part, ..other.asked };
                         (other.asked, other.source) = (asked, source);
                     }
                     continue;
@@ -239,19 +295,40 @@ pub(super) fn requested<'a>(
                 places.insert(id.clone(), calls.len());
             } else if calls.iter().rev().take(WINDOW).any(|known| {
                 known.span != span
-                    && known.time_ns == time_ns
                     && known.call.name == call.name
+                    && (known.time_ns == time_ns || is_one_request(tree, known.span, span, effort))
                     && effort.spend(weight(&call.arguments))
-                    && known.call == call
+                    && known.call.arguments == call.arguments
             }) {
                 // The same answer on two spans, one inside the other.
                 continue;
             }
-            let asked = Asked { order: calls.len() as u32, message: number(), time_ns, part };
+            let order = calls.len() as u32;
+            let asked = Asked { order, message: number(), time_ns, begin_ns: start_ns, run, part };
             calls.push(LlmCall { asked, ..LlmCall::of(dialect, call, (span, time_ns, source)) });
         }
     }
     calls
+}
+
+/// Spans between two model spans that are walked to see that one is within the other.
+const NESTED_MAX: usize = 8;
+
+/// Returns true if a model's span is within another's, with no call of a tool between them: both
+/// tell of one request, as a client and the library around it do.
+fn is_one_request(tree: &Tree<'_>, one: u32, other: u32, effort: &WorkBudget) -> bool {
+    let is_model = |at: u32| tree.get(at).is_some_and(|span| tree.form(span).model);
+    let is_within = |inner: u32, outer: u32| {
+        let above = |at: &u32| tree.get(*at).map(|span| span.parent);
+        let is_tool =
+            |at: &u32| tree.get(*at).is_some_and(|span| span.record.flags.has(SpanFlags::TOOL));
+        let around = std::iter::successors(above(&inner), above).take(NESTED_MAX);
+        around.take_while(|at| !is_tool(at)).any(|at| at == outer)
+    };
+    effort.spend(2 * NESTED_MAX)
+        && is_model(one)
+        && is_model(other)
+        && (is_within(one, other) || is_within(other, one))
 }
 
 /// Returns the calls that a model asked for in an answer, and the number of calls before each

@@ -12,6 +12,7 @@
 //! message_results  results of calls from the inputs of models
 //! messages     the calls that models asked for in their answers
 //! history      the calls that only the next request to a model repeats
+//! choices      calls of choices of an answer that the run did not take
 //! join         the calls on spans joined to them: ids, arguments, names
 //! together     the order of the calls, and the groups of parallel ones
 //! output_tools calls by which a framework returns the answer
@@ -24,6 +25,7 @@
 //! **Invariants:** pure; the outcome does not depend on the order in which the spans came, nor on
 //! how requests split them; no step is quadratic in the spans.
 
+mod choices;
 mod diagnostics;
 mod facts;
 mod flat;
@@ -64,10 +66,13 @@ use self::parallel_calls::Together;
 use self::plan::ReadingPlan;
 use self::tool_calls::SpanCall;
 use self::tree::{NONE, Tree};
+use super::decode::is_cut;
 use super::table::Table;
+use super::unknown_tool;
 use spanscore_base::model::{
     Content, ForeignResults, Origin, ToolCall, TraceSpans, Trajectory, WorkBudget,
 };
+use spanscore_base::value::Value;
 
 /// Turns complete traces into trajectories; built once from a [`Table`].
 #[derive(Debug)]
@@ -125,7 +130,8 @@ impl Resolver {
             return unread(plan, &self.table, trace, &tree, (gathered, effort));
         }
         let (mut on_spans, unnamed) = tool_calls::on_spans(plan, &tree);
-        let mut requested = messages::requested(plan, &mut gathered, &effort);
+        let repeats = messages::repeating(&tree, &gathered.model_outputs);
+        let mut requested = messages::requested(plan, &tree, &mut gathered, &effort);
         tool_calls::keep_asked(plan, &mut on_spans, &requested);
         merge::merge(&tree, &mut on_spans);
         let mut elsewhere = false;
@@ -133,9 +139,9 @@ impl Resolver {
             (requested, elsewhere) = history::requested(plan, &tree, &gathered, &effort);
         }
         join::join(plan, &gathered.model_inputs, &mut on_spans, &mut requested, &effort);
-        messages::decide(&mut requested, &on_spans, gathered.handoff);
+        decide_requests(&tree, &gathered, &repeats, (&mut on_spans, &mut requested), &effort);
         let agents = gathered.enclosing_agents(&tree);
-        gathered.note_caller(&agents, on_spans.iter().map(|call| call.span));
+        gathered.note_caller(&tree, &agents, on_spans.iter().map(|call| call.span));
         if let Some(diagnostics) = &mut diagnostics {
             diagnostics.add_spans(&tree, &on_spans, &unnamed);
             diagnostics.add_requested(&tree, &requested, &on_spans);
@@ -241,8 +247,43 @@ fn unread<'a>(
     trajectory
 }
 
-/// Fills in results that only messages hold.
+/// Decides which requests are calls of their own, once they are joined to the calls on spans.
+fn decide_requests<'a>(
+    tree: &Tree<'a>,
+    gathered: &Gathered<'a>,
+    repeats: &[bool],
+    (on_spans, requested): (&mut [SpanCall<'a>], &mut [messages::LlmCall<'a>]),
+    effort: &WorkBudget,
+) {
+    tool_calls::name_bare(on_spans, effort);
+    choices::drop_others(tree, &gathered.model_inputs, requested, effort);
+    messages::decide(requested, on_spans, gathered.handoff, repeats);
+}
+
+/// Marks a result that was cut off as unreadable, so that nothing is compared with its beginning.
+/// One that is decoded only when it is needed is whole.
+fn mark_cut(call: &mut ToolCall<'_>) {
+    if let Content::Recorded(result) = &call.result
+        && result.is_ready()
+        && let Value::String(text) = result.get()
+        && is_cut(text)
+    {
+        call.result = Content::Unreadable(text.clone());
+    }
+}
+
+/// Fills in results that only messages hold, and marks those that were cut off.
 fn join_results<'a>(
+    plan: &'a ReadingPlan,
+    gathered: &mut Gathered<'a>,
+    trajectory: &mut Trajectory<'a>,
+    has_span_calls: bool,
+) {
+    take_results(plan, gathered, trajectory, has_span_calls);
+    trajectory.tool_calls.iter_mut().for_each(mark_cut);
+}
+
+fn take_results<'a>(
     plan: &'a ReadingPlan,
     gathered: &mut Gathered<'a>,
     trajectory: &mut Trajectory<'a>,
@@ -276,7 +317,13 @@ fn join_results<'a>(
             _ => None,
         };
         if let Some(result) = found {
-            if result.is_error {
+            let is_unknown = |text: &str| {
+                unknown_tool::is_told(text.as_bytes()) && unknown_tool::is_named(text, &call.name)
+            };
+            if result.is_error
+                || (has_span_calls && call.origin == Origin::Llm)
+                    && result.value.as_str().is_some_and(is_unknown)
+            {
                 call.fail(&result.value);
             }
             call.result = Content::ready(result.value);

@@ -234,6 +234,25 @@ pub(super) fn name<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Cow<'a, str>
 
 /// Decodes a value of a source, and strips its prefix and suffix.
 pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
+    let found = any_decoded(source, raw)?;
+    if source.only_if == Some(OnlyIf::NotAJsonSchema)
+        && matches!(&found, Decoded::Value(value) if is_json_schema(value))
+    {
+        return None;
+    }
+    Some(found)
+}
+
+/// Returns the JSON Schema that a source holds instead of the arguments that it is read for.
+pub(super) fn schema<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Value<'a>> {
+    match any_decoded(source, raw)? {
+        Decoded::Value(value) if is_json_schema(&value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Decodes a value of a source, whether it meets the source's requirement or not.
+fn any_decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'a>> {
     let shortcut = match raw {
         Raw::Any(AnyValue::String(text)) => source.decode.shortcut(text),
         _ => Shortcut::Unknown,
@@ -251,9 +270,6 @@ pub(super) fn decoded<'a>(source: &FactSource, raw: Raw<'a>) -> Option<Decoded<'
         Decoded::Value(value) => value,
         unreadable => return Some(unreadable),
     };
-    if source.only_if == Some(OnlyIf::NotAJsonSchema) && is_json_schema(&value) {
-        return None;
-    }
     Some(Decoded::Value(value))
 }
 

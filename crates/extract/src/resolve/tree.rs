@@ -84,6 +84,10 @@ impl<'a> Tree<'a> {
         }
         tree.logs.sort_by_key(|log| (log.record.start_ns, log.record.content));
         tree.link(&places);
+        if tree.forms.evaluates && tree.drop_evaluations() {
+            places = tree.places();
+            tree.link(&places);
+        }
         tree.put_outer_first();
         tree
     }
@@ -198,6 +202,29 @@ impl<'a> Tree<'a> {
             }
             !drop
         });
+    }
+
+    /// Drops the spans within an evaluation of the run: a judge's calls are not the agent's. An
+    /// evaluation that nothing is around is a run of its own. Returns true if any was dropped.
+    fn drop_evaluations(&mut self) -> bool {
+        let is_evaluation = |at: u32| {
+            let span = self.get(at).filter(|span| span.parent != NONE);
+            if span.is_some_and(|span| self.form(span).evaluator) { at } else { NONE }
+        };
+        let within = self.inherit(is_evaluation);
+        let mut at = 0..;
+        let dropped = &mut self.dropped;
+        let count = self.spans.len();
+        self.spans.retain(|span| {
+            let at = at.next().unwrap_or(NONE);
+            let evaluation = within.get(at as usize).copied().unwrap_or(NONE);
+            let is_kept = evaluation == NONE || evaluation == at;
+            if !is_kept {
+                dropped.push((span.arrival, "within an evaluation of the run"));
+            }
+            is_kept
+        });
+        self.spans.len() < count
     }
 
     fn link(&mut self, places: &[(SpanId, u32)]) {

@@ -50,7 +50,7 @@ metrics! {
             "Traces that were waited for since they lacked something.");
         forgotten: CounterBy("spanscore.assemble.forgotten_facts", "{fact}",
             "Facts learnt of senders that were evicted for newer ones.",
-            "reason", ["habits", "session_verdicts"]);
+            "reason", ["habits", "session_verdicts", "judged_traces"]);
         judged_sessions: Counter("spanscore.assemble.judged_sessions", "{session}",
             "Sessions judged.");
         session_losses: CounterBy("spanscore.assemble.session_losses", "{trace}",
@@ -348,7 +348,9 @@ impl PipelineMetrics {
             ("remembered", counts.forgotten_early),
         ];
         add(&stages.evicted, &evicted);
-        add(&stages.forgotten, &[("habits", counts.forgotten_habits)]);
+        let forgotten =
+            [("habits", counts.forgotten_habits), ("judged_traces", counts.judged_forgotten)];
+        add(&stages.forgotten, &forgotten);
         if counts.reopened > 0 {
             stages.reopened.add(counts.reopened);
         }

@@ -9,7 +9,7 @@ use spanscore_base::value::{Map, Value};
 
 /// Keys under which messages, or parts of them, stand, in the order in which they are to be read: a
 /// message's text before its calls.
-pub(super) const ENVELOPES: [&str; 29] = [
+pub(super) const ENVELOPES: [&str; 30] = [
     "messages",
     // Go prints the field of a struct with a capital.
     "Messages",
@@ -40,6 +40,8 @@ pub(super) const ENVELOPES: [&str; 29] = [
     "function_call",
     "update",
     "result",
+    // Of a stream.
+    "delta",
 ];
 
 /// Keys of the history of rounds (calls and results) that a client library ran by itself.
@@ -52,9 +54,9 @@ pub(super) struct Members(u32);
 
 impl Members {
     /// Bit of the members that tell the author of a message, or the kind of a part.
-    const ABOUT: u32 = 1 << 29;
+    const ABOUT: u32 = 1 << 30;
     /// Bit of the rounds that a client library ran by itself.
-    const ROUNDS: u32 = 1 << 30;
+    const ROUNDS: u32 = 1 << 31;
     const ENVELOPES: u32 = (1 << ENVELOPES.len()) - 1;
 
     /// Returns the set of an object's known members.
@@ -169,6 +171,7 @@ fn bit(key: &str) -> u32 {
         b"function_call" => 26,
         b"update" => 27,
         b"result" => 28,
+        b"delta" => 29,
         _ => return 0,
     };
     1 << place

@@ -6,12 +6,14 @@
 
 mod author;
 mod keys;
+mod pieces;
 mod tool;
 
 use std::borrow::Cow;
 
 use self::author::{Author, author, has_content, is_unsaid, is_users, part_text};
 use self::keys::Members;
+use self::pieces::{StreamedCall, first_piece};
 use self::tool::{is_error, names_call, rounds_before};
 use super::shapes::{block_text, joined_text, message_arguments, message_result};
 use super::waiting::WaitingCalls;
@@ -76,6 +78,8 @@ pub(crate) struct Messages<'a> {
     /// Number of texts by models.
     spoken: u32,
     waiting: WaitingCalls<'a>,
+    /// Calls that came in pieces.
+    streamed: Vec<StreamedCall>,
     /// True if any message names its author.
     pub has_author: bool,
     /// Number of results before the last message of a model.
@@ -89,6 +93,7 @@ impl<'a> Messages<'a> {
     pub(crate) fn read(value: Value<'a>) -> Self {
         let mut messages = Self::default();
         messages.walk(value, Author::Unknown, 0);
+        messages.end_pieces();
         messages
     }
 
@@ -238,6 +243,8 @@ impl<'a> Messages<'a> {
         }
         for key in members.envelopes() {
             if let Some(inner) = map.remove(key) {
+                let is_calls = matches!(key, "tool_calls" | "toolCalls");
+                let inner = if is_calls { json_or_text(inner) } else { inner };
                 self.walk(inner, author, depth + 1);
             }
         }
@@ -257,8 +264,16 @@ impl<'a> Messages<'a> {
         {
             return self.call_fields(&mut inner);
         }
+        if self.piece(map) {
+            return true;
+        }
         if !api::is_call(map) {
             return false;
+        }
+        if let Some(first) = first_piece(map) {
+            let is_call = self.call_fields(map);
+            self.begin_pieces(is_call.then_some(first));
+            return is_call;
         }
         let Some(failed) = map.remove("success") else { return self.call_fields(map) };
         // The event of a finished call holds its result too.

@@ -10,7 +10,7 @@ use super::batch_writer::BatchWriter;
 use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
-use super::layout::{SPAN_NAME, STATUS_MESSAGE, put};
+use super::layout::{DROPPED, SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
 use crate::table::{Matching, Projection, SpanPart, Table};
 use crate::unknown_tool;
@@ -84,6 +84,7 @@ struct SpanView<'a> {
     end_ns: u64,
     flags: u32,
     status: &'a [u8],
+    dropped_attributes: u64,
 }
 
 impl<'a> SpanView<'a> {
@@ -159,6 +160,7 @@ impl<'a> SpanReader<'_, 'a> {
                 (span::END, Field::Fixed64(time)) => view.end_ns = time,
                 (span::EVENTS, Field::Bytes(event)) => self.attributes.event(event),
                 (span::STATUS, Field::Bytes(status)) => view.status = status,
+                (span::DROPPED_ATTRIBUTES, Field::Varint(count)) => view.dropped_attributes = count,
                 (span::FLAGS, Field::Fixed32(flags)) => view.flags = flags,
                 _ => {}
             }
@@ -200,6 +202,13 @@ impl<'a> SpanReader<'_, 'a> {
             let keep = &retention.keep;
             let kind = retention.kind;
             arena.extend_from_slice(&retention.conditions);
+            if view.dropped_attributes > 0 {
+                let count = u32::try_from(view.dropped_attributes).unwrap_or(u32::MAX);
+                put(arena, DROPPED, &count.to_le_bytes());
+            }
+            if kind.tool {
+                put(arena, SCOPE, &self.scope.to_le_bytes());
+            }
             write_texts(keep, flags, view.name, status_message, arena);
             let has_body = if self.table.root_attributes && flags.has(SpanFlags::ROOT) {
                 self.attributes.write_root(self.table, retention, view.encoded, arena)?
@@ -209,6 +218,7 @@ impl<'a> SpanReader<'_, 'a> {
             for (holds, flag) in [
                 (kind.tool, SpanFlags::TOOL),
                 (kind.agent || has_body, SpanFlags::AGENT),
+                (!kind.tool && speaks_of_title(view.name), SpanFlags::TITLE),
                 (view.end_ns != 0 && !kind.pending, SpanFlags::ENDED),
             ] {
                 flags.set(if holds { flag } else { 0 });
@@ -228,6 +238,22 @@ impl<'a> SpanReader<'_, 'a> {
             }))
         })
     }
+}
+
+/// Returns true if the name of a span holds the word "title", whatever the case of its first
+/// letter.
+#[inline]
+fn speaks_of_title(name: &[u8]) -> bool {
+    memchr::memmem::find(name, b"itle").is_some_and(|at| {
+        let first = at.checked_sub(1).and_then(|first| name.get(first));
+        let before = at.checked_sub(2).and_then(|before| name.get(before));
+        let is_inner = |byte: &u8| byte.is_ascii_lowercase();
+        match first {
+            Some(b't') => !before.is_some_and(is_inner),
+            Some(b'T') => true,
+            _ => false,
+        }
+    })
 }
 
 /// A span with an unknown parent may be the one that evaluations are attached to, so the names of

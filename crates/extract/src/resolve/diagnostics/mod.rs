@@ -132,6 +132,10 @@ impl Diagnostics {
                 RequestedAs::Call => "a tool call that no span tells of",
                 RequestedAs::OnSpan => "the call of a tool span",
                 RequestedAs::Handoff => "dropped: hands over to another agent",
+                RequestedAs::WrittenIn => {
+                    "dropped: no model asked, a framework wrote it into the history"
+                }
+                RequestedAs::OtherChoice => "dropped: of a choice that the run did not take",
                 RequestedAs::HasSpans => "dropped: this tool's calls are on spans of their own",
             },
             joined_to: match call.role {
@@ -141,6 +145,11 @@ impl Diagnostics {
         };
         self.messages = requested.iter().map(explain).collect();
     }
+}
+
+/// Says what the sender's SDK dropped, and how to have it.
+fn lost(attributes: u32) -> String {
+    format!("the SDK dropped {attributes} of its attributes: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT")
 }
 
 impl Resolver {
@@ -174,6 +183,10 @@ impl Resolver {
                 None if span.excluded_by.is_some() => "dropped: excluded".into(),
                 None => "no tool call".into(),
             };
+            let dropped = facts.dropped_attributes();
+            if dropped > 0 {
+                span.outcome = format!("{}; {}", span.outcome, lost(dropped));
+            }
             if let Some(SpanOutcome::Call(sources)) = outcome
                 && let Some(call) = calls.get(&record.span_id)
             {

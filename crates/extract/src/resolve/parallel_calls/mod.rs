@@ -9,6 +9,9 @@
 //! 3. Calls that start in the same instant are one group: a clock that counts milliseconds cannot
 //!    order them.
 //!
+//! A message orders its calls whatever the clock of their machine says ([`clocks`]). Runs of one
+//! request that follow each other are tries: each is a group of its own, in order.
+//!
 //! Exceptions: a call whose span is within another call's span follows that one all the same.
 //! Several messages in one list, on a span that the calls were made within, are rounds one after
 //! another unless their calls overlap. A message between whose calls the agent made others is not
@@ -18,6 +21,7 @@
 //! and span, which makes the order independent of arrival. An evaluator must not read an order of
 //! execution into that.
 
+mod clocks;
 mod sets;
 mod turns;
 
@@ -69,6 +73,7 @@ impl<'a> Together<'a> {
             calls.iter_mut().for_each(|call| call.group = 1);
             return calls;
         }
+        clocks::mend(&mut calls, &places);
         let nest = Nest::new(tree, &calls, &places);
         let mut sets = Sets::new(calls.len());
         join_messages(&calls, &places, &mut sets);
@@ -249,19 +254,24 @@ fn groups(
         within[at as usize] = if same { outer } else { NONE };
     }
     let levels = depths(&within);
+    let tries = tries(calls, places);
     let mut known = HashMap::new();
     let mut group_of = vec![0_u32; calls.len()];
     let mut begun: Vec<(u64, u32, u32)> = Vec::new();
     for (at, call) in calls.iter().enumerate() {
         let next = begun.len() as u32;
-        let group = *known.entry((set_of[at], levels[at])).or_insert(next);
+        let group = *known.entry((set_of[at], levels[at], tries[at])).or_insert(next);
         if group == next {
             begun.push((u64::MAX, 0, NONE));
         }
         group_of[at] = group;
         let (begin, _, order) = &mut begun[group as usize];
         let asked = places[at].asked;
-        let own = if asked.time_ns == 0 { call.start_ns } else { call.start_ns.min(asked.time_ns) };
+        let own = match asked.time_ns {
+            0 => call.start_ns,
+            _ if tries[at] > 0 => call.start_ns,
+            time_ns => call.start_ns.min(time_ns),
+        };
         *begin = (*begin).min(own);
         *order = (*order).min(asked.order);
     }
@@ -283,6 +293,22 @@ fn groups(
         (begin, depth, order, first[*group as usize])
     };
     group_of.iter().map(key).collect()
+}
+
+/// Returns for each call the number of earlier runs of its request that had ended when it began.
+fn tries(calls: &[ToolCall<'_>], places: &[CallPlace]) -> Vec<u32> {
+    let mut tries = vec![0; calls.len()];
+    let order = |at: usize| places[at].asked.order;
+    let is_run = |at: &usize| order(*at) != NONE && calls[*at].origin == Origin::Span;
+    let mut runs: Vec<usize> = (0..calls.len()).filter(is_run).collect();
+    runs.sort_by_key(|at| (order(*at), calls[*at].start_ns, calls[*at].end_ns));
+    for [one, next] in runs.array_windows() {
+        if order(*one) == order(*next) {
+            let follows = calls[*one].end_ns.wrapping_sub(1) < calls[*next].start_ns;
+            tries[*next] = tries[*one] + u32::from(follows);
+        }
+    }
+    tries
 }
 
 /// Returns for each group its rank by the span of its first call, which no order of arrival

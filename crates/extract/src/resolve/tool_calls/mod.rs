@@ -1,5 +1,6 @@
 //! Tool calls on spans.
 
+mod positional;
 mod sign;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use super::plan::{FactPlace, PlannedSource, ReadingPlan};
 use super::read::{self, Raw};
 use super::tree::{Span, Tree};
 use crate::record::layout::{self, FactsReader};
+pub(super) use positional::name_bare;
 use spanscore_base::model::{CallStatus, Content, Origin, SpanFlags, ToolCall};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
@@ -149,7 +151,7 @@ impl<'a> ToolCallReader<'a, '_> {
         if name.is_empty() && id.is_none() {
             return None;
         }
-        let arguments = self.content(Role::Arguments, span.facts);
+        let arguments = self.arguments(span.facts);
         let result = self.content(Role::Result, span.facts);
         let winner = *self.form.dialects.first()?;
         let dialect = self.plan.dialects.get(usize::from(winner))?;
@@ -231,6 +233,37 @@ impl<'a> ToolCallReader<'a, '_> {
     fn content(&mut self, role: Role, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
         let readable = |source, raw| read::content(source, raw).filter(Content::is_recorded);
         self.first(role, facts, readable).or_else(|| self.first(role, facts, read::content))
+    }
+
+    /// Returns the arguments; those that were recorded by their place get the names of the tool's
+    /// parameters.
+    fn arguments(&mut self, facts: FactsReader<'a>) -> Option<(Content<'a>, u16)> {
+        let (arguments, by) = self.content(Role::Arguments, facts)?;
+        let form = self.form;
+        let of_schema = |number: u16| {
+            let source = self.plan.sources.get(usize::from(number))?;
+            source.source.only_if.map(|_| &source.source)
+        };
+        let mut schemas = form.call(Role::Arguments).iter().filter_map(|candidate| {
+            let source = of_schema(candidate.source)?;
+            read::schema(source, Raw::Any(self.attribute(candidate.place?)?))
+        });
+        let is_placed = || {
+            let mut candidates = form.call(Role::Arguments).iter();
+            let candidate = candidates.find(|candidate| candidate.source == by);
+            let place = candidate.and_then(|candidate| candidate.place);
+            let value = place.and_then(|place| self.attribute(place));
+            value.and_then(|value| value.as_str()).is_none_or(|text| text.contains("\"args\""))
+        };
+        if of_schema(by).is_none()
+            && form.call(Role::Arguments).iter().any(|it| of_schema(it.source).is_some())
+            && is_placed()
+            && let Some(value) = arguments.value()
+            && let Some(named) = schemas.find_map(|schema| positional::named(value, &schema))
+        {
+            return Some((Content::ready(named), by));
+        }
+        Some((arguments, by))
     }
 
     fn error(&mut self, span: &Span<'a>, call: &mut SpanCall<'a>) {

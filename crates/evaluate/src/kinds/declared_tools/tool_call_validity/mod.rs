@@ -188,7 +188,7 @@ impl Validity {
         error: &mut dyn FnMut(&dyn Problem),
     ) -> Result<CallValidity, DefinitionError> {
         let empty = Value::Map(Map::new());
-        let Some(tool) = tools.get(&call.name) else {
+        let Some(tool) = tools.of_call(call) else {
             error(&"the tool is not declared");
             return Ok(CallValidity::Invalid);
         };

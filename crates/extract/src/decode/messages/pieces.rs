@@ -1,0 +1,84 @@
+//! Pieces of a streamed call, exported as they came: the first names the tool, the others hold the
+//! rest of its arguments.
+
+use std::borrow::Cow;
+
+use super::super::shapes::message_arguments;
+use super::super::{Decoded, json_or_text};
+use super::Messages;
+use spanscore_base::value::{Map, Value, json};
+
+/// Call whose first piece came.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StreamedCall {
+    /// Index in [`Messages::calls`].
+    call: usize,
+    /// Number of the call in the stream.
+    index: i64,
+    /// Arguments so far.
+    text: String,
+}
+
+/// Calls of a stream that may be under way at once.
+const UNDER_WAY_MAX: usize = 16;
+
+impl<'a> Messages<'a> {
+    /// Adds a piece to its call; returns false for an object that is none.
+    pub(super) fn piece(&mut self, map: &Map<'a>) -> bool {
+        let Some((index, function)) = streamed(map) else { return false };
+        let is_silent = |map: &Map<'_>, key: &str, known: Option<&str>| {
+            let said = map.get(key).and_then(Value::as_str).filter(|said| !said.is_empty());
+            said.is_none() || said == known
+        };
+        let mut under_way = self.streamed.iter_mut().rev().take(UNDER_WAY_MAX);
+        let Some(known) = under_way.find(|known| known.index == index) else { return false };
+        let Some(call) = self.calls.get_mut(known.call) else { return false };
+        let is_its = is_silent(map, "id", call.id.as_deref())
+            && is_silent(function, "name", Some(&call.name))
+            && json::parse(&known.text).is_err();
+        let Some(text) = function.get("arguments").and_then(Value::as_str) else { return is_its };
+        if is_its {
+            known.text.push_str(text);
+            // Read once the text may be whole, so that a long stream is not read again and again.
+            let is_whole = text.trim_end().ends_with('}');
+            let read = is_whole.then(|| json_or_text(Value::from(&*known.text)).into_owned());
+            call.arguments = match read {
+                Some(Value::String(_)) | None => Decoded::Unreadable(Cow::Borrowed("")),
+                Some(value) => message_arguments(value),
+            };
+        }
+        is_its
+    }
+
+    /// Remembers the last call, if the object that told of it was the first piece of a stream.
+    pub(super) fn begin_pieces(&mut self, first: Option<(i64, String)>) {
+        if let (Some((index, text)), Some(call)) = (first, self.calls.len().checked_sub(1)) {
+            self.streamed.push(StreamedCall { call, index, text });
+        }
+    }
+
+    /// Gives the calls whose pieces did not make up an object the text that there is.
+    pub(super) fn end_pieces(&mut self) {
+        for streamed in self.streamed.drain(..) {
+            if let Some(call) = self.calls.get_mut(streamed.call)
+                && matches!(&call.arguments, Decoded::Unreadable(text) if text.is_empty())
+            {
+                call.arguments = Decoded::Unreadable(Cow::Owned(streamed.text));
+            }
+        }
+    }
+}
+
+/// Returns the number of a call in a stream, and the function that it calls.
+fn streamed<'m, 'a>(map: &'m Map<'a>) -> Option<(i64, &'m Map<'a>)> {
+    let Some(Value::Number(index)) = map.get("index") else { return None };
+    Some((index.as_i64()?, map.get("function")?.as_map()?))
+}
+
+/// Returns the number and the arguments of a call that may be the first piece of a stream:
+/// arguments that are whole are no piece.
+pub(super) fn first_piece(map: &Map<'_>) -> Option<(i64, String)> {
+    let (index, function) = streamed(map)?;
+    let text = function.get("arguments").and_then(Value::as_str).unwrap_or_default();
+    json::parse(text).is_err().then(|| (index, text.to_owned()))
+}
