@@ -114,8 +114,7 @@ pub(super) fn of_text(words: &[&str]) -> Option<Date> {
     let date = dates[0]?;
     let is_time =
         |word: &&str| BESIDE.contains(word) || word.starts_with(|c: char| c.is_ascii_digit());
-    (words.len() <= DATE_WORDS_MAX && words[length..].iter().all(|word| is_time(&word)))
-        .then_some(date)
+    (words.len() <= DATE_WORDS_MAX && words[length..].iter().all(is_time)).then_some(date)
 }
 
 /// Reads the date that begins with the first word, both ways where day and month could be either;
@@ -172,7 +171,7 @@ fn year(word: &str) -> Option<u32> {
 fn month(word: &str) -> Option<u32> {
     let is_month = |name: &&str| *name == word || (word.len() == 3 && name.starts_with(word));
     let place =
-        MONTHS.iter().position(|name| is_month(&name) || (*name == "september" && word == "sept"));
+        MONTHS.iter().position(|name| is_month(name) || (*name == "september" && word == "sept"));
     place.and_then(|place| u32::try_from(place + 1).ok())
 }
 
