@@ -8,8 +8,8 @@
 //! must not be much cheaper than the time that they stand for.
 //!
 //! `-- check` judges the seeds (`seeds.txt`, `schemas.txt`: the worst that searches have found so
-//! far) alone. `-- steps [seconds=60] [seed=1]` looks for traces of much time a step instead, for so
-//! many seconds. Both fail where a step took more than ten times the median.
+//! far) alone. `-- steps [seconds=60] [seed=1]` looks for traces of much time a step instead, for
+//! so many seconds. Both fail where a step took more than ten times the median.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]

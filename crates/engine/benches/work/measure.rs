@@ -10,7 +10,7 @@ use spanscore_extract::{Resolver, Table, extract};
 
 use super::evaluators::Case;
 
-/// What a trace took.
+/// Cost of a trace.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
     /// Processor time of extracting, milliseconds.

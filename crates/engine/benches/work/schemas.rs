@@ -94,12 +94,14 @@ impl SchemaShape {
         let one = self.element_schema(bytes);
         match self.gene("wrap") {
             0 => format!(r#"{{{draft}"properties":{{"a":{{"items":{one}}}}}}}"#),
-            1 => format!(
-                r##"{{{draft}"$defs":{{"e":{one}}},"properties":{{"a":{{"items":{{"$ref":"#/$defs/e"}}}}}}}}"##
-            ),
-            2 => format!(
-                r#"{{{draft}"properties":{{"a":{{"items":{{"items":{one},"additionalProperties":{one}}}}}}}}}"#
-            ),
+            1 => {
+                let list = r##"{"items":{"$ref":"#/$defs/e"}}"##;
+                format!(r#"{{{draft}"$defs":{{"e":{one}}},"properties":{{"a":{list}}}}}"#)
+            }
+            2 => {
+                let inner = format!(r#"{{"items":{one},"additionalProperties":{one}}}"#);
+                format!(r#"{{{draft}"properties":{{"a":{{"items":{inner}}}}}}}"#)
+            }
             _ => format!(r#"{{{draft}"properties":{{"a":{one}}}}}"#),
         }
     }
@@ -157,9 +159,10 @@ impl SchemaShape {
             22 => format!(r#"{{"enum":[{},5]}}"#, many(&|at| format!(r#""v{at}""#))),
             23 => format!(
                 r#"{{"allOf":[{}]}}"#,
-                many(&|at| format!(
-                    r#"{{"if":{{"minimum":{at}}},"then":{{"maximum":9}},"else":{{"type":"object"}}}}"#
-                ))
+                many(&|at| {
+                    let then = r#""then":{"maximum":9},"else":{"type":"object"}"#;
+                    format!(r#"{{"if":{{"minimum":{at}}},{then}}}"#)
+                })
             ),
             24 => format!(r#"{{"allOf":[{}]}}"#, many(&|_| r#"{"uniqueItems":true}"#.to_owned())),
             25 => format!(

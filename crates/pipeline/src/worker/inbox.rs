@@ -2,8 +2,8 @@
 //!
 //! Requests of one sender keep their order; among senders the one goes first that was served least,
 //! by bytes ([`super::fair_line`]). In the order of arrival a sender of small requests would wait
-//! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait with
-//! its next request before that is acknowledged.
+//! for all requests of a flood, fill its own part of the queue meanwhile, and then have to wait
+//! with its next request before that is acknowledged.
 //!
 //! Other messages change the shard itself, so they are barriers: all requests before one are worked
 //! off before it, all behind it after it. While long traces wait or are judged there is none, and

@@ -6,8 +6,8 @@
 //! evaluator or library it keeps busy, and an answer is the same as if nobody had waited: the
 //! attempt leaves nothing.
 //!
-//! Requests of a sender that has many long traces waiting stay in the inbox ([`LongTraces::holds`]).
-//! Past the limits of all, traces are judged on the shard to their end.
+//! Requests of a sender that has many long traces waiting stay in the inbox
+//! ([`LongTraces::holds`]). Past the limits of all, traces are judged on the shard to their end.
 
 use std::sync::Arc;
 
