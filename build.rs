@@ -37,7 +37,8 @@ fn pages() -> io::Result<String> {
             let path = entry?.path();
             let name =
                 path.strip_prefix(&docs).ok().and_then(|path| path.to_str()).map(str::to_owned);
-            if let Some(name) = name.as_deref().and_then(|name| name.strip_suffix(".md")) {
+            let name = name.as_deref().and_then(|name| name.strip_suffix(".md"));
+            if let Some(name) = name.filter(|name| *name != "SUMMARY") {
                 pages.push(format!("({name:?}, include_str!({path:?})),\n"));
             }
         }

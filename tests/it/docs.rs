@@ -115,13 +115,17 @@ judging: {settle: 0s}
 }
 
 #[test]
-fn index_of_the_documentation_reaches_every_page() {
+fn index_and_contents_of_the_documentation_reach_every_page() {
     let index = page("docs/README.md");
+    let contents = page("docs/SUMMARY.md");
     let pages = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"));
     let names = pages.expect("docs").map(|entry| entry.expect("an entry").file_name());
     let names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
     let is_missed = |name: &&String| {
-        name.ends_with(".md") && *name != "README.md" && !index.contains(&format!("]({name})"))
+        let link = format!("]({name})");
+        let is_page =
+            name.ends_with(".md") && !["README.md", "SUMMARY.md"].contains(&name.as_str());
+        is_page && !(index.contains(&link) && contents.contains(&link))
     };
     assert_eq!(names.iter().find(is_missed), None);
 }
