@@ -266,15 +266,11 @@ fn explain_other_sections(errors: &mut [SettingsError]) {
     for error in errors {
         let name = error.message.strip_prefix("unknown setting `");
         let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) else { continue };
-        if error.place.is_some_and(|place| place.column > 1) {
-            let is_protocol = matches!(name, "grpc" | "http");
-            if is_protocol && error.help.as_deref().is_some_and(|help| help.contains("protocols")) {
-                error.help = Some("write it below `protocols:`, indented".to_owned());
-            }
-            continue;
-        }
+        let is_protocol = matches!(name, "grpc" | "http");
         let here = OTHER_SECTIONS.iter().find(|(section, _)| *section == name);
-        if let Some((_, here)) = here {
+        if is_protocol && error.help.as_deref().is_some_and(|help| help.contains("protocols")) {
+            error.help = Some("write it below `protocols:`, indented".to_owned());
+        } else if let Some((_, here)) = here {
             error.help = Some((*here).to_owned());
         } else if kind(name.split('/').next().unwrap_or(name)).is_some() {
             error.help =

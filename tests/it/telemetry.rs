@@ -8,7 +8,9 @@ use crate::support::fake_backend::FakeBackend;
 use crate::support::intake::Harness;
 use crate::support::patience::{PATIENCE, eventually, once};
 use crate::support::spans::{request, searches, tool};
-use spanscore_telemetry::{HealthSettings, MetricsSettings, Telemetry, TelemetrySettings};
+use spanscore_telemetry::{
+    BuildFacts, HealthSettings, MetricsSettings, Telemetry, TelemetrySettings,
+};
 
 fn settings() -> TelemetrySettings {
     let endpoint = Some("127.0.0.1:0".to_owned());
@@ -29,6 +31,7 @@ async fn get(address: Option<std::net::SocketAddr>, path: &str) -> (u16, String)
 async fn metrics_have_one_spelling() {
     let telemetry = Telemetry::start(&settings()).await.unwrap();
     let meter = telemetry.meter();
+    BuildFacts { version: "1", commit: "c", target: "t", rustc: "r" }.show(&meter);
     meter.u64_counter("spanscore.stage.items").with_unit("{item}").build().add(1, &[]);
     meter.u64_counter("spanscore.stage.read").with_unit("By").build().add(1, &[]);
     meter.f64_histogram("spanscore.stage.time").with_unit("s").build().record(1.0, &[]);
