@@ -30,7 +30,10 @@ fn joined(node: &Node, found: &mut impl FnMut(&Key, (&str, &str))) {
             for (key, value) in entries {
                 let parts = key.text.split_once(':').filter(|(name, value)| {
                     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                    !name.is_empty() && !value.is_empty() && name.chars().all(is_word)
+                    !name.is_empty()
+                        && !value.is_empty()
+                        && !value.starts_with('/')
+                        && name.chars().all(is_word)
                 });
                 match (&value.kind, parts) {
                     (NodeKind::Null, Some(parts)) => found(key, parts),
