@@ -104,6 +104,11 @@ async fn runs_are_listed_counted_and_shown_while_the_collector_runs_and_after() 
     assert!(cells.starts_with("time,trace_id,") && cells.contains("\"'=search\""), "{cells}");
     let exported = printed(place, &["export", "runs", "--format", "csv"]);
     assert_eq!(exported.lines().count(), 4, "{exported}");
+    let exported = printed(place, &["export", "trajectories", "--where", "tool==search"]);
+    assert!(exported.contains("[EMAIL_1]") && exported.lines().count() == 1, "{exported}");
+    let exported = printed(place, &["export", "calls", "--format", "csv"]);
+    assert!(exported.starts_with("trace_id,service,version,place,tool,"), "{exported}");
+    assert!(exported.contains("\"'=search\"") && exported.lines().count() == 4, "{exported}");
     let exported = printed(place, &["export", "sessions"]);
     assert_eq!(exported, "", "{exported}");
     let alone = printed(place, &["show", "0c0c0c"]);
