@@ -208,6 +208,11 @@ fn two_files_of_scores_are_compared_case_by_case() {
     let rows = printed(place, &["compare", old, new, "--format", "jsonl"]);
     let named = rows.lines().filter(|line| line.starts_with(r#"{"row":"new_failure","#));
     assert_eq!((named.count(), rows.lines().count()), (5, 6), "{rows}");
+    // Without cases, traces of the same recording are paired.
+    let text = std::fs::read_to_string(old).unwrap();
+    std::fs::write(old, text.replace(r#""case":"#, r#""subject":"#)).unwrap();
+    let table = printed(place, &["compare", old, old]);
+    assert!(table.contains("12 as before"), "{table}");
 }
 
 /// Mounts a file system of 64 KiB at the first argument, and runs the rest.

@@ -5,13 +5,16 @@ use std::path::Path;
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::cli::output;
 use crate::cli::score::rows::{RowVerdict, ScoreRow, read_baseline};
 use spanscore_store::query::{CaseFigures, ComparedSide, StoredGroup};
 
 /// Most revisions that a file may hold, and most traces with a case.
 const MARKS_MAX: usize = 1_000_000;
-/// Most pairs of a case and an evaluator.
+/// Most pairs of a case and an evaluator, and as many of a trace without a case.
 const CASES_MAX: usize = 200_000;
+/// Most evaluators with each of their versions.
+const EVALUATORS_MAX: usize = 10_000;
 
 /// Reads a file of scores.
 pub(super) fn side(path: &Path) -> anyhow::Result<ComparedSide> {
@@ -23,10 +26,15 @@ pub(super) fn side(path: &Path) -> anyhow::Result<ComparedSide> {
     }
     let mut figures = FileFigures::default();
     read_baseline(path, |row| figures.add(row, &marks))?;
-    if figures.cases_left_out > 0 {
-        crate::cli::output::note(format_args!(
-            "spanscore: {} rows of {} are in figures only: over {CASES_MAX} cases",
-            figures.cases_left_out,
+    if figures.versions.len() >= EVALUATORS_MAX {
+        let name = path.display();
+        anyhow::bail!("{name} holds over {EVALUATORS_MAX} evaluators and versions: split it");
+    }
+    let left_out = figures.left_out;
+    if left_out > 0 {
+        output::note(format_args!(
+            "spanscore: {left_out} rows of {} are not compared one by one: over {CASES_MAX} cases \
+             or traces",
             path.display()
         ));
     }
@@ -70,12 +78,15 @@ struct FileFigures {
     versions: BTreeSet<(String, String)>,
     /// By case and evaluator.
     cases: BTreeMap<[String; 2], CaseFigures>,
-    cases_left_out: u64,
+    /// By trace and evaluator, where the trace has no case.
+    traces: BTreeMap<[String; 2], CaseFigures>,
+    /// Rows beyond the limit of either.
+    left_out: u64,
 }
 
 impl FileFigures {
     fn add(&mut self, row: ScoreRow, marks: &FileMarks) {
-        if marks.revised.contains(&row.id) {
+        if marks.revised.contains(&row.id) || self.versions.len() >= EVALUATORS_MAX {
             return;
         }
         self.versions.insert((row.evaluator.clone(), row.evaluator_version.clone()));
@@ -97,13 +108,14 @@ impl FileFigures {
     /// Counts for the case, or for the trace: the same recording may have been judged twice.
     fn add_case(&mut self, row: ScoreRow, marks: &FileMarks) {
         let is_passing = row.verdict() == RowVerdict::Pass;
-        let case = marks.cases.get(&row.trace_id).unwrap_or(&row.trace_id).clone();
-        let key = [case, row.evaluator];
-        if self.cases.len() >= CASES_MAX && !self.cases.contains_key(&key) {
-            self.cases_left_out += 1;
+        let named = marks.cases.get(&row.trace_id);
+        let figures = if named.is_some() { &mut self.cases } else { &mut self.traces };
+        let key = [named.unwrap_or(&row.trace_id).clone(), row.evaluator];
+        if figures.len() >= CASES_MAX && !figures.contains_key(&key) {
+            self.left_out += 1;
             return;
         }
-        let figures = self.cases.entry(key).or_default();
+        let figures = figures.entry(key).or_default();
         figures.passed += i64::from(is_passing);
         figures.failed += i64::from(!is_passing);
         if !is_passing {
@@ -117,11 +129,9 @@ impl FileFigures {
             let mean = group.mean.map(|sum| sum / count);
             StoredGroup { keys: keys.to_vec(), mean, ..group }
         });
-        let cases = self.cases.into_iter().map(|([case, evaluator], figures)| CaseFigures {
-            case,
-            evaluator,
-            ..figures
-        });
+        let cases = self.cases.into_iter().chain(self.traces);
+        let cases =
+            cases.map(|([case, evaluator], figures)| CaseFigures { case, evaluator, ..figures });
         ComparedSide {
             evaluators: groups.collect(),
             versions: self.versions,
