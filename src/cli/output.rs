@@ -24,6 +24,15 @@ pub(super) fn record(json: impl Display) -> Result<(), CommandError> {
     checked(writeln!(io::stdout().lock(), "{}", visible::json(json)))
 }
 
+/// Writes a line that was escaped before; returns false if the reader is gone, for commands without
+/// an end.
+pub(super) fn followed(line: &str) -> Result<bool, CommandError> {
+    match writeln!(io::stdout().lock(), "{line}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => checked(written).map(|()| true),
+    }
+}
+
 /// Writes our own text to standard output, unescaped.
 pub(super) fn text(text: &str) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();

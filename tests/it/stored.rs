@@ -1,7 +1,8 @@
 //! The store from end to end: a collector writes it, the commands read it.
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use crate::support::fake_backend::FakeBackend;
 use crate::support::program::Program;
@@ -14,13 +15,38 @@ evaluators: {tool_error/each: {level: call}, tool_efficiency: }
 
 /// Runs a command of the program on the config in the folder.
 fn run(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spanscore"))
-        .args(arguments)
-        .arg("--config")
-        .arg(folder.join("spanscore.yaml"))
-        .env_remove("SPANSCORE_CONFIG")
-        .output()
-        .expect("it runs")
+    command(folder, arguments).output().expect("it runs")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+    command.args(arguments).arg("--config").arg(folder.join("spanscore.yaml"));
+    command.env_remove("SPANSCORE_CONFIG");
+    command
+}
+
+/// Reads lines of `tail` from another process, until Ctrl-C.
+struct Tail {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Tail {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(folder, arguments).stdout(Stdio::piped()).spawn().expect("it runs");
+        let lines = BufReader::new(child.stdout.take().expect("standard output")).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").expect("text")
+    }
+
+    fn interrupt(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+        self.child.wait().expect("it ends")
+    }
 }
 
 /// Standard output of a command that succeeds.
@@ -68,8 +94,48 @@ async fn runs_are_listed_counted_and_shown_while_the_collector_runs_and_after() 
     assert!(cells.starts_with("time,trace_id,") && cells.contains("\"'=search\""), "{cells}");
     let worst = printed(place, &["scores", "--worst", "2", "--format", "jsonl"]);
     assert_eq!(worst.lines().count(), 2, "{worst}");
+    let compared = printed(place, &["compare", "trace_id=0a0a", "trace_id=0b0b"]);
+    assert!(compared.contains("tool_error/each") && compared.contains("too few"), "{compared}");
+    let compared = printed(place, &["compare", "since=1h", "until=1h", "--format", "jsonl"]);
+    assert!(compared.contains(r#"{"row":"evaluator","evaluator":"tool_error/each""#), "{compared}");
+    let exported = printed(place, &["export", "--where", "service=shop"]);
+    assert!(exported.lines().count() >= 5 && exported.contains("tool_efficiency"), "{exported}");
+    let cells = printed(place, &["export", "--where", "tool==search", "--format", "csv"]);
+    assert!(cells.starts_with("time,trace_id,") && cells.contains("\"'=search\""), "{cells}");
+    let exported = printed(place, &["export", "runs", "--format", "csv"]);
+    assert_eq!(exported.lines().count(), 4, "{exported}");
+    let exported = printed(place, &["export", "trajectories", "--where", "tool==search"]);
+    assert!(exported.contains("[EMAIL_1]") && exported.lines().count() == 1, "{exported}");
+    let exported = printed(place, &["export", "calls", "--format", "csv"]);
+    assert!(exported.starts_with("trace_id,service,version,place,tool,"), "{exported}");
+    assert!(exported.contains("\"'=search\"") && exported.lines().count() == 4, "{exported}");
+    let exported = printed(place, &["export", "sessions"]);
+    assert_eq!(exported, "", "{exported}");
     let alone = printed(place, &["show", "0c0c0c"]);
     assert!(alone.contains("0 calls"), "{alone}");
+}
+
+#[tokio::test]
+async fn new_evaluations_are_followed_until_the_reader_interrupts() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    let program = Program::start(place, &config(place));
+    let mut client = program.client().await;
+    let is_written =
+        |page: &crate::support::sums::Page| page.sum("store_written_total", "evaluations") >= 3;
+    client.export(request(searches(11, &[2, 3]))).await.unwrap();
+    program.page_when(is_written).await;
+    let asked = ["tail", "--last", "1", "--where", "evaluator=tool_error/each"];
+    let mut lines = Tail::start(place, &asked);
+    let mut records = Tail::start(place, &[&asked[..], &["--format", "jsonl"]].concat());
+    assert!(lines.line().contains("0b0b0b0b pass"));
+    assert!(records.line().contains(r#""trace_id":"0b0b0b0b"#));
+    client.export(request(searches(12, &[4]))).await.unwrap();
+    let line = lines.line();
+    assert!(line.contains("0c0c0c0c pass") && line.contains("tool_error/each on search"), "{line}");
+    assert!(records.line().contains(r#""trace_id":"0c0c0c0c"#));
+    assert_eq!(lines.interrupt().code(), Some(0));
+    assert_eq!(records.interrupt().code(), Some(0));
 }
 
 #[test]
@@ -89,7 +155,64 @@ fn questions_that_cannot_be_answered_say_why() {
     check("", &["scores", "--since", "soon"], 64, "`soon` is no time");
     check("", &["scores", "--group-by", "evaluatr"], 64, "did you mean `evaluator`?");
     check("", &["scores", "--where", "label"], 64, "write it as FIELD=VALUE");
+    check("", &["compare", "version=1", "versio=2"], 64, "did you mean `version`?");
+    check("", &["compare", "since=soon", "until=1h"], 64, "`soon` is no time");
+    check("", &["compare", "a=1,b", "1.5.0"], 64, "`b` is no condition");
+    check("", &["compare", "/nowhere/a.jsonl", "1.5.0"], 64, "only be compared with a file");
+    check("", &["compare", "/nowhere/a.jsonl", "/nowhere/b.jsonl"], 1, "cannot read /nowhere/a");
+    check("", &["compare", "a.jsonl", "b.jsonl", "--since", "1h"], 64, "are compared whole");
     check("store: {contents: none}", &["scores"], 78, "did you mean `content`?");
+}
+
+/// Writes the scores of a suite of 12 cases, in which those fail.
+fn suite(path: &Path, fails: std::ops::Range<usize>, traces: usize) {
+    let row = |case: usize, label: &str, more: &str| {
+        let score = u8::from(label == "pass");
+        let trace = traces + case;
+        format!(
+            r#"{{"evaluation_id":"{label}{case}","trace_id":"{trace:032x}","evaluator":"golden",
+            "level":"trace","case":"case {case:02}","outcome":"scored","score":{score},
+            "label":"{label}","evaluator_version":"1"{more}}}"#
+        )
+    };
+    let mut rows = Vec::new();
+    for case in 0..12 {
+        if fails.contains(&case) {
+            rows.push(row(case, "fail", ""));
+        } else {
+            // Later spans changed the verdict.
+            rows.push(row(case, "fail", ""));
+            rows.push(row(case, "pass", &format!(r#","revises":"fail{case}""#)));
+        }
+    }
+    let rows: Vec<_> = rows.iter().map(|row| row.replace('\n', "")).collect();
+    std::fs::write(path, rows.join("\n")).unwrap();
+}
+
+#[test]
+fn two_files_of_scores_are_compared_case_by_case() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    std::fs::write(place.join("spanscore.yaml"), "").unwrap();
+    let [old, new] = ["old.jsonl", "new.jsonl"].map(|name| place.join(name));
+    suite(&old, 11..12, 0x100);
+    suite(&new, 3..8, 0x200);
+    let [old, new] = [&old, &new].map(|path| path.to_str().unwrap());
+    let table = printed(place, &["compare", old, new]);
+    let counts = ["92% of 12", "58% of 12", "5 newly fail, 1 newly pass, of 12"];
+    assert!(counts.iter().all(|it| table.contains(it)), "{table}");
+    for case in 0..12 {
+        let is_named = table.contains(&format!("case {case:02}"));
+        assert_eq!(is_named, (3..8).contains(&case), "{table}");
+    }
+    let rows = printed(place, &["compare", old, new, "--format", "jsonl"]);
+    let named = rows.lines().filter(|line| line.starts_with(r#"{"row":"new_failure","#));
+    assert_eq!((named.count(), rows.lines().count()), (5, 6), "{rows}");
+    // Without cases, traces of the same recording are paired.
+    let text = std::fs::read_to_string(old).unwrap();
+    std::fs::write(old, text.replace(r#""case":"#, r#""subject":"#)).unwrap();
+    let table = printed(place, &["compare", old, old]);
+    assert!(table.contains("12 as before"), "{table}");
 }
 
 /// Mounts a file system of 64 KiB at the first argument, and runs the rest.

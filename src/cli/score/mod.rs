@@ -6,7 +6,7 @@ mod gathering;
 mod progress;
 pub(super) mod replies;
 mod report;
-mod rows;
+pub(super) mod rows;
 mod silence;
 mod tally;
 

@@ -15,26 +15,30 @@ use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 
 /// One evaluation, read from its record.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ScoreRow {
-    pub(super) trace_id: String,
-    pub(super) span_id: Option<String>,
-    pub(super) evaluator: String,
+pub(in crate::cli) struct ScoreRow {
+    pub(in crate::cli) id: String,
+    /// Identity of the evaluation that it replaces.
+    pub(in crate::cli) revises: Option<String>,
+    pub(in crate::cli) trace_id: String,
+    pub(in crate::cli) span_id: Option<String>,
+    pub(in crate::cli) evaluator: String,
+    pub(in crate::cli) evaluator_version: String,
     /// `call`, `trace` or `session`.
-    pub(super) level: String,
-    pub(super) case: Option<String>,
+    pub(in crate::cli) level: String,
+    pub(in crate::cli) case: Option<String>,
     /// `scored`, `not_evaluable` or `failed`.
-    pub(super) outcome: String,
-    pub(super) score: Option<f64>,
-    pub(super) label: Option<String>,
-    pub(super) threshold: f64,
+    pub(in crate::cli) outcome: String,
+    pub(in crate::cli) score: Option<f64>,
+    pub(in crate::cli) label: Option<String>,
+    pub(in crate::cli) threshold: f64,
     /// Explanation; without a score behind the reason or the error.
-    pub(super) words: String,
-    pub(super) details: Value<'static>,
+    pub(in crate::cli) words: String,
+    pub(in crate::cli) details: Value<'static>,
 }
 
 /// Verdict of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum RowVerdict {
+pub(in crate::cli) enum RowVerdict {
     Pass,
     Fail,
     NotEvaluable,
@@ -53,7 +57,7 @@ impl RowVerdict {
     }
 
     /// Returns the word in tables.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(in crate::cli) fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Fail => "fail",
@@ -65,7 +69,7 @@ impl RowVerdict {
 
 impl ScoreRow {
     /// Parses a record; `None` if the line is none.
-    pub(super) fn read(line: &str) -> Option<Self> {
+    pub(in crate::cli) fn read(line: &str) -> Option<Self> {
         let record = json::parse(line).ok()?;
         let text = |key: &str| record.get(key).and_then(Value::as_str).map(str::to_owned);
         let number = |key: &str| record.get(key).and_then(Value::as_number).map(|it| it.as_f64());
@@ -80,9 +84,12 @@ impl ScoreRow {
             }
         };
         Some(Self {
+            id: text("evaluation_id").unwrap_or_default(),
+            revises: text("revises"),
             trace_id: text("trace_id")?,
             span_id: text("span_id"),
             evaluator: text("evaluator")?,
+            evaluator_version: text("evaluator_version").unwrap_or_default(),
             level: text("level").unwrap_or_default(),
             case: text("case"),
             score: number("score"),
@@ -95,7 +102,7 @@ impl ScoreRow {
     }
 
     /// Returns the verdict.
-    pub(super) fn verdict(&self) -> RowVerdict {
+    pub(in crate::cli) fn verdict(&self) -> RowVerdict {
         match (self.outcome.as_str(), self.label.as_deref()) {
             ("scored", Some("pass")) => RowVerdict::Pass,
             ("scored", _) => RowVerdict::Fail,
@@ -105,12 +112,12 @@ impl ScoreRow {
     }
 
     /// Formats the score with three digits, or as `-`.
-    pub(super) fn value(&self) -> String {
+    pub(in crate::cli) fn value(&self) -> String {
         self.score.map_or_else(|| "-".to_owned(), |score| shown_share(score, 3))
     }
 
     /// Formats the subject for people: the case, else the trace; with the span of a single call.
-    pub(super) fn subject(&self) -> String {
+    pub(in crate::cli) fn subject(&self) -> String {
         let subject = self.case.as_ref().unwrap_or(&self.trace_id);
         match &self.span_id {
             Some(span_id) if self.level == "call" => format!("{subject} {span_id}"),
@@ -299,7 +306,10 @@ impl ScoreRows {
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Visits the rows of a file written by `--format jsonl`.
-pub(super) fn read_baseline(path: &Path, mut visit: impl FnMut(ScoreRow)) -> anyhow::Result<()> {
+pub(in crate::cli) fn read_baseline(
+    path: &Path,
+    mut visit: impl FnMut(ScoreRow),
+) -> anyhow::Result<()> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
     let mut reader = BufReader::new(file);

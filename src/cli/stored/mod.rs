@@ -1,8 +1,14 @@
-//! Commands that read the store: `scores` and `show`.
+//! Commands that read the store: `scores`, `show`, `compare`, `export` and `tail`.
 
+pub(super) mod compare;
 mod csv;
+pub(super) mod export;
+mod files;
+mod filter;
+mod rows;
 pub(super) mod scores;
 pub(super) mod show;
+pub(super) mod tail;
 
 use std::path::PathBuf;
 
@@ -25,11 +31,13 @@ pub(super) struct StoreArgs {
 impl StoreArgs {
     /// Opens the store.
     fn open(&self) -> Result<StoreReader, CommandError> {
-        let path = match &self.store {
-            Some(path) => path.clone(),
-            None => self.configured()?,
-        };
+        let path = self.path()?;
         StoreReader::open(&path).map_err(|error| CommandError::Runtime(error.into()))
+    }
+
+    /// Returns the path of the store.
+    fn path(&self) -> Result<PathBuf, CommandError> {
+        self.store.clone().map_or_else(|| self.configured(), Ok)
     }
 
     fn configured(&self) -> Result<PathBuf, CommandError> {

@@ -1,16 +1,16 @@
 //! `spanscore scores`: lists of stored evaluations, and their figures by group.
 
-use std::time::SystemTime;
-
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value};
 
-use super::{StoreArgs, asked, csv, short};
+use super::filter::FilterArgs;
+use super::rows::{RowFormat, print_objects, print_rows};
+use super::{StoreArgs, asked, short};
 use crate::cli::{CommandError, Exit, output};
 use spanscore_base::model::{shown_percent, shown_share};
 use spanscore_base::visible;
 use spanscore_store::query::{
-    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup, point_in_time,
+    EvaluationRow, StoreField, StoreFilter, StoreOrder, StoreReader, StoredGroup,
 };
 
 /// Lists stored scores, the worst runs, or figures by evaluator, version and more
@@ -29,16 +29,8 @@ Examples:
 pub(in crate::cli) struct ScoresArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Earliest end of the judged runs
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    since: Option<String>,
-    /// Time before which they ended
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    until: Option<String>,
-    /// Value of a field; given more than once, values of one field are alternatives and different
-    /// fields must all hold; `FIELD=!VALUE` excludes
-    #[arg(long = "where", value_name = "FIELD=VALUE")]
-    conditions: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Of each run its worst evaluation, the worst N runs first
     #[arg(long, value_name = "N", conflicts_with = "group_by")]
     worst: Option<usize>,
@@ -56,20 +48,9 @@ pub(in crate::cli) struct ScoresArgs {
     format: RowFormat,
 }
 
-/// Output format of rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-enum RowFormat {
-    /// For people
-    #[default]
-    Table,
-    /// One JSON object a line
-    Jsonl,
-    /// For spreadsheets
-    Csv,
-}
-
 pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
-    let filter = filter(args)?;
+    let mut filter = args.filter.read(&[])?;
+    filter.with_superseded = args.all_revisions;
     let fields = args.group_by.iter().map(|word| StoreField::from_word(word.trim()));
     let fields: Vec<_> = fields.collect::<Result<_, _>>().map_err(asked)?;
     let reader = args.store.open()?;
@@ -83,27 +64,6 @@ pub(in crate::cli) fn run(args: &ScoresArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn filter(args: &ScoresArgs) -> Result<StoreFilter, CommandError> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now_ms = since.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
-    let time = |text: &Option<String>| {
-        let time = text.as_deref().map(|text| point_in_time(text, now_ms));
-        time.transpose().map_err(asked)
-    };
-    let mut filter = StoreFilter::default();
-    filter.from_ms = time(&args.since)?;
-    filter.to_ms = time(&args.until)?;
-    filter.with_superseded = args.all_revisions;
-    for condition in &args.conditions {
-        let Some((word, value)) = condition.split_once('=') else {
-            let text = format!("`{condition}` is no condition: write it as FIELD=VALUE");
-            return Err(CommandError::Usage(text));
-        };
-        filter.add(StoreField::from_word(word).map_err(asked)?, value);
-    }
-    Ok(filter)
-}
-
 fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result<(), CommandError> {
     let order = if args.worst.is_some() { StoreOrder::Worst } else { StoreOrder::Newest };
     let limit = args.worst.unwrap_or(args.limit);
@@ -114,34 +74,7 @@ fn list(reader: &StoreReader, args: &ScoresArgs, filter: &StoreFilter) -> Result
     if args.format == RowFormat::Table {
         return if rows.is_empty() { Ok(()) } else { output::line(table(&rows)) };
     }
-    let objects: Vec<_> = rows.iter().map(object).collect::<Result<_, _>>()?;
-    print_objects(&objects, args.format)
-}
-
-/// Converts a row to an object; details only where they are stored.
-fn object(row: &EvaluationRow) -> Result<Map<String, Value>, CommandError> {
-    match serde_json::to_value(row).map_err(anyhow::Error::new)? {
-        Value::Object(map) => Ok(map),
-        _ => Ok(Map::new()),
-    }
-}
-
-fn print_objects(objects: &[Map<String, Value>], format: RowFormat) -> Result<(), CommandError> {
-    if format == RowFormat::Jsonl {
-        return objects.iter().try_for_each(|it| output::record(Value::Object(it.clone())));
-    }
-    let Some(first) = objects.first() else { return Ok(()) };
-    output::line(csv::line(first.keys().cloned()))?;
-    objects.iter().try_for_each(|it| output::line(csv::line(it.values().map(cell))))
-}
-
-/// Returns the text of a cell: one line without control characters.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => visible::line(text).to_string(),
-        other => visible::line(other).to_string(),
-    }
+    print_rows(&rows, args.format)
 }
 
 fn table(rows: &[EvaluationRow]) -> String {
@@ -165,7 +98,7 @@ fn table(rows: &[EvaluationRow]) -> String {
 }
 
 /// Returns the beginning of an explanation; `show` has the whole.
-fn beginning(text: &str) -> &str {
+pub(super) fn beginning(text: &str) -> &str {
     const BYTES_MAX: usize = 120;
     &text[..text.floor_char_boundary(BYTES_MAX)]
 }
@@ -225,7 +158,7 @@ fn group_object(group: &StoredGroup, fields: &[StoreField]) -> Map<String, Value
 }
 
 /// Tells what the store left out, which bounds the error of the answer.
-fn tell_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
+pub(super) fn tell_losses(reader: &StoreReader, is_list: bool) -> Result<(), CommandError> {
     let losses = reader.losses().map_err(asked)?;
     if is_list && losses.shed_evaluations > 0 {
         output::note(format_args!(

@@ -5,53 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use spanscore_base::statistics::Share;
-use spanscore_store::query::{ReasonCount, StoreField, StoredGroup, ToolFigures};
+use spanscore_store::query::{FigureInterval, GroupFigures, ReasonCount, StoreField, ToolFigures};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::answer;
-
-/// Interval, lower and upper bound.
-pub(super) type Interval = Option<(f64, f64)>;
-
-/// Figures of evaluations.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Figures {
-    count: i64,
-    passed: i64,
-    failed: i64,
-    not_evaluable: i64,
-    broken: i64,
-    pass_rate: Option<f64>,
-    pass_interval: Interval,
-    mean: Option<f64>,
-    cost_usd: f64,
-}
-
-impl Figures {
-    pub(super) fn new(group: &StoredGroup) -> Self {
-        Self {
-            count: group.count(),
-            passed: group.passed,
-            failed: group.failed,
-            not_evaluable: group.not_evaluable,
-            broken: group.broken,
-            pass_rate: group.pass_rate(),
-            pass_interval: Share::new(group.passed, group.passed + group.failed).interval(),
-            mean: group.mean,
-            cost_usd: group.cost_usd,
-        }
-    }
-
-    pub(super) fn count(&self) -> i64 {
-        self.count
-    }
-
-    /// Returns the figures of all that was found: one group, or none.
-    pub(super) fn of_all(groups: &[StoredGroup]) -> Self {
-        groups.first().map(Self::new).unwrap_or_default()
-    }
-}
 
 /// List of figures.
 #[derive(Serialize)]
@@ -68,7 +26,7 @@ struct EvaluatorItem<'a> {
     level: &'a str,
     versions: usize,
     #[serde(flatten)]
-    figures: Figures,
+    figures: GroupFigures,
 }
 
 pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -83,7 +41,7 @@ pub(super) fn evaluators(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem>
     let items = groups.iter().map(|group| {
         let [evaluator, kind, level] = [0, 1, 2].map(|at| group.keys[at].as_str());
         let versions = versions.get(evaluator).copied().unwrap_or_default();
-        EvaluatorItem { evaluator, kind, level, versions, figures: Figures::new(group) }
+        EvaluatorItem { evaluator, kind, level, versions, figures: GroupFigures::new(group) }
     });
     answer(&ItemList { items: items.collect(), approximate: None })
 }
@@ -93,7 +51,7 @@ struct EvaluatorAnswer<'a> {
     evaluator: &'a str,
     kind: &'a str,
     level: &'a str,
-    figures: Figures,
+    figures: GroupFigures,
     versions: Vec<VersionItem<'a>>,
     reasons: Vec<ReasonCount>,
 }
@@ -104,7 +62,7 @@ struct VersionItem<'a> {
     own_version: Option<&'a str>,
     threshold: f64,
     #[serde(flatten)]
-    figures: Figures,
+    figures: GroupFigures,
 }
 
 pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -130,14 +88,14 @@ pub(super) fn evaluator(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> 
             evaluator_version: &version.version,
             own_version: version.own_version.as_deref(),
             threshold: version.threshold,
-            figures: group.map(Figures::new).unwrap_or_default(),
+            figures: group.map(GroupFigures::new).unwrap_or_default(),
         }
     });
     answer(&EvaluatorAnswer {
         evaluator: &name,
         kind: &last.kind,
         level: &last.level,
-        figures: Figures::of_all(&all),
+        figures: GroupFigures::of_all(&all),
         versions: versions.collect(),
         reasons: asking.reader.reasons(&filter)?,
     })
@@ -149,7 +107,7 @@ struct ToolItem {
     calls: i64,
     errors: i64,
     error_rate: Option<f64>,
-    error_interval: Interval,
+    error_interval: FigureInterval,
     undeclared: i64,
     p50_s: Option<f64>,
     p95_s: Option<f64>,
@@ -180,7 +138,7 @@ pub(super) fn tools(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 #[derive(Serialize)]
 struct DistributionAnswer {
     bins: Vec<Bin>,
-    figures: Figures,
+    figures: GroupFigures,
     from_sums: bool,
 }
 
@@ -206,7 +164,7 @@ pub(super) fn distribution(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProble
     });
     answer(&DistributionAnswer {
         bins: bins.collect(),
-        figures: Figures::of_all(&asking.reader.groups(filter, &[])?),
+        figures: GroupFigures::of_all(&asking.reader.groups(filter, &[])?),
         from_sums: asking.reader.has_sums(filter, &[]),
     })
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use spanscore_store::query::{CappedCount, StoreFilter, StoreLosses, StoredGroup};
+use spanscore_store::query::{CappedCount, GroupFigures, StoreFilter, StoreLosses, StoredGroup};
 
-use super::figures::Figures;
 use super::{RouteQuery, rfc3339};
 use crate::problem::ApiProblem;
 use crate::readers::answer;
@@ -27,8 +26,8 @@ const SERIES_DEFAULT_MS: i64 = 24 * 3_600_000;
 struct SummaryAnswer {
     from: Option<String>,
     to: Option<String>,
-    figures: Figures,
-    previous: Option<Figures>,
+    figures: GroupFigures,
+    previous: Option<GroupFigures>,
     runs: CappedCount,
     calls: i64,
     call_errors: i64,
@@ -41,7 +40,7 @@ struct SummaryAnswer {
 struct GroupItem {
     keys: BTreeMap<&'static str, String>,
     #[serde(flatten)]
-    figures: Figures,
+    figures: GroupFigures,
 }
 
 impl RouteQuery<'_> {
@@ -67,15 +66,15 @@ pub(super) fn summary(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
         reader.groups(filter, &[])?.into_iter().next()
     };
     let groups =
-        groups.iter().map(|it| GroupItem { keys: asking.keys(it), figures: Figures::new(it) });
+        groups.iter().map(|it| GroupItem { keys: asking.keys(it), figures: GroupFigures::new(it) });
     let previous = before(filter, question.now_ms);
     let previous = previous.map(|filter| reader.groups(&filter, &[])).transpose()?;
     let (calls, call_errors) = reader.count_calls(filter)?;
     answer(&SummaryAnswer {
         from: filter.from_ms.map(rfc3339),
         to: filter.to_ms.map(rfc3339),
-        figures: all.as_ref().map(Figures::new).unwrap_or_default(),
-        previous: previous.map(|groups| Figures::of_all(&groups)),
+        figures: all.as_ref().map(GroupFigures::new).unwrap_or_default(),
+        previous: previous.map(|groups| GroupFigures::of_all(&groups)),
         runs: reader.count_runs(filter)?,
         calls,
         call_errors,
@@ -114,7 +113,7 @@ struct FigureSeries {
 struct SeriesPoint {
     time: String,
     #[serde(flatten)]
-    figures: Figures,
+    figures: GroupFigures,
 }
 
 pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -140,12 +139,11 @@ pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
         let key = group.keys.first().filter(|_| group.keys.len() > 1).cloned().unwrap_or_default();
         let empty = || FigureSeries { keys: asking.keys(&group), points: Vec::new() };
         let time = rfc3339(start.saturating_add(bucket.saturating_mul(width_ms)));
-        let point = SeriesPoint { time, figures: Figures::new(&group) };
+        let point = SeriesPoint { time, figures: GroupFigures::new(&group) };
         curves.entry(key).or_insert_with(empty).points.push(point);
     }
     let mut series: Vec<FigureSeries> = curves.into_values().collect();
-    let count =
-        |it: &FigureSeries| it.points.iter().map(|point| point.figures.count()).sum::<i64>();
+    let count = |it: &FigureSeries| it.points.iter().map(|point| point.figures.count).sum::<i64>();
     series.sort_by_key(|it| std::cmp::Reverse(count(it)));
     series.truncate(SERIES_MAX);
     // Numbers of buckets were sorted as texts.

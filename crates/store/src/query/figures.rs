@@ -76,7 +76,7 @@ pub struct ReasonCount {
 }
 
 /// Verdicts of an evaluator on a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseFigures {
     /// Case.
     pub case: String,
@@ -86,6 +86,8 @@ pub struct CaseFigures {
     pub passed: i64,
     /// Fails.
     pub failed: i64,
+    /// Newest run that fails.
+    pub failed_trace: Option<String>,
 }
 
 /// Adds up histograms of scores: of sums where they tell all fields, else of rows.
@@ -232,15 +234,24 @@ pub(super) fn cases(
 ) -> rusqlite::Result<Vec<CaseFigures>> {
     let (condition, values) = filter.within(connection)?.of_rows();
     let case = StoreField::Case.column();
-    // Runs with a case are few beside all others: they lead.
+    // Runs with a case are few beside all others: they lead. With max() the trace is that of the
+    // row that has the maximum.
     let mut query = connection.prepare(&format!(
-        "SELECT {case}, v.name, sum(e.outcome = 0), sum(e.outcome = 1) FROM {ROWS}
+        "SELECT {case}, v.name, sum(e.outcome = 0), sum(e.outcome = 1), lower(hex(t.trace_id)),
+         max(CASE e.outcome WHEN 1 THEN e.seq END) FROM {ROWS}
          WHERE e.trajectory IN (SELECT trajectory FROM cases) AND e.outcome < 2 AND {condition}
          GROUP BY 1, 2 ORDER BY 1, 2 LIMIT {ROWS_MAX}"
     ))?;
     let rows = query.query_map(params_from_iter(values), |row| {
-        let case = row.get(0)?;
-        Ok(CaseFigures { case, evaluator: row.get(1)?, passed: row.get(2)?, failed: row.get(3)? })
+        let failed = row.get(3)?;
+        let failed_trace: Option<String> = row.get(4)?;
+        Ok(CaseFigures {
+            case: row.get(0)?,
+            evaluator: row.get(1)?,
+            passed: row.get(2)?,
+            failed,
+            failed_trace: failed_trace.filter(|_| failed > 0),
+        })
     })?;
     rows.collect()
 }

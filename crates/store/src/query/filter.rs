@@ -173,7 +173,8 @@ impl StoreFilter {
                 if some.is_empty() {
                     continue;
                 }
-                let test = if *field == StoreField::TraceId {
+                let is_id = matches!(field, StoreField::TraceId | StoreField::EvaluatorVersion);
+                let test = if is_id {
                     vec![format!("{column} LIKE ? || '%'"); some.len()].join(" OR ")
                 } else {
                     tested(column, &format!("IN ({})", vec!["?"; some.len()].join(", ")))

@@ -190,7 +190,7 @@ pub(super) fn of_trajectory(
 }
 
 /// Figures of evaluations that have some values in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredGroup {
     /// Values of the fields grouped by, in their order.
     pub keys: Vec<String>,

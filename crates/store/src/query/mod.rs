@@ -3,9 +3,11 @@
 //! A reader never changes the file, and never holds it open for long: a query that takes more than
 //! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
 
+mod compare;
 mod field;
 mod figures;
 mod filter;
+mod group;
 mod list;
 mod page;
 mod run;
@@ -21,9 +23,14 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
+pub use compare::{
+    CaseCounts, ComparedSide, EvaluatorComparison, NewFailure, SideComparison, ToolComparison,
+    ToolSide,
+};
 pub use field::StoreField;
 pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
 pub use filter::StoreFilter;
+pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
 pub use page::{CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
 pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};

@@ -1,0 +1,174 @@
+//! `spanscore export`: all rows that fit, for other programs.
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::filter::FilterArgs;
+use super::rows::{RowFormat, print_names, print_object};
+use super::scores::tell_losses;
+use super::{StoreArgs, asked, rows};
+use crate::cli::{CommandError, Exit, output};
+use spanscore_store::query::{
+    PagePlace, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader, StoredCall, StoredPage,
+    StoredTrajectory,
+};
+
+/// Rows that are read at once.
+const PAGE_ROWS: usize = 1_000;
+
+/// Prints all stored evaluations, runs, calls or sessions that fit, the newest first
+///
+/// Nothing is limited but by the conditions, which are those of `scores`. Values and names are as
+/// in the API. Calls and sessions are those of the runs that fit.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore export -c spanscore.yaml --since 7d > evaluations.jsonl
+  spanscore export runs -c spanscore.yaml --where label=fail --format csv > runs.csv
+  spanscore export trajectories -c spanscore.yaml --where label=fail > failed.jsonl")]
+pub(in crate::cli) struct ExportArgs {
+    /// Rows
+    #[arg(value_enum, value_name = "ROWS", default_value_t)]
+    rows: ExportedRows,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Exports also what a later revision replaced
+    #[arg(long)]
+    all_revisions: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    format: ExportFormat,
+}
+
+/// Rows of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum ExportedRows {
+    /// A row for each evaluation
+    #[default]
+    Evaluations,
+    /// A row for each run, with its counts and verdicts
+    Runs,
+    /// A row for each run, whole: calls with content, and evaluations, as `show` prints it
+    Trajectories,
+    /// A row for each tool call, with arguments and result
+    Calls,
+    /// A row for each session
+    Sessions,
+}
+
+/// Output format of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum ExportFormat {
+    /// One JSON object a line
+    #[default]
+    Jsonl,
+    /// For spreadsheets
+    Csv,
+}
+
+pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
+    let mut filter = args.filter.read(&[])?;
+    filter.with_superseded = args.all_revisions;
+    let reader = args.store.open()?;
+    let format = match args.format {
+        ExportFormat::Jsonl => RowFormat::Jsonl,
+        ExportFormat::Csv => RowFormat::Csv,
+    };
+    let mut printer = ExportPrinter { format, count: 0 };
+    match args.rows {
+        ExportedRows::Evaluations => pages(
+            |after| reader.evaluation_page(&filter, after, PAGE_ROWS),
+            |row| printer.print(&row),
+        ),
+        ExportedRows::Sessions => {
+            pages(|after| reader.sessions(&filter, after, PAGE_ROWS), |row| printer.print(&row))
+        }
+        ExportedRows::Runs => runs(&reader, &filter, |row| printer.print(&row)),
+        ExportedRows::Trajectories => runs(&reader, &filter, |row| {
+            whole(&reader, &row)?.map_or(Ok(()), |run| printer.print(&run))
+        }),
+        ExportedRows::Calls => runs(&reader, &filter, |row| {
+            let Some(run) = whole(&reader, &row)? else { return Ok(()) };
+            let calls = run.calls.iter().enumerate();
+            calls
+                .map(|(at, call)| ExportedCall::of(&run, at, call))
+                .try_for_each(|it| printer.print(&it))
+        }),
+    }?;
+    let count = printer.count;
+    if count == 0 {
+        output::note("spanscore: nothing that is stored fits");
+    }
+    tell_losses(&reader, true)?;
+    Ok(Exit::Success)
+}
+
+/// Call with the run that it is of.
+#[derive(Serialize)]
+struct ExportedCall<'r> {
+    trace_id: &'r str,
+    service: &'r str,
+    version: &'r str,
+    /// Place in the run, from 1.
+    place: usize,
+    #[serde(flatten)]
+    call: &'r StoredCall,
+}
+
+impl<'r> ExportedCall<'r> {
+    fn of(run: &'r StoredTrajectory, at: usize, call: &'r StoredCall) -> Self {
+        let StoredTrajectory { trace_id, service, version, .. } = run;
+        Self { trace_id, service, version, place: at + 1, call }
+    }
+}
+
+fn runs(
+    reader: &StoreReader,
+    filter: &StoreFilter,
+    visit: impl FnMut(RunRow) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    pages(|after| reader.runs(filter, RunOrder::Newest, after, PAGE_ROWS), visit)
+}
+
+/// Reads a run with its content; `None` if retention removed it meanwhile.
+fn whole(reader: &StoreReader, row: &RunRow) -> Result<Option<StoredTrajectory>, CommandError> {
+    match reader.trajectory(&row.trace_id) {
+        Err(StoreQueryError::NoTrace { .. }) => Ok(None),
+        found => found.map(Some).map_err(asked),
+    }
+}
+
+/// Visits row after row, page after page.
+fn pages<T>(
+    read: impl Fn(Option<PagePlace>) -> Result<StoredPage<T>, StoreQueryError>,
+    mut visit: impl FnMut(T) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    let mut after = None;
+    loop {
+        let page = read(after).map_err(asked)?;
+        page.items.into_iter().try_for_each(&mut visit)?;
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+struct ExportPrinter {
+    format: RowFormat,
+    /// Rows that were printed.
+    count: usize,
+}
+
+impl ExportPrinter {
+    fn print(&mut self, row: &impl Serialize) -> Result<(), CommandError> {
+        let object = rows::object(row)?;
+        if self.count == 0 {
+            print_names(&object, self.format)?;
+        }
+        self.count += 1;
+        print_object(&object, self.format)
+    }
+}

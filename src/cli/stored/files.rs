@@ -1,0 +1,142 @@
+//! Side of a comparison from a file of scores: JSON Lines of `score` and of the file exporter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hashbrown::{HashMap, HashSet};
+
+use crate::cli::output;
+use crate::cli::score::rows::{RowVerdict, ScoreRow, read_baseline};
+use spanscore_store::query::{CaseFigures, ComparedSide, StoredGroup};
+
+/// Most revisions that a file may hold, and most traces with a case.
+const MARKS_MAX: usize = 1_000_000;
+/// Most pairs of a case and an evaluator, and as many of a trace without a case.
+const CASES_MAX: usize = 200_000;
+/// Most evaluators with each of their versions.
+const EVALUATORS_MAX: usize = 10_000;
+
+/// Reads a file of scores.
+pub(super) fn side(path: &Path) -> anyhow::Result<ComparedSide> {
+    let mut marks = FileMarks::default();
+    read_baseline(path, |row| marks.add(row))?;
+    if marks.revised.len() >= MARKS_MAX || marks.cases.len() >= MARKS_MAX {
+        let name = path.display();
+        anyhow::bail!("{name} holds over {MARKS_MAX} revisions or named traces: split it");
+    }
+    let mut figures = FileFigures::default();
+    read_baseline(path, |row| figures.add(row, &marks))?;
+    if figures.versions.len() >= EVALUATORS_MAX {
+        let name = path.display();
+        anyhow::bail!("{name} holds over {EVALUATORS_MAX} evaluators and versions: split it");
+    }
+    let left_out = figures.left_out;
+    if left_out > 0 {
+        output::note(format_args!(
+            "spanscore: {left_out} rows of {} are not compared one by one: over {CASES_MAX} cases \
+             or traces",
+            path.display()
+        ));
+    }
+    Ok(figures.finish())
+}
+
+/// Facts of a file that later rows tell of earlier ones.
+#[derive(Default)]
+struct FileMarks {
+    /// Evaluations that later ones replace.
+    revised: HashSet<String>,
+    /// Cases by trace: one holds for all evaluators of the trace, the first by name, as in a store.
+    cases: HashMap<String, String>,
+}
+
+impl FileMarks {
+    fn add(&mut self, row: ScoreRow) {
+        if let Some(id) = row.revises
+            && self.revised.len() < MARKS_MAX
+        {
+            self.revised.insert(id);
+        }
+        let Some(case) = row.case else { return };
+        let is_full = self.cases.len() >= MARKS_MAX;
+        match self.cases.get_mut(&row.trace_id) {
+            Some(known) if case < *known => *known = case,
+            Some(_) => {}
+            None if is_full => {}
+            None => {
+                self.cases.insert(row.trace_id, case);
+            }
+        }
+    }
+}
+
+/// Sums over a file.
+#[derive(Default)]
+struct FileFigures {
+    /// By evaluator and level; the mean is a sum until the end.
+    groups: BTreeMap<[String; 2], StoredGroup>,
+    versions: BTreeSet<(String, String)>,
+    /// By case and evaluator.
+    cases: BTreeMap<[String; 2], CaseFigures>,
+    /// By trace and evaluator, where the trace has no case.
+    traces: BTreeMap<[String; 2], CaseFigures>,
+    /// Rows beyond the limit of either.
+    left_out: u64,
+}
+
+impl FileFigures {
+    fn add(&mut self, row: ScoreRow, marks: &FileMarks) {
+        if marks.revised.contains(&row.id) || self.versions.len() >= EVALUATORS_MAX {
+            return;
+        }
+        self.versions.insert((row.evaluator.clone(), row.evaluator_version.clone()));
+        let group = self.groups.entry([row.evaluator.clone(), row.level.clone()]).or_default();
+        let score = row.score.unwrap_or_default();
+        match row.verdict() {
+            RowVerdict::Pass => group.passed += 1,
+            RowVerdict::Fail => group.failed += 1,
+            RowVerdict::NotEvaluable => group.not_evaluable += 1,
+            RowVerdict::Failed => group.broken += 1,
+        }
+        if matches!(row.verdict(), RowVerdict::Pass | RowVerdict::Fail) {
+            group.mean = Some(group.mean.unwrap_or_default() + score);
+            group.squares += score * score;
+            self.add_case(row, marks);
+        }
+    }
+
+    /// Counts for the case, or for the trace: the same recording may have been judged twice.
+    fn add_case(&mut self, row: ScoreRow, marks: &FileMarks) {
+        let is_passing = row.verdict() == RowVerdict::Pass;
+        let named = marks.cases.get(&row.trace_id);
+        let figures = if named.is_some() { &mut self.cases } else { &mut self.traces };
+        let key = [named.unwrap_or(&row.trace_id).clone(), row.evaluator];
+        if figures.len() >= CASES_MAX && !figures.contains_key(&key) {
+            self.left_out += 1;
+            return;
+        }
+        let figures = figures.entry(key).or_default();
+        figures.passed += i64::from(is_passing);
+        figures.failed += i64::from(!is_passing);
+        if !is_passing {
+            figures.failed_trace = Some(row.trace_id);
+        }
+    }
+
+    fn finish(self) -> ComparedSide {
+        let groups = self.groups.into_iter().map(|(keys, group)| {
+            let count = (group.passed + group.failed) as f64;
+            let mean = group.mean.map(|sum| sum / count);
+            StoredGroup { keys: keys.to_vec(), mean, ..group }
+        });
+        let cases = self.cases.into_iter().chain(self.traces);
+        let cases =
+            cases.map(|([case, evaluator], figures)| CaseFigures { case, evaluator, ..figures });
+        ComparedSide {
+            evaluators: groups.collect(),
+            versions: self.versions,
+            cases: cases.collect(),
+            ..ComparedSide::default()
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Conditions on stored evaluations, as commands take them.
+
+use std::time::SystemTime;
+
+use clap::Args;
+
+use super::asked;
+use crate::cli::CommandError;
+use spanscore_store::query::{StoreField, StoreFilter, point_in_time};
+
+/// Words of the bounds of time, beside those of the fields.
+const SINCE: &str = "since";
+const UNTIL: &str = "until";
+
+/// Conditions on stored evaluations.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct FilterArgs {
+    /// Earliest end of the judged runs
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Time before which they ended
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<String>,
+    /// Value of a field; given more than once, values of one field are alternatives and different
+    /// fields must all hold; `FIELD=!VALUE` excludes
+    #[arg(long = "where", value_name = "FIELD=VALUE")]
+    conditions: Vec<String>,
+}
+
+/// Condition: the word of a field, `since` or `until`, and a value.
+pub(super) type FilterCondition = (String, String);
+
+impl FilterArgs {
+    /// Returns true if nothing is asked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none() && self.until.is_none() && self.conditions.is_empty()
+    }
+
+    /// Reads the conditions. Those in `own` stand in place of others with the same word.
+    pub(super) fn read(&self, own: &[FilterCondition]) -> Result<StoreFilter, CommandError> {
+        let shared = self.shared()?;
+        let others = shared.iter().filter(|(word, _)| own.iter().all(|(it, _)| it != word));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now_ms = now.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX));
+        let time = |text: &str| point_in_time(text, now_ms).map(Some).map_err(asked);
+        let mut filter = StoreFilter::default();
+        for (word, value) in others.chain(own) {
+            match word.as_str() {
+                SINCE => filter.from_ms = time(value)?,
+                UNTIL => filter.to_ms = time(value)?,
+                _ => filter.add(StoreField::from_word(word).map_err(asked)?, value.as_str()),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn shared(&self) -> Result<Vec<FilterCondition>, CommandError> {
+        let bound = |word: &str, value: &Option<String>| {
+            value.as_ref().map(|value| (word.to_owned(), value.clone()))
+        };
+        let bounds = [bound(SINCE, &self.since), bound(UNTIL, &self.until)];
+        let conditions = self.conditions.iter().map(|text| {
+            let found = text.split_once('=').filter(|(word, _)| ![SINCE, UNTIL].contains(word));
+            let found = found.map(|(word, value)| (word.to_owned(), value.to_owned()));
+            found.ok_or_else(|| {
+                let text = format!("`{text}` is no condition: write it as FIELD=VALUE");
+                CommandError::Usage(text)
+            })
+        });
+        bounds.into_iter().flatten().map(Ok).chain(conditions).collect()
+    }
+}
