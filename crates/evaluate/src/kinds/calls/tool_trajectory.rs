@@ -161,22 +161,24 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }
     let asks_for_order = mode.asks_for_order() && !is_compat;
     settings.within_group.check(asks_for_order, ORDERED_MODES, node)?;
+    let matcher = CallMatcher {
+        default: settings.argument_matcher,
+        by_name: settings.argument_matchers,
+        absent_is_empty: is_compat,
+        is_listed: is_compat,
+    };
+    let criteria = expected_calls::required(settings.criteria, node)?;
     Ok(Evaluator::code(ToolTrajectory {
         mode,
         within_group: settings.within_group,
-        matcher: CallMatcher {
-            default: settings.argument_matcher,
-            by_name: settings.argument_matchers,
-            absent_is_empty: settings.compat.is_some(),
-            is_listed: settings.compat.is_some(),
-        },
         reuse_matches: settings.reuse_matches,
         exclude_failed: FailureRules::excluding(
             settings.exclude_failed,
             &settings.failures,
             is_compat,
         )?,
-        criteria: expected_calls::required(settings.criteria, node)?,
+        criteria: criteria.compiled(&matcher, !is_compat, node)?,
+        matcher,
     }))
 }
 
@@ -300,8 +302,13 @@ impl CodeEvaluator for ToolTrajectory {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns } = &self.criteria;
+        let Criteria { tool_calls, turns, any_of } = &self.criteria;
         let effort = &trajectory.effort;
+        if !any_of.is_empty() {
+            return expected_calls::best_of(any_of, |expected| {
+                self.judge(expected, &trajectory.tool_calls, effort, want)
+            });
+        }
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
             return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }
