@@ -38,6 +38,11 @@ pub struct Criteria {
     /// scores the most counts.
     #[serde(default)]
     pub any_of: Vec<Alternative>,
+    /// Only `tool_trajectory`: a list of lists, each with the calls that are expected together, in
+    /// one message of the model, and one step after the other. A step counts as one call does
+    /// elsewhere.
+    #[serde(default)]
+    pub steps: Vec<Vec<ExpectedCall>>,
 }
 
 /// One of several right ways.
@@ -111,16 +116,23 @@ impl ExpectedCall {
 impl Criteria {
     /// Refuses calls without a name and arguments that are no object.
     pub fn checked(mut self) -> Result<Self, SettingsError> {
-        if !self.any_of.is_empty() && !(self.tool_calls.is_empty() && self.turns.is_empty()) {
-            return Err(SettingsError::new("`any_of` excludes `tool_calls` and `turns`")
-                .with_help("list each right way under `any_of`"));
+        let forms = [
+            self.tool_calls.is_empty() && self.turns.is_empty(),
+            self.any_of.is_empty(),
+            self.steps.is_empty(),
+        ];
+        if forms.iter().filter(|is_empty| !**is_empty).count() > 1 {
+            return Err(SettingsError::new("the criteria say in several ways what is expected")
+                .with_help("list `tool_calls`, with or without `turns`, or `any_of`, or `steps`"));
         }
         if self.tool_calls.is_empty() {
             self.tool_calls = self.turns.concat();
         }
         let of_turns = self.turns.iter().flatten();
         let of_alternatives = self.any_of.iter().flat_map(|it| &it.tool_calls);
-        let calls = self.tool_calls.iter().chain(of_turns).chain(of_alternatives);
+        let of_steps = self.steps.iter().flatten();
+        let of_one = self.tool_calls.iter().chain(of_turns);
+        let calls = of_one.chain(of_alternatives).chain(of_steps);
         for (index, call) in calls.enumerate() {
             if text::is_blank(&call.name) {
                 return Err(SettingsError::new(format!("expected call {index} has no name")));

@@ -23,8 +23,8 @@ impl Criteria {
         let criteria = node.get("criteria").filter(|_| reads_matchers);
         criteria.map_or(Ok(()), matcher::check)?;
         let of_alternatives = self.any_of.iter_mut().flat_map(|it| &mut it.tool_calls);
-        let of_turns = self.turns.iter_mut().flatten();
-        for call in self.tool_calls.iter_mut().chain(of_turns).chain(of_alternatives) {
+        let of_lists = self.turns.iter_mut().chain(&mut self.steps).flatten();
+        for call in self.tool_calls.iter_mut().chain(of_lists).chain(of_alternatives) {
             let place = criteria.unwrap_or(node).place;
             compile(call, matcher.of(&call.name), reads_matchers)
                 .map_err(|error| error.at(place))?;

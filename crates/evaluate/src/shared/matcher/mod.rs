@@ -6,6 +6,7 @@
 //! nothing matches, and the caller finds the budget spent.
 
 mod complaint;
+mod mistake;
 mod read;
 mod rule;
 

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use regex::RegexBuilder;
 
 use super::Expected;
+use super::mistake::{MatcherMistake, WORDS};
 use super::rule::{Contained, FoldedText, Rule, instant};
-use spanscore_base::settings::{Node, NodeKind, SettingsError, nearest};
+use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_base::value::{Map, Number, Value};
 
 /// Kinds in whose criteria matchers are read.
@@ -22,86 +23,12 @@ pub const MATCHED_KINDS: &[&str] = &[
 
 /// Only key of a map that is a matcher.
 const MARK: &str = "$is";
-/// Words under it.
-const WORDS: &[&str] = &[
-    "any",
-    "absent",
-    "near",
-    "pattern",
-    "one_of",
-    "range",
-    "unordered",
-    "contains",
-    "instant",
-    "text",
-    "equals",
-];
-/// Words that go with `near` and `text`.
-const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];
 /// Words whose values may be matchers again.
 const NESTING_WORDS: &[&str] = &["one_of", "unordered", "contains"];
 /// Bytes of a compiled pattern, and of the tables that searching with it makes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Most items of one rule.
 const ITEMS_MAX: usize = 10_000;
-
-/// Mistake in a matcher.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MatcherMistake {
-    /// A word that is none.
-    #[error("`{0}` is no word of a matcher")]
-    Unknown(String),
-    /// No word, or a value that is neither a word nor a map of one.
-    #[error("`$is` says nothing")]
-    Nothing,
-    /// Two words that do not go together.
-    #[error("`{0}` and `{1}` do not go together")]
-    Both(String, String),
-    /// A word whose value is of the wrong form.
-    #[error("`{0}` wants {1}")]
-    Form(&'static str, &'static str),
-    /// A word that lacks another.
-    #[error("`{0}` lacks `{1}`")]
-    Lacks(&'static str, &'static str),
-    /// A pattern that does not compile.
-    #[error("`pattern` is not valid: {0}")]
-    Pattern(String),
-    /// Absence of something that has no key.
-    #[error("`absent` goes only with the entry of an object")]
-    AbsentItem,
-}
-
-impl MatcherMistake {
-    /// Returns the remedy.
-    fn help(&self) -> String {
-        match self {
-            Self::Unknown(word) => match nearest(word, WORDS.iter().chain(OPTIONS).copied()) {
-                Some(word) => format!("did you mean `{word}`?"),
-                None => format!(
-                    "known are {}; write `equals` for a value that looks like a matcher",
-                    WORDS.join(", ")
-                ),
-            },
-            Self::Nothing => {
-                "write a word, such as `{$is: any}` or `{$is: {pattern: '^A-'}}`".into()
-            }
-            Self::Both(..) => "write one rule".into(),
-            Self::Form(..) | Self::Pattern(_) => "see Matchers in docs/evaluators.md".into(),
-            Self::Lacks(_, word) => format!("add `{word}`"),
-            Self::AbsentItem => "leave it out of the list".into(),
-        }
-    }
-
-    /// Returns the word that it is about, by which its place is found.
-    fn word(&self) -> &str {
-        match self {
-            Self::Unknown(word) | Self::Both(_, word) => word,
-            Self::Form(word, _) | Self::Lacks(word, _) => word,
-            Self::Pattern(_) => "pattern",
-            Self::Nothing | Self::AbsentItem => "",
-        }
-    }
-}
 
 /// Compiles an expected value. `equals` leaves its value as it stands, so that a value without
 /// other rules comes back plain.
@@ -323,12 +250,6 @@ pub fn check_rule(rule: &Node) -> Result<(), SettingsError> {
         let place = word.map_or(rule.place, |(key, _)| key.place);
         SettingsError::from(mistake).at(place)
     })
-}
-
-impl From<MatcherMistake> for SettingsError {
-    fn from(mistake: MatcherMistake) -> Self {
-        Self::new(mistake.to_string()).with_help(mistake.help())
-    }
 }
 
 /// Returns criteria in which nothing is a matcher: what looks like one is the value itself.

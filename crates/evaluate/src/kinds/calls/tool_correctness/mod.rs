@@ -108,6 +108,10 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         is_listed: is_compat,
     };
     let criteria = expected_calls::required(settings.criteria, node)?;
+    if !criteria.steps.is_empty() {
+        let help = "use `tool_trajectory`, or list `tool_calls`";
+        return Err(SettingsError::new("`steps` goes only with `tool_trajectory`").with_help(help));
+    }
     Ok(Evaluator::code(ToolCorrectness {
         mode,
         compares_output: matches!(mode, BestMatch | BestMatchInOrder)
@@ -351,7 +355,7 @@ impl CodeEvaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns, any_of } = &self.criteria;
+        let Criteria { tool_calls, turns, any_of, .. } = &self.criteria;
         let effort = &trajectory.effort;
         if !any_of.is_empty() {
             return expected_calls::best_of(any_of, |expected| {
