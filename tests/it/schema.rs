@@ -11,7 +11,7 @@ use spanscore_base::value;
 use spanscore_evaluate::{KINDS, Kind};
 
 /// The settings of all kinds, which the kind itself does not read.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 11] = [
     "when",
     "sample",
     "threshold",
@@ -21,6 +21,8 @@ const SHARED: [&str; 9] = [
     "run_if",
     "only_tools",
     "exclude_tools",
+    "only_agents",
+    "tool_aliases",
 ];
 
 fn node(value: &Json) -> Node {

@@ -1,5 +1,6 @@
 //! The `evaluators:` map: the keys that all kinds share, and those of each kind.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -58,6 +59,13 @@ pub struct SharedSettings {
     pub only_tools: Vec<String>,
     /// Globs of tools whose calls it does not see.
     pub exclude_tools: Vec<String>,
+    /// Globs of the only agents whose calls it sees, by the names that traces give them; all
+    /// without it. A call of which no agent is known is then not seen.
+    pub only_agents: Vec<String>,
+    /// Further names of tools: `{find_order: [mcp__*__find_order]}` shows the calls and
+    /// definitions of all tools that the globs fit as `find_order`. `only_tools`, `exclude_tools`
+    /// and everything else of the evaluator then name it so.
+    pub tool_aliases: BTreeMap<String, Vec<String>>,
 }
 
 impl Default for SharedSettings {
@@ -72,6 +80,8 @@ impl Default for SharedSettings {
             run_if: None,
             only_tools: Vec::new(),
             exclude_tools: Vec::new(),
+            only_agents: Vec::new(),
+            tool_aliases: BTreeMap::new(),
         }
     }
 }
@@ -191,7 +201,13 @@ fn configure_one(
     let settings = settings?;
     let info = info?;
     let against = against?;
-    let tools = ToolChoice { only: settings.only_tools, exclude: settings.exclude_tools, named };
+    let tools = ToolChoice {
+        only: settings.only_tools,
+        exclude: settings.exclude_tools,
+        agents: settings.only_agents,
+        aliases: settings.tool_aliases,
+        named,
+    };
     let sample = settings.sample;
     let early = settings.early;
     let configured = Configured { info, when, sample, early, asks, run_if, tools, against };
@@ -241,13 +257,22 @@ fn info(
     }
     // The choice of tools changes verdicts, so it is part of the identity.
     if let Value::Map(map) = &mut judged_by {
-        for (key, globs) in
-            [("only_tools", &settings.only_tools), ("exclude_tools", &settings.exclude_tools)]
-        {
+        let list = |globs: &[String]| {
+            Value::List(globs.iter().map(|glob| Value::from(glob.clone())).collect())
+        };
+        for (key, globs) in [
+            ("only_tools", &settings.only_tools),
+            ("exclude_tools", &settings.exclude_tools),
+            ("only_agents", &settings.only_agents),
+        ] {
             if !globs.is_empty() {
-                let globs = globs.iter().map(|glob| Value::from(glob.clone()));
-                map.insert(key, Value::List(globs.collect()));
+                map.insert(key, list(globs));
             }
+        }
+        if !settings.tool_aliases.is_empty() {
+            let aliases = settings.tool_aliases.iter();
+            let aliases = aliases.map(|(tool, globs)| (tool.clone(), list(globs)));
+            map.insert("tool_aliases", Value::Map(aliases.collect()));
         }
     }
     EvaluatorInfo {

@@ -45,6 +45,9 @@ pub struct ExpectSettings {
     /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
     /// file has those of several evaluators.
     pub evaluator: Option<String>,
+    /// Eval sets of other systems: true if maps whose only key is `$is` are matchers in them too.
+    /// Default `false`.
+    pub matchers: bool,
     /// The attribute of the root span that holds the criteria, as JSON.
     pub attribute: Option<String>,
 }
@@ -57,6 +60,7 @@ impl Default for ExpectSettings {
             id_field: "id".to_owned(),
             criteria_field: "criteria".to_owned(),
             evaluator: None,
+            matchers: false,
             attribute: None,
         }
     }
@@ -141,7 +145,11 @@ fn read_rows(
     };
     let mut mistakes = Vec::new();
     let rows = dataset::read(path, &text, settings, template.kind, &mut mistakes);
-    let built = if is_right { build(rows, template, place, &mut mistakes) } else { HashMap::new() };
+    let built = if is_right {
+        build(rows, settings, template, place, &mut mistakes)
+    } else {
+        HashMap::new()
+    };
     let is_whole = mistakes.is_empty();
     let omitted = mistakes.len().saturating_sub(MISTAKES_MAX);
     errors.extend(mistakes.into_iter().take(MISTAKES_MAX).map(|Mistake { line, what, help }| {
@@ -158,13 +166,19 @@ fn read_rows(
 
 fn build(
     rows: Vec<Row>,
+    settings: &ExpectSettings,
     template: &Template,
     place: Place,
     mistakes: &mut Vec<Mistake>,
 ) -> HashMap<String, Arc<Expectation>> {
     let mut built = HashMap::with_capacity(rows.len());
-    for Row { names, criteria, line } in rows {
-        let expectation = match template.build(&criteria, place) {
+    for Row { names, criteria, line, is_imported } in rows {
+        let read = if is_imported && !settings.matchers {
+            template.build_literal(&criteria, place)
+        } else {
+            template.build(&criteria, place)
+        };
+        let expectation = match read {
             Ok(mut expectation) => {
                 if let Some(info) = Arc::get_mut(&mut expectation.info) {
                     info.case = names.first().map(|name| name.as_str().into());

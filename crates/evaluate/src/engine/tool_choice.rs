@@ -1,18 +1,25 @@
-//! Filter of the tool calls that an evaluator sees: by `only_tools` and `exclude_tools`, and
-//! without the calls by which an agent gave its answer, unless settings or criteria name their
+//! Filter of the tool calls that an evaluator sees: by `only_tools`, `exclude_tools` and
+//! `only_agents`, under the names that `tool_aliases` gives them, and without the calls by which an agent gave its answer, unless settings or criteria name their
 //! tool.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::shared::glob::matches_glob;
 use spanscore_base::model::{ToolCall, Trajectory};
 use spanscore_base::value::Value;
 
-/// Filter of tool calls by name.
+/// Filter of tool calls, and the names under which they are seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolChoice {
     /// Globs of the only tools to see; all where empty.
     pub only: Vec<String>,
     /// Globs of tools to leave out.
     pub exclude: Vec<String>,
+    /// Globs of the only agents whose calls to see; all where empty.
+    pub agents: Vec<String>,
+    /// Names of tools, each with the globs of further names for the same tool.
+    pub aliases: BTreeMap<String, Vec<String>>,
     /// Texts in settings and criteria: an output tool among them is seen.
     pub named: Vec<String>,
 }
@@ -22,18 +29,53 @@ impl ToolChoice {
     fn includes(&self, call: &ToolCall<'_>, named: &[String]) -> bool {
         let fits = |globs: &[String]| globs.iter().any(|glob| matches_glob(glob, &call.name));
         let names = |texts: &[String]| texts.iter().any(|text| *text == call.name);
+        let is_agent = |agent: &str| self.agents.iter().any(|glob| matches_glob(glob, agent));
         (self.only.is_empty() || fits(&self.only))
+            && (self.agents.is_empty() || call.agent.as_deref().is_some_and(is_agent))
             && !fits(&self.exclude)
             && (!call.is_output || names(&self.named) || names(named) || names(&self.only))
     }
 
-    /// Runs `run` while the trajectory holds only the calls that are seen; restores the others
-    /// after.
-    pub(super) fn narrow<T>(
+    /// Runs `run` while the trajectory holds only the calls that are seen, under their names by
+    /// alias; restores the others and the names after.
+    pub(super) fn narrow<'a, T>(
         &self,
-        trajectory: &mut Trajectory<'_>,
+        trajectory: &mut Trajectory<'a>,
         named: &[String],
-        run: impl FnOnce(&mut Trajectory<'_>) -> T,
+        run: impl FnOnce(&mut Trajectory<'a>) -> T,
+    ) -> T {
+        if self.aliases.is_empty() {
+            return self.filter(trajectory, named, run);
+        }
+        let before: Vec<Cow<'a, str>> = names(trajectory).map(|name| name.clone()).collect();
+        for name in names(trajectory) {
+            if let Some(alias) = self.alias_of(name) {
+                *name = Cow::Owned(alias.to_owned());
+            }
+        }
+        let outcome = self.filter(trajectory, named, run);
+        for (name, before) in names(trajectory).zip(before) {
+            *name = before;
+        }
+        outcome
+    }
+
+    /// Returns the tool that another name stands for.
+    fn alias_of(&self, name: &str) -> Option<&str> {
+        if self.aliases.contains_key(name) {
+            return None;
+        }
+        let fits = |(_, globs): &(&String, &Vec<String>)| {
+            globs.iter().any(|glob| matches_glob(glob, name))
+        };
+        self.aliases.iter().find(fits).map(|(tool, _)| &**tool)
+    }
+
+    fn filter<'a, T>(
+        &self,
+        trajectory: &mut Trajectory<'a>,
+        named: &[String],
+        run: impl FnOnce(&mut Trajectory<'a>) -> T,
     ) -> T {
         if trajectory.tool_calls.iter().all(|call| self.includes(call, named)) {
             return run(trajectory);
@@ -52,6 +94,12 @@ impl ToolChoice {
         trajectory.tool_calls = includes.iter().filter_map(next).collect();
         outcome
     }
+}
+
+/// Returns the names of all calls and of all declared tools.
+fn names<'t, 'a>(trajectory: &'t mut Trajectory<'a>) -> impl Iterator<Item = &'t mut Cow<'a, str>> {
+    let calls = trajectory.tool_calls.iter_mut().map(|call| &mut call.name);
+    calls.chain(trajectory.tool_definitions.iter_mut().map(|tool| &mut tool.name))
 }
 
 /// Collects all texts in a value, keys among them: the tools that settings may name.
@@ -75,6 +123,36 @@ pub fn texts_of(value: &Value<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tools_are_seen_under_their_names_by_alias_and_by_agent() {
+        let call = |name: &'static str, agent: Option<&'static str>| ToolCall {
+            name: name.into(),
+            agent: agent.map(Into::into),
+            ..ToolCall::default()
+        };
+        let check = |choice: ToolChoice, expected: &[&str]| {
+            let tool_calls = vec![
+                call("mcp__shop__find", Some("root")),
+                call("find", None),
+                call("pay", Some("helper")),
+            ];
+            let mut trajectory = Trajectory { tool_calls, ..Trajectory::default() };
+            let names = |trajectory: &mut Trajectory<'_>| {
+                let names = trajectory.tool_calls.iter().map(|call| call.name.to_string());
+                names.collect::<Vec<_>>()
+            };
+            assert_eq!(choice.narrow(&mut trajectory, &[], names), expected);
+            assert_eq!(names(&mut trajectory), ["mcp__shop__find", "find", "pay"]);
+        };
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let aliases = || BTreeMap::from([("find".to_owned(), vec!["mcp__*__find".to_owned()])]);
+        check(ToolChoice { aliases: aliases(), ..ToolChoice::default() }, &["find", "find", "pay"]);
+        let only = ToolChoice { aliases: aliases(), only: texts(&["find"]), ..Default::default() };
+        check(only, &["find", "find"]);
+        let agents = ToolChoice { agents: texts(&["ro*"]), ..ToolChoice::default() };
+        check(agents, &["mcp__shop__find"]);
+    }
 
     #[test]
     fn output_tools_are_seen_where_they_are_named() {

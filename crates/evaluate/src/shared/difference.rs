@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use super::arguments::ArgumentMatcher;
 use super::expected_calls::{CallMatcher, Comparison, ExpectedCall, arguments_of};
+use super::matcher::Expected;
 use super::order;
 use spanscore_base::model::{Explanation, ToolCall, WorkBudget};
 use spanscore_base::value::{Map, Value};
@@ -230,6 +231,16 @@ pub fn argument_words(
     allows_more: &str,
 ) -> Explanation {
     words::of_arguments(matcher, expected, actual, allows_more)
+}
+
+/// Returns differences between the arguments of a call and the rules for them.
+pub fn rule_words(
+    matcher: &ArgumentMatcher,
+    rules: &Expected,
+    actual: &Value<'_>,
+    allows_more: &str,
+) -> Explanation {
+    words::of_rules(matcher, rules, actual, allows_more)
 }
 
 #[cfg(test)]

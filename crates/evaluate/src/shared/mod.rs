@@ -6,6 +6,7 @@ pub mod difference;
 pub mod expected_calls;
 pub mod failure;
 pub(crate) mod glob;
+pub mod matcher;
 pub mod names;
 pub mod order;
 pub mod pairing;

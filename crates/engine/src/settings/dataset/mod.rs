@@ -32,6 +32,8 @@ pub(super) struct Row {
     pub(super) criteria: Value<'static>,
     /// Line of the row, from 1, if known.
     pub(super) line: Option<usize>,
+    /// True if it comes from the eval set of another system, which knows no matchers.
+    pub(super) is_imported: bool,
 }
 
 /// Mistake in a dataset.
@@ -65,13 +67,21 @@ pub(super) fn read(
     let whole = if is_csv { None } else { json::parse(text).ok() };
     let cases = |set: &Value<'_>| field(set, "eval_cases").and_then(Value::as_list).is_some();
     let evaluations = |set: &Value<'_>| set.get("evaluations").and_then(Value::as_list).is_some();
+    let mut is_imported = true;
     let mut rows = match &whole {
-        _ if is_csv => csv_rows(text, settings, mistakes),
+        _ if is_csv => {
+            is_imported = false;
+            csv_rows(text, settings, mistakes)
+        }
         Some(set) if cases(set) => adk::rows(set, text, kind, mistakes),
         Some(Value::List(cases)) => adk::rows_of_list(cases, text, kind, mistakes),
         Some(set) if evaluations(set) => uipath_rows(set, text, settings, mistakes),
-        _ => json_lines(text, settings, mistakes),
+        _ => {
+            is_imported = false;
+            json_lines(text, settings, mistakes)
+        }
     };
+    rows.iter_mut().for_each(|row| row.is_imported = is_imported);
     if rows.len() > ROWS_MAX {
         mistakes.push(Mistake::new(None, format!("more than {ROWS_MAX} cases")));
         rows.clear();
@@ -197,7 +207,7 @@ fn push(
     mistakes: &mut Vec<Mistake>,
 ) {
     match row {
-        Ok((names, Some(criteria))) => rows.push(Row { names, criteria, line }),
+        Ok((names, Some(criteria))) => rows.push(Row { names, criteria, line, is_imported: false }),
         Ok((_, None)) => {}
         Err(what) => mistakes.push(Mistake::new(line, what)),
     }

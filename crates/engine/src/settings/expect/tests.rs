@@ -101,3 +101,23 @@ fn what_does_not_fit_together_is_refused() {
     );
     check("tool_loop: {early: true, level: call}", "`early` goes only with `level: trace`");
 }
+
+#[test]
+fn matchers_stand_in_own_datasets_and_in_imported_ones_where_they_are_asked_for() {
+    let check = |file: &str, text: &str, more: &str, expected: &str| {
+        let entry = format!("tool_call_args: {{expect: {{file: {file}, {KEY}{more}}}}}");
+        let said = said(&[(file, text)], &entry);
+        assert!(said.contains(expected), "{file}{more}: {said}");
+    };
+    let args = r#"{"q": {"$is": "nay"}}"#;
+    let row = format!(
+        r#"{{"id": "a", "criteria": {{"tool_calls": [{{"name": "x", "args": {args}}}]}}}}"#
+    );
+    let set = format!(
+        r#"{{"eval_cases": [{{"eval_id": "a", "conversation": [{{"intermediate_data":
+        {{"tool_uses": [{{"name": "x", "args": {args}}}]}}}}]}}]}}"#
+    );
+    check("c.jsonl", &row, "", "DIR/c.jsonl:1: `nay` is no word of a matcher");
+    check("c.json", &set, "", "arguments: true");
+    check("c.json", &set, ", matchers: true", "`nay` is no word of a matcher");
+}

@@ -16,6 +16,7 @@ use super::select::{Scope, When};
 use super::tool_choice::texts_of;
 use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
 use crate::external::ExternalPlan;
+use crate::shared::matcher;
 use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, Want};
 use spanscore_base::settings::{Key, Node, NodeKind, Place, SettingsError};
 use spanscore_base::value::{Value, json};
@@ -57,7 +58,8 @@ impl Template {
 
     /// Builds the evaluator with criteria that stood in the trace.
     fn build_from_trace(&self, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {
-        let mut settings = self.with(&Node::from_value(criteria), Place::default());
+        let literal = self.literal(criteria.clone().into_owned());
+        let mut settings = self.with(&Node::from_value(&literal), Place::default());
         let schema = self.kind.schema();
         let asks = schema.get("properties").is_some_and(|own| own.get("judge").is_some());
         if let (true, NodeKind::Map(entries)) = (asks, &mut settings.kind) {
@@ -65,6 +67,26 @@ impl Template {
             entries.push((key, Node::from_value(&Value::from(true))));
         }
         self.built(&settings, criteria)
+    }
+
+    /// Returns criteria in which nothing is a matcher: a sender must not write `any` for itself.
+    fn literal(&self, criteria: Value<'static>) -> Value<'static> {
+        if matcher::MATCHED_KINDS.contains(&self.kind.name) {
+            matcher::escaped(criteria)
+        } else {
+            criteria
+        }
+    }
+
+    /// Builds the evaluator with criteria in which nothing is a matcher. Errors in them are
+    /// reported at `place`.
+    pub fn build_literal(
+        &self,
+        criteria: &Value<'_>,
+        place: Place,
+    ) -> Result<Expectation, SettingsError> {
+        let literal = self.literal(criteria.clone().into_owned());
+        self.built(&self.with(&placed(&literal, place), place), criteria)
     }
 
     fn built(&self, settings: &Node, criteria: &Value<'_>) -> Result<Expectation, SettingsError> {

@@ -1,7 +1,7 @@
 use super::case::Case;
 use super::*;
 use crate::kinds::{KINDS, kind};
-use spanscore_base::model::{Level, ToolCall};
+use spanscore_base::model::{Content, Level, ToolCall};
 use spanscore_base::otlp::AnyValue;
 
 fn template() -> Template {
@@ -121,4 +121,28 @@ fn every_kind_that_takes_criteria_takes_them_from_elsewhere() {
             panic!("{}: {error}", kind.name);
         }
     }
+}
+
+#[test]
+fn criteria_of_a_trace_hold_no_matcher() {
+    let template = Template {
+        kind: kind("tool_trajectory").unwrap(),
+        settings: Node::from_value(&Value::Map(Default::default())),
+        ..template()
+    };
+    let arguments = Content::ready(json::parse(r#"{"q": 1}"#).unwrap());
+    let call = ToolCall { name: "a".into(), arguments, ..ToolCall::default() };
+    let trajectory = Trajectory { tool_calls: vec![call], ..Trajectory::default() };
+    let text = r#"{"tool_calls": [{"name": "a", "arguments": {"q": {"$is": "any"}}}]}"#;
+    let criteria = json::parse(text).unwrap();
+    let check = |built: Result<Expectation, SettingsError>, expected: f64| {
+        let evaluator = built.unwrap().evaluator;
+        match evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL) {
+            Outcome::Scored(score) => assert_eq!(score.value, expected),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(template.build(&criteria, Place::default()), 1.0);
+    check(template.build_from_trace(&criteria), 0.0);
+    check(template.build_literal(&criteria, Place::default()), 0.0);
 }

@@ -56,17 +56,17 @@ impl SelectedEvaluator<'_> {
 
     /// Runs `run` while the trajectory holds only the calls that the evaluator sees, grouped as it
     /// asks for.
-    pub(super) fn narrow<T>(
+    pub(super) fn narrow<'a, T>(
         &self,
-        trajectory: &mut Trajectory<'_>,
-        run: impl FnOnce(&mut Trajectory<'_>) -> T,
+        trajectory: &mut Trajectory<'a>,
+        run: impl FnOnce(&mut Trajectory<'a>) -> T,
     ) -> T {
         let named = match self.expectation {
             Some(Ok(expectation)) => &expectation.named[..],
             _ => &[],
         };
         let asks_message_order = self.evaluator().is_ok_and(Evaluator::asks_message_order);
-        let run = |seen: &mut Trajectory<'_>| {
+        let run = |seen: &mut Trajectory<'a>| {
             if asks_message_order { by_message(seen, run) } else { run(seen) }
         };
         self.configured.tools.narrow(trajectory, named, run)

@@ -9,9 +9,11 @@ use smallvec::SmallVec;
 
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::argument_words;
+use crate::shared::difference::{argument_words, rule_words};
 use crate::shared::failure::{FailureRules, FailureSettings};
+use crate::shared::matcher::{self, Expected, Matching};
 use crate::shared::report;
+use crate::shared::step_limit;
 use crate::shared::within_group::WithinGroup;
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
@@ -123,6 +125,8 @@ fn yes() -> bool {
 struct Correctness {
     tool_name: String,
     expected: Value<'static>,
+    /// The expected arguments, if matchers stand in them.
+    rules: Option<Expected>,
     matcher: ArgumentMatcher,
     occurrence: Occurrence,
     require_call: bool,
@@ -132,16 +136,20 @@ struct Correctness {
 
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
-    if settings.expected_arguments.as_map().is_none() {
+    let mut expected = settings.expected_arguments;
+    if expected.as_map().is_none() {
         return Err(SettingsError::new("`expected_arguments` is not an object"));
     }
     let mode = match settings.match_mode {
         ArgumentMatchMode::Subset => ArgumentMode::Subset,
         ArgumentMatchMode::Exact => ArgumentMode::Exact,
     };
+    node.get("expected_arguments").map_or(Ok(()), matcher::check)?;
+    let rules = matcher::ruled(&mut expected)?;
     Ok(Evaluator::code(Correctness {
         tool_name: settings.tool_name,
-        expected: settings.expected_arguments,
+        expected,
+        rules,
         matcher: ArgumentMatcher { mode, ..ArgumentMatcher::default() },
         occurrence: settings.occurrence.try_into().map_err(SettingsError::new)?,
         require_call: settings.require_call,
@@ -180,22 +188,47 @@ impl Correctness {
         found.unwrap_or_default()
     }
 
+    /// Returns true if arguments are as expected.
+    fn fits(&self, actual: &Value<'_>, effort: &WorkBudget) -> bool {
+        let options = &self.matcher;
+        match &self.rules {
+            Some(rules) => Matching { options, effort }.arguments(rules, actual),
+            None => options.matches(&self.expected, actual),
+        }
+    }
+
     /// Returns the keys of expected entries that are missing or differ, then those of unexpected
     /// ones.
-    fn differences(&self, actual: &Value<'_>) -> Vec<String> {
+    fn differences(&self, actual: &Value<'_>, effort: &WorkBudget) -> Vec<String> {
         let empty = Map::new();
         let expected = self.expected.as_map().unwrap_or(&empty);
         let actual = actual.as_map().unwrap_or(&empty);
         let found = actual.by_key();
         let wanted = expected.by_key();
-        let differs = |(key, value): &(&str, &Value<'_>)| {
-            !found.get(key).is_some_and(|found| self.matcher.equal(value, found))
-        };
         let is_extra = |(key, _): &(&str, &Value<'_>)| {
             self.matcher.mode == ArgumentMode::Exact && !wanted.has(key)
         };
-        let differing = expected.iter().filter(differs);
-        differing.chain(actual.iter().filter(is_extra)).map(|(key, _)| key.to_owned()).collect()
+        let extra = actual.iter().filter(is_extra).map(|(key, _)| key.to_owned());
+        if let Some(entries) = self.rules.as_ref().and_then(Expected::entries) {
+            let matching = Matching { options: &self.matcher, effort };
+            let differs = |(key, it): &&(String, Expected)| !matching.value(it, found.get(key));
+            let differing = entries.iter().filter(differs).map(|(key, _)| key.clone());
+            return differing.chain(extra).collect();
+        }
+        let differs = |(key, value): &(&str, &Value<'_>)| {
+            !found.get(key).is_some_and(|found| self.matcher.equal(value, found))
+        };
+        let differing = expected.iter().filter(differs).map(|(key, _)| key.to_owned());
+        differing.chain(extra).collect()
+    }
+
+    /// Returns the words for arguments that are not as expected.
+    fn words(&self, actual: &Value<'_>) -> Explanation {
+        let matcher = &self.matcher;
+        match &self.rules {
+            Some(rules) => rule_words(matcher, rules, actual, "match_mode: subset"),
+            None => argument_words(matcher, &self.expected, actual, "match_mode: subset"),
+        }
     }
 }
 
@@ -229,7 +262,11 @@ impl CodeEvaluator for Correctness {
             };
         }
         let given = calls.iter().filter_map(|call| call.arguments.value());
-        let right = given.clone().any(|actual| self.matcher.matches(&self.expected, actual));
+        let effort = &trajectory.effort;
+        let right = given.clone().any(|actual| self.fits(actual, effort));
+        if self.rules.is_some() && effort.is_spent() {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
+        }
         if !right && calls.iter().any(|call| !call.arguments.is_recorded()) {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
                 format!("the arguments of `{tool}` are not recorded")
@@ -237,7 +274,7 @@ impl CodeEvaluator for Correctness {
         }
         // Of several calls, the nearest match is shown.
         let differences = || {
-            let differences = given.clone().map(|actual| self.differences(actual));
+            let differences = given.clone().map(|actual| self.differences(actual, effort));
             differences.min_by_key(|keys| (keys.len(), keys.clone())).unwrap_or_default()
         };
         let explain = || {
@@ -245,14 +282,12 @@ impl CodeEvaluator for Correctness {
                 return Explanation::plain(format!("{tool} got the expected arguments"));
             }
             let nearest = given.clone().min_by_key(|actual| {
-                let keys = self.differences(actual);
+                let keys = self.differences(actual, effort);
                 (keys.len(), keys)
             });
             let mut words = Explanation::plain(format!("{tool}: "));
             if let Some(actual) = nearest {
-                let matcher = &self.matcher;
-                let expected = &self.expected;
-                words.append(&argument_words(matcher, expected, actual, "match_mode: subset"));
+                words.append(&self.words(actual));
             }
             words
         };

@@ -5,6 +5,8 @@
 //! actual call of its own, except where `reuse_matches` says otherwise. Calls that were made
 //! together are taken in whatever order scores the most.
 
+mod steps;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -161,22 +163,27 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }
     let asks_for_order = mode.asks_for_order() && !is_compat;
     settings.within_group.check(asks_for_order, ORDERED_MODES, node)?;
+    let matcher = CallMatcher {
+        default: settings.argument_matcher,
+        by_name: settings.argument_matchers,
+        absent_is_empty: is_compat,
+        is_listed: is_compat,
+    };
+    let criteria = expected_calls::required(settings.criteria, node)?;
+    if settings.reuse_matches && !criteria.steps.is_empty() {
+        return Err(SettingsError::new("`reuse_matches` does not go with `steps`"));
+    }
     Ok(Evaluator::code(ToolTrajectory {
         mode,
         within_group: settings.within_group,
-        matcher: CallMatcher {
-            default: settings.argument_matcher,
-            by_name: settings.argument_matchers,
-            absent_is_empty: settings.compat.is_some(),
-            is_listed: settings.compat.is_some(),
-        },
         reuse_matches: settings.reuse_matches,
         exclude_failed: FailureRules::excluding(
             settings.exclude_failed,
             &settings.failures,
             is_compat,
         )?,
-        criteria: expected_calls::required(settings.criteria, node)?,
+        criteria: criteria.compiled(&matcher, !is_compat, node)?,
+        matcher,
     }))
 }
 
@@ -186,13 +193,19 @@ struct Matched {
     actual: usize,
 }
 
+impl Matched {
+    fn both(count: usize) -> Self {
+        Self { expected: count, actual: count }
+    }
+}
+
 impl ToolTrajectory {
     fn matched(
         &self,
         comparison: &Comparison<'_, '_>,
     ) -> Result<Matched, expected_calls::TooLarge> {
         let e = comparison.expected.len();
-        let both = |count| Matched { expected: count, actual: count };
+        let both = Matched::both;
         Ok(match self.mode {
             TrajectoryMatchMode::Strict => both(if comparison.is_exact()? { e } else { 0 }),
             TrajectoryMatchMode::InOrder | TrajectoryMatchMode::InOrderF1 => {
@@ -300,8 +313,16 @@ impl CodeEvaluator for ToolTrajectory {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns } = &self.criteria;
+        let Criteria { tool_calls, turns, any_of, steps } = &self.criteria;
         let effort = &trajectory.effort;
+        if !steps.is_empty() {
+            return self.judge_steps(steps, &trajectory.tool_calls, effort, want);
+        }
+        if !any_of.is_empty() {
+            return expected_calls::best_of(any_of, |expected| {
+                self.judge(expected, &trajectory.tool_calls, effort, want)
+            });
+        }
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
             return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }

@@ -49,5 +49,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     }
     let settings: ComparisonSettings<Criteria> = definition.body.read()?;
     let (parts, criteria) = settings.into_parts(&definition, node)?;
-    Ok(Evaluator::code(Comparer::new(method, parts, criteria.expected_output)))
+    let expected = criteria.expected_output;
+    let comparer = Comparer::new(method, parts, expected.clone());
+    Ok(Evaluator::code(comparer.with_matchers(expected, &definition.body)?))
 }

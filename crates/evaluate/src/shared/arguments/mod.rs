@@ -5,12 +5,14 @@
 //! whole, but for `nested_subset`. The rules are those of Dokimos (`dokimos-dev/dokimos`,
 //! `TolerantArgumentMatcher`).
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::text;
+use spanscore_base::settings::SettingsError;
 use spanscore_base::value::{Map, Number, Value};
 
 /// Relation of the arguments of a call to the expected ones.
@@ -49,6 +51,13 @@ pub struct ArgumentMatcher {
     /// Compares only what stands at these paths (`city`, `address.zip`), and nothing else: what is
     /// missing on both sides is equal. Default: everything, as `mode` says.
     pub keys: Vec<String>,
+    /// Leaves these arguments out of the comparison, by the names at the top, such as a cursor.
+    pub ignore: Vec<String>,
+    /// Rules for single arguments, by name, in place of what is expected of them literally:
+    /// `{amount: {near: 90, within: 0.01}, note: any}`, in the words of matchers. They hold for
+    /// every expected call that lists arguments or none, and under `compat` too.
+    #[serde(rename = "match")]
+    pub rules: BTreeMap<String, Value<'static>>,
 }
 
 /// Compares a value of the whole with one of the part.
@@ -58,6 +67,15 @@ impl ArgumentMatcher {
     /// Returns true if arguments are looked at at all.
     pub fn reads_arguments(&self) -> bool {
         self.mode != ArgumentMode::Ignore || !self.keys.is_empty()
+    }
+
+    /// Refuses rules for single arguments, where calls are compared with each other.
+    pub fn without_rules(&self) -> Result<(), SettingsError> {
+        if self.rules.is_empty() {
+            return Ok(());
+        }
+        Err(SettingsError::new("`match` goes only with expected calls")
+            .with_help("use `ignore` to leave arguments out"))
     }
 
     /// Returns true if "matches" is symmetric and transitive, so that calls can be
@@ -79,6 +97,9 @@ impl ArgumentMatcher {
         }
         let empty = Map::new();
         match (entries(expected, &empty), entries(actual, &empty)) {
+            (Some(expected), Some(actual)) if !self.ignore.is_empty() => {
+                self.matches_counted(expected, actual)
+            }
             (Some(expected), Some(actual)) => match self.mode {
                 ArgumentMode::Exact => self.equal_maps(expected, actual),
                 ArgumentMode::Subset => self.contains(actual, expected, Self::equal),
@@ -88,6 +109,29 @@ impl ArgumentMatcher {
             },
             _ => self.equal(expected, actual),
         }
+    }
+
+    /// Returns true if the objects match without the entries that are ignored.
+    fn matches_counted(&self, expected: &Map<'_>, actual: &Map<'_>) -> bool {
+        let is_counted = |key: &str| !self.is_ignored(key);
+        let count = |map: &Map<'_>| map.iter().filter(|(key, _)| is_counted(key)).count();
+        let (part, whole) = match self.mode {
+            ArgumentMode::Superset => (actual, expected),
+            _ => (expected, actual),
+        };
+        if self.mode == ArgumentMode::Exact && count(part) != count(whole) {
+            return false;
+        }
+        let whole = whole.by_key();
+        let mut counted = part.iter().filter(|(key, _)| is_counted(key));
+        counted.all(|(key, value)| {
+            whole.get(key).is_some_and(|found| self.matches_below(value, found))
+        })
+    }
+
+    /// Returns true if an argument is left out of the comparison.
+    pub fn is_ignored(&self, key: &str) -> bool {
+        self.ignore.iter().any(|ignored| ignored == key)
     }
 
     /// Returns true if a value below the top is what is expected there.
@@ -149,7 +193,8 @@ impl ArgumentMatcher {
         part.iter().all(|(key, value)| whole.get(key).is_some_and(|f| same(self, f, value)))
     }
 
-    fn equal_texts(&self, a: &str, b: &str) -> bool {
+    /// Returns true if two texts are equal under the options.
+    pub fn equal_texts(&self, a: &str, b: &str) -> bool {
         let (a, b) = if self.trim_strings { (text::trim(a), text::trim(b)) } else { (a, b) };
         a == b || (self.case_insensitive && text::equal_ignoring_case(a, b))
     }
@@ -166,7 +211,8 @@ impl ArgumentMatcher {
         }
         match arguments {
             _ if self.mode == ArgumentMode::Ignore => 0,
-            Value::Null => self.hash_value(&Value::Map(Map::new()), build),
+            Value::Null => self.hash_entries(&Map::new(), build),
+            Value::Map(map) if !self.ignore.is_empty() => self.hash_entries(map, build),
             value => self.hash_value(value, build),
         }
     }
@@ -180,11 +226,24 @@ impl ArgumentMatcher {
             Value::List(list) => {
                 list.iter().fold(4, |sum, item| mix(sum, self.hash_value(item, build)))
             }
-            // Order does not count, so the entries are summed.
-            Value::Map(map) => map.iter().fold(5, |sum: u64, (key, value)| {
-                sum.wrapping_add(mix(build.hash_one(key), self.hash_value(value, build)))
-            }),
+            Value::Map(map) => self.sum(map.iter(), build),
         }
+    }
+
+    /// Returns the hash of the arguments at the top, without those that are ignored.
+    fn hash_entries(&self, map: &Map<'_>, build: &impl BuildHasher) -> u64 {
+        self.sum(map.iter().filter(|(key, _)| !self.is_ignored(key)), build)
+    }
+
+    /// Sums the hashes of entries, as their order does not count.
+    fn sum<'v, 'a: 'v>(
+        &self,
+        entries: impl Iterator<Item = (&'v str, &'v Value<'a>)>,
+        build: &impl BuildHasher,
+    ) -> u64 {
+        entries.fold(5, |sum: u64, (key, value)| {
+            sum.wrapping_add(mix(build.hash_one(key), self.hash_value(value, build)))
+        })
     }
 
     fn hash_text(&self, text: &str, build: &impl BuildHasher) -> u64 {
@@ -213,7 +272,7 @@ fn entries<'m, 'a>(value: &'m Value<'a>, empty: &'m Map<'a>) -> Option<&'m Map<'
 
 /// Returns the value at a dotted path of keys, or under the whole path as one key; `null` is
 /// absent.
-fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
+pub(super) fn at_path<'v, 'a>(value: &'v Value<'a>, path: &str) -> Option<&'v Value<'a>> {
     let found = match value.get(path) {
         Some(found) => Some(found),
         None => path.split('.').try_fold(value, |value, key| value.get(key)),

@@ -85,3 +85,35 @@ fn calls_beyond_the_limit_still_count() {
          and more)",
     );
 }
+
+#[test]
+fn rules_that_are_broken_are_named_without_values() {
+    let check = |wanted: &str, found: &str| {
+        let arguments = json::parse(wanted).expect("JSON").into_owned();
+        let rules = crate::shared::matcher::expected(arguments).expect("matchers");
+        let actual = json::parse(found).expect("JSON");
+        let words = rule_words(&ArgumentMatcher::default(), &rules, &actual, "mode: subset");
+        format!("{wanted} {found}: {}", &*words)
+    };
+    let rule = |rule: &str| format!(r#"{{"a": {{"$is": {rule}}}}}"#);
+    let one = r#"{"a": "secret"}"#;
+    let rules = [
+        r#"{"near": 1, "within": 0}"#,
+        r#"{"range": [1, 2]}"#,
+        r#"{"pattern": "x"}"#,
+        r#"{"one_of": [1, 2]}"#,
+        r#"{"unordered": [1, 2]}"#,
+        r#"{"contains": "x"}"#,
+        r#"{"instant": "2024-05-01"}"#,
+        r#"{"text": "x", "trim": true}"#,
+        r#""absent""#,
+    ];
+    let mut lines: Vec<String> = rules.iter().map(|it| check(&rule(it), one)).collect();
+    lines.push(check(&rule(r#""any""#), "{}"));
+    lines.push(check(&rule(r#""any""#), "[]"));
+    let nested = r#"{"to": {"zip": {"$is": {"pattern": "x"}}, "street": "y"}, "b": 1}"#;
+    lines.push(check(nested, r#"{"to": {"zip": "secret", "street": "z"}, "b": 2, "c": 3}"#));
+    lines.push(check(nested, r#"{"to": {"zip": "x", "street": "y", "secret": 1}, "b": 1}"#));
+    lines.push(check(r#"{"l": [1, {"$is": "any"}]}"#, r#"{"l": [2, 2]}"#));
+    insta::assert_snapshot!(lines.join("\n"));
+}

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{Difference, Step};
+use super::{Difference, STEPS_MAX, Step};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::expected_calls::arguments_of;
-use spanscore_base::model::Explanation;
+use crate::shared::matcher::{Expected, Matching};
+use spanscore_base::model::{Explanation, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
 /// Differences that are told one by one, and arguments of one call.
@@ -41,6 +42,13 @@ impl Told {
         }
         self.words
     }
+
+    fn end_of_arguments(self) -> Explanation {
+        if self.count == 0 {
+            return Explanation::plain("the arguments are not as expected");
+        }
+        self.end()
+    }
 }
 
 /// Numbers of expected and actual calls of a tool.
@@ -62,12 +70,13 @@ pub(super) fn of(difference: &Difference<'_, '_>) -> Explanation {
                 let made = difference.actual[actual];
                 if let Some(words) = told.next() {
                     let _ = write!(words, "{} (call {}): ", wanted.name, actual + 1);
-                    words.append(&of_arguments(
-                        difference.matcher(&wanted.name),
-                        &wanted.arguments,
-                        arguments_of(made),
-                        difference.counted.allows_more,
-                    ));
+                    let allows_more = difference.counted.allows_more;
+                    let matcher = difference.matcher(&wanted.name);
+                    let made = arguments_of(made);
+                    words.append(&match &wanted.rules {
+                        Some(rules) => of_rules(matcher, rules, made, allows_more),
+                        None => of_arguments(matcher, &wanted.arguments, made, allows_more),
+                    });
                 }
             }
             Step::Moved { expected, actual } => {
@@ -148,7 +157,7 @@ pub(super) fn of_arguments(
     };
     let found = actual.by_key();
     let wanted = expected.by_key();
-    for (key, value) in expected.iter() {
+    for (key, value) in expected.iter().filter(|(key, _)| !matcher.is_ignored(key)) {
         let what = match found.get(key) {
             None if matcher.mode != ArgumentMode::Superset => "is missing",
             Some(found) if !matcher.matches_below(value, found) => "is not as expected",
@@ -158,21 +167,58 @@ pub(super) fn of_arguments(
             let _ = write!(words, "`{key}` {what}");
         }
     }
-    if !matches!(matcher.mode, ArgumentMode::Subset | ArgumentMode::NestedSubset) {
-        for (key, _) in actual.iter().filter(|(key, _)| !wanted.has(key)) {
-            if let Some(words) = told.next() {
-                words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);
-                words.push(" was not expected");
-                if !allows_more.is_empty() {
-                    let _ = write!(words, " (`{allows_more}` allows more)");
-                }
-            }
+    further(matcher, actual, |key| wanted.has(key), allows_more, &mut told);
+    told.end_of_arguments()
+}
+
+/// Tells of the arguments that nobody expected, where the mode allows none.
+fn further(
+    matcher: &ArgumentMatcher,
+    actual: &Map<'_>,
+    is_wanted: impl Fn(&str) -> bool,
+    allows_more: &str,
+    told: &mut Told,
+) {
+    if matches!(matcher.mode, ArgumentMode::Subset | ArgumentMode::NestedSubset) {
+        return;
+    }
+    let is_further = |key: &str| !is_wanted(key) && !matcher.is_ignored(key);
+    for (key, _) in actual.iter().filter(|(key, _)| is_further(key)) {
+        let Some(words) = told.next() else { continue };
+        words.hide(&format!("`{key}`"), ANOTHER_ARGUMENT);
+        words.push(" was not expected");
+        if !allows_more.is_empty() {
+            // Writing to words cannot fail.
+            let _ = write!(words, " (`{allows_more}` allows more)");
         }
     }
-    if told.count == 0 {
-        return Explanation::plain("the arguments are not as expected");
+}
+
+/// Tells which arguments break which rule.
+pub(super) fn of_rules(
+    options: &ArgumentMatcher,
+    rules: &Expected,
+    actual: &Value<'_>,
+    allows_more: &str,
+) -> Explanation {
+    let effort = WorkBudget::new(STEPS_MAX);
+    let matching = Matching { options, effort: &effort };
+    let mut told = Told::default();
+    let empty = Map::new();
+    let found = if actual.is_null() { Some(&empty) } else { actual.as_map() };
+    let Some((entries, found)) = rules.entries().zip(found) else {
+        return told.end_of_arguments();
+    };
+    for (path, complaint) in matching.complaints(entries, found) {
+        if let Some(words) = told.next() {
+            let _ = write!(words, "`{path}` {complaint}");
+        }
     }
-    told.end()
+    if options.keys.is_empty() {
+        let is_wanted = |key: &str| entries.iter().any(|(name, _)| name == key);
+        further(options, found, is_wanted, allows_more, &mut told);
+    }
+    told.end_of_arguments()
 }
 
 /// The paths of `keys` at which the values differ.

@@ -5,27 +5,26 @@
 //! looked at. Where "matches" can be hashed, calls are numbered first, so that comparing two of
 //! them costs nothing.
 
+mod criteria;
 mod numbers;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hashbrown::HashSet;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-
 use super::arguments::ArgumentMatcher;
 use super::failure::FailureRules;
+use super::matcher::Matching;
 use super::order::{self, InOrder};
 use super::pairing::{self, MatchingTooLarge};
 use super::report;
 use super::step_limit::{STEPS_MAX, WorkBudget};
+pub use criteria::{Alternative, Criteria, ExpectedCall, required};
+use hashbrown::HashSet;
 use numbers::CallNumbers;
 pub use numbers::number;
+pub use rules::best_of;
 use spanscore_base::model::{Outcome, Reason, ToolCall, Want};
-use spanscore_base::settings::{Node, SettingsError};
 use spanscore_base::value::{Map, Value};
 
 /// Up to this many pairs, calls are compared as they are; beyond, they are numbered first.
@@ -37,99 +36,6 @@ const STEPS_PER_CALL: usize = 96;
 /// Entries of arguments that are compared one-sidedly; a call with more is not evaluable. Every
 /// other comparison costs no more than the expected side is large.
 const ENTRIES_MAX: usize = 1000;
-
-/// The criteria of kinds that compare with expected calls.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1))]
-pub struct Criteria {
-    /// The expected calls, in order, each with its arguments or as its name alone. An empty list
-    /// expects that no tool is called.
-    #[serde(
-        default,
-        alias = "toolCalls",
-        alias = "expected_tool_calls",
-        alias = "expected_tools",
-        alias = "expected_trajectory",
-        alias = "reference_tool_calls",
-        alias = "reference_trajectory"
-    )]
-    pub tool_calls: Vec<ExpectedCall>,
-    /// With `level: session`: the expected calls of each turn, a list of lists. Each trace of the
-    /// session is a turn; the score is the mean over the turns. A trace is judged against
-    /// `tool_calls`; without those, against the calls of all turns.
-    #[serde(default)]
-    pub turns: Vec<Vec<ExpectedCall>>,
-}
-
-/// One expected call; written as its name alone, whatever its arguments.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schemars(transform = or_a_name)]
-pub struct ExpectedCall {
-    /// The tool's name.
-    #[serde(alias = "tool_name")]
-    pub name: String,
-    /// The arguments, an object; none if left out.
-    #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
-    pub arguments: Value<'static>,
-    /// Return value of the tool, for the kinds that compare it.
-    #[serde(default, alias = "output")]
-    pub result: Option<Value<'static>>,
-    /// True if it is written as its name: its arguments are not looked at.
-    #[serde(skip)]
-    pub is_name: bool,
-}
-
-/// Adds the form of a name to the schema of a call.
-fn or_a_name(schema: &mut schemars::Schema) {
-    let call = std::mem::take(schema);
-    schema.insert("anyOf".to_owned(), serde_json::json!([{"type": "string"}, call]));
-}
-
-impl<'de> Deserialize<'de> for ExpectedCall {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameOrCall;
-        impl<'de> Visitor<'de> for NameOrCall {
-            type Value = ExpectedCall;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a call, such as `{name: search}`, or the name of its tool")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<ExpectedCall, E> {
-                Ok(ExpectedCall { name: name.to_owned(), is_name: true, ..Default::default() })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExpectedCall, A::Error> {
-                ExpectedCall::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer.deserialize_any(NameOrCall)
-    }
-}
-
-impl Criteria {
-    /// Refuses calls without a name and arguments that are no object.
-    pub fn checked(mut self) -> Result<Self, SettingsError> {
-        if self.tool_calls.is_empty() {
-            self.tool_calls = self.turns.concat();
-        }
-        let of_turns = self.turns.iter().flatten();
-        for (index, call) in self.tool_calls.iter().chain(of_turns).enumerate() {
-            if super::text::is_blank(&call.name) {
-                return Err(SettingsError::new(format!("expected call {index} has no name")));
-            }
-            if !matches!(call.arguments, Value::Null | Value::Map(_)) {
-                return Err(SettingsError::new(format!(
-                    "the arguments of expected call {index} (`{}`) are not an object",
-                    call.name
-                )));
-            }
-        }
-        Ok(self)
-    }
-}
 
 /// Matchers of arguments by tool.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +65,20 @@ impl CallMatcher {
     /// Returns true if any matcher looks at arguments.
     pub fn reads_arguments(&self) -> bool {
         self.default.reads_arguments() || self.by_name.values().any(|m| m.reads_arguments())
+    }
+
+    /// Returns true if the arguments of a call are those of an expected call of its tool.
+    pub fn matches(
+        &self,
+        expected: &ExpectedCall,
+        actual: &ToolCall<'_>,
+        effort: &WorkBudget,
+    ) -> bool {
+        let options = self.of(&expected.name);
+        match &expected.rules {
+            Some(rules) => Matching { options, effort }.arguments(rules, arguments_of(actual)),
+            None => options.matches(&expected.arguments, arguments_of(actual)),
+        }
     }
 
     fn is_symmetric(&self) -> bool {
@@ -266,19 +186,6 @@ pub fn too_large(error: TooLarge, want: Want) -> Outcome {
     report::not_evaluable(Reason::TrajectoryTooLarge, want, || error.to_string())
 }
 
-/// The criteria of a kind that needs them.
-pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
-    let missing =
-        || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");
-    let written = node.get("criteria");
-    let place = written.map_or(node.place, |node| node.place);
-    if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
-        let message = "`criteria` says nothing of `tool_calls`";
-        return Err(SettingsError::new(message).at(place));
-    }
-    criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
-}
-
 /// Comparison of the actual calls of one trajectory with the expected ones.
 pub struct Comparison<'c, 'a> {
     matcher: &'c CallMatcher,
@@ -316,7 +223,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
         let pairs = expected.len().saturating_mul(actual.len());
         let by = if pairs <= COMPARED_MAX {
             ComparedBy::Themselves
-        } else if matcher.is_symmetric() && !expected.iter().any(|call| call.is_name) {
+        } else if matcher.is_symmetric() && expected.iter().all(ExpectedCall::is_literal) {
             ComparedBy::Calls(CallNumbers::of_calls(matcher, expected, actual))
         } else {
             let weights = expected.iter().map(weight).collect();
@@ -344,12 +251,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
                 has_name && is_left
             }
         };
-        has_name
-            && (expected.is_name
-                || self
-                    .matcher
-                    .of(&expected.name)
-                    .matches(&expected.arguments, arguments_of(actual)))
+        has_name && (expected.is_name || self.matcher.matches(expected, actual, self.effort))
+    }
+
+    /// Returns true if matchers stand in the expected calls: then calls pair as best they can.
+    pub fn has_rules(&self) -> bool {
+        self.expected.iter().any(|call| call.rules.is_some() || call.result_rules.is_some())
     }
 
     /// Takes the steps of one comparison with an actual call; `false` where there are none left.
@@ -398,7 +305,7 @@ impl<'c, 'a> Comparison<'c, 'a> {
     /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
     /// Only where "matches" is symmetric; otherwise each call is distinct.
     pub fn distinct(&self) -> Result<(usize, usize, usize), TooLarge> {
-        if !self.matcher.is_symmetric() {
+        if !self.matcher.is_symmetric() || self.has_rules() {
             return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
         }
         let computed;

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
-use crate::shared::difference::argument_words;
+use crate::shared::difference::{argument_words, rule_words};
 use crate::shared::expected_calls::arguments_of;
+use crate::shared::matcher::{self, Expected, Matching};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
 use crate::shared::report;
 use crate::shared::step_limit::{self, WorkBudget};
@@ -104,19 +105,30 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         return uipath::args::build(&definition);
     }
     let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
+    matcher::check_criteria(&definition.body)?;
     let mut groups = CriteriaGroups::default();
     criteria.tool_calls.iter().for_each(|call| groups.add(&call.name, call.id.as_deref()));
     let strict = settings.strict;
     let subset = settings.subset;
-    let expected = criteria.tool_calls;
+    let mut expected = criteria.tool_calls;
+    let mut rules = Vec::new();
+    for call in &mut expected {
+        rules.push(matcher::ruled(&mut call.args.0)?);
+    }
     let weights = expected.iter().map(|call| call.args.0.node_count()).collect();
-    Ok(Evaluator::code(ToolCallArgs { strict, subset, expected, groups, weights }))
+    let mode = if subset { ArgumentMode::Subset } else { ArgumentMode::Exact };
+    let matcher = ArgumentMatcher { mode, ..ArgumentMatcher::default() };
+    let kind = ToolCallArgs { strict, subset, expected, rules, matcher, groups, weights };
+    Ok(Evaluator::code(kind))
 }
 
 struct ToolCallArgs {
     strict: bool,
     subset: bool,
     expected: Vec<ExpectedCallArgs>,
+    /// The arguments of each expected call in which matchers stand.
+    rules: Vec<Option<Expected>>,
+    matcher: ArgumentMatcher,
     groups: CriteriaGroups,
     /// Number of values within the arguments of each expected call.
     weights: Vec<usize>,
@@ -150,9 +162,7 @@ impl CodeEvaluator for ToolCallArgs {
 impl ToolCallArgs {
     /// Matches calls so that the most expected ones are served; `None` if the work budget is spent.
     fn serve(&self, calls: &[ToolCall<'_>], effort: &WorkBudget) -> Option<Served> {
-        let fits = |at: usize, call: u32| {
-            self.fit(&self.expected[at].args.0, &calls[call as usize]) == Fit::Yes
-        };
+        let fits = |at: usize, call: u32| self.fit(at, &calls[call as usize], effort) == Fit::Yes;
         let prepare = || {
             let hashes = (!self.subset).then(|| {
                 let expected = self.expected.iter().map(|call| &call.args.0);
@@ -160,26 +170,29 @@ impl ToolCallArgs {
             });
             move |at: usize, call: u32| {
                 let call = call as usize;
-                let expected = &self.expected[at].args.0;
                 let weight = self.weights[at];
-                let differs = hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
+                let differs = self.rules[at].is_none()
+                    && hashes.as_ref().is_some_and(|hashes| hashes.differ(at, call));
                 let arguments = calls[call].arguments.value().and_then(Value::as_map);
                 let entries = arguments.map_or(0, Map::len);
                 let cost = if differs { 1 } else { 1 + weight * (1 + entries / 4) };
                 let is_within = effort.spend(cost);
-                if is_within && !differs { self.fit(expected, &calls[call]) } else { Fit::No }
+                if is_within && !differs { self.fit(at, &calls[call], effort) } else { Fit::No }
             }
         };
         let served = pairing::serve(&self.groups, calls, fits, prepare);
         (!effort.is_spent()).then_some(served)
     }
 
-    fn fit(&self, expected: &Value<'_>, call: &ToolCall<'_>) -> Fit {
-        let Some(expected) = expected.as_map() else { return Fit::No };
+    fn fit(&self, at: usize, call: &ToolCall<'_>, effort: &WorkBudget) -> Fit {
+        let Some(expected) = self.expected[at].args.0.as_map() else { return Fit::No };
         let Content::Recorded(arguments) = &call.arguments else {
             return if self.subset && expected.is_empty() { Fit::Yes } else { Fit::Unknown };
         };
         let fits = match arguments.get() {
+            actual if let Some(rules) = &self.rules[at] => {
+                Matching { options: &self.matcher, effort }.arguments(rules, actual)
+            }
             Value::Map(actual) if self.subset => {
                 let actual = actual.by_key();
                 expected.iter().all(|(key, value)| actual.get(key) == Some(value))
@@ -200,12 +213,10 @@ impl ToolCallArgs {
         let total = counted(self.expected.len(), "expected call");
         let text = format!("{served} of {total} made with the expected arguments");
         let mut words = Explanation::plain(text);
-        let mode = if self.subset { ArgumentMode::Subset } else { ArgumentMode::Exact };
-        let matcher = ArgumentMatcher { mode, ..ArgumentMatcher::default() };
         let shown = self.groups.shown(calls, partners);
-        let each = self.expected.iter().zip(partners).zip(shown);
+        let each = self.expected.iter().zip(&self.rules).zip(partners).zip(shown);
         let unserved = each.filter(|((_, partner), _)| partner.is_none());
-        report::few(&mut words, unserved, |words, ((expected, _), shown)| {
+        report::few(&mut words, unserved, |words, (((expected, rules), _), shown)| {
             words.push(&expected.name);
             let Some(at) = shown else { return words.push(" was not called") };
             // Writing to words cannot fail.
@@ -216,7 +227,11 @@ impl ToolCallArgs {
             }
             let wanted = &expected.args.0;
             let made = arguments_of(call);
-            words.append(&argument_words(&matcher, wanted, made, "subset: true"));
+            let matcher = &self.matcher;
+            words.append(&match rules {
+                Some(rules) => rule_words(matcher, rules, made, "subset: true"),
+                None => argument_words(matcher, wanted, made, "subset: true"),
+            });
         });
         words
     }

@@ -14,6 +14,8 @@ use serde::Deserialize;
 
 use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
+use crate::shared::arguments::ArgumentMatcher;
+use crate::shared::matcher::{self, Expected, Matching};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted, read_text};
 use crate::shared::report;
 use crate::shared::step_limit::{self, WorkBudget};
@@ -81,14 +83,14 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
         return uipath::output::build(&definition);
     }
     let (settings, criteria): (Settings, Criteria) = definition.read_settings(node)?;
-    let expected: Vec<ExpectedResult> = criteria
-        .tool_outputs
-        .into_iter()
-        .map(|output| {
-            let read = read(&output.output).into_owned().into_owned();
-            ExpectedResult { weight: read.node_count(), read, written: output }
-        })
-        .collect();
+    matcher::check_criteria(&definition.body)?;
+    let expected = |mut output: ExpectedOutput| {
+        let rules = matcher::ruled(&mut output.output)?;
+        let read = read(&output.output).into_owned().into_owned();
+        Ok(ExpectedResult { weight: read.node_count(), read, rules, written: output })
+    };
+    let expected = criteria.tool_outputs.into_iter().map(expected);
+    let expected = expected.collect::<Result<Vec<ExpectedResult>, SettingsError>>()?;
     let mut groups = CriteriaGroups::default();
     for ExpectedResult { written, .. } in &expected {
         groups.add(&written.name, written.id.as_deref());
@@ -106,6 +108,8 @@ struct ExpectedResult {
     written: ExpectedOutput,
     /// Expected result, parsed if it is the text of a value.
     read: Value<'static>,
+    /// Expected result, if matchers stand in it.
+    rules: Option<Expected>,
     /// Number of values within it.
     weight: usize,
 }
@@ -135,7 +139,11 @@ impl<'c, 'a> CallResults<'c, 'a> {
         Some(cells[call].get_or_init(|| read(value)))
     }
 
-    fn fit(&self, expected: &ExpectedResult, call: usize) -> Fit {
+    fn fit(&self, expected: &ExpectedResult, call: usize, effort: &WorkBudget) -> Fit {
+        if let (Some(rules), Some(result)) = (&expected.rules, self.calls[call].result.value()) {
+            let matching = Matching { options: &ArgumentMatcher::default(), effort };
+            return if matching.result(rules, Some(result)) { Fit::Yes } else { Fit::No };
+        }
         match self.get(call) {
             Some(found) if *found == expected.read => Fit::Yes,
             Some(_) => Fit::No,
@@ -179,17 +187,18 @@ impl ToolCallOutput {
     /// spent.
     fn serve(&self, results: &CallResults<'_, '_>, effort: &WorkBudget) -> Option<Served> {
         let calls = results.calls;
-        let fits =
-            |at: usize, call: u32| results.fit(&self.expected[at], call as usize) == Fit::Yes;
+        let fits = |at: usize, call: u32| {
+            results.fit(&self.expected[at], call as usize, effort) == Fit::Yes
+        };
         let prepare = || {
             let expected = self.expected.iter().map(|expected| &expected.read);
             let hashes = Hashes::new(expected, (0..calls.len()).map(|call| results.get(call)));
             move |at: usize, call: u32| {
                 let expected = &self.expected[at];
                 let call = call as usize;
-                let differs = hashes.differ(at, call);
+                let differs = expected.rules.is_none() && hashes.differ(at, call);
                 let is_within = effort.spend(if differs { 1 } else { 1 + expected.weight });
-                if is_within && !differs { results.fit(expected, call) } else { Fit::No }
+                if is_within && !differs { results.fit(expected, call, effort) } else { Fit::No }
             }
         };
         let served = pairing::serve(&self.groups, calls, fits, prepare);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::arguments_of;
+use super::{WorkBudget, arguments_of, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{self, Comparison, ExpectedCall, TooLarge, check_questions};
 use crate::shared::pairing::heaviest::Heaviest;
@@ -73,7 +73,11 @@ fn pairs(
     for expected in expected {
         let weight = expected_calls::weight(expected);
         let worth = |call: &&ToolCall<'_>| {
-            if comparison.spend(weight, call) { share(expected, call) } else { 0.0 }
+            if comparison.spend(weight, call) {
+                share(expected, call, comparison.effort())
+            } else {
+                0.0
+            }
         };
         pairs.add(actual.iter().map(worth), comparison.effort());
     }
@@ -82,12 +86,15 @@ fn pairs(
 
 /// Returns the share of the expected arguments that a call of the tool has; where none are
 /// expected, a call without arguments has all.
-fn share(expected: &ExpectedCall, call: &ToolCall<'_>) -> f64 {
+fn share(expected: &ExpectedCall, call: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
     let empty = Map::new();
     let wanted = expected.arguments.as_map().unwrap_or(&empty);
     let given = arguments_of(call).as_map().unwrap_or(&empty);
     if expected.name != call.name {
         return 0.0;
+    }
+    if let Some(rules) = &expected.rules {
+        return ruled::share(rules, arguments_of(call), effort);
     }
     if wanted.is_empty() {
         return f64::from(u8::from(given.is_empty()));

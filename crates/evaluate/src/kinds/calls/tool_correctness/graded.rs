@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ToolCall, arguments_of, expected_calls, order};
+use super::{ToolCall, WorkBudget, arguments_of, expected_calls, order, ruled};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::shared::pairing::heaviest::{self, Heaviest};
@@ -38,7 +38,13 @@ impl Graded {
         if self.output && !self.is_same_output(comparison, expected, actual) {
             return 0.0;
         }
-        if self.arguments { similarity(&expected.arguments, arguments_of(actual)) } else { 1.0 }
+        if !self.arguments {
+            return 1.0;
+        }
+        match &expected.rules {
+            Some(rules) => ruled::similarity(rules, arguments_of(actual), comparison.effort()),
+            None => similarity(&expected.arguments, arguments_of(actual)),
+        }
     }
 
     /// Returns true if results are the same; a text that is JSON is read first, on either side.
@@ -50,6 +56,9 @@ impl Graded {
     ) -> bool {
         let wanted = expected.result.as_ref();
         let given = actual.result.value();
+        if let Some(rules) = &expected.result_rules {
+            return ruled::is_result(rules, given, comparison.effort());
+        }
         if wanted == given {
             return true;
         }
@@ -78,6 +87,14 @@ impl Graded {
         }
         expected_calls::check_questions(expected.len(), actual.len())?;
         let weights: Vec<usize> = expected.iter().map(expected_calls::weight).collect();
+        if comparison.has_rules() {
+            let mut pairs = Heaviest::new(actual.len());
+            for call in 0..expected.len() {
+                let worth = |at| self.similarity(comparison, &weights, (call, at));
+                pairs.add((0..actual.len()).map(worth), comparison.effort());
+            }
+            return Ok(pairs.sum() / expected.len() as f64);
+        }
         let mut used = vec![false; actual.len()];
         let mut sum = 0.0;
         for call in 0..expected.len() {
@@ -161,7 +178,7 @@ pub(super) fn parameters(comparison: &Comparison<'_, '_>) -> Result<f64, expecte
         };
         let given = actual[from + found];
         from += found + 1;
-        share(call, given)
+        share(call, given, comparison.effort())
     });
     Ok(report::total(scores) / expected.len() as f64)
 }
@@ -195,7 +212,7 @@ fn parameters_of_groups(
         for &at in &takers {
             let worth = |place: usize| {
                 if actual[place].name == expected[at].name {
-                    share(&expected[at], actual[place])
+                    share(&expected[at], actual[place], comparison.effort())
                 } else {
                     0.0
                 }
@@ -208,7 +225,10 @@ fn parameters_of_groups(
 }
 
 /// Returns the share of an expected call's arguments that an actual one has.
-fn share(expected: &ExpectedCall, actual: &ToolCall<'_>) -> f64 {
+fn share(expected: &ExpectedCall, actual: &ToolCall<'_>, effort: &WorkBudget) -> f64 {
+    if let Some(rules) = &expected.rules {
+        return ruled::share(rules, arguments_of(actual), effort);
+    }
     let equal = ArgumentMatcher::default();
     let empty = Map::new();
     match expected.arguments.as_map() {

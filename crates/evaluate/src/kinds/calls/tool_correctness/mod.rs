@@ -8,6 +8,7 @@
 mod accuracy;
 mod graded;
 mod python;
+mod ruled;
 mod settings;
 
 use std::ops::Range;
@@ -94,19 +95,28 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let compares_arguments = match mode {
         NamesOnly | NamesAndOrder => false,
         BestMatch | BestMatchInOrder => params.contains(&EvaluationParam::InputParameters),
-        _ => settings.argument_matcher.reads_arguments(),
+        _ => {
+            let mut by_name = settings.argument_matchers.values();
+            settings.argument_matcher.reads_arguments()
+                || by_name.any(ArgumentMatcher::reads_arguments)
+        }
     };
+    let matcher = CallMatcher {
+        default: settings.argument_matcher,
+        by_name: settings.argument_matchers,
+        absent_is_empty: (is_compat && !is_ragas) || !compares_arguments,
+        is_listed: is_compat,
+    };
+    let criteria = expected_calls::required(settings.criteria, node)?;
+    if !criteria.steps.is_empty() {
+        let help = "use `tool_trajectory`, or list `tool_calls`";
+        return Err(SettingsError::new("`steps` goes only with `tool_trajectory`").with_help(help));
+    }
     Ok(Evaluator::code(ToolCorrectness {
         mode,
         compares_output: matches!(mode, BestMatch | BestMatchInOrder)
             && params.contains(&EvaluationParam::Output),
         compares_arguments,
-        matcher: CallMatcher {
-            default: settings.argument_matcher,
-            absent_is_empty: (is_compat && !is_ragas) || !compares_arguments,
-            is_listed: is_compat,
-            ..CallMatcher::default()
-        },
         strict_mode: settings.strict_mode,
         strict_order: settings.strict_order,
         prints: is_ragas,
@@ -116,7 +126,8 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
             &settings.failures,
             is_compat,
         )?,
-        criteria: expected_calls::required(settings.criteria, node)?,
+        criteria: criteria.compiled(&matcher, !is_compat, node)?,
+        matcher,
     }))
 }
 
@@ -284,6 +295,9 @@ fn first_fits(comparison: &Comparison<'_, '_>) -> Result<usize, expected_calls::
     if let Some(pairs) = comparison.pairs_by_number() {
         return Ok(pairs);
     }
+    if comparison.has_rules() {
+        return comparison.pairs();
+    }
     let e = comparison.expected.len();
     let a = comparison.actual.len();
     expected_calls::check_questions(e, a)?;
@@ -341,8 +355,13 @@ impl CodeEvaluator for ToolCorrectness {
     }
 
     fn evaluate(&self, trajectory: &Trajectory<'_>, want: Want) -> Outcome {
-        let Criteria { tool_calls, turns } = &self.criteria;
+        let Criteria { tool_calls, turns, any_of, .. } = &self.criteria;
         let effort = &trajectory.effort;
+        if !any_of.is_empty() {
+            return expected_calls::best_of(any_of, |expected| {
+                self.judge(expected, &trajectory.tool_calls, effort, want)
+            });
+        }
         if turns.is_empty() || trajectory.turn_starts.is_empty() {
             return self.judge(tool_calls, &trajectory.tool_calls, effort, want);
         }

@@ -1,5 +1,7 @@
 //! Settings of `tool_correctness`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -70,6 +72,8 @@ pub(super) struct Settings {
     pub(super) match_mode: CorrectnessMatchMode,
     /// Condition under which arguments match, for `names_and_args` and `call_f1`.
     pub(super) argument_matcher: ArgumentMatcher,
+    /// The same for single tools, by name.
+    pub(super) argument_matchers: BTreeMap<String, ArgumentMatcher>,
     /// Parts that `best_match` and `best_match_in_order` compare besides the name:
     /// `input_parameters`, `output`. Default: the name alone.
     pub(super) evaluation_params: Vec<EvaluationParam>,
@@ -99,6 +103,7 @@ impl Default for Settings {
         Self {
             match_mode: CorrectnessMatchMode::default(),
             argument_matcher: ArgumentMatcher::default(),
+            argument_matchers: BTreeMap::new(),
             evaluation_params: Vec::new(),
             strict_mode: false,
             strict_order: true,

@@ -117,6 +117,7 @@ fn nested_entries(value: &Value<'_>) -> usize {
 
 impl ToolEfficiency {
     fn new(settings: Settings) -> Result<Self, SettingsError> {
+        settings.argument_matcher.without_rules()?;
         let is_compat = settings.compat.is_some();
         let failures =
             FailureRules::excluding(settings.allow_retries, &settings.failures, is_compat)?;

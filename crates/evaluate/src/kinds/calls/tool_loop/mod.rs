@@ -111,6 +111,7 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
             "`max_pattern` must be between 1 and {PATTERN_CALLS_MAX}"
         )));
     }
+    settings.argument_matcher.without_rules()?;
     let failures = FailureRules::new(&settings.failures)?;
     Ok(Evaluator::code(Loop { settings, failures }))
 }

@@ -92,6 +92,7 @@ struct Recovery {
 
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
     let settings: Settings = node.read()?;
+    settings.argument_matcher.without_rules()?;
     let failures = FailureRules::new(&settings.failures)?;
     Ok(Evaluator::code(Recovery { settings, failures }))
 }

@@ -12,6 +12,7 @@ mod calls;
 mod key;
 mod lines;
 mod parts;
+mod ruled;
 mod settings;
 mod similarity;
 mod subject;
@@ -24,6 +25,7 @@ pub(crate) use subject::{ComparisonSubject, ComparisonTarget};
 
 use crate::compat::uipath::{Definition, Flag};
 use crate::evaluator::CodeEvaluator;
+use crate::shared::matcher::Expected;
 use crate::shared::pairing::read_text;
 use spanscore_base::model::{
     Explanation, Facts, Outcome, Reason, Score, Trajectory, Want, WorkBudget, shown_percent,
@@ -74,6 +76,8 @@ pub(crate) struct Comparer {
     expected: Result<PyValue<'static>, String>,
     /// Object or list that is the content of an expected text.
     expected_in_text: Option<PyValue<'static>>,
+    /// Expected value, if matchers stand in it.
+    rules: Option<Expected>,
 }
 
 /// Settings that all three kinds share.
@@ -164,7 +168,8 @@ impl Comparer {
         };
         let in_text = text.and_then(|text| read_text(&Value::from(text)).map(Value::into_owned));
         let expected_in_text = in_text.and_then(|value| numbers.of(value).ok());
-        Self { method, subject, key, numbers, delimiter, expected, expected_in_text }
+        let rules = None;
+        Self { method, subject, key, numbers, delimiter, expected, expected_in_text, rules }
     }
 
     fn compare(
@@ -228,6 +233,9 @@ impl Comparer {
         content: &Value<'_>,
         effort: &WorkBudget,
     ) -> Result<Compared, ComparisonFailure> {
+        if let Some(rules) = &self.rules {
+            return self.judge_rules(rules, content, effort);
+        }
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(content, expects_text || self.is_compat()) else {
             return Ok(self.nothing());
@@ -372,6 +380,9 @@ impl Comparer {
 
     /// Describes the parts of an output that are not as expected.
     fn differing(&self, output: &Value<'_>) -> Explanation {
+        if let Some(rules) = &self.rules {
+            return self.broken_rules(rules, output);
+        }
         let expects_text = matches!(self.expected, Ok(PyValue::Str(_))) && self.key.is_whole();
         let Some(part) = self.subject.part(output, expects_text || self.is_compat()) else {
             return Explanation::plain("; it is not there");

@@ -108,7 +108,8 @@ impl<C: DeserializeOwned> TextComparison<C> {
     /// Builds the evaluator.
     pub(crate) fn build(&self, node: &Node) -> Result<Evaluator, SettingsError> {
         let definition = Definition::read(node, self.type_id)?;
-        let (parts, text, expected) = if definition.is_compat()? {
+        let is_compat = definition.is_compat()?;
+        let (parts, text, expected) = if is_compat {
             let parts = read_compat(&definition)?;
             let text = TextSettings::read_compat(&definition)?;
             (parts, text, definition.criteria(self.compat)?)
@@ -118,7 +119,12 @@ impl<C: DeserializeOwned> TextComparison<C> {
             let (parts, criteria) = settings.into_parts(&definition, node)?;
             (parts, text, (self.expected)(criteria))
         };
-        Ok(Evaluator::code(Comparer::new((self.method)(text), parts, expected)))
+        let comparer = Comparer::new((self.method)(text), parts, expected.clone());
+        Ok(Evaluator::code(if is_compat {
+            comparer
+        } else {
+            comparer.with_matchers(expected, &definition.body)?
+        }))
     }
 }
 

@@ -17,7 +17,7 @@ impl Leaves {
         if self.total == 0.0 { 1.0 } else { clamp(self.matched / self.total) }
     }
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.matched += other.matched;
         self.total += other.total;
     }
@@ -73,7 +73,7 @@ fn take(effort: &WorkBudget, count: usize) -> Option<()> {
     effort.spend(count).then_some(())
 }
 
-fn missing(expected: &PyValue<'_>) -> Leaves {
+pub(super) fn missing(expected: &PyValue<'_>) -> Leaves {
     Leaves { matched: 0.0, total: count(expected) }
 }
 

@@ -1,0 +1,45 @@
+//! Partial credit where matchers stand in the expected calls.
+
+use crate::shared::arguments::ArgumentMatcher;
+use crate::shared::matcher::{Expected, Matching};
+use crate::shared::report;
+use spanscore_base::model::WorkBudget;
+use spanscore_base::value::{Map, Value};
+
+/// Returns the share of the expected arguments that are as expected.
+pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
+    let options = ArgumentMatcher::default();
+    let matching = Matching { options: &options, effort };
+    let Some(entries) = rules.entries() else {
+        return f64::from(u8::from(matching.value(rules, Some(actual))));
+    };
+    let empty = Map::new();
+    let given = actual.as_map().unwrap_or(&empty).by_key();
+    let held = entries.iter().filter(|(key, it)| matching.value(it, given.get(key))).count();
+    report::ratio(held, entries.len())
+}
+
+/// Returns the share of keys, of both sides together, that are as expected; objects within count
+/// in part.
+pub(super) fn similarity(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
+    let options = ArgumentMatcher::default();
+    let matching = Matching { options: &options, effort };
+    similar(&matching, rules, Some(actual))
+}
+
+fn similar(matching: &Matching<'_>, rules: &Expected, actual: Option<&Value<'_>>) -> f64 {
+    let (Some(entries), Some(Value::Map(found))) = (rules.entries(), actual) else {
+        return f64::from(u8::from(matching.value(rules, actual)));
+    };
+    let given = found.by_key();
+    let shared = entries.iter().filter(|(key, _)| given.has(key)).count();
+    let all = (entries.len() + found.len() - shared) as f64;
+    let credit = entries.iter().map(|(key, it)| similar(matching, it, given.get(key)) / all);
+    report::total(credit)
+}
+
+/// Returns true if a result is as expected; a text that is JSON is also read.
+pub(super) fn is_result(rules: &Expected, given: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
+    let options = ArgumentMatcher::default();
+    Matching { options: &options, effort }.result(rules, given)
+}

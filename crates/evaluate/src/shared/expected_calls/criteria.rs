@@ -1,0 +1,162 @@
+//! Criteria of kinds that compare with expected calls, as they are written.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+
+use crate::shared::matcher::Expected;
+use crate::shared::text;
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_base::value::Value;
+
+/// The criteria of kinds that compare with expected calls.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1))]
+pub struct Criteria {
+    /// The expected calls, in order, each with its arguments or as its name alone. An empty list
+    /// expects that no tool is called.
+    #[serde(
+        default,
+        alias = "toolCalls",
+        alias = "expected_tool_calls",
+        alias = "expected_tools",
+        alias = "expected_trajectory",
+        alias = "reference_tool_calls",
+        alias = "reference_trajectory"
+    )]
+    pub tool_calls: Vec<ExpectedCall>,
+    /// With `level: session`: the expected calls of each turn, a list of lists. Each trace of the
+    /// session is a turn; the score is the mean over the turns. A trace is judged against
+    /// `tool_calls`; without those, against the calls of all turns.
+    #[serde(default)]
+    pub turns: Vec<Vec<ExpectedCall>>,
+    /// Several right ways: a list of criteria, each with its `tool_calls`, of which the one that
+    /// scores the most counts.
+    #[serde(default)]
+    pub any_of: Vec<Alternative>,
+    /// Only `tool_trajectory`: a list of lists, each with the calls that are expected together, in
+    /// one message of the model, and one step after the other. A step counts as one call does
+    /// elsewhere.
+    #[serde(default)]
+    pub steps: Vec<Vec<ExpectedCall>>,
+}
+
+/// One of several right ways.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Alternative {
+    /// The expected calls, in order.
+    pub tool_calls: Vec<ExpectedCall>,
+}
+
+/// One expected call; written as its name alone, whatever its arguments.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = or_a_name)]
+pub struct ExpectedCall {
+    /// The tool's name.
+    #[serde(alias = "tool_name")]
+    pub name: String,
+    /// The arguments, an object; none if left out.
+    #[serde(default, alias = "args", alias = "tool_input", alias = "input_parameters")]
+    pub arguments: Value<'static>,
+    /// Return value of the tool, for the kinds that compare it.
+    #[serde(default, alias = "output")]
+    pub result: Option<Value<'static>>,
+    /// True if it is written as its name: its arguments are not looked at.
+    #[serde(skip)]
+    pub is_name: bool,
+    /// The arguments with the rules in them; `None` where all are literal.
+    #[serde(skip)]
+    pub rules: Option<Arc<Expected>>,
+    /// The result with the rules in it; `None` where it is literal.
+    #[serde(skip)]
+    pub result_rules: Option<Arc<Expected>>,
+}
+
+/// Adds the form of a name to the schema of a call.
+fn or_a_name(schema: &mut schemars::Schema) {
+    let call = std::mem::take(schema);
+    schema.insert("anyOf".to_owned(), serde_json::json!([{"type": "string"}, call]));
+}
+
+impl<'de> Deserialize<'de> for ExpectedCall {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrCall;
+        impl<'de> Visitor<'de> for NameOrCall {
+            type Value = ExpectedCall;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a call, such as `{name: search}`, or the name of its tool")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<ExpectedCall, E> {
+                Ok(ExpectedCall { name: name.to_owned(), is_name: true, ..Default::default() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ExpectedCall, A::Error> {
+                ExpectedCall::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(NameOrCall)
+    }
+}
+
+impl ExpectedCall {
+    /// Returns true if its arguments are compared literally.
+    pub(super) fn is_literal(&self) -> bool {
+        !self.is_name && self.rules.is_none()
+    }
+}
+
+impl Criteria {
+    /// Refuses calls without a name and arguments that are no object.
+    pub fn checked(mut self) -> Result<Self, SettingsError> {
+        let forms = [
+            self.tool_calls.is_empty() && self.turns.is_empty(),
+            self.any_of.is_empty(),
+            self.steps.is_empty(),
+        ];
+        if forms.iter().filter(|is_empty| !**is_empty).count() > 1 {
+            return Err(SettingsError::new("the criteria say in several ways what is expected")
+                .with_help("list `tool_calls`, with or without `turns`, or `any_of`, or `steps`"));
+        }
+        if self.tool_calls.is_empty() {
+            self.tool_calls = self.turns.concat();
+        }
+        let of_turns = self.turns.iter().flatten();
+        let of_alternatives = self.any_of.iter().flat_map(|it| &it.tool_calls);
+        let of_steps = self.steps.iter().flatten();
+        let of_one = self.tool_calls.iter().chain(of_turns);
+        let calls = of_one.chain(of_alternatives).chain(of_steps);
+        for (index, call) in calls.enumerate() {
+            if text::is_blank(&call.name) {
+                return Err(SettingsError::new(format!("expected call {index} has no name")));
+            }
+            if !matches!(call.arguments, Value::Null | Value::Map(_)) {
+                return Err(SettingsError::new(format!(
+                    "the arguments of expected call {index} (`{}`) are not an object",
+                    call.name
+                )));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The criteria of a kind that needs them.
+pub fn required(criteria: Option<Criteria>, node: &Node) -> Result<Criteria, SettingsError> {
+    let missing =
+        || SettingsError::new("`criteria` is missing").with_help("list the expected `tool_calls`");
+    let written = node.get("criteria");
+    let place = written.map_or(node.place, |node| node.place);
+    if criteria.is_some() && written.is_some_and(|node| node.entries().next().is_none()) {
+        let message = "`criteria` says nothing of `tool_calls`";
+        return Err(SettingsError::new(message).at(place));
+    }
+    criteria.ok_or_else(missing).and_then(Criteria::checked).map_err(|error| error.at(place))
+}

@@ -1,0 +1,106 @@
+//! Differences between an expected value with rules and an actual one, by argument and rule.
+
+use super::rule::Rule;
+use super::{Expected, Matching};
+use crate::shared::arguments::ArgumentMode;
+use spanscore_base::value::{Map, Value};
+
+/// Most differences that are collected of one call.
+const COMPLAINTS_MAX: usize = 1_000;
+
+impl Rule {
+    /// Returns the words for a value that is not as the rule says.
+    fn complaint(&self) -> &'static str {
+        match self {
+            Self::Any => "is missing",
+            Self::Absent => "is there, expected absent",
+            Self::Near { .. } => "is not within the tolerance",
+            Self::Pattern(_) => "does not match the pattern",
+            Self::OneOf(_) => "is none of the expected values",
+            Self::Range(..) => "is not within the range",
+            Self::Unordered(_) => "does not have the expected items in any order",
+            Self::Contains(_) => "does not contain what is expected",
+            Self::Instant(_) => "is not the expected moment",
+            Self::Text(_) => "is not the expected text",
+        }
+    }
+}
+
+impl Matching<'_> {
+    /// Returns the entries of the arguments that are not as expected: the path of each, which
+    /// stands in the criteria, and the rule that it breaks.
+    pub fn complaints(
+        &self,
+        entries: &[(String, Expected)],
+        actual: &Map<'_>,
+    ) -> Vec<(String, &'static str)> {
+        let found = actual.by_key();
+        let mut complaints = Vec::new();
+        let is_counted = |key: &String| !self.options.is_ignored(key) && self.is_looked_at(key);
+        for (key, expected) in entries.iter().filter(|(key, _)| is_counted(key)) {
+            let value = found.get(key);
+            let may_miss = self.options.mode == ArgumentMode::Superset && value.is_none();
+            if !may_miss {
+                self.add(expected, key.clone(), value, &mut complaints);
+            }
+        }
+        complaints
+    }
+
+    /// Returns the parts of a value that are not as expected; the path of the whole is empty.
+    pub fn complaints_of(
+        &self,
+        expected: &Expected,
+        actual: &Value<'_>,
+    ) -> Vec<(String, &'static str)> {
+        let mut complaints = Vec::new();
+        self.add(expected, String::new(), Some(actual), &mut complaints);
+        complaints
+    }
+
+    /// Returns true if a key at the top is one that `keys` names, or leads to one.
+    fn is_looked_at(&self, key: &str) -> bool {
+        let keys = &self.options.keys;
+        let leads = |path: &String| path == key || path.split('.').next() == Some(key);
+        keys.is_empty() || keys.iter().any(leads)
+    }
+
+    /// Adds what is not as expected at and below a path.
+    fn add(
+        &self,
+        expected: &Expected,
+        path: String,
+        actual: Option<&Value<'_>>,
+        complaints: &mut Vec<(String, &'static str)>,
+    ) {
+        if complaints.len() >= COMPLAINTS_MAX || self.value(expected, actual) {
+            return;
+        }
+        match (expected, actual) {
+            (Expected::Rule(rule), Some(_)) => complaints.push((path, rule.complaint())),
+            (_, None) => complaints.push((path, "is missing")),
+            (Expected::Map(entries), Some(Value::Map(actual))) => {
+                let found = actual.by_key();
+                let before = complaints.len();
+                for (key, expected) in entries {
+                    let path = joined(&path, key);
+                    self.add(expected, path, found.get(key), complaints);
+                }
+                if complaints.len() == before {
+                    complaints.push((path, "has an entry that was not expected"));
+                }
+            }
+            (Expected::List(items), Some(Value::List(actual))) if items.len() == actual.len() => {
+                for (at, (expected, actual)) in items.iter().zip(actual).enumerate() {
+                    let path = joined(&path, &at.to_string());
+                    self.add(expected, path, Some(actual), complaints);
+                }
+            }
+            _ => complaints.push((path, "is not as expected")),
+        }
+    }
+}
+
+fn joined(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

@@ -1,0 +1,84 @@
+//! Mistakes in matchers, with their remedies.
+
+use spanscore_base::settings::{SettingsError, nearest};
+
+/// Words under `$is`.
+pub(super) const WORDS: &[&str] = &[
+    "any",
+    "absent",
+    "near",
+    "pattern",
+    "one_of",
+    "range",
+    "unordered",
+    "contains",
+    "instant",
+    "text",
+    "equals",
+];
+/// Words that go with `near` and `text`.
+const OPTIONS: &[&str] = &["within", "trim", "fold_case", "nfc"];
+
+/// Mistake in a matcher.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatcherMistake {
+    /// A word that is none.
+    #[error("`{0}` is no word of a matcher")]
+    Unknown(String),
+    /// No word, or a value that is neither a word nor a map of one.
+    #[error("`$is` says nothing")]
+    Nothing,
+    /// Two words that do not go together.
+    #[error("`{0}` and `{1}` do not go together")]
+    Both(String, String),
+    /// A word whose value is of the wrong form.
+    #[error("`{0}` wants {1}")]
+    Form(&'static str, &'static str),
+    /// A word that lacks another.
+    #[error("`{0}` lacks `{1}`")]
+    Lacks(&'static str, &'static str),
+    /// A pattern that does not compile.
+    #[error("`pattern` is not valid: {0}")]
+    Pattern(String),
+    /// Absence of something that has no key.
+    #[error("`absent` goes only with the entry of an object")]
+    AbsentItem,
+}
+
+impl MatcherMistake {
+    /// Returns the remedy.
+    fn help(&self) -> String {
+        match self {
+            Self::Unknown(word) => match nearest(word, WORDS.iter().chain(OPTIONS).copied()) {
+                Some(word) => format!("did you mean `{word}`?"),
+                None => format!(
+                    "known are {}; write `equals` for a value that looks like a matcher",
+                    WORDS.join(", ")
+                ),
+            },
+            Self::Nothing => {
+                "write a word, such as `{$is: any}` or `{$is: {pattern: '^A-'}}`".into()
+            }
+            Self::Both(..) => "write one rule".into(),
+            Self::Form(..) | Self::Pattern(_) => "see Matchers in docs/evaluators.md".into(),
+            Self::Lacks(_, word) => format!("add `{word}`"),
+            Self::AbsentItem => "leave it out of the list".into(),
+        }
+    }
+
+    /// Returns the word that it is about, by which its place is found.
+    pub(super) fn word(&self) -> &str {
+        match self {
+            Self::Unknown(word) | Self::Both(_, word) => word,
+            Self::Form(word, _) | Self::Lacks(word, _) => word,
+            Self::Pattern(_) => "pattern",
+            Self::Nothing | Self::AbsentItem => "",
+        }
+    }
+}
+
+impl From<MatcherMistake> for SettingsError {
+    fn from(mistake: MatcherMistake) -> Self {
+        Self::new(mistake.to_string()).with_help(mistake.help())
+    }
+}

@@ -1,0 +1,192 @@
+//! Matchers: expected values said by a rule instead of literally.
+//!
+//! A matcher is a map whose only key is `$is`: `{$is: {near: 90, within: 0.01}}`, `{$is: any}`.
+//! Criteria are compiled when they are read ([`read`]); a value in which no matcher stands stays
+//! plain and costs what it did. Comparing takes the steps of its trace: where these are spent
+//! nothing matches, and the caller finds the budget spent.
+
+mod complaint;
+mod mistake;
+mod read;
+mod rule;
+
+use super::arguments::{ArgumentMatcher, ArgumentMode, at_path};
+use super::pairing;
+pub use read::{
+    MATCHED_KINDS, check, check_criteria, check_rule, escaped, expected, rule_of, ruled,
+};
+pub use rule::Rule;
+use spanscore_base::model::WorkBudget;
+use spanscore_base::value::{Map, Value};
+
+/// Expected value with the rules that stand in it.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// Value in which no matcher stands.
+    Plain(Value<'static>),
+    /// Matcher.
+    Rule(Box<Rule>),
+    /// List with matchers in it.
+    List(Vec<Expected>),
+    /// Object with matchers in it.
+    Map(Vec<(String, Expected)>),
+}
+
+/// Part of an expected value at a path.
+enum Part<'e> {
+    Plain(&'e Value<'static>),
+    Ruled(&'e Expected),
+}
+
+/// Options and budget of one comparison.
+#[derive(Clone, Copy)]
+pub struct Matching<'m> {
+    /// Options for what stands literally beside the rules.
+    pub options: &'m ArgumentMatcher,
+    /// Budget that the comparison is charged to.
+    pub effort: &'m WorkBudget,
+}
+
+impl Matching<'_> {
+    /// Returns true if the arguments of a call are as expected.
+    pub fn arguments(&self, expected: &Expected, actual: &Value<'_>) -> bool {
+        let options = self.options;
+        if !options.keys.is_empty() {
+            let is_met = |path: &String| match (part_at(expected, path), at_path(actual, path)) {
+                (Some(Part::Ruled(expected)), found) => self.value(expected, found),
+                (Some(Part::Plain(wanted)), Some(found)) => self.plain(wanted, found),
+                (wanted, found) => wanted.is_none() && found.is_none(),
+            };
+            return options.keys.iter().all(is_met);
+        }
+        let empty = Map::new();
+        let actual_map = match actual {
+            Value::Null => Some(&empty),
+            other => other.as_map(),
+        };
+        match (expected, actual_map) {
+            _ if options.mode == ArgumentMode::Ignore => true,
+            (Expected::Map(entries), Some(found)) => {
+                self.map(entries, found, options.mode, &options.ignore)
+            }
+            _ => self.value(expected, Some(actual)),
+        }
+    }
+
+    /// Returns true if a value, or its absence, is what is expected.
+    pub fn value(&self, expected: &Expected, actual: Option<&Value<'_>>) -> bool {
+        if !self.effort.spend(1) {
+            return false;
+        }
+        match (expected, actual) {
+            (Expected::Rule(rule), actual) => rule.holds(self, actual),
+            (_, None) => false,
+            (Expected::Plain(wanted), Some(found)) => self.plain(wanted, found),
+            (Expected::List(wanted), Some(Value::List(found))) => {
+                let mut pairs = wanted.iter().zip(found);
+                wanted.len() == found.len() && pairs.all(|(it, found)| self.value(it, Some(found)))
+            }
+            (Expected::Map(wanted), Some(Value::Map(found))) => {
+                let mode = match self.options.mode {
+                    ArgumentMode::NestedSubset => ArgumentMode::Subset,
+                    _ => ArgumentMode::Exact,
+                };
+                self.map(wanted, found, mode, &[])
+            }
+            (Expected::List(_) | Expected::Map(_), Some(_)) => false,
+        }
+    }
+
+    /// Returns true if a result is as expected; a text that is JSON is also read.
+    pub fn result(&self, expected: &Expected, actual: Option<&Value<'_>>) -> bool {
+        if self.value(expected, actual) {
+            return true;
+        }
+        let Some(text) = actual.and_then(Value::as_str) else { return false };
+        if !self.effort.spend(text.len()) {
+            return false;
+        }
+        let read = actual.and_then(pairing::read_text);
+        read.is_some_and(|read| self.value(expected, Some(&read)))
+    }
+
+    fn plain(&self, wanted: &Value<'_>, found: &Value<'_>) -> bool {
+        self.effort.spend(wanted.node_count()) && self.options.matches_below(wanted, found)
+    }
+
+    /// Compares the entries of an object, all but those of `ignored` keys.
+    fn map(
+        &self,
+        wanted: &[(String, Expected)],
+        found: &Map<'_>,
+        mode: ArgumentMode,
+        ignored: &[String],
+    ) -> bool {
+        if !self.effort.spend(1 + found.len() / 4) {
+            return false;
+        }
+        let entries = found.by_key();
+        let is_counted = |key: &str| !ignored.iter().any(|ignored| ignored == key);
+        let mut known = 0;
+        for (key, expected) in wanted.iter().filter(|(key, _)| is_counted(key)) {
+            let value = entries.get(key);
+            known += usize::from(value.is_some());
+            let may_miss = mode == ArgumentMode::Superset && value.is_none();
+            if !may_miss && !self.value(expected, value) {
+                return false;
+            }
+        }
+        let allows_more = matches!(mode, ArgumentMode::Subset | ArgumentMode::NestedSubset);
+        allows_more || found.iter().filter(|(key, _)| is_counted(key)).count() == known
+    }
+
+    /// Returns true if each of `wanted` is an item of its own of `found`.
+    fn each_among(&self, wanted: &[Expected], found: &[Value<'_>]) -> bool {
+        // The pairing looks at each pair at most once; its own search costs about as much.
+        if !self.effort.spend(wanted.len().saturating_mul(found.len())) {
+            return false;
+        }
+        let fits = |e: usize, a: usize| self.value(&wanted[e], Some(&found[a]));
+        pairing::pairs(wanted.len(), found.len(), fits).is_ok_and(|pairs| pairs == wanted.len())
+    }
+}
+
+impl Expected {
+    /// Returns the entries of an object with matchers in it.
+    pub fn entries(&self) -> Option<&[(String, Expected)]> {
+        match self {
+            Self::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// Returns the value where no matcher stands in it.
+    pub fn into_plain(self) -> Result<Value<'static>, Self> {
+        match self {
+            Self::Plain(value) => Ok(value),
+            ruled => Err(ruled),
+        }
+    }
+}
+
+/// Returns the part of an expected value at a dotted path; `null` is absent.
+fn part_at<'e>(expected: &'e Expected, path: &str) -> Option<Part<'e>> {
+    let entries = match expected {
+        Expected::Plain(value) => return at_path(value, path).map(Part::Plain),
+        Expected::Map(entries) => entries,
+        Expected::Rule(_) | Expected::List(_) => return None,
+    };
+    let entry = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, part)| part);
+    match entry(path) {
+        Some(Expected::Plain(Value::Null)) => None,
+        Some(Expected::Plain(value)) => Some(Part::Plain(value)),
+        Some(ruled) => Some(Part::Ruled(ruled)),
+        None => {
+            let (first, rest) = path.split_once('.')?;
+            part_at(entry(first)?, rest)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
