@@ -68,7 +68,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();
     let mut nameless = 0_usize;
     let broken = replay.for_each_unbroken(|trajectory| {
-        let mut scope = Scope::new(trajectory, true);
+        let mut scope = Scope::new(trajectory, key.reads());
         scope.begin(&trajectory.effort);
         match key.text(&scope) {
             Some(case) => cases.entry(case).or_default().add(calls(trajectory)),
