@@ -197,10 +197,18 @@ pub fn words(text: &str) -> String {
     out
 }
 
+/// Returns a short name of a case that its words name, with none of them in it.
+pub fn short_id(text: &str) -> String {
+    format!("case-{}", start_of_hash(&words(text)))
+}
+
+fn start_of_hash(text: &str) -> String {
+    Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Describes a text by its length and the start of its SHA-256.
 fn shown_by_hash(text: &str) -> String {
-    let hash = Sha256::digest(text);
-    let start: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let start = start_of_hash(text);
     format!("{} characters, SHA-256 {start}", text.chars().count())
 }
 
