@@ -175,7 +175,7 @@ pub(crate) fn expressions(data: &[u8]) {
     let steps = if is_one_in(64, data) { STEPS } else { STEPS / 100 };
     RUN.with(|run| {
         let (Ok(when), Some(run)) = (When::compile_condition(text), run) else { return };
-        let mut scope = Scope::new(run, when.reads_tool_names());
+        let mut scope = Scope::new(run, when.reads());
         scope.begin(&WorkBudget::new(steps));
         let _ = when.selects(&scope);
         scope.begin(&WorkBudget::new(steps));

@@ -67,8 +67,9 @@ impl GoldenCase {
         self.calls = calls.collect();
     }
 
-    /// Returns the dataset row: criteria for `tool_trajectory` and for `tool_call_count`.
-    pub(super) fn row(&self, case: &str) -> Value<'static> {
+    /// Returns the dataset row: criteria for `tool_trajectory` and for `tool_call_count`, and the
+    /// user's words if they name the case.
+    pub(super) fn row(&self, case: &str, user_input: Option<&str>) -> Value<'static> {
         let calls = self.calls.iter().map(|call| {
             let mut entry = Map::new();
             entry.insert("name", Value::from(call.name.clone()));
@@ -87,6 +88,9 @@ impl GoldenCase {
         };
         let mut row = Map::new();
         row.insert("id", Value::from(case.to_owned()));
+        if let Some(text) = user_input {
+            row.insert("user_input", Value::from(text.to_owned()));
+        }
         row.insert("trajectory", within("tool_calls", Value::List(calls.collect())));
         let counts = Value::Map(Map::from_entries(counts.collect()));
         row.insert("counts", within("tool_calls_count", counts));
@@ -133,7 +137,7 @@ mod tests {
             };
             case.add(run.iter().enumerate().map(call).collect());
         }
-        assert_eq!(case.row("c"), json::parse(expected).expect("JSON"));
+        assert_eq!(case.row("c", None), json::parse(expected).expect("JSON"));
         assert_eq!(case.is_one_order, is_one_order);
     }
 

@@ -18,6 +18,7 @@ use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
 use spanscore_engine::replay::Replay;
+use spanscore_evaluate::engine::expect::lookup;
 use spanscore_evaluate::engine::select::{Scope, When};
 
 /// Makes a dataset of expectations from recorded good runs
@@ -40,7 +41,8 @@ pub(super) struct LearnArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Names the case of a trace: a CEL expression, as `expect.key` in the config
+    /// Names the case of a trace: a CEL expression, as `expect.key` in the config. With `user_input`
+    /// the cases get short ids
     #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
     key: String,
     /// Writes the dataset to a file instead of standard output, and the config for it beside it, as
@@ -67,11 +69,16 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?)?;
     let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();
     let mut nameless = 0_usize;
+    let is_words = key.is_user_input();
     let broken = replay.for_each_unbroken(|trajectory| {
-        let mut scope = Scope::new(trajectory, true);
+        let mut scope = Scope::new(trajectory, key.reads());
         scope.begin(&trajectory.effort);
         match key.text(&scope) {
-            Some(case) => cases.entry(case).or_default().add(calls(trajectory)),
+            Some(case) if is_words && lookup::words(&case).is_empty() => nameless += 1,
+            Some(case) => {
+                let case = if is_words { lookup::words(&case) } else { case };
+                cases.entry(case).or_default().add(calls(trajectory));
+            }
             None => nameless += 1,
         }
     });
@@ -91,7 +98,12 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     }
     let mut dataset = String::new();
     for (case, golden) in &cases {
-        dataset.push_str(&visible::json(golden.row(case)).to_string());
+        let row = if is_words {
+            golden.row(&lookup::short_id(case), Some(case))
+        } else {
+            golden.row(case, None)
+        };
+        dataset.push_str(&visible::json(row).to_string());
         dataset.push('\n');
     }
     tell(&cases);

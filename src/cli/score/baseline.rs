@@ -62,7 +62,10 @@ impl RunScores {
         for mut row in self.waiting.drain(..) {
             row.case = row.case.or_else(|| case.clone());
             let subjects = self.by_evaluator.entry(row.evaluator.clone()).or_default();
-            subjects.entry(row.subject()).or_default().add(&row);
+            // Runs of a case count together, and so do the calls of one: their spans are new in
+            // each run.
+            let subject = row.case.clone().unwrap_or_else(|| row.subject());
+            subjects.entry(subject).or_default().add(&row);
         }
     }
 }
@@ -145,6 +148,24 @@ pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator
     both.filter_map(|(name, old, new)| compare_one(name, old, new)).collect()
 }
 
+/// Returns the subjects that passed in every run of the baseline and fail in any of this one, by
+/// evaluator.
+pub(super) fn newly_failing(old: &RunScores, new: &RunScores) -> Vec<(String, Vec<String>)> {
+    let both = old.by_evaluator.iter();
+    let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));
+    let failing = both.map(|(name, old, new)| (name.clone(), broken(old, new)));
+    failing.filter(|(_, subjects)| !subjects.is_empty()).collect()
+}
+
+fn broken(
+    old: &BTreeMap<String, SubjectScores>,
+    new: &BTreeMap<String, SubjectScores>,
+) -> Vec<String> {
+    let both = old.iter().filter_map(|(subject, old)| Some((subject, old, new.get(subject)?)));
+    let broken = both.filter(|(_, old, new)| old.passed > 0 && old.failed == 0 && new.failed > 0);
+    broken.map(|(subject, ..)| subject.clone()).collect()
+}
+
 fn compare_one(
     name: &str,
     old: &BTreeMap<String, SubjectScores>,
@@ -153,15 +174,9 @@ fn compare_one(
     let scored = |it: &BTreeMap<String, SubjectScores>| {
         it.values().filter(|it| !it.scores.is_empty()).count()
     };
-    let mut pairs = Vec::new();
-    let mut broken = Vec::new();
-    for (subject, old) in old {
-        let Some(new) = new.get(subject) else { continue };
-        if old.passed > 0 && old.failed == 0 && new.failed > 0 {
-            broken.push(subject.clone());
-        }
-        pairs.extend(old.mean().zip(new.mean()));
-    }
+    let broken = broken(old, new);
+    let both = old.iter().filter_map(|(subject, old)| Some((old, new.get(subject)?)));
+    let pairs: Vec<_> = both.filter_map(|(old, new)| old.mean().zip(new.mean())).collect();
     if pairs.is_empty() {
         let all = |it: &BTreeMap<String, SubjectScores>| -> Vec<f64> {
             it.values().flat_map(|it| it.scores.iter().copied()).collect()

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use super::baseline::{ComparedEvaluator, RunScores, compare};
+use super::baseline::{ComparedEvaluator, RunScores, compare, listed, newly_failing};
 use super::rows;
 use super::silence::Silence;
 use super::tally::{Tallies, percent};
@@ -87,6 +87,8 @@ pub(super) enum FailOn {
     NoAgent,
     /// A trace that certainly lacks something, such as a span whose children are there
     Partial,
+    /// With --baseline: a case that passed in it and fails now, by any evaluator
+    NewlyFailing,
     /// The gate stays open whatever comes
     Never,
 }
@@ -153,6 +155,11 @@ impl GateArgs {
 
     /// Loads the baseline, so that a mistake is reported before the work.
     pub(in crate::cli) fn prepare(&self) -> Result<ScoreGate, CommandError> {
+        if self.fail_on.contains(&FailOn::NewlyFailing) && self.baseline.is_none() {
+            let message =
+                "--fail-on newly_failing needs --baseline FILE, the scores of an earlier run";
+            return Err(CommandError::Usage(message.to_owned()));
+        }
         let baseline = self.baseline.as_deref().map(|path| -> anyhow::Result<_> {
             let mut scores = RunScores::default();
             rows::read_baseline(path, |row| scores.add(row))?;
@@ -217,6 +224,11 @@ impl ScoreGate {
             .any(|what| fail_on.contains(what) && happened(*what, tallies, silence).is_some());
         let reasons = &mut verdict.reasons;
         reasons.extend(fail_on.iter().filter_map(|what| happened(*what, tallies, silence)));
+        if let Some(old) = old.filter(|_| fail_on.contains(&FailOn::NewlyFailing)) {
+            reasons.extend(newly_failing(old, scores).into_iter().map(|(name, cases)| {
+                format!("{name}: passed in the baseline and fails now: {}", listed(&cases))
+            }));
+        }
         reasons.extend(self.low_rates(tallies));
         let worse = verdict.compared.iter().filter(|it| it.evidence == ScoreEvidence::Worse);
         reasons.extend(worse.map(|it| format!("{} got worse: {}", it.name, it.change())));
@@ -257,7 +269,8 @@ fn happened(what: FailOn, tallies: &Tallies, silence: &Silence) -> Option<String
         FailOn::UnexpectedTrace => any(&silence.unexpected),
         FailOn::NoAgent => any(&silence.traces),
         FailOn::Partial => count(all.partial, "of traces that lack something"),
-        FailOn::Never => None,
+        // Decided by the baseline.
+        FailOn::NewlyFailing | FailOn::Never => None,
     }
 }
 
@@ -286,7 +299,7 @@ mod tests {
                 "failed" => GivenVerdict::Failed,
                 _ => GivenVerdict::NotEvaluable,
             };
-            let one = Tallied { verdict, score: None, is_partial: false };
+            let one = Tallied { verdict, score: None, is_partial: false, duration_ns: 0 };
             (0..*count).for_each(|_| tallies.add("e", one));
         }
         let silence = Silence { cases: vec!["a case".to_owned()], ..Silence::default() };

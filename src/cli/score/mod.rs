@@ -113,7 +113,7 @@ pub(super) fn judge(
         cores: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
-    let spool = RowSpool::new();
+    let spool = RowSpool::new(names.iter().map(|name| (*name).to_owned()).collect());
     let judges = CommandJudges::new(judges, replies);
     let mut gathering = ScoreGathering::new(judges, tallies, &spool);
     let mut is_broken = false;

@@ -1,5 +1,7 @@
 //! Rows of evaluations: the parts of a record that report formats and a baseline read.
 
+mod name;
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -7,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, anyhow};
 
+use self::name::RunName;
 use spanscore_base::model::{Evaluation, GivenVerdict, shown_share};
 use spanscore_base::value::{Value, json};
 use spanscore_emit::record;
@@ -26,6 +29,10 @@ pub(in crate::cli) struct ScoreRow {
     /// `call`, `trace` or `session`.
     pub(in crate::cli) level: String,
     pub(in crate::cli) case: Option<String>,
+    /// Name of the run in all reports: the case of its trace, numbered from the second run on.
+    pub(in crate::cli) run: Option<String>,
+    /// Time from the first start to the last end of the run's spans.
+    pub(in crate::cli) seconds: f64,
     /// `scored`, `not_evaluable` or `failed`.
     pub(in crate::cli) outcome: String,
     pub(in crate::cli) score: Option<f64>,
@@ -92,6 +99,8 @@ impl ScoreRow {
             evaluator_version: text("evaluator_version").unwrap_or_default(),
             level: text("level").unwrap_or_default(),
             case: text("case"),
+            run: text("run"),
+            seconds: number("run_seconds").unwrap_or_default(),
             score: number("score"),
             label: text("label"),
             threshold: number("threshold").unwrap_or_default(),
@@ -116,9 +125,10 @@ impl ScoreRow {
         self.score.map_or_else(|| "-".to_owned(), |score| shown_share(score, 3))
     }
 
-    /// Formats the subject for people: the case, else the trace; with the span of a single call.
+    /// Formats the subject for people: the name of the run, else the trace; with the span of a
+    /// single call.
     pub(in crate::cli) fn subject(&self) -> String {
-        let subject = self.case.as_ref().unwrap_or(&self.trace_id);
+        let subject = self.run.as_ref().or(self.case.as_ref()).unwrap_or(&self.trace_id);
         match &self.span_id {
             Some(span_id) if self.level == "call" => format!("{subject} {span_id}"),
             _ => subject.clone(),
@@ -156,19 +166,24 @@ impl VerdictSet {
 }
 
 /// Position of the records of one trace or session, with their verdicts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RowPlace {
     order: BatchOrder,
     place: SpoolPlace,
     verdicts: VerdictSet,
+    name: RunName,
 }
 
 /// Spool of records, written by any thread; in memory while it is small.
-pub(super) struct RowSpool(Mutex<Spool>);
+pub(super) struct RowSpool {
+    spool: Mutex<Spool>,
+    /// Names of the evaluators, in the order of the config.
+    evaluators: Vec<String>,
+}
 
 impl RowSpool {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(Spool::new(MEMORY_BYTES_MAX)))
+    pub(super) fn new(evaluators: Vec<String>) -> Self {
+        Self { spool: Mutex::new(Spool::new(MEMORY_BYTES_MAX)), evaluators }
     }
 
     /// Writes the records of some traces or sessions next to each other.
@@ -182,13 +197,15 @@ impl RowSpool {
         for (order, evaluations) in groups {
             let start = text.len();
             let mut verdicts = VerdictSet::default();
+            let name = RunName::of(evaluations, &self.evaluators);
             for evaluation in evaluations {
-                record::write_line(evaluation, true, &mut text);
+                record::write(evaluation, true, &mut text);
+                name.begin(evaluation, &mut text);
                 verdicts.0 |= VerdictSet::of(evaluation).0;
             }
             let len = u32::try_from(text.len() - start).map_err(|_| ErrorKind::FileTooLarge)?;
             let place = SpoolPlace { offset: start as u64, len };
-            places.push(RowPlace { order, place, verdicts });
+            places.push(RowPlace { order, place, verdicts, name });
             if text.len() >= BLOCK_BYTES {
                 self.push(&mut text, &mut places[written..])?;
                 written = places.len();
@@ -200,7 +217,7 @@ impl RowSpool {
 
     /// Writes a block, and turns positions within it into positions in the spool.
     fn push(&self, text: &mut String, places: &mut [RowPlace]) -> io::Result<()> {
-        let mut spool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         let start = spool.push(text.as_bytes())?.offset;
         places.iter_mut().for_each(|row| row.place.offset += start);
         text.clear();
@@ -209,10 +226,11 @@ impl RowSpool {
 
     /// Ends the writing; returns all rows in their order.
     pub(super) fn finish(self, mut places: Vec<RowPlace>) -> io::Result<ScoreRows> {
-        let mut spool = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut spool = self.spool.into_inner().unwrap_or_else(PoisonError::into_inner);
         spool.finish()?;
         // Stable: records of a trace that was judged twice keep the order of judging.
         places.sort_by_key(|row| row.order);
+        name::number(places.iter_mut().map(|row| (row.order, &mut row.name)));
         Ok(ScoreRows { spool, places })
     }
 }
@@ -227,18 +245,20 @@ impl ScoreRows {
     /// Visits the lines of all records, those of one trace or session together.
     pub(super) fn lines(
         &self,
-        mut visit: impl FnMut(&str) -> anyhow::Result<()>,
+        visit: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        self.blocks(VerdictSet::ALL, |_, text| visit(text))
+        self.blocks(VerdictSet::ALL, visit)
     }
 
-    /// Visits adjacent records in blocks, and reads only blocks with a wanted verdict.
+    /// Visits the lines of traces and sessions with a wanted verdict, in blocks; reads only blocks
+    /// that have one.
     fn blocks(
         &self,
         wanted: VerdictSet,
-        mut visit: impl FnMut(&[RowPlace], &str) -> anyhow::Result<()>,
+        mut visit: impl FnMut(&str) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mut bytes = Vec::new();
+        let mut named = String::new();
         let mut rest = self.places.as_slice();
         while let Some(first) = rest.first() {
             let SpoolPlace { offset, mut len } = first.place;
@@ -254,7 +274,14 @@ impl ScoreRows {
                 bytes.clear();
                 let read = self.spool.read(SpoolPlace { offset, len }, &mut bytes);
                 read.context("cannot read a temporary file")?;
-                visit(block, std::str::from_utf8(&bytes)?)?;
+                let text = std::str::from_utf8(&bytes)?;
+                named.clear();
+                for row in block.iter().filter(|row| row.verdicts.has_any(wanted)) {
+                    let at = (row.place.offset - offset) as usize;
+                    let lines = text.get(at..at + row.place.len as usize).unwrap_or_default();
+                    row.name.finish(lines, &mut named);
+                }
+                visit(&named)?;
             }
         }
         Ok(())
@@ -274,15 +301,9 @@ impl ScoreRows {
         wanted: VerdictSet,
         mut visit: impl FnMut(ScoreRow) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        self.blocks(wanted, |block, text| {
-            let start = block.first().map_or(0, |row| row.place.offset);
-            for row in block.iter().filter(|row| row.verdicts.has_any(wanted)) {
-                let at = (row.place.offset - start) as usize;
-                let lines = text.get(at..at + row.place.len as usize).unwrap_or_default();
-                let rows = lines.lines().filter_map(ScoreRow::read);
-                rows.filter(|row| row.verdict().is_of(wanted)).try_for_each(&mut visit)?;
-            }
-            Ok(())
+        self.blocks(wanted, |lines| {
+            let rows = lines.lines().filter_map(ScoreRow::read);
+            rows.filter(|row| row.verdict().is_of(wanted)).try_for_each(&mut visit)
         })
     }
 

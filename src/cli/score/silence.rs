@@ -22,8 +22,18 @@ pub(in crate::cli) struct Heard {
     /// Addresses of the `EvaluatorInfo` of evaluations, one for each case: cases with the same
     /// criteria differ in nothing else.
     asked: HashSet<usize>,
-    /// Traces without an expectation, by evaluator: their number, and the first few.
-    unexpected: HashMap<String, (usize, Vec<TraceId>)>,
+    /// Traces without an expectation, by evaluator.
+    unexpected: HashMap<String, UnexpectedTraces>,
+}
+
+/// Traces of which an evaluator expects nothing.
+#[derive(Debug, Default)]
+struct UnexpectedTraces {
+    count: usize,
+    /// The first few.
+    ids: Vec<TraceId>,
+    /// The reason given for one of them.
+    why: String,
 }
 
 impl Heard {
@@ -33,12 +43,15 @@ impl Heard {
             self.names.insert(name.clone());
         }
         self.asked.insert(Arc::as_ptr(&evaluation.evaluator) as usize);
-        if let Outcome::NotEvaluable { reason: Reason::NoExpectation, .. } = evaluation.outcome {
-            let (count, ids) = self.unexpected.entry(name.clone()).or_default();
-            *count += 1;
-            if ids.len() < NAMED_MAX {
-                ids.push(evaluation.target.trace_id);
+        if let Outcome::NotEvaluable { reason: Reason::NoExpectation, explanation } =
+            &evaluation.outcome
+        {
+            let traces = self.unexpected.entry(name.clone()).or_default();
+            traces.count += 1;
+            if traces.ids.len() < NAMED_MAX {
+                traces.ids.push(evaluation.target.trace_id);
             }
+            traces.note(explanation);
         }
     }
 }
@@ -48,15 +61,27 @@ impl Heard {
     pub(in crate::cli) fn merge(&mut self, other: Self) {
         self.names.extend(other.names);
         self.asked.extend(other.asked);
-        for (name, (more, traces)) in other.unexpected {
-            let (count, ids) = self.unexpected.entry(name).or_default();
-            *count += more;
-            ids.extend(traces.into_iter().take(NAMED_MAX.saturating_sub(ids.len())));
+        for (name, more) in other.unexpected {
+            let traces = self.unexpected.entry(name).or_default();
+            traces.count += more.count;
+            let room = NAMED_MAX.saturating_sub(traces.ids.len());
+            traces.ids.extend(more.ids.into_iter().take(room));
+            traces.note(&more.why);
         }
     }
 }
 
-fn without_case(name: &str, (count, ids): &(usize, Vec<TraceId>)) -> String {
+impl UnexpectedTraces {
+    /// Keeps the least of the reasons, so that threads do not decide which one is told.
+    fn note(&mut self, why: &str) {
+        if !why.is_empty() && (self.why.is_empty() || why < self.why.as_str()) {
+            self.why = why.to_owned();
+        }
+    }
+}
+
+fn without_case(name: &str, traces: &UnexpectedTraces) -> String {
+    let UnexpectedTraces { count, ids, .. } = traces;
     let noun = if *count == 1 { "trace" } else { "traces" };
     let more = count.saturating_sub(ids.len());
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -120,7 +145,12 @@ impl Silence {
         }
         let all = evaluators.evaluators();
         let unnamed = all.iter().filter(|it| names_no_case(it, heard));
-        let unnamed = unnamed.map(|it| format!("no trace names a case of {}", it.info.name));
+        let unnamed = unnamed.map(|it| {
+            let name = it.info.name.as_str();
+            let why = heard.unexpected.get(name).map_or("", |traces| &traces.why);
+            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            format!("no trace names a case of {name}{why}")
+        });
         self.untested.extend(unnamed);
         let expecting: Vec<&str> =
             all.iter().filter(|it| expects(it)).map(|it| it.info.name.as_str()).collect();

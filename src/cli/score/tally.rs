@@ -14,6 +14,8 @@ pub(super) struct Tallied {
     pub(super) score: Option<f64>,
     /// True if its trace certainly lacked something.
     pub(super) is_partial: bool,
+    /// Duration of the run.
+    pub(super) duration_ns: u64,
 }
 
 impl Tallied {
@@ -22,8 +24,9 @@ impl Tallied {
             Outcome::Scored(score) => Some(score.value).filter(|value| value.is_finite()),
             _ => None,
         };
-        let is_partial = evaluation.target.is_partial;
-        Self { verdict: evaluation.verdict(), score, is_partial }
+        let target = &evaluation.target;
+        let duration_ns = target.ended_ns.saturating_sub(target.started_ns);
+        Self { verdict: evaluation.verdict(), score, is_partial: target.is_partial, duration_ns }
     }
 }
 
@@ -38,6 +41,7 @@ pub(super) struct OutcomeTally {
     pub(super) partial: usize,
     /// Sum of the scores, in [`PARTS`].
     sum: i128,
+    duration_ns: u128,
 }
 
 impl OutcomeTally {
@@ -51,6 +55,7 @@ impl OutcomeTally {
         }
         let parts = (one.score.unwrap_or_default() * PARTS).round() as i128;
         self.sum = self.sum.saturating_add(parts);
+        self.duration_ns += u128::from(one.duration_ns);
     }
 
     fn merge(&mut self, other: Self) {
@@ -60,6 +65,12 @@ impl OutcomeTally {
         self.failed += other.failed;
         self.partial += other.partial;
         self.sum = self.sum.saturating_add(other.sum);
+        self.duration_ns += other.duration_ns;
+    }
+
+    /// Returns the sum of the durations of the judged runs, in seconds.
+    pub(super) fn seconds(self) -> f64 {
+        self.duration_ns as f64 / 1e9
     }
 
     pub(super) fn count(self) -> usize {
@@ -161,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_was_not_scored_counts_neither_in_the_mean_nor_as_a_pass() {
-        let one = |verdict, score| Tallied { verdict, score, is_partial: false };
+        let one = |verdict, score| Tallied { verdict, score, is_partial: false, duration_ns: 0 };
         let mut tallies = Tallies::new(["unused".to_owned()].into_iter());
         assert_eq!((tallies.all.mean(), tallies.all.pass_rate()), (None, None));
         for one in [
@@ -189,7 +200,7 @@ mod tests {
             scores.for_each(|score| {
                 let verdict = GivenVerdict::Pass;
                 let score = Some(*score);
-                tally.add(Tallied { verdict, score, is_partial: false });
+                tally.add(Tallied { verdict, score, is_partial: false, duration_ns: 0 });
             });
             tally.mean()
         };

@@ -18,6 +18,7 @@ use super::sources::ConfigSources;
 use spanscore_base::settings::{Node, Place, SettingsError};
 use spanscore_base::value::Value;
 use spanscore_evaluate::engine::expect::case::Case;
+use spanscore_evaluate::engine::expect::lookup::{CaseKey, CaseRows, words};
 use spanscore_evaluate::engine::expect::{Expectation, Expectations, Template};
 
 /// Most bytes of a dataset.
@@ -34,14 +35,22 @@ pub struct ExpectSettings {
     /// the folder of the config file.
     pub file: Option<String>,
     /// Case of a trace: a CEL expression over the names of `when`, such as
-    /// `attributes["eval.case.id"]`, that gives a text or a whole number.
+    /// `attributes["eval.case.id"]`, that gives a text or a whole number. `user_input` alone: the
+    /// case whose `user_input` are the user's words.
     pub key: Option<String>,
+    /// In place of `key`: `auto` takes a case id in an attribute or in metadata, else the user's
+    /// words, else the session id.
+    #[serde(rename = "match")]
+    pub match_by: Option<MatchBy>,
     /// JSON Lines and CSV: field of a row with the case's name. Dots lead into objects. Default
     /// `id`.
     pub id_field: String,
     /// JSON Lines and CSV: field of a row with the criteria, an object or the JSON text of one; a
     /// row where it is empty expects nothing. Dots lead into objects. Default `criteria`.
     pub criteria_field: String,
+    /// JSON Lines and CSV: field of a row with the user's words. Dots lead into objects. Default
+    /// `user_input`.
+    pub input_field: String,
     /// UiPath eval sets: the evaluator whose criteria of each evaluation are taken. Needed if the
     /// file has those of several evaluators.
     pub evaluator: Option<String>,
@@ -52,13 +61,23 @@ pub struct ExpectSettings {
     pub attribute: Option<String>,
 }
 
+/// Way to find the case of a trace without a `key`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchBy {
+    /// By a case id, else by the user's words, else by the session id.
+    Auto,
+}
+
 impl Default for ExpectSettings {
     fn default() -> Self {
         Self {
             file: None,
             key: None,
+            match_by: None,
             id_field: "id".to_owned(),
             criteria_field: "criteria".to_owned(),
+            input_field: "user_input".to_owned(),
             evaluator: None,
             matchers: false,
             attribute: None,
@@ -87,14 +106,25 @@ pub(super) fn read(
         let message = format!("`{}` takes no criteria", template.kind.name);
         return refuse(message, "leave `expect` out", node.place);
     };
-    let help = "give `file` and `key`, or `attribute`";
-    match (settings.file.as_deref(), node.get("key"), settings.attribute.as_deref()) {
+    let help = "give `file` and `key` (or `match: auto`), or `attribute`";
+    if let (Some(at), Some(_)) = (node.get("key"), settings.match_by) {
+        let message = "`key` and `match` exclude each other".to_owned();
+        return refuse(message, "leave one of them out", at.place);
+    }
+    let named_by = node.get("key").or_else(|| node.get("match"));
+    match (settings.file.as_deref(), named_by, settings.attribute.as_deref()) {
         (Some(file), Some(key), None) => {
             let place = node.get("file").map_or(node.place, |node| node.place);
             let tried = try_out(&template, &sample, place, errors);
-            let key = compile("key", key, sources, errors);
+            let key = match settings.match_by {
+                Some(MatchBy::Auto) => Some(CaseKey::Auto),
+                None => compile("key", key, sources, errors).map(CaseKey::Expression),
+            };
             let path = sources.folder_of(place).join(file);
-            let rows = read_rows(&path, settings, &template, tried.is_some(), errors, place);
+            let is_by_words = key.as_ref().is_some_and(CaseKey::is_words);
+            let build =
+                RowBuild { template: &template, is_by_words, matchers: settings.matchers, place };
+            let rows = read_rows(&path, settings, &build, tried.is_some(), errors);
             Some(Expectations::dataset(key?, rows?))
         }
         (None, None, Some(attribute)) => {
@@ -124,16 +154,26 @@ fn try_out(
     template.build(sample, place).ok()
 }
 
+/// Settings by which rows are built.
+struct RowBuild<'a> {
+    template: &'a Template,
+    /// True if cases are found by the user's words alone, so that each row must have its own.
+    is_by_words: bool,
+    /// True if rows of imported files may hold matchers.
+    matchers: bool,
+    place: Place,
+}
+
 /// Reads the rows of a dataset and builds them.
 fn read_rows(
     path: &Path,
     settings: &ExpectSettings,
-    template: &Template,
+    build: &RowBuild<'_>,
     is_right: bool,
     errors: &mut Vec<SettingsError>,
-    place: Place,
-) -> Option<HashMap<String, Arc<Expectation>>> {
+) -> Option<CaseRows> {
     let file = path.display();
+    let place = build.place;
     let text = match read_file(path) {
         Ok(text) => text,
         Err(what) => {
@@ -144,12 +184,8 @@ fn read_rows(
         }
     };
     let mut mistakes = Vec::new();
-    let rows = dataset::read(path, &text, settings, template.kind, &mut mistakes);
-    let built = if is_right {
-        build(rows, settings, template, place, &mut mistakes)
-    } else {
-        HashMap::new()
-    };
+    let rows = dataset::read(path, &text, settings, build.template.kind, &mut mistakes);
+    let built = if is_right { build.build(rows, &mut mistakes) } else { CaseRows::default() };
     let is_whole = mistakes.is_empty();
     let omitted = mistakes.len().saturating_sub(MISTAKES_MAX);
     errors.extend(mistakes.into_iter().take(MISTAKES_MAX).map(|Mistake { line, what, help }| {
@@ -164,41 +200,51 @@ fn read_rows(
     is_whole.then_some(built)
 }
 
-fn build(
-    rows: Vec<Row>,
-    settings: &ExpectSettings,
-    template: &Template,
-    place: Place,
-    mistakes: &mut Vec<Mistake>,
-) -> HashMap<String, Arc<Expectation>> {
-    let mut built = HashMap::with_capacity(rows.len());
-    for Row { names, criteria, line, is_imported } in rows {
-        let read = if is_imported && !settings.matchers {
-            template.build_literal(&criteria, place)
-        } else {
-            template.build(&criteria, place)
-        };
-        let expectation = match read {
-            Ok(mut expectation) => {
-                if let Some(info) = Arc::get_mut(&mut expectation.info) {
-                    info.case = names.first().map(|name| name.as_str().into());
-                }
-                Arc::new(expectation)
-            }
-            Err(error) => {
-                mistakes.push(Mistake { line, what: error.message, help: error.help });
-                continue;
-            }
-        };
-        for name in names {
-            if built.contains_key(&name) {
-                mistakes.push(Mistake::new(line, format!("case `{name}` comes twice")));
+impl RowBuild<'_> {
+    fn build(&self, rows: Vec<Row>, mistakes: &mut Vec<Mistake>) -> CaseRows {
+        let mut built = CaseRows::default();
+        let mut lines: HashMap<String, Option<usize>> = HashMap::new();
+        for Row { names, user_input, criteria, line, is_imported } in rows {
+            let read = if is_imported && !self.matchers {
+                self.template.build_literal(&criteria, self.place)
             } else {
-                built.insert(name, Arc::clone(&expectation));
+                self.template.build(&criteria, self.place)
+            };
+            let expectation = match read {
+                Ok(mut expectation) => {
+                    if let Some(info) = Arc::get_mut(&mut expectation.info) {
+                        info.case = names.first().map(|name| name.as_str().into());
+                    }
+                    Arc::new(expectation)
+                }
+                Err(error) => {
+                    mistakes.push(Mistake { line, what: error.message, help: error.help });
+                    continue;
+                }
+            };
+            let user_input = user_input.filter(|text| !words(text).is_empty());
+            if let Some(text) = &user_input
+                && !built.add_words(text, &expectation)
+                && self.is_by_words
+            {
+                let first = lines.get(&words(text)).copied().flatten();
+                let first = first.map(|line| format!(" (line {line})")).unwrap_or_default();
+                let what = format!("another case{first} has the same `user_input`");
+                let help = "name cases by something else, or leave one of them out".to_owned();
+                mistakes.push(Mistake { line, what, help: Some(help) });
+            }
+            if user_input.is_none() && self.is_by_words {
+                mistakes.push(Mistake::new(line, "the case has no `user_input`"));
+            }
+            user_input.map(|text| lines.entry(words(&text)).or_insert(line));
+            for name in names {
+                if !built.add(name.clone(), &expectation) {
+                    mistakes.push(Mistake::new(line, format!("case `{name}` comes twice")));
+                }
             }
         }
+        built
     }
-    built
 }
 
 fn read_file(path: &Path) -> Result<String, String> {

@@ -61,6 +61,12 @@ pub(super) fn compile(
             let why = message.lines().last().unwrap_or_default().to_owned();
             (format!("`matches` in `{setting}` takes a pattern: {why}"), None, line, column)
         }
+        Err(WhenError::NoAttribute) => {
+            let (line, column) = find_word(text, "json");
+            let help = "such as `json(attributes[\"metadata\"]).case`";
+            let message = format!("`json` in `{setting}` takes an attribute by its name");
+            (message, Some(help.to_owned()), line, column)
+        }
         Err(WhenError::UnknownName { name }) => {
             let (line, column) = find_word(text, &name);
             let help = match nearest(&name, VARIABLES) {

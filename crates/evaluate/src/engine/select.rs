@@ -3,9 +3,14 @@
 //!
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
-//! span) and `tool_names` (a list, in call order). A key that a map does not have makes the
-//! expression false. A comparison of different types does, too, and is counted.
+//! span), `tool_names` (a list, in call order), `user_input` and `final_output` (texts, empty where
+//! not recorded). `json(attributes["metadata"])` is what a JSON text holds ([`parsed`]). A key that a
+//! map does not have makes the expression false. A comparison of different types does, too, and is
+//! counted.
 
+mod parsed;
+
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::common::ast::Expr;
@@ -17,9 +22,11 @@ use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, IdedExpr};
 use sha2::{Digest, Sha256};
 
+use self::parsed::{JsonPlace, ParsedTexts};
 use super::counted::{self, Counted, StepsLeft, Uncountable};
 use super::truth;
-use spanscore_base::model::{Facts, SessionKey, TraceId, Trajectory, WorkBudget};
+pub(super) use parsed::json_within_limits;
+use spanscore_base::model::{Content, Facts, SessionKey, TraceId, Trajectory, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 use spanscore_base::value::{Number, Value};
@@ -32,7 +39,7 @@ const STEPS_PER_NAME: usize = 8;
 const BYTES_PER_STEP: usize = 32;
 
 /// Names that an expression may use.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 10] = [
     "service_name",
     "agent_name",
     "session_id",
@@ -41,7 +48,11 @@ pub const VARIABLES: [&str; 8] = [
     "resource",
     "attributes",
     "tool_names",
+    USER_INPUT,
+    "final_output",
 ];
+/// Name of the user's words.
+const USER_INPUT: &str = "user_input";
 
 /// Name that a `run_if` may use beside them: the scores that the other evaluators gave the trace.
 pub const SCORES: &str = "scores";
@@ -51,7 +62,30 @@ pub struct When {
     counted: Counted,
     environment: Arc<Env>,
     attributes: bool,
-    tool_names: bool,
+    reads: Reads,
+    is_user_input: bool,
+}
+
+/// Names whose values cost a copy or a decoding: made only where an expression reads them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reads {
+    /// The list of tool names.
+    pub tool_names: bool,
+    /// The user's words.
+    pub user_input: bool,
+    /// The answer.
+    pub final_output: bool,
+}
+
+impl Reads {
+    /// Returns the names that either reads.
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            tool_names: self.tool_names || other.tool_names,
+            user_input: self.user_input || other.user_input,
+            final_output: self.final_output || other.final_output,
+        }
+    }
 }
 
 /// Compile error of an expression.
@@ -77,6 +111,9 @@ pub enum WhenError {
         /// Message of the pattern's parser.
         message: String,
     },
+    /// `json` is asked for something else than an attribute.
+    #[error("`json` takes an attribute, such as `json(attributes[\"metadata\"])`")]
+    NoAttribute,
     /// It never gives a truth value, whatever the trace.
     #[error("it gives {what}, neither true nor false")]
     NoTruthValue {
@@ -145,8 +182,16 @@ impl When {
             return Err(WhenError::UnknownName { name: name.to_owned() });
         }
         let attributes = references.has_variable("attributes");
-        let tool_names = references.has_variable("tool_names");
-        let counted = Counted::new(program.expression()).map_err(|error| match error {
+        let reads = Reads {
+            tool_names: references.has_variable("tool_names"),
+            user_input: references.has_variable(USER_INPUT),
+            final_output: references.has_variable("final_output"),
+        };
+        let is_user_input =
+            matches!(&program.expression().expr, Expr::Ident(name) if name == USER_INPUT);
+        let mut expression = program.expression().clone();
+        parsed::rewrite(&mut expression).map_err(|()| WhenError::NoAttribute)?;
+        let counted = Counted::new(&expression).map_err(|error| match error {
             Uncountable::PatternOfData => WhenError::PatternOfData,
             Uncountable::Pattern(message) => WhenError::Pattern { message },
         })?;
@@ -154,12 +199,22 @@ impl When {
         if is_condition && let Err(what) = truth::check(program.expression()) {
             return Err(WhenError::NoTruthValue { what });
         }
-        Ok(Self { counted, environment, attributes, tool_names })
+        Ok(Self { counted, environment, attributes, reads, is_user_input })
     }
 
     /// Returns the facts that the expression reads.
     pub fn facts(&self) -> Facts {
-        Facts { root_attributes: self.attributes, ..Facts::default() }
+        Facts {
+            root_attributes: self.attributes,
+            user_input: self.reads.user_input,
+            final_output: self.reads.final_output,
+            ..Facts::default()
+        }
+    }
+
+    /// Returns true if the expression is the user's words and nothing else.
+    pub fn is_user_input(&self) -> bool {
+        self.is_user_input
     }
 
     /// Evaluates the condition for a trajectory.
@@ -190,9 +245,9 @@ impl When {
         self.counted.execute(&mut context, &scope.steps)
     }
 
-    /// Returns true if the expression reads the list of tool names, which costs a copy to provide.
-    pub fn reads_tool_names(&self) -> bool {
-        self.tool_names
+    /// Returns the names that it reads of those that cost something to provide.
+    pub fn reads(&self) -> Reads {
+        self.reads
     }
 }
 
@@ -239,11 +294,17 @@ pub struct Scope<'a> {
     resource: OnceLock<CelMap<'a>>,
     attributes: OnceLock<CelMap<'a>>,
     scores: Option<CelMap<'a>>,
+    user_input: Cow<'a, str>,
+    final_output: Cow<'a, str>,
+    parsed: ParsedTexts<'a>,
 }
 
 impl<'a> Scope<'a> {
-    /// Prepares the variables of a trajectory; `tool_names` stays empty unless asked for.
-    pub fn new(trajectory: &'a Trajectory<'_>, tool_names: bool) -> Self {
+    /// Prepares the variables of a trajectory; those of [`Reads`] stay empty unless asked for.
+    pub fn new(trajectory: &'a Trajectory<'_>, reads: Reads) -> Self {
+        let text = |is_read: bool, content: &'a Content<'_>| {
+            if is_read { text_of(content) } else { Cow::Borrowed("") }
+        };
         let names = trajectory.tool_calls.iter().map(|call| &*call.name);
         Self {
             service_name: trajectory.service_name(),
@@ -251,7 +312,7 @@ impl<'a> Scope<'a> {
             session_id: trajectory.session_id.as_deref().unwrap_or_default(),
             trace_id: trajectory.trace_id,
             span_name: &trajectory.span_name,
-            names: if tool_names { names.collect() } else { Vec::new() },
+            names: if reads.tool_names { names.collect() } else { Vec::new() },
             tool_names: OnceLock::new(),
             steps: StepsLeft::new(STEPS_MAX),
             given: STEPS_MAX,
@@ -261,6 +322,9 @@ impl<'a> Scope<'a> {
             resource: OnceLock::new(),
             attributes: OnceLock::new(),
             scores: None,
+            user_input: text(reads.user_input, &trajectory.user_input),
+            final_output: text(reads.final_output, &trajectory.final_output),
+            parsed: ParsedTexts::default(),
         }
     }
 
@@ -277,7 +341,10 @@ impl<'a> Scope<'a> {
 impl<'a> Scope<'a> {
     /// Prepares the variables with tool names, and a step budget.
     pub(super) fn with_steps(trajectory: &'a Trajectory<'_>, steps: usize) -> Self {
-        Self { steps: StepsLeft::new(steps), ..Self::new(trajectory, true) }
+        Self {
+            steps: StepsLeft::new(steps),
+            ..Self::new(trajectory, Reads { tool_names: true, ..Reads::default() })
+        }
     }
 }
 
@@ -304,12 +371,64 @@ impl VariableResolver for Scope<'_> {
                 self.take(self.names.len() * STEPS_PER_NAME)?;
                 Some(CowVal::Borrowed(self.tool_names.get_or_init(|| list(&self.names))))
             }
+            USER_INPUT => self.words(&self.user_input),
+            "final_output" => self.words(&self.final_output),
             SCORES => self.scores.as_ref().map(|scores| CowVal::Borrowed(scores as &dyn Val)),
-            other => {
-                self.take(counted::steps_of(other)?)?;
-                Some(CowVal::owned(CelBool::from(true)))
-            }
+            other => match JsonPlace::parse(other) {
+                Some(place) => Some(CowVal::Borrowed(self.parsed(other, place)?)),
+                None => {
+                    self.take(counted::steps_of(other)?)?;
+                    Some(CowVal::owned(CelBool::from(true)))
+                }
+            },
         }
+    }
+}
+
+impl<'a> Scope<'a> {
+    fn words<'b>(&'b self, text: &'b str) -> Option<CowVal<'b, 'b>> {
+        self.take(text.len() / BYTES_PER_STEP)?;
+        Some(CowVal::owned(CelString::from(text)))
+    }
+
+    /// Returns the user's words; empty where not recorded, or not asked for.
+    pub(super) fn user_input(&self) -> &str {
+        &self.user_input
+    }
+
+    /// Takes the steps of parsing a JSON text; returns false if fewer are left.
+    pub(super) fn charge_text(&self, text: &str) -> bool {
+        self.take(text.len() / parsed::BYTES_PER_STEP).is_some()
+    }
+
+    /// Returns the map of an attribute's JSON, which is parsed once.
+    fn parsed(&self, variable: &str, place: JsonPlace<'_>) -> Option<&CelMap<'a>> {
+        self.take(1)?;
+        if let Some(known) = self.parsed.get(variable) {
+            return Some(known);
+        }
+        let value = if place.of_resource {
+            self.take(self.encoded_resource.len() / BYTES_PER_STEP)?;
+            let mut entries = key_values(self.encoded_resource).flatten();
+            entries.find(|(key, _)| *key == place.key).map(|(_, value)| value)
+        } else {
+            self.take(self.attribute_list.len())?;
+            let entry = self.attribute_list.iter().find(|(key, _)| *key == place.key);
+            entry.map(|(_, value)| *value)
+        };
+        let size = value.map_or(0, |value| bytes(&(place.key, value)));
+        self.take(size / parsed::BYTES_PER_STEP)?;
+        Some(self.parsed.get_or_make(variable, place.key, value))
+    }
+}
+
+/// Returns a recorded content as text: a text itself, or the JSON of another value; empty where it
+/// is not recorded.
+pub(super) fn text_of<'v>(content: &'v Content<'_>) -> Cow<'v, str> {
+    match content.value() {
+        None => Cow::Borrowed(""),
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.to_string()),
     }
 }
 

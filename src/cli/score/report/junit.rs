@@ -1,5 +1,6 @@
 //! JUnit XML, in the form that CI systems agree on (the schemas of Jenkins' xUnit plugin and of
-//! Apache Ant): an evaluator is a suite, an evaluation a case.
+//! Apache Ant): an evaluator is a suite, an evaluation a case. Times are
+//! those of the judged runs, from the first start to the last end of their spans.
 //!
 //! A score below its threshold is a failure, an evaluator that broke an error, a result that is not
 //! evaluable skipped.
@@ -23,10 +24,11 @@ pub(super) fn write(
     let all = report.tallies.all;
     out.raw("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
     let head = format!(
-        "<testsuites name=\"spanscore\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"0\">\n",
+        "<testsuites name=\"spanscore\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\">\n",
         all.count(),
         all.fail,
-        all.failed
+        all.failed,
+        all.seconds()
     );
     out.raw(&head)?;
     for (index, (name, tally)) in report.tallies.by_evaluator.iter().enumerate() {
@@ -46,19 +48,21 @@ fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
     format!(
         "  <testsuite name=\"{}\" id=\"{index}\" package=\"spanscore\" hostname=\"localhost\" \
          timestamp=\"{time}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" \
-         time=\"0\">\n    <properties/>\n",
+         time=\"{:.3}\">\n    <properties/>\n",
         escaped(name),
         tally.count(),
         tally.fail,
         tally.failed,
-        tally.not_evaluable
+        tally.not_evaluable,
+        tally.seconds()
     )
 }
 
 fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt::Result {
     let name = escaped(&row.subject());
     let class = escaped(&row.evaluator);
-    write!(out, "    <testcase name=\"{name}\" classname=\"{class}\" time=\"0\"")?;
+    let seconds = row.seconds;
+    write!(out, "    <testcase name=\"{name}\" classname=\"{class}\" time=\"{seconds:.3}\"")?;
     let words = escaped(&row.words);
     let score = row.value();
     match row.verdict() {

@@ -79,7 +79,12 @@ fn new_table(out: &ReportOut) -> Table {
 
 fn cells(row: &ScoreRow, full_ids: bool) -> [String; 5] {
     let digits = if full_ids { usize::MAX } else { TRACE_DIGITS };
-    let trace = row.trace_id.chars().take(digits).collect();
+    let id: String = row.trace_id.chars().take(digits).collect();
+    let trace = match &row.run {
+        Some(run) if full_ids => format!("{run} ({id})"),
+        Some(run) => run.clone(),
+        None => id,
+    };
     let label = row.verdict().as_str().to_owned();
     [trace, row.evaluator.clone(), row.value(), label, row.words.clone()]
 }

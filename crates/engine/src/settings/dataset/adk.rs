@@ -1,6 +1,6 @@
 //! Eval sets of the Agent Development Kit, in the current format and the one before.
 
-use super::{Lines, Mistake, ROWS_MAX, Row, field, list, name_of, push};
+use super::{Lines, Mistake, NamedCase, ROWS_MAX, Row, field, list, name_of, push};
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::Case;
@@ -21,7 +21,9 @@ pub(super) fn rows(
         let row = name.ok_or_else(|| "a case has no `eval_id`".to_owned()).map(|name| {
             let mut expected = Case::default();
             list(case, "conversation").iter().for_each(|turn| add_turn(turn, &mut expected));
-            (vec![name], expected.criteria(kind))
+            let turns = list(case, "conversation");
+            let user_input = turns.first().and_then(|turn| texts(field(turn, "user_content")?));
+            (NamedCase { names: vec![name], user_input }, expected.criteria(kind))
         });
         push(row, line, &mut rows, mistakes);
     }
@@ -46,7 +48,9 @@ pub(super) fn rows_of_list(
             (Some(name), Some(turns)) => {
                 let mut expected = Case::default();
                 turns.iter().for_each(|turn| add_old_turn(turn, &mut expected));
-                Ok((vec![name], expected.criteria(kind)))
+                let said = turns.first().and_then(|turn| turn.get("query")?.as_str());
+                let user_input = said.map(str::to_owned);
+                Ok((NamedCase { names: vec![name], user_input }, expected.criteria(kind)))
             }
             _ => Err("a case of the list has no `name`, or no `data`".to_owned()),
         };
@@ -98,6 +102,12 @@ fn add_turn(turn: &Value<'_>, case: &mut Case) {
     if !answer.is_empty() {
         case.answer = Some(answer);
     }
+}
+
+/// Returns the texts of a content, one after the other; `None` where there are none.
+fn texts(content: &Value<'_>) -> Option<String> {
+    let texts = list(content, "parts").iter().filter_map(|part| part.get("text")?.as_str());
+    Some(texts.collect::<String>()).filter(|text| !text.is_empty())
 }
 
 fn add_call(call: &Value<'_>, case: &mut Case) {

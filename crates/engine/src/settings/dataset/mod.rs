@@ -1,7 +1,7 @@
 //! Readers of datasets of test cases: their formats to rows of names and criteria.
 //!
 //! ```text
-//! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line
+//! JSON Lines   {"id": "refund-1", "criteria": {...}}         one case each line; `user_input` too
 //! CSV          id,criteria                                   with a header, criteria as JSON
 //! ADK          {"eval_cases": [{"eval_id", "conversation"}]} criteria made of the expected calls
 //!           [{"name", "data": [{"expected_tool_use", "reference"}]}]    its form of before 2025
@@ -28,6 +28,8 @@ const ROWS_MAX: usize = 100_000;
 pub(super) struct Row {
     /// Its names; traces may give any of them.
     pub(super) names: Vec<String>,
+    /// The user's words, the first of a conversation.
+    pub(super) user_input: Option<String>,
     /// The criteria.
     pub(super) criteria: Value<'static>,
     /// Line of the row, from 1, if known.
@@ -96,10 +98,12 @@ fn json_lines(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>
         let read = json::parse(line).map_err(|error| error.to_string());
         let row = read.and_then(|value| {
             let names = vec![name_at(&value, &settings.id_field)?];
-            Ok((names, at_path(&value, &settings.criteria_field).map(criteria_or_none)))
+            let said = at_path(&value, &settings.input_field).and_then(Value::as_str);
+            let case = NamedCase { names, user_input: said.map(str::to_owned) };
+            Ok((case, at_path(&value, &settings.criteria_field).map(criteria_or_none)))
         });
-        let row = row.and_then(|(names, found)| match found {
-            Some(found) => Ok((names, found?)),
+        let row = row.and_then(|(case, found)| match found {
+            Some(found) => Ok((case, found?)),
             None => Err(format!("the case has no `{}`", settings.criteria_field)),
         });
         push(row, Some(number), &mut rows, mistakes);
@@ -119,6 +123,8 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
     let id = column(&settings.id_field);
     let criteria = column(&settings.criteria_field);
     let (Some(id), Some(criteria)) = (id, criteria) else { return Vec::new() };
+    let headers = reader.headers().ok();
+    let said = headers.and_then(|names| names.iter().position(|n| n == settings.input_field));
     let mut rows = Vec::new();
     for record in reader.records().take(ROWS_MAX + 1) {
         let (row, position) = match record {
@@ -127,7 +133,10 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
                 let text = Value::from(cell(criteria));
                 let row = match cell(id) {
                     "" => Err(format!("the case has no `{}`", settings.id_field)),
-                    name => criteria_or_none(&text).map(|read| (vec![name.to_owned()], read)),
+                    name => criteria_or_none(&text).map(|read| {
+                        let user_input = said.map(|at| cell(at).to_owned());
+                        (NamedCase { names: vec![name.to_owned()], user_input }, read)
+                    }),
                 };
                 (row, record.position().cloned())
             }
@@ -189,7 +198,10 @@ fn uipath_rows(
         let found = written(evaluation).and_then(|all| all.get(evaluator));
         let row = match names.as_slice() {
             [] => Err("an evaluation has no `id`".to_owned()),
-            _ => Ok((names, found.map(|criteria| criteria.clone().into_owned()))),
+            _ => {
+                let criteria = found.map(|criteria| criteria.clone().into_owned());
+                Ok((NamedCase { names, user_input: None }, criteria))
+            }
         };
         push(row, line, &mut rows, mistakes);
     }
@@ -199,15 +211,23 @@ fn uipath_rows(
 /// Most evaluators that a mistake names, or one more.
 const EVALUATORS_SHOWN: usize = 20;
 
+/// Names of a case, and the user's words.
+struct NamedCase {
+    names: Vec<String>,
+    user_input: Option<String>,
+}
+
 /// Adds a row unless it expects nothing, or a mistake.
 fn push(
-    row: Result<(Vec<String>, Option<Value<'static>>), String>,
+    row: Result<(NamedCase, Option<Value<'static>>), String>,
     line: Option<usize>,
     rows: &mut Vec<Row>,
     mistakes: &mut Vec<Mistake>,
 ) {
     match row {
-        Ok((names, Some(criteria))) => rows.push(Row { names, criteria, line, is_imported: false }),
+        Ok((NamedCase { names, user_input }, Some(criteria))) => {
+            rows.push(Row { names, user_input, criteria, line, is_imported: false });
+        }
         Ok((_, None)) => {}
         Err(what) => mistakes.push(Mistake::new(line, what)),
     }

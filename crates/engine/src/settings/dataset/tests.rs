@@ -178,6 +178,22 @@ fn uipath_eval_set_holds_criteria_by_evaluator() {
 }
 
 #[test]
+fn rows_hold_the_user_s_words() {
+    let check = |name: &str, text: &str, expected: &str| {
+        let settings = ExpectSettings::default();
+        let kind = kind("tool_call_args").unwrap();
+        let rows = read(Path::new(name), text, &settings, kind, &mut Vec::new());
+        let said = rows.iter().map(|row| row.user_input.as_deref().unwrap_or("-"));
+        assert_eq!(said.collect::<Vec<_>>().join("|"), expected);
+    };
+    let lines = "{\"id\":1,\"user_input\":\"hi\",\"criteria\":{}}\n{\"id\":2,\"criteria\":{}}\n";
+    check("c.jsonl", lines, "hi|-");
+    check("c.csv", "id,user_input,criteria\n1,hi,{}\n", "hi");
+    check("home.evalset.json", ADK, "lamp on|-");
+    check("old.json", r#"[{"name": "a", "data": [{"query": "lamp on"}]}]"#, "lamp on");
+}
+
+#[test]
 fn dataset_has_no_more_cases_than_its_limit() {
     let case = "{\"id\":1,\"criteria\":{}}\n";
     let read = |count: usize| {

@@ -63,6 +63,30 @@ fn mistake_in_a_row_names_its_file_and_line() {
 }
 
 #[test]
+fn cases_of_equal_words_are_a_mistake_where_words_name_them() {
+    let case = |id: &str, words: &str| {
+        format!("{{\"id\": \"{id}\", {words} \"criteria\": {{\"tool_calls\": []}}}}\n")
+    };
+    let cases = [
+        case("a", r#""user_input": "Hello  there","#),
+        case("b", r#""user_input": " Hello there","#),
+        case("c", ""),
+    ]
+    .concat();
+    let check = |by: &str, expected: &str| {
+        let entry = format!("tool_call_args: {{expect: {{file: c.jsonl, {by}}}}}");
+        let said = said(&[("c.jsonl", &cases)], &entry);
+        assert!(said.starts_with(expected), "{by}: {said}");
+    };
+    let expected = "DIR/c.jsonl:2: another case (line 1) has the same `user_input` (name cases by \
+                    something else, or leave one of them out)\n\
+                    DIR/c.jsonl:3: the case has no `user_input`";
+    check("key: user_input", expected);
+    check("match: auto", "Facts");
+    check("key: session_id, match: auto", "`key` and `match` exclude each other");
+}
+
+#[test]
 fn mistake_in_the_settings_is_told_once() {
     let cases = "{\"id\": 1, \"criteria\": {\"tool_calls\": []}}\n\
                  {\"id\": 2, \"criteria\": {\"tool_calls\": []}}\n";

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashbrown::HashMap;
 
 use super::identity;
-use super::select::{Scope, When};
+use super::select::{Reads, Scope};
 use super::tool_choice::texts_of;
 use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
 use crate::external::ExternalPlan;
@@ -21,7 +21,10 @@ use spanscore_base::model::{EvaluatorInfo, Facts, Outcome, Reason, Trajectory, W
 use spanscore_base::settings::{Key, Node, NodeKind, Place, SettingsError};
 use spanscore_base::value::{Value, json};
 
+use lookup::{CaseKey, CaseRows};
+
 pub mod case;
+pub mod lookup;
 
 /// Cached criteria of attributes; the cache is cleared when there are more.
 pub const KNOWN_MAX: usize = 1_024;
@@ -150,7 +153,7 @@ pub struct Expectations {
 }
 
 enum ExpectationSource {
-    Dataset { key: When, rows: HashMap<String, Arc<Expectation>> },
+    Dataset { key: CaseKey, rows: CaseRows },
     Attribute { name: String, template: Template, known: Known },
 }
 
@@ -158,12 +161,12 @@ enum ExpectationSource {
 type Known = Mutex<HashMap<String, Arc<Expectation>>>;
 
 impl Expectations {
-    /// Looks up rows by the text that `key` gives for a trajectory.
-    pub fn dataset(key: When, rows: HashMap<String, Arc<Expectation>>) -> Self {
-        let facts =
-            rows.values().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
-        let reads_calls = rows.values().all(|row| row.evaluator.reads_calls());
-        let external = rows.values().next().and_then(|row| row.evaluator.external().cloned());
+    /// Looks up rows by what `key` finds in a trajectory.
+    pub fn dataset(key: CaseKey, rows: CaseRows) -> Self {
+        let all = || rows.by_name.values();
+        let facts = all().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
+        let reads_calls = all().all(|row| row.evaluator.reads_calls());
+        let external = all().next().and_then(|row| row.evaluator.external().cloned());
         Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls, external }
     }
 
@@ -182,7 +185,7 @@ impl Expectations {
     /// Returns the cases of a dataset, each with the evaluator info of its evaluations.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
         let rows = match &self.source {
-            ExpectationSource::Dataset { rows, .. } => Some(rows),
+            ExpectationSource::Dataset { rows, .. } => Some(&rows.by_name),
             ExpectationSource::Attribute { .. } => None,
         };
         rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
@@ -203,9 +206,12 @@ impl Expectations {
         &self.facts
     }
 
-    /// Returns true if the key reads the list of tool names.
-    pub fn reads_tool_names(&self) -> bool {
-        matches!(&self.source, ExpectationSource::Dataset { key, .. } if key.reads_tool_names())
+    /// Returns the names that finding an expectation reads.
+    pub fn reads(&self) -> Reads {
+        match &self.source {
+            ExpectationSource::Dataset { key, .. } => key.reads(),
+            ExpectationSource::Attribute { .. } => Reads::default(),
+        }
     }
 
     /// Finds the expectation of a trajectory.
@@ -220,14 +226,8 @@ impl Expectations {
     ) -> Result<Arc<Expectation>, Outcome> {
         match &self.source {
             ExpectationSource::Dataset { key, rows } => {
-                let case = key.text(scope);
-                let found = case.as_ref().and_then(|case| rows.get(case)).map(Arc::clone);
-                found.ok_or_else(|| {
-                    nothing(want, || match &case {
-                        Some(case) => format!("the dataset has no case `{case}`"),
-                        None => "the trace names no case".to_owned(),
-                    })
-                })
+                let found = rows.find(key, trajectory, scope).map(Arc::clone);
+                found.map_err(|missed| nothing(want, || missed.explain(trajectory)))
             }
             ExpectationSource::Attribute { name, template, known } => {
                 let found = trajectory.attributes.iter().find(|(key, _)| key == name);

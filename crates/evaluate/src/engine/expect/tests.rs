@@ -1,6 +1,8 @@
 use super::case::Case;
 use super::*;
+use crate::engine::select::When;
 use crate::kinds::{KINDS, kind};
+use spanscore_base::model::tool_call::Lazy;
 use spanscore_base::model::{Content, Level, ToolCall};
 use spanscore_base::otlp::AnyValue;
 
@@ -22,8 +24,18 @@ fn template() -> Template {
 /// attributes.
 fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) -> String {
     let call = ToolCall { name: "a".into(), ..ToolCall::default() };
-    let trajectory = Trajectory { attributes, tool_calls: vec![call], ..Trajectory::default() };
-    let scope = Scope::new(&trajectory, false);
+    let user_input = attributes.iter().find_map(|(key, value)| match value {
+        AnyValue::String(text) if *key == "said" => Some(Value::from(*text)),
+        _ => None,
+    });
+    let trajectory = Trajectory {
+        user_input: user_input.map(|text| Content::Recorded(Lazy::ready(text))).unwrap_or_default(),
+        session_id: Some("seven".into()),
+        attributes,
+        tool_calls: vec![call],
+        ..Trajectory::default()
+    };
+    let scope = Scope::new(&trajectory, expectations.reads());
     let outcome = match expectations.find(&trajectory, &scope, Want::ALL) {
         Ok(found) => found.evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL),
         Err(outcome) => outcome,
@@ -37,27 +49,90 @@ fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) ->
     }
 }
 
+fn row(count: i64) -> Arc<Expectation> {
+    let criteria = format!(r#"{{"tool_calls_count": {{"a": ["=", {count}]}}}}"#);
+    let criteria = json::parse(&criteria).unwrap();
+    Arc::new(template().build(&criteria, Place::default()).unwrap())
+}
+
+/// Cases that expect one call, under these names and words; the one named `none` expects none.
+fn dataset(key: CaseKey, cases: &[(&str, &str)]) -> Expectations {
+    let mut rows = CaseRows::default();
+    for (name, words) in cases {
+        let row = row(i64::from(*name != "none"));
+        assert!(rows.add((*name).to_owned(), &row));
+        rows.add_words(words, &row);
+    }
+    Expectations::dataset(key, rows)
+}
+
 #[test]
 fn row_is_found_by_what_the_key_gives() {
-    let row = |count: i64| {
-        let criteria = format!(r#"{{"tool_calls_count": {{"a": ["=", {count}]}}}}"#);
-        let criteria = json::parse(&criteria).unwrap();
-        Arc::new(template().build(&criteria, Place::default()).unwrap())
-    };
     assert_ne!(row(1).info.digest, row(2).info.digest);
     assert_eq!(row(1).info.digest, row(1).info.digest);
-    let rows = [("one".to_owned(), row(1)), ("7".to_owned(), row(2))].into_iter().collect();
     let key = When::compile(r#"attributes["case"]"#).unwrap();
-    let expectations = Expectations::dataset(key, rows);
+    let expectations =
+        dataset(CaseKey::Expression(key), &[("one", "a"), ("7", "b"), ("none", "c")]);
     assert!(expectations.facts().root_attributes);
-    let check = |value, expected| {
+    let check = |value, expected: &str| {
         assert_eq!(judged(&expectations, vec![("case", value)]), expected);
     };
     check(AnyValue::String("one"), "1");
-    check(AnyValue::Int(7), "0");
+    check(AnyValue::Int(7), "1");
+    check(AnyValue::String("none"), "0");
     check(AnyValue::String("x"), "no_expectation: the dataset has no case `x`");
-    check(AnyValue::Bool(true), "no_expectation: the trace names no case");
+    let long =
+        "no_expectation: the dataset has no case of this name (3 characters, SHA-256 c8687a08)";
+    check(AnyValue::String("a b"), long);
+    check(
+        AnyValue::Bool(true),
+        "no_expectation: the trace names no case; its root span has `case`",
+    );
     assert_eq!(judged(&expectations, vec![]), "no_expectation: the trace names no case");
+}
+
+#[test]
+fn row_is_found_by_the_user_s_words() {
+    let key = CaseKey::Expression(When::compile("user_input").unwrap());
+    assert!(key.is_words());
+    let expectations = dataset(key, &[("cafe", "Find a caf\u{e9} in  Oslo"), ("none", "stop")]);
+    assert!(expectations.facts().user_input && !expectations.facts().root_attributes);
+    let check = |said: &str, expected: &str| {
+        let found = judged(&expectations, vec![("said", AnyValue::String(said))]);
+        assert!(found.starts_with(expected), "{said}: {found}");
+    };
+    check(" Find a cafe\u{301}\n\tin Oslo ", "1");
+    check("stop", "0");
+    let unknown = "no_expectation: no case has the user's words (4 characters, SHA-256 ";
+    check("Stop", unknown);
+    assert!(judged(&expectations, vec![]).ends_with("the user's words are not recorded"));
+}
+
+#[test]
+fn any_name_of_a_case_is_tried_and_a_wrong_id_ends_the_search() {
+    let cases = [("oslo", "one"), ("none", "two"), ("x", "same"), ("y", "same")];
+    let check = |attributes: &[(&str, &str)], expected: &str| {
+        let expectations = dataset(CaseKey::Auto, &cases);
+        let attributes = attributes.iter().map(|(key, text)| (*key, AnyValue::String(text)));
+        let found = judged(&expectations, attributes.collect());
+        assert!(found.starts_with(expected), "{expected}: {found}");
+    };
+    check(&[("eval.case.id", "oslo"), ("said", "two")], "1");
+    check(&[("langfuse.trace.metadata.case", "none")], "0");
+    check(&[("metadata", r#"{"thread": 1, "case": "none"}"#)], "0");
+    check(&[("said", "one")], "1");
+    check(&[("showcase", "x"), ("said", "two")], "0");
+    check(
+        &[("case", "bergen"), ("said", "one")],
+        "no_expectation: the dataset has no case `bergen`",
+    );
+    check(&[("said", "same")], "no_expectation: several cases have the user's words (4 char");
+    let metadata = [("b", ""), ("metadata", r#"{"thread": 1}"#)];
+    let at_hand = "no_expectation: the trace names no case; its root span has `b`, `metadata` \
+                   (JSON with `thread`)";
+    check(&metadata, at_hand);
+    let by_session = dataset(CaseKey::Auto, &[("seven", "one")]);
+    assert_eq!(judged(&by_session, vec![("said", AnyValue::String("two"))]), "1");
 }
 
 fn expected_of_attribute() -> Expectations {

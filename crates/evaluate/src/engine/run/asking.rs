@@ -60,7 +60,7 @@ impl Evaluators {
             let Some(chosen) = chosen else { continue };
             if let Some(run_if) = &configured.run_if {
                 let scores = scores(&asking.out[asking.from..]);
-                let mut scope = Scope::new(trajectory, run_if.reads_tool_names());
+                let mut scope = Scope::new(trajectory, run_if.reads());
                 scope.begin(&trajectory.effort);
                 let scope = scope.with_scores(scores);
                 let selected = run_if.selects(&scope);

@@ -15,7 +15,7 @@ use self::selection::{SelectedEvaluator, Selection, Selections};
 pub use self::skips::{SkipReason, Skips, when_errors};
 use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
-use super::select::{Randomness, Scope, Selected, When};
+use super::select::{Randomness, Reads, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
 use crate::evaluator::{Early, Evaluator};
 use crate::external::{ExternalPlan, is_external};
@@ -99,9 +99,12 @@ impl Configured {
         self.when.is_some() || self.sample < 1.0 || expects
     }
 
-    fn reads_tool_names(&self) -> bool {
-        self.when.as_ref().is_some_and(When::reads_tool_names)
-            || matches!(&self.against, Against::Expectations(e) if e.reads_tool_names())
+    fn reads(&self) -> Reads {
+        let when = self.when.as_ref().map(When::reads).unwrap_or_default();
+        match &self.against {
+            Against::Settings(_) => when,
+            Against::Expectations(expectations) => when.union(expectations.reads()),
+        }
     }
 
     /// Returns true if its last report on a trace must be remembered: the spans alone do not tell
@@ -147,7 +150,7 @@ pub struct Evaluators {
     evaluators: Vec<Configured>,
     want: Want,
     chooses: bool,
-    tool_names: bool,
+    reads: Reads,
     asks: bool,
 }
 
@@ -155,9 +158,9 @@ impl Evaluators {
     /// Builds the set, in the order of the config.
     pub fn new(evaluators: Vec<Configured>, want: Want) -> Self {
         let chooses = evaluators.iter().any(Configured::chooses);
-        let tool_names = evaluators.iter().any(Configured::reads_tool_names);
+        let reads = evaluators.iter().map(Configured::reads).fold(Reads::default(), Reads::union);
         let asks = evaluators.iter().any(|configured| configured.asks);
-        Self { evaluators, want, chooses, tool_names, asks }
+        Self { evaluators, want, chooses, reads, asks }
     }
 
     /// Returns the evaluators in the order of the config.
@@ -349,7 +352,7 @@ impl Evaluators {
             return (Selections(Vec::new()), passes);
         }
         let effort = &trajectory.effort;
-        let mut scope = Scope::new(trajectory, self.tool_names);
+        let mut scope = Scope::new(trajectory, self.reads);
         let mut choose = |(index, configured): (usize, &Configured)| {
             if !belongs(index, configured) {
                 return Selection::Passed;

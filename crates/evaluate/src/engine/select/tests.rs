@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource as PbResource;
 use prost::Message;
 
 use super::*;
+use spanscore_base::model::tool_call::Lazy;
 use spanscore_base::model::{Resource, ToolCall};
 
 fn resource() -> Resource {
@@ -27,12 +28,14 @@ fn check(expression: &str, expected: Selected) {
             ("case.id", AnyValue::String("refund-1")),
             ("n", AnyValue::Int(3)),
             ("broken", AnyValue::Array(b"\x0a\x01\x0b")),
+            ("metadata", AnyValue::String(r#"{"case": "Oslo", "tags": ["a"]}"#)),
         ],
+        user_input: Content::Recorded(Lazy::ready(Value::from("refund order 7"))),
         tool_calls: vec![call("search"), call("issue_refund")],
         ..Trajectory::default()
     };
-    let scope = Scope::new(&trajectory, true);
     let when = When::compile(expression).expect(expression);
+    let scope = Scope::new(&trajectory, when.reads());
     assert_eq!(when.selects(&scope), expected, "{expression}");
     if expected != Selected::Error {
         assert!(When::compile_condition(expression).is_ok(), "{expression}");
@@ -45,7 +48,7 @@ fn expression_names_a_case_by_text_or_whole_number() {
         attributes: vec![("case.id", AnyValue::String("refund-1")), ("n", AnyValue::Int(3))],
         ..Trajectory::default()
     };
-    let scope = Scope::new(&trajectory, false);
+    let scope = Scope::new(&trajectory, Reads::default());
     let text = |expression| When::compile(expression).expect(expression).text(&scope);
     assert_eq!(text(r#"attributes["case.id"]"#).as_deref(), Some("refund-1"));
     assert_eq!(text(r#"attributes.n"#).as_deref(), Some("3"));
@@ -68,6 +71,72 @@ fn expressions_select_by_what_the_trace_carries() {
     check(r#"size(attributes.broken) == 0"#, Selected::No);
     check(r#"attributes["case.id"] > 3"#, Selected::Error);
     check(r#"service_name"#, Selected::Error);
+}
+
+#[test]
+fn json_texts_are_looked_into() {
+    check(r#"json(attributes["metadata"]).case == "Oslo""#, Selected::Yes);
+    check(r#"attributes["metadata"].case == "Oslo""#, Selected::Yes);
+    check(r#"attributes.metadata.tags[0] == "a""#, Selected::Yes);
+    check(r#"attributes.metadata["tags"][0] == "a""#, Selected::Yes);
+    check(r#"json(attributes.metadata).tags.exists(t, t == "a")"#, Selected::Yes);
+    check(r#"has(attributes.metadata.case) && has(attributes.metadata)"#, Selected::Yes);
+    check(r#"attributes["metadata"] == "{\"case\": \"Oslo\", \"tags\": [\"a\"]}""#, Selected::Yes);
+    check(r#"attributes.metadata.startsWith("{")"#, Selected::Yes);
+    check(r#"json(attributes["case.id"]).case == "Oslo""#, Selected::No);
+    check(r#"json(attributes["absent"]).case == "Oslo""#, Selected::No);
+    check(r#"json(resource["deployment.environment"]).case == "Oslo""#, Selected::No);
+    check(r#"attributes["metadata"].absent == "x""#, Selected::No);
+    check(r#"user_input.contains("refund") && final_output == """#, Selected::Yes);
+    for text in ["json(user_input).case", "json(attributes).case", "json()"] {
+        assert_eq!(When::compile(text).err(), Some(WhenError::NoAttribute), "{text}");
+    }
+}
+
+#[test]
+fn json_text_beyond_a_limit_makes_its_key_missing() {
+    let check = |text: String, expected| {
+        let trajectory = Trajectory {
+            attributes: vec![("metadata", AnyValue::String(&text))],
+            ..Trajectory::default()
+        };
+        let when = When::compile(r#"json(attributes["metadata"]).case == "a""#).unwrap();
+        assert_eq!(
+            when.selects(&Scope::new(&trajectory, Reads::default())),
+            expected,
+            "{}",
+            text.len()
+        );
+    };
+    let nested = |levels: usize| {
+        let open = "[".repeat(levels);
+        let close = "]".repeat(levels);
+        format!(r#"{{"case": "a", "more": {open}{close}}}"#)
+    };
+    let long = |bytes: usize| format!(r#"{{"case": "a", "more": "{}"}}"#, "x".repeat(bytes));
+    check(nested(31), Selected::Yes);
+    check(nested(32), Selected::No);
+    check(long(60_000), Selected::Yes);
+    check(long(66_000), Selected::No);
+}
+
+#[test]
+fn json_text_is_parsed_once_and_counted() {
+    let text = format!(r#"{{"case": "a", "more": "{}"}}"#, "x".repeat(40_000));
+    let attributes = vec![("metadata", AnyValue::String(text.as_str()))];
+    let trajectory = Trajectory { attributes, ..Trajectory::default() };
+    let when = When::compile(r#"json(attributes["metadata"]).case == "a""#).unwrap();
+    let scope = Scope::with_steps(&trajectory, 100_000);
+    let taken = || {
+        let before = scope.steps_left().left();
+        assert_eq!(when.selects(&scope), Selected::Yes);
+        before - scope.steps_left().left()
+    };
+    let first = taken();
+    let second = taken();
+    assert!(first > 10_000 && second < 1_000, "{first}, then {second}");
+    let short = Scope::with_steps(&trajectory, 5_000);
+    assert_eq!(when.selects(&short), Selected::TooExpensive);
 }
 
 #[test]

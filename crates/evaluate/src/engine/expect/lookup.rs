@@ -1,0 +1,281 @@
+//! Lookup of a trajectory's case: by a key's text, by the user's words, or by whatever names it.
+//!
+//! Words are compared in Unicode's composed form (NFC), trimmed, with any white space as one space.
+//! They are content: an explanation holds their length and a hash.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use icu_normalizer::ComposingNormalizerBorrowed;
+use sha2::{Digest, Sha256};
+
+use super::Expectation;
+use crate::engine::select::{Reads, Scope, When, json_within_limits};
+use spanscore_base::model::{Facts, Trajectory};
+use spanscore_base::otlp::AnyValue;
+use spanscore_base::value::Value;
+
+/// Names of the attributes, or of the keys of metadata, that `match: auto` takes for a case's name,
+/// in the order in which they are asked.
+pub const CASE_NAMES: [&str; 5] = ["eval.case.id", "eval_case_id", "case.id", "case_id", "case"];
+/// Ends of the prefixes under which instrumentations write metadata, entry by entry.
+const METADATA_PREFIXES: [&str; 2] = ["metadata.", "association.properties."];
+/// Longest name that an explanation repeats, bytes.
+const SHOWN_BYTES_MAX: usize = 64;
+/// Most attributes that an explanation names.
+const SHOWN_ATTRIBUTES_MAX: usize = 8;
+
+/// Part of a trace that names its case.
+pub enum CaseKey {
+    /// What an expression gives: a name, or the user's words if it is those alone.
+    Expression(When),
+    /// A case id, else the user's words, else the session id.
+    Auto,
+}
+
+impl CaseKey {
+    /// Returns the facts that it reads.
+    pub(super) fn facts(&self) -> Facts {
+        match self {
+            Self::Expression(key) => key.facts(),
+            Self::Auto => Facts { root_attributes: true, user_input: true, ..Facts::default() },
+        }
+    }
+
+    /// Returns the names that it reads.
+    pub(super) fn reads(&self) -> Reads {
+        match self {
+            Self::Expression(key) => key.reads(),
+            Self::Auto => Reads { user_input: true, ..Reads::default() },
+        }
+    }
+
+    /// Returns true if cases are found by the user's words alone.
+    pub fn is_words(&self) -> bool {
+        matches!(self, Self::Expression(key) if key.is_user_input())
+    }
+}
+
+/// Expectations of a dataset, by what names them.
+#[derive(Default)]
+pub struct CaseRows {
+    pub(super) by_name: HashMap<String, Arc<Expectation>>,
+    /// By words as [`words`] makes them; nothing where several cases have them.
+    by_words: HashMap<String, Option<Arc<Expectation>>>,
+}
+
+impl CaseRows {
+    /// Adds a case under a name; returns false if the name is taken.
+    pub fn add(&mut self, name: String, expectation: &Arc<Expectation>) -> bool {
+        match self.by_name.entry(name) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(Arc::clone(expectation));
+                true
+            }
+        }
+    }
+
+    /// Adds a case under the user's words; returns false if another has them, too.
+    pub fn add_words(&mut self, text: &str, expectation: &Arc<Expectation>) -> bool {
+        match self.by_words.entry(words(text)) {
+            Entry::Occupied(mut taken) => {
+                taken.insert(None);
+                false
+            }
+            Entry::Vacant(free) => {
+                free.insert(Some(Arc::clone(expectation)));
+                true
+            }
+        }
+    }
+
+    /// Finds the case of a trajectory.
+    pub(super) fn find(
+        &self,
+        key: &CaseKey,
+        trajectory: &Trajectory<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<&Arc<Expectation>, Missed> {
+        let key = match key {
+            CaseKey::Auto => return self.find_by_any(trajectory, scope),
+            CaseKey::Expression(key) => key,
+        };
+        let Some(text) = key.text(scope) else { return Err(Missed::Nameless) };
+        if key.is_user_input() {
+            return self.find_by_words(&text);
+        }
+        let is_content = key.reads().user_input || key.reads().final_output;
+        self.by_name.get(&text).ok_or_else(|| Missed::unknown(&text, is_content))
+    }
+
+    fn find_by_words(&self, text: &str) -> Result<&Arc<Expectation>, Missed> {
+        let words = words(text);
+        if words.is_empty() {
+            return Err(Missed::Wordless);
+        }
+        match self.by_words.get(&words) {
+            Some(Some(found)) => Ok(found),
+            Some(None) => Err(Missed::Ambiguous { words: shown_by_hash(&words) }),
+            None => Err(Missed::Words { words: shown_by_hash(&words) }),
+        }
+    }
+
+    /// Tries a case id, the user's words, the session id. A case id that the dataset lacks is a
+    /// mistake that no other match may hide.
+    fn find_by_any(
+        &self,
+        trajectory: &Trajectory<'_>,
+        scope: &Scope<'_>,
+    ) -> Result<&Arc<Expectation>, Missed> {
+        if let Some(name) = case_name(trajectory, scope) {
+            return self.by_name.get(&*name).ok_or_else(|| Missed::unknown(&name, false));
+        }
+        let by_words = self.find_by_words(scope.user_input());
+        by_words.or_else(|missed| {
+            let session = trajectory.session_id.as_deref().unwrap_or_default();
+            self.by_name.get(session).ok_or(match missed {
+                Missed::Wordless => Missed::Nameless,
+                other => other,
+            })
+        })
+    }
+}
+
+/// Returns the case id that a root span has under one of [`CASE_NAMES`].
+fn case_name<'t>(trajectory: &'t Trajectory<'_>, scope: &Scope<'_>) -> Option<Cow<'t, str>> {
+    let attributes = &trajectory.attributes;
+    let named = CASE_NAMES.iter().find_map(|name| {
+        let is_it = |key: &str| {
+            let prefix = key.strip_suffix(name);
+            prefix.is_some_and(|it| {
+                it.is_empty() || METADATA_PREFIXES.iter().any(|end| it.ends_with(end))
+            })
+        };
+        attributes.iter().find(|(key, _)| is_it(key)).and_then(|(_, value)| match value {
+            AnyValue::String(text) => Some(Cow::Borrowed(*text)),
+            AnyValue::Int(number) => Some(Cow::Owned(number.to_string())),
+            _ => None,
+        })
+    });
+    named.filter(|name| !name.is_empty()).or_else(|| {
+        metadata(trajectory).find_map(|text| {
+            let entries = scope.charge_text(text).then(|| json_within_limits(text)).flatten()?;
+            CASE_NAMES.iter().find_map(|name| match entries.get(name)? {
+                Value::String(name) if !name.is_empty() => Some(Cow::Owned(name.to_string())),
+                Value::Number(number) => Some(Cow::Owned(number.to_string())),
+                _ => None,
+            })
+        })
+    })
+}
+
+/// Returns the texts of attributes that hold metadata as JSON.
+fn metadata<'t>(trajectory: &'t Trajectory<'_>) -> impl Iterator<Item = &'t str> {
+    trajectory.attributes.iter().filter_map(|(key, value)| match value {
+        AnyValue::String(text) if is_metadata(key) && text.starts_with('{') => Some(*text),
+        _ => None,
+    })
+}
+
+fn is_metadata(key: &str) -> bool {
+    key == "metadata" || key.ends_with(".metadata")
+}
+
+/// Brings words into the form in which they are compared.
+pub fn words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let composed = ComposingNormalizerBorrowed::new_nfc().normalize(text);
+    for word in composed.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(word);
+    }
+    out
+}
+
+/// Returns a short name of a case that its words name, with none of them in it.
+pub fn short_id(text: &str) -> String {
+    format!("case-{}", start_of_hash(&words(text)))
+}
+
+fn start_of_hash(text: &str) -> String {
+    Sha256::digest(text).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Describes a text by its length and the start of its SHA-256.
+fn shown_by_hash(text: &str) -> String {
+    let start = start_of_hash(text);
+    format!("{} characters, SHA-256 {start}", text.chars().count())
+}
+
+/// Reason why a trajectory has no case, with nothing of its content.
+#[derive(Debug, PartialEq)]
+pub(super) enum Missed {
+    /// Nothing names a case.
+    Nameless,
+    /// The user's words are not recorded.
+    Wordless,
+    /// The dataset lacks the named case.
+    Unknown { name: String },
+    /// No case has these words.
+    Words { words: String },
+    /// Several cases have these words.
+    Ambiguous { words: String },
+}
+
+impl Missed {
+    fn unknown(name: &str, is_content: bool) -> Self {
+        let is_id = name.len() <= SHOWN_BYTES_MAX && !name.contains(char::is_whitespace);
+        let name = if is_id && !is_content {
+            format!("`{name}`")
+        } else {
+            format!("of this name ({})", shown_by_hash(name))
+        };
+        Self::Unknown { name }
+    }
+
+    /// Explains it to a person, with the attributes that could name a case.
+    pub(super) fn explain(&self, trajectory: &Trajectory<'_>) -> String {
+        match self {
+            Self::Nameless => format!("the trace names no case{}", at_hand(trajectory)),
+            Self::Wordless => "the user's words are not recorded".to_owned(),
+            Self::Unknown { name } => format!("the dataset has no case {name}"),
+            Self::Words { words } => {
+                format!("no case has the user's words ({words}){}", at_hand(trajectory))
+            }
+            Self::Ambiguous { words } => format!("several cases have the user's words ({words})"),
+        }
+    }
+}
+
+/// Lists the attributes of the root span by their names, and the keys of its metadata.
+fn at_hand(trajectory: &Trajectory<'_>) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for (key, value) in &trajectory.attributes {
+        let keys = match value {
+            AnyValue::String(text) if is_metadata(key) => keys_of(text),
+            _ => String::new(),
+        };
+        names.push(format!("`{key}`{keys}"));
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    names.sort_unstable();
+    let more = names.len().saturating_sub(SHOWN_ATTRIBUTES_MAX);
+    names.truncate(SHOWN_ATTRIBUTES_MAX);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; its root span has {}{tail}", names.join(", "))
+}
+
+fn keys_of(text: &str) -> String {
+    let Some(Value::Map(entries)) = json_within_limits(text) else { return String::new() };
+    let mut keys: Vec<&str> = entries.iter().map(|(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.truncate(SHOWN_ATTRIBUTES_MAX);
+    if keys.is_empty() { String::new() } else { format!(" (JSON with `{}`)", keys.join("`, `")) }
+}
