@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::support::ran::{Ended, run};
 
 /// One run of an agent as OTLP/JSON: its case, and the tools it calls, `!` before one that fails.
-fn trace(id: usize, case: &str, tools: &[&str]) -> Json {
+pub(crate) fn trace(id: usize, case: &str, tools: &[&str]) -> Json {
     let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
     let root = json!({
         "traceId": format!("{id:032x}"), "spanId": format!("{:016x}", 1), "name": "agent",
@@ -33,16 +33,16 @@ fn trace(id: usize, case: &str, tools: &[&str]) -> Json {
     json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
 }
 
-struct Walk {
-    folder: tempfile::TempDir,
+pub(crate) struct Walk {
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Walk {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder") }
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(&path, text).expect("written");
@@ -50,14 +50,14 @@ impl Walk {
     }
 
     /// A recording of one run for each case.
-    fn record(&self, name: &str, start: usize, runs: &[(&str, &[&str])]) -> String {
+    pub(crate) fn record(&self, name: &str, start: usize, runs: &[(&str, &[&str])]) -> String {
         let traces = runs.iter().zip(start..).map(|((case, tools), id)| trace(id, case, tools));
         let lines: Vec<String> = traces.map(|trace| trace.to_string()).collect();
         self.write(name, &lines.join("\n"))
     }
 
     /// A config that expects tools of each case in order, and that no call fails.
-    fn config(&self, cases: &[(&str, &[&str])]) -> String {
+    pub(crate) fn config(&self, cases: &[(&str, &[&str])]) -> String {
         let rows = cases.iter().map(|(case, tools)| {
             json!({"id": case, "criteria": {"tool_calls_order": tools}}).to_string()
         });
@@ -71,7 +71,7 @@ impl Walk {
     }
 }
 
-const CASES: [(&str, &[&str]); 6] = [
+pub(crate) const CASES: [(&str, &[&str]); 6] = [
     ("refund", &["find", "check", "pay"]),
     ("cancel", &["find", "stop"]),
     ("track", &["find", "locate"]),
@@ -206,135 +206,6 @@ fn a_share_that_must_pass_is_asked_of_all_or_of_one() {
     check("0.9,tool_error=50%", 2, "tool_call_order/golden: 83.3 % pass");
     check("tool_eror=0.9", 64, "no evaluator has this name");
     check("7", 64, "between 0 and 1");
-}
-
-/// A run whose root span has these attributes in place of its case.
-fn run_with(id: usize, attributes: &[(&str, &str)], tools: &[&str]) -> Json {
-    let mut run = trace(id, "", tools);
-    let root = &mut run["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"];
-    let list = root.as_array_mut().expect("attributes");
-    list.pop();
-    let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
-    list.extend(attributes.iter().map(|(key, value)| text(key, value)));
-    run
-}
-
-#[test]
-fn a_case_is_found_without_touching_the_agent() {
-    let walk = Walk::new();
-    let row = |id: &str, words: &str, tools: &[&str]| {
-        json!({"id": id, "user_input": words, "criteria": {"tool_calls_order": tools}}).to_string()
-    };
-    let rows =
-        [row("Oslo", "Weather in  Oslo?", &["find"]), row("Rome", "Weather in Rome?", &["pay"])];
-    walk.write("cases.jsonl", &rows.join("\n"));
-    let runs = [
-        run_with(1, &[("metadata", r#"{"case": "Oslo", "thread_id": 7}"#)], &["find"]),
-        run_with(2, &[("input.value", " Weather in Oslo?\n")], &["find"]),
-    ];
-    let files = [1, 2].map(|at| walk.write(&format!("{at}.json"), &runs[at - 1].to_string()));
-    let check = |by: &str, file: &str, code: i32, words: &[&str]| {
-        let config = walk.write(
-            "eval.yaml",
-            &format!("evaluators: {{tool_call_order/a: {{expect: {{file: cases.jsonl, {by}}}}}}}"),
-        );
-        let ended = run(&["score", "--format", "junit", "--config", &config, file]);
-        assert_eq!(ended.code, code, "{by}: {} {}", ended.out, ended.err);
-        let said = ended.out + &ended.err;
-        assert!(words.iter().all(|word| said.contains(word)), "{by}: {said}");
-    };
-    let [metadata, words] = files.each_ref().map(String::as_str);
-    let oslo = r#"<testcase name="Oslo" "#;
-    check(r#"key: 'json(attributes["metadata"]).case'"#, metadata, 0, &[oslo]);
-    check(r#"key: 'attributes["metadata"].case'"#, metadata, 0, &[oslo]);
-    check("key: user_input", words, 0, &[oslo]);
-    for file in [metadata, words] {
-        check("match: auto", file, 0, &[oslo]);
-    }
-    let keys = "`metadata` (JSON with `case`, `thread_id`)";
-    check(
-        r#"key: 'attributes["cases"]'"#,
-        metadata,
-        2,
-        &["gate: shut: no trace names a case", keys],
-    );
-    let hidden = "the dataset has no case of this name (17 characters, SHA-256 ";
-    check(r#"key: 'user_input + ""'"#, words, 2, &[hidden]);
-}
-
-#[test]
-fn cases_named_by_words_are_learned_with_short_names() {
-    let walk = Walk::new();
-    let run_of = |id: usize, tools: &[&str]| {
-        run_with(id, &[("input.value", "Weather in Oslo?")], tools).to_string()
-    };
-    let good = walk.write("good.json", &run_of(1, &["find"]));
-    let golden = walk.folder.path().join("golden.jsonl");
-    let golden = golden.to_str().expect("text");
-    let learned = run(&["learn", "--key", "user_input", "-o", golden, &good]);
-    assert_eq!(learned.code, 0, "{}", learned.err);
-    let row: Json =
-        serde_json::from_str(&std::fs::read_to_string(golden).expect("rows")).expect("JSON");
-    let id = row["id"].as_str().expect("a name");
-    assert!(id.starts_with("case-") && id.len() == 13, "{id}");
-    assert_eq!(row["user_input"], "Weather in Oslo?");
-    let config = golden.replace(".jsonl", ".yaml");
-    let again = walk.write("again.json", &run_of(2, &["find"]));
-    let passed = run(&["score", "--golden", &config, &again]);
-    assert!(passed.code == 0 && passed.out.contains(id), "{} {}", passed.out, passed.err);
-}
-
-#[test]
-fn a_run_has_one_name_in_every_report() {
-    let walk = Walk::new();
-    let config = walk.config(&CASES[..2]);
-    let runs: [(&str, &[&str]); 3] = [CASES[0], ("cancel", &["!stop"]), ("refund", &["!pay"])];
-    let recorded = walk.record("runs.json", 1, &runs);
-    let check = |format: &str, names: &[&str]| {
-        let ended = run(&["score", "--config", &config, "--format", format, &recorded]);
-        for name in names {
-            assert_eq!(ended.out.matches(name).count(), 2, "{format} {name}: {}", ended.out);
-        }
-        assert!(!ended.out.contains(r#"name="0000"#), "{format}: {}", ended.out);
-    };
-    check("table", &["refund  ", "cancel  ", "refund #2  "]);
-    check("jsonl", &[r#""run":"refund"}"#, r#""run":"cancel"}"#, r#""run":"refund #2"}"#]);
-    let case = |name: &str| format!(r#"<testcase name="{name}" "#);
-    check("junit", &[&case("refund"), &case("cancel"), &case("refund #2")]);
-    check("github", &["cancel::", "refund #2::"]);
-    check("markdown", &["| cancel | ", "| refund #2 | "]);
-    let junit = run(&["score", "--config", &config, "--format", "junit", &recorded]).out;
-    assert_eq!(junit.matches(r#" time="9.000""#).count(), 6, "{junit}");
-    assert_eq!(junit.matches(r#" time="27.000""#).count(), 2, "{junit}");
-    assert_eq!(junit.matches(r#" time="54.000""#).count(), 1, "{junit}");
-}
-
-#[test]
-fn a_case_that_passed_before_and_fails_now_shuts_the_gate_where_asked() {
-    let walk = Walk::new();
-    let config = walk.config(&CASES);
-    let main = walk.record("main.json", 1, &CASES);
-    let mut runs = CASES;
-    runs[3].1 = &["!other"];
-    let change = walk.record("pr.json", 91, &runs);
-    let scores = walk.folder.path().join("scores.jsonl");
-    let scores = scores.to_str().expect("text");
-    let score = |args: &[&str]| run(&[&["score", "--config", &config], args].concat());
-    assert_eq!(score(&["--format", "jsonl", "-o", scores, &main]).code, 0);
-    let baseline = ["--baseline", scores, "--format", "summary"];
-    let loose = score(&[&baseline, [change.as_str()].as_slice()].concat());
-    assert_eq!(loose.code, 0, "one of six is no evidence: {}", loose.out);
-    let strict = [&baseline[..], &["--fail-on", "newly_failing"]].concat();
-    let shut = score(&[&strict[..], &[&change]].concat());
-    assert_eq!(shut.code, 2, "{}", shut.out);
-    for name in ["tool_error", "tool_call_order/golden"] {
-        let reason = format!("{name}: passed in the baseline and fails now: `greet`");
-        assert!(shut.out.contains(&reason), "{}", shut.out);
-    }
-    let same = score(&[&strict[..], &[&main]].concat());
-    assert_eq!(same.code, 0, "{}", same.out);
-    let alone = score(&["--fail-on", "newly_failing", &main]);
-    assert!(alone.code == 64 && alone.err.contains("needs --baseline"), "{}", alone.err);
 }
 
 /// What JUnit's schemas ask for, of the text itself: elements in their order, required attributes,

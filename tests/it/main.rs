@@ -24,6 +24,7 @@ mod failures;
 mod forward;
 mod full_disk;
 mod gate;
+mod gate_names;
 mod judged;
 mod judges;
 mod mcp;

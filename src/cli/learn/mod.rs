@@ -41,8 +41,8 @@ pub(super) struct LearnArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Names the case of a trace: a CEL expression, as `expect.key` in the config. With `user_input`
-    /// the cases get short ids
+    /// Names the case of a trace: a CEL expression, as `expect.key` in the config. With
+    /// `user_input` the cases get short ids
     #[arg(long, value_name = "CEL", default_value = "attributes[\"case\"]")]
     key: String,
     /// Writes the dataset to a file instead of standard output, and the config for it beside it, as

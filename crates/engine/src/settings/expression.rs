@@ -61,12 +61,7 @@ pub(super) fn compile(
             let why = message.lines().last().unwrap_or_default().to_owned();
             (format!("`matches` in `{setting}` takes a pattern: {why}"), None, line, column)
         }
-        Err(WhenError::NoAttribute) => {
-            let (line, column) = find_word(text, "json");
-            let help = "such as `json(attributes[\"metadata\"]).case`";
-            let message = format!("`json` in `{setting}` takes an attribute by its name");
-            (message, Some(help.to_owned()), line, column)
-        }
+        Err(WhenError::NoAttribute) => no_attribute(setting, text),
         Err(WhenError::UnknownName { name }) => {
             let (line, column) = find_word(text, &name);
             let help = match nearest(&name, VARIABLES) {
@@ -80,6 +75,13 @@ pub(super) fn compile(
     let place: Place = sources.place_within(node.place, text, number(line), number(column));
     errors.push(SettingsError { message, help, place: Some(place) });
     None
+}
+
+/// Describes a call of `json` on something else than an attribute, with its line and column.
+fn no_attribute(setting: &str, text: &str) -> (String, Option<String>, usize, usize) {
+    let (line, column) = find_word(text, "json");
+    let help = "such as `json(attributes[\"metadata\"]).case`".to_owned();
+    (format!("`json` in `{setting}` takes an attribute by its name"), Some(help), line, column)
 }
 
 /// Returns line and column, from 0, of the first occurrence of a word.

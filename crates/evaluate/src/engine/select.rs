@@ -4,11 +4,13 @@
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
 //! span), `tool_names` (a list, in call order), `user_input` and `final_output` (texts, empty where
-//! not recorded). `json(attributes["metadata"])` is what a JSON text holds ([`parsed`]). A key that a
-//! map does not have makes the expression false. A comparison of different types does, too, and is
-//! counted.
+//! not recorded). `json(attributes["metadata"])` is what a JSON text says ([`parsed`]). A key that
+//! a map does not have makes the expression false. A comparison of different types does, too, and
+//! is counted.
 
 mod parsed;
+mod reads;
+mod sample;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -20,13 +22,14 @@ use cel::common::types::{
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, IdedExpr};
-use sha2::{Digest, Sha256};
 
 use self::parsed::{JsonPlace, ParsedTexts};
 use super::counted::{self, Counted, StepsLeft, Uncountable};
 use super::truth;
 pub(super) use parsed::json_within_limits;
-use spanscore_base::model::{Content, Facts, SessionKey, TraceId, Trajectory, WorkBudget};
+pub use reads::Reads;
+pub use sample::Randomness;
+use spanscore_base::model::{Content, Facts, TraceId, Trajectory, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 use spanscore_base::value::{Number, Value};
@@ -64,28 +67,6 @@ pub struct When {
     attributes: bool,
     reads: Reads,
     is_user_input: bool,
-}
-
-/// Names whose values cost a copy or a decoding: made only where an expression reads them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reads {
-    /// The list of tool names.
-    pub tool_names: bool,
-    /// The user's words.
-    pub user_input: bool,
-    /// The answer.
-    pub final_output: bool,
-}
-
-impl Reads {
-    /// Returns the names that either reads.
-    pub fn union(self, other: Self) -> Self {
-        Self {
-            tool_names: self.tool_names || other.tool_names,
-            user_input: self.user_input || other.user_input,
-            final_output: self.final_output || other.final_output,
-        }
-    }
 }
 
 /// Compile error of an expression.
@@ -502,37 +483,6 @@ fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
             let entries = entries.into_entries().into_iter();
             Box::new(cel_map(entries.map(|(key, value)| (CelString::from(key), value))))
         }
-    }
-}
-
-/// Sampling position of a trace or a session, uniformly distributed: the same for every evaluator
-/// and every process, so that sampled evaluations meet on the same traces and sessions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Randomness(u64);
-
-impl Randomness {
-    /// Bits of the position.
-    const BITS: u32 = 56;
-
-    /// Returns the position of a trace: the last 7 bytes of its id, which are random in W3C trace
-    /// contexts of level 2.
-    pub fn of_trace(trace_id: TraceId) -> Self {
-        Self::from_last(&trace_id.0)
-    }
-
-    /// Returns the position of a session, whichever of its traces comes last.
-    pub fn of_session(key: &SessionKey) -> Self {
-        Self::from_last(&Sha256::digest(key.to_bytes()))
-    }
-
-    fn from_last(bytes: &[u8]) -> Self {
-        let number = bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-        Self(number & ((1 << Self::BITS) - 1))
-    }
-
-    /// Returns true if the position is among the lowest `share` (0 to 1) of all.
-    pub fn is_sampled(self, share: f64) -> bool {
-        share >= 1.0 || (self.0 as f64) < share * (1u64 << Self::BITS) as f64
     }
 }
 

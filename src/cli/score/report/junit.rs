@@ -24,7 +24,8 @@ pub(super) fn write(
     let all = report.tallies.all;
     out.raw("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
     let head = format!(
-        "<testsuites name=\"spanscore\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\">\n",
+        "<testsuites name=\"spanscore\" tests=\"{}\" failures=\"{}\" errors=\"{}\" \
+         time=\"{:.3}\">\n",
         all.count(),
         all.fail,
         all.failed,

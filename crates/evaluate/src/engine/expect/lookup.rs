@@ -29,7 +29,7 @@ const SHOWN_ATTRIBUTES_MAX: usize = 8;
 
 /// Part of a trace that names its case.
 pub enum CaseKey {
-    /// What an expression gives: a name, or the user's words if it is those alone.
+    /// Value of an expression: a name, or the user's words if it is those alone.
     Expression(When),
     /// A case id, else the user's words, else the session id.
     Auto,

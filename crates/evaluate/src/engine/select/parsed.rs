@@ -1,10 +1,10 @@
-//! JSON texts in attributes: `json(attributes["metadata"]).case`, and `attributes["metadata"].case`,
-//! which is read as the same.
+//! JSON texts in attributes: `json(attributes["metadata"]).case`, and, read as the same,
+//! `attributes["metadata"].case`.
 //!
 //! Both are rewritten when the expression is compiled: the map is replaced by a variable that no
-//! expression can name, `@json.attributes.metadata`, a map of that one key with what its text holds.
-//! A text that is no JSON, is longer than [`BYTES_MAX`] or nests deeper than [`DEPTH_MAX`] makes the
-//! map empty, so that the key is missing. Each text is parsed once for a trajectory.
+//! expression can name, `@json.attributes.metadata`: a map of that one key with what its text says.
+//! A text that is no JSON, is longer than [`BYTES_MAX`] or nests deeper than [`DEPTH_MAX`] makes
+//! the map empty, so that the key is missing. Each text is parsed once for a trajectory.
 
 use std::sync::OnceLock;
 

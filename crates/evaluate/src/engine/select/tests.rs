@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::*;
 use spanscore_base::model::tool_call::Lazy;
-use spanscore_base::model::{Resource, ToolCall};
+use spanscore_base::model::{Resource, SessionKey, ToolCall};
 
 fn resource() -> Resource {
     let value = any_value::Value::StringValue("prod".into());

@@ -1,0 +1,23 @@
+//! Names of an expression whose values are made only on demand.
+
+/// Names whose values cost a copy or a decoding: made only where an expression reads them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reads {
+    /// The list of tool names.
+    pub tool_names: bool,
+    /// The user's words.
+    pub user_input: bool,
+    /// The answer.
+    pub final_output: bool,
+}
+
+impl Reads {
+    /// Returns the names that either reads.
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            tool_names: self.tool_names || other.tool_names,
+            user_input: self.user_input || other.user_input,
+            final_output: self.final_output || other.final_output,
+        }
+    }
+}
