@@ -1,6 +1,6 @@
 //! Filter of the tool calls that an evaluator sees: by `only_tools`, `exclude_tools` and
-//! `only_agents`, under the names that `tool_aliases` gives them, and without the calls by which an agent gave its answer, unless settings or criteria name their
-//! tool.
+//! `only_agents`, under the names that `tool_aliases` gives them, and without the calls by which
+//! an agent gave its answer, unless settings or criteria name their tool.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{argument_words, rule_words};
 use crate::shared::failure::{FailureRules, FailureSettings};
-use crate::shared::matcher::{self, Expected, Matching};
+use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::report;
 use crate::shared::step_limit;
 use crate::shared::within_group::WithinGroup;
@@ -192,7 +192,7 @@ impl Correctness {
     fn fits(&self, actual: &Value<'_>, effort: &WorkBudget) -> bool {
         let options = &self.matcher;
         match &self.rules {
-            Some(rules) => Matching { options, effort }.arguments(rules, actual),
+            Some(rules) => MatchContext { options, effort }.arguments(rules, actual),
             None => options.matches(&self.expected, actual),
         }
     }
@@ -210,7 +210,7 @@ impl Correctness {
         };
         let extra = actual.iter().filter(is_extra).map(|(key, _)| key.to_owned());
         if let Some(entries) = self.rules.as_ref().and_then(Expected::entries) {
-            let matching = Matching { options: &self.matcher, effort };
+            let matching = MatchContext { options: &self.matcher, effort };
             let differs = |(key, it): &&(String, Expected)| !matching.value(it, found.get(key));
             let differing = entries.iter().filter(differs).map(|(key, _)| key.clone());
             return differing.chain(extra).collect();

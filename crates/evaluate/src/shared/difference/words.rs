@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Difference, STEPS_MAX, Step};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::expected_calls::arguments_of;
-use crate::shared::matcher::{Expected, Matching};
+use crate::shared::matcher::{Expected, MatchContext};
 use spanscore_base::model::{Explanation, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
@@ -202,7 +202,7 @@ pub(super) fn of_rules(
     allows_more: &str,
 ) -> Explanation {
     let effort = WorkBudget::new(STEPS_MAX);
-    let matching = Matching { options, effort: &effort };
+    let matching = MatchContext { options, effort: &effort };
     let mut told = Told::default();
     let empty = Map::new();
     let found = if actual.is_null() { Some(&empty) } else { actual.as_map() };

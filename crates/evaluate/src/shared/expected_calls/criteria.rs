@@ -37,7 +37,7 @@ pub struct Criteria {
     /// Several right ways: a list of criteria, each with its `tool_calls`, of which the one that
     /// scores the most counts.
     #[serde(default)]
-    pub any_of: Vec<Alternative>,
+    pub any_of: Vec<RightWay>,
     /// Only `tool_trajectory`: a list of lists, each with the calls that are expected together, in
     /// one message of the model, and one step after the other. A step counts as one call does
     /// elsewhere.
@@ -48,7 +48,7 @@ pub struct Criteria {
 /// One of several right ways.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Alternative {
+pub struct RightWay {
     /// The expected calls, in order.
     pub tool_calls: Vec<ExpectedCall>,
 }

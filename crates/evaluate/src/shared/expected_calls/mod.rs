@@ -14,12 +14,12 @@ use std::ops::Range;
 
 use super::arguments::ArgumentMatcher;
 use super::failure::FailureRules;
-use super::matcher::Matching;
+use super::matcher::MatchContext;
 use super::order::{self, InOrder};
 use super::pairing::{self, MatchingTooLarge};
 use super::report;
 use super::step_limit::{STEPS_MAX, WorkBudget};
-pub use criteria::{Alternative, Criteria, ExpectedCall, required};
+pub use criteria::{Criteria, ExpectedCall, RightWay, required};
 use hashbrown::HashSet;
 use numbers::CallNumbers;
 pub use numbers::number;
@@ -76,7 +76,7 @@ impl CallMatcher {
     ) -> bool {
         let options = self.of(&expected.name);
         match &expected.rules {
-            Some(rules) => Matching { options, effort }.arguments(rules, arguments_of(actual)),
+            Some(rules) => MatchContext { options, effort }.arguments(rules, arguments_of(actual)),
             None => options.matches(&expected.arguments, arguments_of(actual)),
         }
     }
@@ -164,7 +164,7 @@ pub fn list_by_content(calls: &mut [&ToolCall<'_>], results: bool) {
 pub enum TooLarge {
     /// Pairing the calls.
     #[error(transparent)]
-    Matching(#[from] MatchingTooLarge),
+    MatchContext(#[from] MatchingTooLarge),
     /// Finding what is common in order.
     #[error(transparent)]
     Lcs(#[from] order::TableTooLarge),

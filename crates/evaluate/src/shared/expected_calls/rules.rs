@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Alternative, CallMatcher, Criteria, ExpectedCall};
+use super::{CallMatcher, Criteria, ExpectedCall, RightWay};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::matcher::{self, Expected};
 use spanscore_base::model::Outcome;
@@ -100,7 +100,7 @@ fn with_rules(
 /// Judges against each of several right ways; the one that scores the most counts. A pass stands
 /// whatever the others lack; otherwise one that cannot be judged may be the right one.
 pub fn best_of(
-    alternatives: &[Alternative],
+    alternatives: &[RightWay],
     mut judge: impl FnMut(&[ExpectedCall]) -> Outcome,
 ) -> Outcome {
     let value = |outcome: &Outcome| match outcome {

@@ -1,14 +1,14 @@
 //! Differences between an expected value with rules and an actual one, by argument and rule.
 
-use super::rule::Rule;
-use super::{Expected, Matching};
+use super::rule::MatchRule;
+use super::{Expected, MatchContext};
 use crate::shared::arguments::ArgumentMode;
 use spanscore_base::value::{Map, Value};
 
 /// Most differences that are collected of one call.
 const COMPLAINTS_MAX: usize = 1_000;
 
-impl Rule {
+impl MatchRule {
     /// Returns the words for a value that is not as the rule says.
     fn complaint(&self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Rule {
     }
 }
 
-impl Matching<'_> {
+impl MatchContext<'_> {
     /// Returns the entries of the arguments that are not as expected: the path of each, which
     /// stands in the criteria, and the rule that it breaks.
     pub fn complaints(

@@ -15,7 +15,7 @@ use super::pairing;
 pub use read::{
     MATCHED_KINDS, check, check_criteria, check_rule, escaped, expected, rule_of, ruled,
 };
-pub use rule::Rule;
+pub use rule::MatchRule;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
@@ -25,36 +25,36 @@ pub enum Expected {
     /// Value in which no matcher stands.
     Plain(Value<'static>),
     /// Matcher.
-    Rule(Box<Rule>),
+    Rule(Box<MatchRule>),
     /// List with matchers in it.
     List(Vec<Expected>),
     /// Object with matchers in it.
     Map(Vec<(String, Expected)>),
 }
 
-/// Part of an expected value at a path.
-enum Part<'e> {
+/// ExpectedPart of an expected value at a path.
+enum ExpectedPart<'e> {
     Plain(&'e Value<'static>),
     Ruled(&'e Expected),
 }
 
 /// Options and budget of one comparison.
 #[derive(Clone, Copy)]
-pub struct Matching<'m> {
+pub struct MatchContext<'m> {
     /// Options for what stands literally beside the rules.
     pub options: &'m ArgumentMatcher,
     /// Budget that the comparison is charged to.
     pub effort: &'m WorkBudget,
 }
 
-impl Matching<'_> {
+impl MatchContext<'_> {
     /// Returns true if the arguments of a call are as expected.
     pub fn arguments(&self, expected: &Expected, actual: &Value<'_>) -> bool {
         let options = self.options;
         if !options.keys.is_empty() {
             let is_met = |path: &String| match (part_at(expected, path), at_path(actual, path)) {
-                (Some(Part::Ruled(expected)), found) => self.value(expected, found),
-                (Some(Part::Plain(wanted)), Some(found)) => self.plain(wanted, found),
+                (Some(ExpectedPart::Ruled(expected)), found) => self.value(expected, found),
+                (Some(ExpectedPart::Plain(wanted)), Some(found)) => self.plain(wanted, found),
                 (wanted, found) => wanted.is_none() && found.is_none(),
             };
             return options.keys.iter().all(is_met);
@@ -170,17 +170,17 @@ impl Expected {
 }
 
 /// Returns the part of an expected value at a dotted path; `null` is absent.
-fn part_at<'e>(expected: &'e Expected, path: &str) -> Option<Part<'e>> {
+fn part_at<'e>(expected: &'e Expected, path: &str) -> Option<ExpectedPart<'e>> {
     let entries = match expected {
-        Expected::Plain(value) => return at_path(value, path).map(Part::Plain),
+        Expected::Plain(value) => return at_path(value, path).map(ExpectedPart::Plain),
         Expected::Map(entries) => entries,
         Expected::Rule(_) | Expected::List(_) => return None,
     };
     let entry = |key: &str| entries.iter().find(|(name, _)| name == key).map(|(_, part)| part);
     match entry(path) {
         Some(Expected::Plain(Value::Null)) => None,
-        Some(Expected::Plain(value)) => Some(Part::Plain(value)),
-        Some(ruled) => Some(Part::Ruled(ruled)),
+        Some(Expected::Plain(value)) => Some(ExpectedPart::Plain(value)),
+        Some(ruled) => Some(ExpectedPart::Ruled(ruled)),
         None => {
             let (first, rest) = path.split_once('.')?;
             part_at(entry(first)?, rest)

@@ -6,7 +6,7 @@ use regex::RegexBuilder;
 
 use super::Expected;
 use super::mistake::{MatcherMistake, WORDS};
-use super::rule::{Contained, FoldedText, Rule, instant};
+use super::rule::{Contained, ExpectedText, MatchRule, instant};
 use spanscore_base::settings::{Node, NodeKind, SettingsError};
 use spanscore_base::value::{Map, Number, Value};
 
@@ -40,7 +40,7 @@ fn read(value: Value<'static>, is_entry: bool) -> Result<Expected, MatcherMistak
     match value {
         Value::Map(map) => match matcher_in(&map) {
             Some(rule) => match rule_or_value(rule)? {
-                Expected::Rule(rule) if matches!(*rule, Rule::Absent) && !is_entry => {
+                Expected::Rule(rule) if matches!(*rule, MatchRule::Absent) && !is_entry => {
                     Err(MatcherMistake::AbsentItem)
                 }
                 read => Ok(read),
@@ -120,19 +120,19 @@ pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
     }
     let is_bare = rule.as_str().is_some();
     let rule = match (&*word, is_bare) {
-        ("any", _) => Rule::Any,
-        ("absent", _) => Rule::Absent,
+        ("any", _) => MatchRule::Any,
+        ("absent", _) => MatchRule::Absent,
         ("equals", false) => return Ok(Expected::Plain(value.clone())),
         ("near", false) => near(value, settings)?,
         ("pattern", false) => pattern(value)?,
-        ("one_of", false) => Rule::OneOf(items("one_of", value)?),
+        ("one_of", false) => MatchRule::OneOf(items("one_of", value)?),
         ("range", false) => range(value)?,
-        ("unordered", false) => Rule::Unordered(items("unordered", value)?),
-        ("contains", false) => Rule::Contains(contained(value)?),
+        ("unordered", false) => MatchRule::Unordered(items("unordered", value)?),
+        ("contains", false) => MatchRule::Contains(contained(value)?),
         ("instant", false) => {
             let read = value.as_str().and_then(instant);
             let form = "a moment in ISO form, such as `2024-05-01T10:00:00Z`";
-            Rule::Instant(read.ok_or(MatcherMistake::Form("instant", form))?)
+            MatchRule::Instant(read.ok_or(MatcherMistake::Form("instant", form))?)
         }
         ("text", false) => text(value, settings)?,
         (bare, true) if let Some(word) = WORDS.iter().find(|word| **word == bare) => {
@@ -143,16 +143,16 @@ pub fn rule_of(rule: &Value<'static>) -> Result<Expected, MatcherMistake> {
     Ok(Expected::Rule(Box::new(rule)))
 }
 
-fn near(value: &Value<'_>, settings: &Map<'_>) -> Result<Rule, MatcherMistake> {
+fn near(value: &Value<'_>, settings: &Map<'_>) -> Result<MatchRule, MatcherMistake> {
     let to = value.as_number().filter(|number| number.as_f64().is_finite());
     let to = to.ok_or(MatcherMistake::Form("near", "a number"))?.clone();
     let within = settings.get("within").ok_or(MatcherMistake::Lacks("near", "within"))?;
     let within = within.as_number().map(Number::as_f64).filter(|it| it.is_finite() && *it >= 0.0);
     let within = within.ok_or(MatcherMistake::Form("within", "a number from 0"))?;
-    Ok(Rule::Near { to, within })
+    Ok(MatchRule::Near { to, within })
 }
 
-fn pattern(value: &Value<'_>) -> Result<Rule, MatcherMistake> {
+fn pattern(value: &Value<'_>) -> Result<MatchRule, MatcherMistake> {
     let text = value.as_str().ok_or(MatcherMistake::Form("pattern", "a text"))?;
     let mut builder = RegexBuilder::new(text);
     builder.size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
@@ -163,10 +163,10 @@ fn pattern(value: &Value<'_>) -> Result<Rule, MatcherMistake> {
         last.trim_start_matches("error: ").trim_end_matches('.').to_owned()
     };
     let pattern = builder.build().map_err(|error| MatcherMistake::Pattern(last_line(error)))?;
-    Ok(Rule::Pattern(pattern))
+    Ok(MatchRule::Pattern(pattern))
 }
 
-fn range(value: &Value<'_>) -> Result<Rule, MatcherMistake> {
+fn range(value: &Value<'_>) -> Result<MatchRule, MatcherMistake> {
     let mistake = MatcherMistake::Form("range", "two numbers, the smaller first; `null` is open");
     let edge = |value: &Value<'_>| match value {
         Value::Null => Some(None),
@@ -176,7 +176,7 @@ fn range(value: &Value<'_>) -> Result<Rule, MatcherMistake> {
     let Some([from, to]) = value.as_list() else { return Err(mistake) };
     match (edge(from), edge(to)) {
         (Some(Some(from)), Some(Some(to))) if from > to => Err(mistake),
-        (Some(from), Some(to)) => Ok(Rule::Range(from, to)),
+        (Some(from), Some(to)) => Ok(MatchRule::Range(from, to)),
         _ => Err(mistake),
     }
 }
@@ -202,13 +202,13 @@ fn contained(value: &Value<'static>) -> Result<Contained, MatcherMistake> {
     })
 }
 
-fn text(value: &Value<'_>, settings: &Map<'_>) -> Result<Rule, MatcherMistake> {
+fn text(value: &Value<'_>, settings: &Map<'_>) -> Result<MatchRule, MatcherMistake> {
     let text = value.as_str().ok_or(MatcherMistake::Form("text", "a text"))?;
     let flag = |word: &'static str| match settings.get(word) {
         None => Ok(false),
         Some(value) => value.as_bool().ok_or(MatcherMistake::Form(word, "true or false")),
     };
-    Ok(Rule::Text(FoldedText::new(text, flag("trim")?, flag("fold_case")?, flag("nfc")?)))
+    Ok(MatchRule::Text(ExpectedText::new(text, flag("trim")?, flag("fold_case")?, flag("nfc")?)))
 }
 
 /// Compiles a value in place: `None` where no matcher stands in it, else the rules of it.

@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use regex::Regex;
 
-use super::{Expected, Matching};
+use super::{Expected, MatchContext};
 use crate::shared::arguments::ArgumentMode;
 use crate::shared::text;
 use spanscore_base::value::{Number, Value};
@@ -18,7 +18,7 @@ const BYTES_PER_STEP: usize = 8;
 
 /// Word under `$is`, compiled.
 #[derive(Clone, Debug)]
-pub enum Rule {
+pub enum MatchRule {
     /// Anything, as long as it is there.
     Any,
     /// Nothing: the key is not there.
@@ -43,7 +43,7 @@ pub enum Rule {
     /// A moment, in whatever form and zone it is written.
     Instant(Timestamp),
     /// A text under named options.
-    Text(FoldedText),
+    Text(ExpectedText),
 }
 
 /// Content that another value must hold.
@@ -61,7 +61,7 @@ pub enum Contained {
 
 /// Expected text with the differences that do not count.
 #[derive(Clone, Debug)]
-pub struct FoldedText {
+pub struct ExpectedText {
     text: String,
     /// White space at both ends does not count.
     trim: bool,
@@ -71,9 +71,9 @@ pub struct FoldedText {
     nfc: bool,
 }
 
-impl Rule {
+impl MatchRule {
     /// Returns true if a value, or its absence, is as the rule says.
-    pub(super) fn holds(&self, matching: &Matching<'_>, actual: Option<&Value<'_>>) -> bool {
+    pub(super) fn holds(&self, matching: &MatchContext<'_>, actual: Option<&Value<'_>>) -> bool {
         let Some(actual) = actual else { return matches!(self, Self::Absent) };
         match (self, actual) {
             (Self::Any, _) => true,
@@ -102,7 +102,7 @@ impl Rule {
 }
 
 /// Charges the reading of a text; `false` where the steps do not suffice.
-fn reads(matching: &Matching<'_>, text: &str) -> bool {
+fn reads(matching: &MatchContext<'_>, text: &str) -> bool {
     matching.effort.spend(1 + text.len() / BYTES_PER_STEP)
 }
 
@@ -134,7 +134,7 @@ pub(super) fn instant(text: &str) -> Option<Timestamp> {
 }
 
 impl Contained {
-    fn is_in(&self, matching: &Matching<'_>, actual: &Value<'_>) -> bool {
+    fn is_in(&self, matching: &MatchContext<'_>, actual: &Value<'_>) -> bool {
         match (self, actual) {
             (Self::Text(part), Value::String(actual)) => {
                 reads(matching, actual) && actual.contains(&**part)
@@ -157,7 +157,7 @@ impl Contained {
     }
 }
 
-impl FoldedText {
+impl ExpectedText {
     /// Returns the text with what does not count removed.
     pub(super) fn new(text: &str, trim: bool, fold_case: bool, nfc: bool) -> Self {
         let mut folded = Self { text: String::new(), trim, fold_case, nfc };

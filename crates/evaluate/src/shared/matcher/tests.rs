@@ -13,7 +13,7 @@ fn holds(wanted: &str, found: &str) -> bool {
     let options = ArgumentMatcher::default();
     let effort = WorkBudget::default();
     let expected = expected(parse(&format!(r#"{{"a": {wanted}}}"#))).unwrap();
-    let matching = Matching { options: &options, effort: &effort };
+    let matching = MatchContext { options: &options, effort: &effort };
     matching.arguments(&expected, &parse(&format!(r#"{{"a": {found}}}"#)))
 }
 
@@ -77,7 +77,7 @@ fn keys_are_there_or_absent() {
         let options = ArgumentMatcher::default();
         let effort = WorkBudget::default();
         let expected = expected(parse(wanted)).unwrap();
-        let matching = Matching { options: &options, effort: &effort };
+        let matching = MatchContext { options: &options, effort: &effort };
         assert_eq!(matching.arguments(&expected, &parse(found)), is_right, "{wanted} {found}");
     };
     check(r#"{"a": {"$is": "any"}}"#, r#"{"a": null}"#, true);
@@ -97,7 +97,7 @@ fn modes_of_the_comparison_hold_beside_matchers() {
         let effort = WorkBudget::default();
         let wanted = r#"{"a": {"$is": "any"}, "b": {"c": {"$is": {"pattern": "x"}}}}"#;
         let expected = expected(parse(wanted)).unwrap();
-        let matching = Matching { options: &options, effort: &effort };
+        let matching = MatchContext { options: &options, effort: &effort };
         assert_eq!(matching.arguments(&expected, &parse(found)), is_right, "{mode:?} {found}");
     };
     let whole = r#"{"b": {"c": "x"}, "a": 1}"#;
@@ -164,7 +164,7 @@ fn budget_that_is_spent_matches_nothing_and_says_so() {
     let options = ArgumentMatcher::default();
     let effort = WorkBudget::new(20);
     let expected = expected(parse(r#"{"$is": {"pattern": "a"}}"#)).unwrap();
-    let matching = Matching { options: &options, effort: &effort };
+    let matching = MatchContext { options: &options, effort: &effort };
     let long = Value::from("a".repeat(1_000));
     assert!(!matching.value(&expected, Some(&long)));
     assert!(effort.is_spent());
@@ -202,7 +202,7 @@ proptest! {
         let read = expected(written).unwrap();
         let options = ArgumentMatcher::default();
         let effort = WorkBudget::default();
-        let matching = Matching { options: &options, effort: &effort };
+        let matching = MatchContext { options: &options, effort: &effort };
         prop_assert!(matching.value(&read, Some(&one)));
         prop_assert_eq!(matching.value(&read, Some(&two)), one == two);
     }
@@ -213,12 +213,13 @@ proptest! {
             .prop_flat_map(|items| (Just(items.clone()), Just(items).prop_shuffle())),
         extra in -3_i64..3,
     ) {
-        let list = |items: &[i64]| Value::List(items.iter().map(|item| Value::from(*item)).collect());
+        let list =
+            |items: &[i64]| Value::List(items.iter().map(|item| Value::from(*item)).collect());
         let rule = Value::Map([("unordered", list(&items))].into_iter().collect());
         let read = expected(Value::Map([("$is", rule)].into_iter().collect())).unwrap();
         let options = ArgumentMatcher::default();
         let effort = WorkBudget::default();
-        let matching = Matching { options: &options, effort: &effort };
+        let matching = MatchContext { options: &options, effort: &effort };
         prop_assert!(matching.value(&read, Some(&list(&shuffled))));
         let more: Vec<i64> = shuffled.into_iter().chain([extra]).collect();
         prop_assert!(!matching.value(&read, Some(&list(&more))));
@@ -230,7 +231,7 @@ proptest! {
         let options = ArgumentMatcher::default();
         let effort = WorkBudget::default();
         if let Ok(read) = expected(written) {
-            Matching { options: &options, effort: &effort }.value(&read, Some(&value));
+            MatchContext { options: &options, effort: &effort }.value(&read, Some(&value));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::difference::{argument_words, rule_words};
 use crate::shared::expected_calls::arguments_of;
-use crate::shared::matcher::{self, Expected, Matching};
+use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted};
 use crate::shared::report;
 use crate::shared::step_limit::{self, WorkBudget};
@@ -191,7 +191,7 @@ impl ToolCallArgs {
         };
         let fits = match arguments.get() {
             actual if let Some(rules) = &self.rules[at] => {
-                Matching { options: &self.matcher, effort }.arguments(rules, actual)
+                MatchContext { options: &self.matcher, effort }.arguments(rules, actual)
             }
             Value::Map(actual) if self.subset => {
                 let actual = actual.by_key();

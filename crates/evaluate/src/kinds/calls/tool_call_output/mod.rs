@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::compat::uipath::{self, Definition};
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
-use crate::shared::matcher::{self, Expected, Matching};
+use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::pairing::{self, CriteriaGroups, Fit, Hashes, Served, counted, read_text};
 use crate::shared::report;
 use crate::shared::step_limit::{self, WorkBudget};
@@ -141,7 +141,7 @@ impl<'c, 'a> CallResults<'c, 'a> {
 
     fn fit(&self, expected: &ExpectedResult, call: usize, effort: &WorkBudget) -> Fit {
         if let (Some(rules), Some(result)) = (&expected.rules, self.calls[call].result.value()) {
-            let matching = Matching { options: &ArgumentMatcher::default(), effort };
+            let matching = MatchContext { options: &ArgumentMatcher::default(), effort };
             return if matching.result(rules, Some(result)) { Fit::Yes } else { Fit::No };
         }
         match self.get(call) {

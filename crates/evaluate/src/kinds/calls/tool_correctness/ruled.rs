@@ -1,7 +1,7 @@
 //! Partial credit where matchers stand in the expected calls.
 
 use crate::shared::arguments::ArgumentMatcher;
-use crate::shared::matcher::{Expected, Matching};
+use crate::shared::matcher::{Expected, MatchContext};
 use crate::shared::report;
 use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
@@ -9,7 +9,7 @@ use spanscore_base::value::{Map, Value};
 /// Returns the share of the expected arguments that are as expected.
 pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
     let options = ArgumentMatcher::default();
-    let matching = Matching { options: &options, effort };
+    let matching = MatchContext { options: &options, effort };
     let Some(entries) = rules.entries() else {
         return f64::from(u8::from(matching.value(rules, Some(actual))));
     };
@@ -23,11 +23,11 @@ pub(super) fn share(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -
 /// in part.
 pub(super) fn similarity(rules: &Expected, actual: &Value<'_>, effort: &WorkBudget) -> f64 {
     let options = ArgumentMatcher::default();
-    let matching = Matching { options: &options, effort };
+    let matching = MatchContext { options: &options, effort };
     similar(&matching, rules, Some(actual))
 }
 
-fn similar(matching: &Matching<'_>, rules: &Expected, actual: Option<&Value<'_>>) -> f64 {
+fn similar(matching: &MatchContext<'_>, rules: &Expected, actual: Option<&Value<'_>>) -> f64 {
     let (Some(entries), Some(Value::Map(found))) = (rules.entries(), actual) else {
         return f64::from(u8::from(matching.value(rules, actual)));
     };
@@ -41,5 +41,5 @@ fn similar(matching: &Matching<'_>, rules: &Expected, actual: Option<&Value<'_>>
 /// Returns true if a result is as expected; a text that is JSON is also read.
 pub(super) fn is_result(rules: &Expected, given: Option<&Value<'_>>, effort: &WorkBudget) -> bool {
     let options = ArgumentMatcher::default();
-    Matching { options: &options, effort }.result(rules, given)
+    MatchContext { options: &options, effort }.result(rules, given)
 }

@@ -12,7 +12,7 @@ use spanscore_base::model::{Explanation, Outcome, ToolCall, Want, WorkBudget};
 use spanscore_base::value::{Map, Value};
 
 /// Expected steps beside the groups of the actual calls.
-struct Steps<'c, 'a> {
+struct ExpectedSteps<'c, 'a> {
     matcher: &'c CallMatcher,
     expected: &'c [Vec<ExpectedCall>],
     actual: &'c [&'c ToolCall<'a>],
@@ -20,7 +20,7 @@ struct Steps<'c, 'a> {
     effort: &'c WorkBudget,
 }
 
-impl Steps<'_, '_> {
+impl ExpectedSteps<'_, '_> {
     /// Returns true if the calls of a group are those of a step, in any order.
     fn same(&self, step: usize, group: usize) -> bool {
         let wanted = &self.expected[step];
@@ -76,7 +76,8 @@ impl ToolTrajectory {
             }
         }
         let groups = order::groups(&actual);
-        let steps = Steps { matcher: &self.matcher, expected, actual: &actual, groups, effort };
+        let steps =
+            ExpectedSteps { matcher: &self.matcher, expected, actual: &actual, groups, effort };
         let matched = match steps.matched(self.mode) {
             Ok(matched) => matched,
             Err(error) => return expected_calls::too_large(error, want),

@@ -3,7 +3,7 @@
 use super::similarity::{self, Leaves};
 use super::{Compared, Comparer, ComparisonFailure, Method, NumberReading, texts};
 use crate::shared::arguments::ArgumentMatcher;
-use crate::shared::matcher::{self, Expected, Matching};
+use crate::shared::matcher::{self, Expected, MatchContext};
 use crate::shared::pairing::read_text;
 use crate::shared::report;
 use spanscore_base::model::{Explanation, WorkBudget};
@@ -45,7 +45,7 @@ impl Comparer {
     ) -> Result<Compared, ComparisonFailure> {
         let Some(part) = self.subject.part(content, true) else { return Ok(self.nothing()) };
         let options = self.options();
-        let matching = Matching { options: &options, effort };
+        let matching = MatchContext { options: &options, effort };
         let wanted = self.expected.as_ref().map(PyValue::to_text).unwrap_or_default();
         let mut details = texts(wanted, text_of(&part));
         let score = match self.method {
@@ -73,7 +73,7 @@ impl Comparer {
         };
         let options = self.options();
         let effort = WorkBudget::new(STEPS_MAX);
-        let matching = Matching { options: &options, effort: &effort };
+        let matching = MatchContext { options: &options, effort: &effort };
         let read = read_text(&part);
         let complaints = matching.complaints_of(rules, read.as_ref().unwrap_or(&part));
         let mut words = Explanation::default();
@@ -93,7 +93,7 @@ impl Comparer {
     /// a list is expected.
     fn leaves(
         &self,
-        matching: &Matching<'_>,
+        matching: &MatchContext<'_>,
         rules: &Expected,
         actual: &Value<'_>,
     ) -> Option<Leaves> {
@@ -106,7 +106,7 @@ impl Comparer {
 }
 
 fn leaves(
-    matching: &Matching<'_>,
+    matching: &MatchContext<'_>,
     numbers: NumberReading,
     rules: &Expected,
     actual: Option<&Value<'_>>,
