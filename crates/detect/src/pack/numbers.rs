@@ -1,7 +1,7 @@
 //! Scan ranges of detectors of numbers and of addresses.
 //!
 //! In go the regions where digits stand together, out come for each detector the parts of them
-//! around those numbers that the rest of a match may follow. The bytes of a number tell for all
+//! around those numbers that the rest of a match may follow, beside a literal where it needs one. The bytes of a number tell for all
 //! detectors at once whose it may be: most are nobody's.
 
 use std::ops::Range;
@@ -265,5 +265,28 @@ mod tests {
         assert_eq!(found[0], ["123-45-6789"]);
         assert_eq!(found[1], ["en 1234 5678 an", "id 8765 4321 ok"], "to the longest match");
         assert_eq!(found[2], ["2024 12"]);
+    }
+    #[test]
+    fn an_address_is_looked_for_at_colons_that_it_may_have() {
+        let check = |text: &str, stands: bool| {
+            let whole = 0..text.len();
+            let parts = around_colons(text.as_bytes(), std::slice::from_ref(&whole));
+            assert_eq!(!parts.is_empty(), stands, "{text}");
+        };
+        for text in ["at fe80::1.", "2a00:1450:4001:82b:0:0:0:200e", "::", "a::b", ": 2a00::"] {
+            check(text, true);
+        }
+        for text in ["std::fmt", "10:15:22 INFO worker:", "face1::a", "::g", "a:b:c:d:e:f:0"] {
+            check(text, false);
+        }
+    }
+
+    #[test]
+    fn digits_stand_together_with_few_signs_between_them() {
+        let check = |text: &str, most| assert_eq!(digits_together(text.as_bytes()), most, "{text}");
+        check("call (0) 30 / 12-34, or 5", 7);
+        check("12 pages of 345 and 10:15:22", 3);
+        check("1    2\n3", 1);
+        check("none", 0);
     }
 }
