@@ -238,25 +238,35 @@ impl MessageSigns {
             is_sentence: text.ends_with('.'),
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
             quotes: self.quoted.is_match(text),
-            names: text.bytes().any(is_of_name) && self.identifier.is_match(text),
+            names: may_name(text) && self.identifier.is_match(text),
             small,
             words: words_of(small).collect(),
         };
         if looks.words.len() < 2 {
             return false;
         }
-        let weak = self.weak(&looks);
-        let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
-        if !has_sign || !self.is_of_programs(&looks) {
+        // Most texts have too few points whatever the longer searches find.
+        let register = self.register(text, &looks);
+        let most = stated + if is_weak { WEAK_HEAD } else { 0 } + register;
+        if most - points_of_length(text) < ENOUGH {
             return false;
         }
-        let points = stated + weak + self.register(text, &looks);
-        // What speaks against it is tested last: it takes the longest.
-        let against = || {
-            let said: Vec<&str> = words_of(said).take(2).collect();
-            self.first_against(&said, body, &looks) + self.form_against(text, &looks)
-        };
-        points >= ENOUGH && points - against() >= ENOUGH
+        let weak = self.weak(&looks);
+        let points = stated + weak + register;
+        let has_sign = looks.of_first > 0 || looks.predicates > 0 || weak > 0;
+        if !has_sign || points < ENOUGH || !self.is_of_programs(&looks) {
+            return false;
+        }
+        let said: Vec<&str> = words_of(said).take(2).collect();
+        let against = self.first_against(&said, body, &looks) + form_against(text, &looks);
+        // These take the longest, so they are tested last, and no more of them than matter.
+        let mut left = points - against;
+        let mut others = self.against.iter();
+        left >= ENOUGH
+            && others.all(|(cost, pattern)| {
+                left -= if pattern.is_match(looks.small) { *cost } else { 0 };
+                left >= ENOUGH
+            })
     }
 
     /// Returns the points of the first word.
@@ -351,25 +361,24 @@ impl MessageSigns {
         ];
         (nouns + sum(&signs)).min(REGISTER_MAX)
     }
+}
 
-    /// Returns the points that the form of the text costs.
-    fn form_against(&self, text: &str, looks: &Searcher<'_>) -> i32 {
-        let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
-        let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
-        let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
-            let begins = next.is_ascii_uppercase() || *next == b'*';
-            matches!(end, b'.' | b';') && *space == b' ' && begins
-        });
-        let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
-        let signs = [
-            (is_prose && !is_stated, 6),
-            (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
-            (is_two && !looks.quotes, 4),
-            (is_marked && !looks.is_named, 10),
-        ];
-        let others = self.against.iter().filter(|(_, pattern)| pattern.is_match(looks.small));
-        points_of_length(text) + sum(&signs) + others.map(|(points, _)| points).sum::<i32>()
-    }
+/// Returns the points that the form of the text costs.
+fn form_against(text: &str, looks: &Searcher<'_>) -> i32 {
+    let is_prose = looks.is_sentence && text.starts_with(char::is_uppercase);
+    let is_stated = looks.predicates > 0 || looks.of_first == WRONG;
+    let is_two = text.as_bytes().array_windows().any(|[end, space, next]| {
+        let begins = next.is_ascii_uppercase() || *next == b'*';
+        matches!(end, b'.' | b';') && *space == b' ' && begins
+    });
+    let is_marked = text.starts_with(['[', '(', '<', '{', '*', '#', '=', '|', '-']);
+    let signs = [
+        (is_prose && !is_stated, 6),
+        (is_prose && text.len() > LONG_SENTENCE && !looks.quotes && !looks.names, 6),
+        (is_two && !looks.quotes, 4),
+        (is_marked && !looks.is_named, 10),
+    ];
+    points_of_length(text) + sum(&signs)
 }
 
 /// Returns the points that the length of a text costs.
@@ -381,9 +390,21 @@ fn points_of_length(text: &str) -> i32 {
     }
 }
 
-/// Returns true for bytes of which each name from a program has one.
-fn is_of_name(byte: u8) -> bool {
-    matches!(byte, b'A'..=b'Z' | b'_' | b'(' | b'.' | b'-' | b'<' | b'0' | b'*' | b'@')
+/// Returns true if a text has two bytes side by side of which each name from a program has some.
+fn may_name(text: &str) -> bool {
+    text.as_bytes().array_windows().any(|pair| {
+        matches!(
+            pair,
+            [b'a'..=b'z', b'A'..=b'Z']
+                | [b'_', _]
+                | [b'.' | b'*', b'a'..=b'z' | b'_' | b'*']
+                | [b'@', b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_']
+                | [b'(', b')']
+                | [b'-', b'-']
+                | [b'<', b'c']
+                | [b'0', b'x']
+        )
+    })
 }
 
 fn has(list: &WordSet, looks: &Searcher<'_>) -> bool {

@@ -96,6 +96,9 @@ pub(super) enum Onward {
     Stop,
 }
 
+/// A branch, and places where matches of it may begin.
+type BranchPlaces = (usize, Range<usize>);
+
 /// Compiled alternatives of several expressions, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct OpenedExpressions {
@@ -135,33 +138,45 @@ impl OpenedExpressions {
         self.count += 1;
     }
 
-    /// Returns the branches that may match a text, in their order.
-    fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<&Branch> {
+    /// Returns the branches that may match a text, in their order, with the places where their
+    /// matches may begin.
+    fn branches_for(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<BranchPlaces> {
         let mut spaces = [usize::MAX; SPACES];
         for (place, at) in spaces.iter_mut().zip(memchr::memchr_iter(b' ', text.small().as_bytes()))
         {
             *place = at;
         }
-        let mut found = self.unopened.clone();
+        let mut found: Vec<BranchPlaces> =
+            self.unopened.iter().map(|&branch| (branch, 0..usize::MAX)).collect();
         for &(number, at) in text.literals(literals) {
             let at = at as usize;
             for &(branch, before) in self.openers.get(usize::from(number)).into_iter().flatten() {
                 let is_bound = self.branches[branch].begin == Begin::Text;
                 let is_near = || spaces.get(before.spaces).is_none_or(|space| *space >= at);
-                if !is_bound || before.bytes >= at && is_near() {
-                    found.push(branch);
+                if before.bytes == usize::MAX {
+                    found.push((branch, 0..usize::MAX));
+                } else if !is_bound || before.bytes >= at && is_near() {
+                    found.push((branch, at.saturating_sub(before.bytes)..at + 1));
                 }
             }
         }
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().map(|branch| &self.branches[branch]).collect()
+        found.sort_unstable_by_key(|(branch, begins)| (*branch, begins.start));
+        found.dedup_by(|(branch, begins), (last, before)| {
+            let meets = branch == last && begins.start <= before.end;
+            if meets {
+                before.end = before.end.max(begins.end);
+            }
+            meets
+        });
+        found
     }
 
     /// Returns the expressions that a text opens.
     #[cfg(test)]
     pub(super) fn opened(&self, text: &FoldedText<'_>, literals: &LiteralSet) -> Vec<usize> {
-        self.branches_for(text, literals).iter().map(|branch| branch.expression).collect()
+        let mut found = self.branches_for(text, literals);
+        found.dedup_by_key(|(branch, _)| *branch);
+        found.into_iter().map(|(branch, _)| self.branches[branch].expression).collect()
     }
 
     /// Goes through the matches in a text by expression, with the text that it is in; returns the
@@ -175,11 +190,12 @@ impl OpenedExpressions {
         let steps = steps_for(text.small().as_bytes());
         let mut steps_left = steps;
         let mut done = usize::MAX;
-        for branch in self.branches_for(text, literals) {
+        for places in self.branches_for(text, literals).chunk_by(|one, next| one.0 == next.0) {
+            let branch = &self.branches[places[0].0];
             let text = if branch.case_sensitive { text.normal() } else { text.small() };
             let mut next = 0;
             while branch.expression != done
-                && let Some(at) = branch.find(text, next, &mut steps_left)
+                && let Some(at) = branch.find(text, (next, places), &mut steps_left)
             {
                 next = at.end.max(at.start + 1);
                 match found(branch.expression, text, at) {
@@ -194,8 +210,13 @@ impl OpenedExpressions {
 }
 
 impl Branch {
-    /// Returns the first match from a place on.
-    fn find(&self, text: &str, from: usize, steps_left: &mut usize) -> Option<Range<usize>> {
+    /// Returns the first match from a place on that begins at one of these places.
+    fn find(
+        &self,
+        text: &str,
+        (from, places): (usize, &[BranchPlaces]),
+        steps_left: &mut usize,
+    ) -> Option<Range<usize>> {
         let text = text.as_bytes();
         let tried = |at: usize| {
             let end = || self.tree.match_at(text, at, steps_left);
@@ -203,12 +224,21 @@ impl Branch {
         };
         let first = (from == 0).then_some(0);
         match self.begin {
-            Begin::Anywhere => (from..=text.len()).find_map(tried),
+            Begin::Anywhere => {
+                let begins = places.iter().map(|(_, begins)| begins);
+                let begins = begins.flat_map(|it| it.start.max(from)..it.end.min(text.len() + 1));
+                { begins }.find_map(tried)
+            }
             Begin::Text => first.and_then(tried),
             Begin::Line => {
                 let before = from.saturating_sub(1);
                 let ends = memchr::memchr_iter(b'\n', text.get(before..)?);
-                first.into_iter().chain(ends.map(|end| before + end + 1)).find_map(tried)
+                let may_begin = |at: &usize| {
+                    let next = places.partition_point(|(_, begins)| begins.end <= *at);
+                    places.get(next).is_some_and(|(_, begins)| begins.contains(at))
+                };
+                let begins = first.into_iter().chain(ends.map(|end| before + end + 1));
+                begins.filter(may_begin).find_map(tried)
             }
         }
     }

@@ -59,17 +59,14 @@ pub(crate) struct Gate {
     /// True if each match is a part of a [long token](crate::bytes::tokens), so that the
     /// expression runs in these alone.
     pub(crate) in_token: bool,
+    /// True for a built-in detector: one of `needs` stands in each match or in its context, and
+    /// the digits of a telephone number stand together.
+    pub(crate) built_in: bool,
+    /// True if each match is an address with colons, in words of its own.
+    pub(crate) colons: bool,
 }
 
 impl Gate {
-    /// Returns true if the detector can hit.
-    pub(crate) fn is_open(&self, anchors: &Anchors, profile: &Profile) -> bool {
-        let needs = self.needs.as_deref().is_none_or(|needs| meet(anchors, needs));
-        self.fits(profile)
-            && (needs || self.or_non_ascii && profile.non_ascii())
-            && self.has_asked(anchors)
-    }
-
     /// Returns true if a text of that profile has all that the detector needs beside anchors.
     pub(crate) fn fits(&self, profile: &Profile) -> bool {
         (!self.digits || !profile.digits.is_empty())
@@ -117,6 +114,13 @@ pub(crate) struct Detector {
 }
 
 impl Detector {
+    /// Returns how many digits each match has together, at least: of a pack of a config that is not
+    /// known.
+    pub(super) fn digits_min(&self) -> usize {
+        let least = self.validate.map_or(0, Validator::digits_min);
+        if self.gate.built_in { least } else { 0 }
+    }
+
     /// Gives each finding in these windows, in order, to `take` until that returns [`Flow::Break`].
     /// Matches that context, check or `take` refuse are counted in `refused`; `false` when there
     /// were more than [`REFUSED_MAX`], and the rest of the text was not searched.

@@ -222,6 +222,9 @@ impl PackBuilder {
             at_sign: config.at_sign,
             long_token: config.long_token,
             in_token: opening.in_token,
+            // Of the packs of a config neither is known.
+            built_in: self.when == CompileTime::Needed,
+            colons: self.when == CompileTime::Needed && config.validate == Some(Validator::Ipv6),
         };
         let literal = |(index, reach, ahead)| (numbers[index], reach, ahead);
         let reaches = opening.literals.into_iter().map(literal).collect();

@@ -37,6 +37,8 @@ pub(crate) struct Expression {
     text: String,
     syntax: Syntax,
     case_sensitive: bool,
+    /// True if it reads texts in small letters: one that tells some capitals apart does not.
+    in_small: bool,
     form: TextForm,
     /// Bytes that matches begin with, but at the beginning of a text.
     begin: Ahead,
@@ -65,7 +67,8 @@ impl Expression {
         let tree = OnceLock::new();
         let compiled = OnceLock::new();
         let begin = Ahead::ANY;
-        let new = Self { text, syntax, case_sensitive, form, begin, tree, compiled };
+        let in_small = !case_sensitive && !text.contains("(?-i");
+        let new = Self { text, syntax, case_sensitive, in_small, form, begin, tree, compiled };
         if when == CompileTime::Now {
             let engine = new.compile()?;
             let _ = new.compiled.set(Some(engine));
@@ -89,21 +92,15 @@ impl Expression {
         self.look().find(text, 0..=end, end).is_some()
     }
 
-    /// Returns true if it reads texts in small letters. One that tells some capitals apart does
-    /// not.
-    fn in_small(&self) -> bool {
-        !self.case_sensitive && !self.text.contains("(?-i")
-    }
-
     /// Returns its tree, if it reads the normalised text and asks for no words of Unicode.
     pub(super) fn tree(&self) -> Option<&PlacedTree> {
         let make = || {
             if self.syntax == Syntax::Javascript || self.form != TextForm::Normalised {
                 return None;
             }
-            let hir = self.hir(!self.case_sensitive && !self.in_small()).ok()?;
+            let hir = self.hir(!self.case_sensitive && !self.in_small).ok()?;
             let looks = hir.properties().look_set();
-            (!looks.contains_word_unicode()).then(|| PlacedTree::of(&hir, self.in_small()))
+            (!looks.contains_word_unicode()).then(|| PlacedTree::of(&hir, self.in_small))
         };
         self.tree.get_or_init(make).as_ref()
     }
@@ -160,7 +157,7 @@ impl ExpressionLook<'_> {
         end: usize,
     ) -> Option<TreeMatch> {
         if let Some(tree) = self.tree {
-            let text = if self.expression.in_small() { text.small() } else { text.normal() };
+            let text = if self.expression.in_small { text.small() } else { text.normal() };
             let steps = TREE_STEPS_MIN + (end - begins.start()) * DETECTOR_STEPS_PER_BYTE;
             if let Ok(found) = tree.find(text, (begins.clone(), &self.expression.begin), end, steps)
             {

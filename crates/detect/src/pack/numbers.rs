@@ -1,20 +1,29 @@
 //! Scan ranges of detectors of numbers and of addresses.
 //!
 //! In go the regions where digits stand together, out come for each detector the parts of them
-//! around those numbers that the rest of a match may follow. The bytes of a number tell for all
+//! around those numbers that the rest of a match may follow, beside a literal where it needs one. The bytes of a number tell for all
 //! detectors at once whose it may be: most are nobody's.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::super::limits::{BYTES_A_LOOK, LOOKS_MIN};
-use super::compile::Detector;
+use super::compile::{AFTER, BEFORE, Detector};
 use super::opening::ahead::AHEAD;
 use super::opening::number::Point;
 use super::windows::TextWindow;
-use crate::bytes::{digits, runs};
+use crate::bytes::{digits, places, runs};
 use crate::prefilter::profile::Profile;
+use crate::prefilter::sieve::Anchors;
 
+/// Most signs between the digits of a number.
+const SIGNS_MAX: usize = 3;
+/// Colons of an address in full.
+const COLONS: usize = 7;
+/// Bytes of a group of an address with its colon.
+const GROUP: usize = 5;
+/// Bytes of an address with what must stand beside it.
+const ADDRESS_BYTES: usize = 48;
 /// Most detectors of numbers of a pack that are told apart; with more each looks at all numbers.
 const DETECTORS_MAX: usize = u128::BITS as usize;
 
@@ -103,16 +112,31 @@ impl Numbers {
     pub(super) fn windows(
         &self,
         text: &[u8],
-        index: usize,
-        detector: &Detector,
+        (index, detector): (usize, &Detector),
         regions: &[Range<usize>],
+        literals: &[(u16, u32)],
     ) -> Option<Vec<TextWindow>> {
+        if detector.gate.colons {
+            return Some(around_colons(text, regions));
+        }
         let point = detector.point.as_ref()?;
         let places = self.places.as_ref()?;
-        if detector.gate.needs.is_some() {
+        if let Some(needs) = detector.gate.needs.as_deref() {
             // Few texts have its literals, so it looks at the numbers itself.
-            let places = self.all.iter().copied().filter(|at| point.ahead.fits(text, *at as usize));
-            return Some(around(point, places, regions));
+            let stands = |at: &u32| point.ahead.fits(text, *at as usize);
+            let places = self.all.iter().copied().filter(stands);
+            if !detector.gate.built_in {
+                return Some(around(point, places, regions));
+            }
+            let own = literals.iter().filter(|(literal, _)| has(needs, *literal));
+            let mut beside: Vec<usize> = own.map(|(_, at)| *at as usize).collect();
+            beside.sort_unstable();
+            let is_beside = |at: &u32| {
+                let first = (*at as usize).saturating_sub(point.reach.before + BEFORE);
+                let next = beside.get(beside.partition_point(|literal| *literal < first));
+                next.is_some_and(|next| *next <= *at as usize + point.reach.after + AFTER)
+            };
+            return Some(around(point, places.filter(is_beside), regions));
         }
         let start = places.partition_point(|(detector, _)| usize::from(*detector) < index);
         let own = places[start..].iter().take_while(|place| usize::from(place.0) == index);
@@ -136,6 +160,59 @@ fn around(
         TextWindow { begins: start..=at, end }.join(&mut parts);
     }
     parts
+}
+
+/// Returns the most digits of a text that stand together, with a few signs between them.
+pub(super) fn digits_together(text: &[u8]) -> usize {
+    let is_sign = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"\n:,".contains(byte);
+    let mut last = usize::MAX;
+    let mut together = 0;
+    let mut most = 0;
+    places(text, digits, |at| {
+        let signs = text.get(last.saturating_add(1)..at);
+        let goes_on = signs.is_some_and(|it| it.len() <= SIGNS_MAX && it.iter().all(is_sign));
+        together = if goes_on { together + 1 } else { 1 };
+        most = most.max(together);
+        last = at;
+    });
+    most
+}
+
+fn has(anchors: &Anchors, index: u16) -> bool {
+    anchors[usize::from(index) / 64] >> (index % 64) & 1 == 1
+}
+
+/// Returns the parts of these regions around which an address with colons may stand: it has two
+/// that touch between short words of hexadecimal digits, or seven of them within a few bytes.
+fn around_colons(text: &[u8], regions: &[Range<usize>]) -> Vec<TextWindow> {
+    let mut parts = Vec::new();
+    for region in regions {
+        let mut last = [None; COLONS - 1];
+        for at in memchr::memchr_iter(b':', &text[region.clone()]).map(|at| region.start + at) {
+            let is_double = last[COLONS - 2].is_some_and(|last| last + 1 == at);
+            let is_row = last[0].is_some_and(|first| at - first <= (COLONS - 1) * GROUP);
+            if is_row || is_double && may_stand_beside(text, at) {
+                let start = at.saturating_sub(ADDRESS_BYTES).max(region.start);
+                let end = (at + ADDRESS_BYTES).min(region.end);
+                TextWindow { begins: start..=at, end }.join(&mut parts);
+            }
+            last.rotate_left(1);
+            last[COLONS - 2] = Some(at);
+        }
+    }
+    parts
+}
+
+/// Returns true if the words before and behind two colons, of which the second stands at this
+/// place, may belong to an address.
+fn may_stand_beside(text: &[u8], at: usize) -> bool {
+    is_group(text[..at - 1].iter().rev()) && is_group(text[at + 1..].iter())
+}
+
+/// Returns true if the word that these bytes begin with is short and hexadecimal, or empty.
+fn is_group<'t>(bytes: impl Iterator<Item = &'t u8>) -> bool {
+    let mut word = bytes.take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+    word.by_ref().take(GROUP - 1).all(u8::is_ascii_hexdigit) && word.next().is_none()
 }
 
 /// Returns the parts of a text around each `@` at which a match may stand; all of it if there are
@@ -181,12 +258,35 @@ mod tests {
         let numbers = Numbers::of(text, &profile, &pack.numbers);
         let found = [0, 1, 2].map(|index| {
             let detector = &pack.detectors[index];
-            let parts = numbers.windows(text, index, detector, &profile.digits).unwrap();
+            let parts = numbers.windows(text, (index, detector), &profile.digits, &[]).unwrap();
             let text = |part: &TextWindow| str::from_utf8(&text[*part.begins.start()..part.end]);
             parts.iter().map(|part| text(part).unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(found[0], ["123-45-6789"]);
         assert_eq!(found[1], ["en 1234 5678 an", "id 8765 4321 ok"], "to the longest match");
         assert_eq!(found[2], ["2024 12"]);
+    }
+    #[test]
+    fn an_address_is_looked_for_at_colons_that_it_may_have() {
+        let check = |text: &str, stands: bool| {
+            let whole = 0..text.len();
+            let parts = around_colons(text.as_bytes(), std::slice::from_ref(&whole));
+            assert_eq!(!parts.is_empty(), stands, "{text}");
+        };
+        for text in ["at fe80::1.", "2a00:1450:4001:82b:0:0:0:200e", "::", "a::b", ": 2a00::"] {
+            check(text, true);
+        }
+        for text in ["std::fmt", "10:15:22 INFO worker:", "face1::a", "::g", "a:b:c:d:e:f:0"] {
+            check(text, false);
+        }
+    }
+
+    #[test]
+    fn digits_stand_together_with_few_signs_between_them() {
+        let check = |text: &str, most| assert_eq!(digits_together(text.as_bytes()), most, "{text}");
+        check("call (0) 30 / 12-34, or 5", 7);
+        check("12 pages of 345 and 10:15:22", 3);
+        check("1    2\n3", 1);
+        check("none", 0);
     }
 }

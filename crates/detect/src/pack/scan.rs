@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::super::limits::{DETECTOR_STEPS_PER_BYTE, FINDINGS_MAX, REFUSED_STEPS, STEPS_PER_BYTE};
 use super::compile::{Detector, Flow, TextForm};
-use super::numbers::{Numbers, around_signs};
+use super::numbers::{Numbers, around_signs, digits_together};
 use super::read::ReadText;
 use super::windows::{TextWindow, Windows};
 use super::{Pack, RawHit, Scan};
@@ -38,6 +38,8 @@ struct Prescan {
     profile: Profile,
     windows: Windows,
     numbers: Numbers,
+    /// Places of literals.
+    literals: Vec<(u16, u32)>,
     /// Places of long tokens, if any detector asks.
     tokens: Vec<Range<usize>>,
 }
@@ -47,7 +49,8 @@ impl Prescan {
     fn parts(&self, text: &[u8], index: usize, detector: &Detector) -> Vec<TextWindow> {
         let parts = if detector.gate.digits {
             let digits = &self.profile.digits;
-            if let Some(windows) = self.numbers.windows(text, index, detector, digits) {
+            let own = (index, detector);
+            if let Some(windows) = self.numbers.windows(text, own, digits, &self.literals) {
                 return windows;
             }
             digits
@@ -74,6 +77,12 @@ impl Pack {
             forms.shadow = Some(shadow);
         }
         let mut hits = self.gates.anchors(forms.normalised(), &profile);
+        if hits.places.is_empty() && !cased && self.gates.is_shut(&profile) {
+            if self.obfuscated {
+                self.scan_disguised(&forms, &profile, &mut scan, steps_max);
+            }
+            return scan;
+        }
         let fits = |detector: &Detector| detector.gate.fits(&profile);
         let mut windows = self.windows(forms.normalised(), &hits, fits, &mut scan, steps_max);
         if scan.cut {
@@ -89,7 +98,8 @@ impl Pack {
         let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
         let is_asked = self.in_tokens && profile.long_token;
         let tokens = if is_asked { tokens(forms.normalised()) } else { Vec::new() };
-        let seen = Prescan { profile, windows, numbers, tokens };
+        let literals = hits.places;
+        let seen = Prescan { profile, windows, numbers, literals, tokens };
         for index in members(&open) {
             if !self.run(index, &forms, &seen, &mut scan, steps_max) {
                 return scan;
@@ -105,7 +115,8 @@ impl Pack {
     fn open(&self, hits: &Hits, profile: &Profile, windows: &mut Windows) -> Set {
         let mut open = self.gates.candidates(&hits.set, profile);
         for index in members(&open.clone()) {
-            if !self.detectors[index].gate.is_open(&hits.set, profile) {
+            let gate = &self.detectors[index].gate;
+            if !(gate.fits(profile) && gate.has_asked(&hits.set)) {
                 open[index / 64] &= !(1 << (index % 64));
             }
         }
@@ -134,9 +145,15 @@ impl Pack {
         let normal = ReadText::of(forms.normalised(), &forms.small);
         let searched = match detector.form {
             TextForm::Normalised if self.gates.is_windowed(index) => {
-                let bytes = seen.windows.of(index).map(|window| window.part().len()).sum();
+                let digits_min = detector.digits_min();
+                let may_hit = |window: &TextWindow| {
+                    digits_min == 0
+                        || digits_together(&normal.normal()[window.part()]) >= digits_min
+                };
+                let windows: Vec<_> = seen.windows.of(index).filter(may_hit).collect();
+                let bytes = windows.iter().map(|window| window.part().len()).sum();
                 scan.take(bytes, DETECTOR_STEPS_PER_BYTE, steps_max)
-                    && detector.find(&normal, seen.windows.of(index), &mut refused, &mut take)
+                    && detector.find(&normal, windows.into_iter(), &mut refused, &mut take)
             }
             TextForm::Normalised if detector.gate.digits || detector.gate.in_token => {
                 let is_cut = detector.gate.digits && seen.profile.digits_cut;

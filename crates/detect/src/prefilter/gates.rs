@@ -250,11 +250,14 @@ impl Gates {
         all
     }
 
-    /// Returns the detectors that run over more than windows and that these anchors, or none, may
-    /// open.
-    pub(crate) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
-        let mut candidates = self.unanchored.nothing;
-        let mut take = |more: &Set| candidates.iter_mut().zip(more).for_each(|(a, b)| *a |= b);
+    /// Returns true if a text without anchors opens no detector.
+    pub(crate) fn is_shut(&self, profile: &Profile) -> bool {
+        self.unanchored(profile) == Set::default()
+    }
+
+    /// Returns the detectors that a text opens without anchors.
+    fn unanchored(&self, profile: &Profile) -> Set {
+        let mut open = self.unanchored.nothing;
         for (needed, more) in [
             (!profile.digits.is_empty(), &self.unanchored.digits),
             (profile.at_sign, &self.unanchored.at_sign),
@@ -262,15 +265,24 @@ impl Gates {
             (profile.non_ascii(), &self.unanchored.non_ascii),
         ] {
             if needed {
-                take(more);
+                unite(&mut open, more);
             }
         }
-        for anchor in members(anchors) {
-            take(&self.by_anchor[anchor]);
-        }
+        open
+    }
+
+    /// Returns the detectors that run over more than windows and that these anchors, or none, may
+    /// open.
+    pub(crate) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
+        let mut candidates = self.unanchored(profile);
+        members(anchors).for_each(|anchor| unite(&mut candidates, &self.by_anchor[anchor]));
         candidates.iter_mut().zip(&self.windowed).for_each(|(a, b)| *a &= !b);
         candidates
     }
+}
+
+fn unite(all: &mut Set, more: &Set) {
+    all.iter_mut().zip(more).for_each(|(all, more)| *all |= more);
 }
 
 /// Returns true if a set has a detector.

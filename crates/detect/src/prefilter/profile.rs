@@ -169,7 +169,17 @@ fn edge(text: &[u8], end: usize) -> usize {
 fn is_dense(blocks: &[u8], digits: u8) -> bool {
     digits >= 5
         || (digits >= 4 && sum(blocks, |byte| byte == b'.') >= 3)
-        || (digits >= 1 && sum(blocks, is_colon) >= COLONS as u8)
+        || (digits >= 1 && groups(blocks) >= COLONS as u8)
+}
+
+/// Counts the colons before a hexadecimal digit or another colon, as addresses have them and the
+/// fields of JSON do not.
+fn groups(bytes: &[u8]) -> u8 {
+    let is_of_address = |byte: u8| byte.is_ascii_hexdigit() || byte == b':';
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    pairs.fold(0, |sum: u8, (&byte, &next)| {
+        sum.wrapping_add((is_colon(byte) && is_of_address(next)).into())
+    })
 }
 
 fn is_colon(byte: u8) -> bool {

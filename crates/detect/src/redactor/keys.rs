@@ -6,11 +6,11 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Match};
 
 use super::words::{
-    COMPOUND_KEYS, ENDINGS, HARMLESS_HEADS, HARMLESS_KEYS, HARMLESS_TOKENS, NO_SECRETS, PASSES,
-    PLURAL_TOKENS, PREDICATES, SECRET_STEMS, SECRET_WORDS, TAILS,
+    COMPOUND_KEYS, DOUBTFUL_WORDS, ENDINGS, HARMLESS_HEADS, HARMLESS_KEYS, HARMLESS_TOKENS,
+    NO_SECRETS, PASSES, PLURAL_TOKENS, PREDICATES, SECRET_WORDS, TAILS,
 };
 use crate::validate::Validator;
 
@@ -25,26 +25,60 @@ const DOUBTFUL_BYTES_MAX: usize = 512;
 /// Schemes of an `Authorization` header.
 const SCHEMES: [&str; 6] = ["bearer ", "basic ", "token ", "apikey ", "digest ", "negotiate "];
 
-/// Search for the stems, which most keys have none of: it is cheaper than their words.
-static STEMS: LazyLock<Stems> = LazyLock::new(|| {
+/// Search for the words of which each key of a secret has one: it is cheaper than splitting keys.
+static SIGNS: LazyLock<KeySigns> = LazyLock::new(|| {
     let mut builder = AhoCorasick::builder();
     let builder = builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA));
-    Stems(builder.build(SECRET_STEMS).ok())
+    let words = ENDINGS.iter().chain(&SECRET_WORDS).chain(&DOUBTFUL_WORDS);
+    KeySigns(builder.build(words).ok())
 });
 
-/// A search for stems; without one, every key may have them.
-struct Stems(Option<AhoCorasick>);
+/// A search for words, the first of which are ends of words; without one, every key may have them.
+struct KeySigns(Option<AhoCorasick>);
 
-impl Stems {
-    fn is_match(&self, key: &str) -> bool {
-        self.0.as_ref().is_none_or(|search| search.is_match(key))
+impl KeySigns {
+    fn is_match(&self, text: &str) -> bool {
+        let text = text.as_bytes();
+        let is_word = |found: Match| {
+            let is_end = found.pattern().as_usize() < ENDINGS.len();
+            may_end(text, found.end()) && (is_end || may_begin(text, found.start()))
+        };
+        self.0.as_ref().is_none_or(|search| search.find_overlapping_iter(text).any(is_word))
     }
 }
 
-/// Returns true if a text may have a key in it that is not plain: it has a stem, or characters
-/// that JSON spells by their numbers.
+/// Returns true if a word may end here, but for the `s` of its plural: the text may be JSON.
+fn may_end(text: &[u8], at: usize) -> bool {
+    let is_plural = text.get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
+    !continues(text, at) || is_plural && !continues(text, at + 1)
+}
+
+/// Returns true if a word may begin here: behind an escape of JSON, too.
+fn may_begin(text: &[u8], at: usize) -> bool {
+    !continues(text, at) || at > 1 && text[at - 2] == b'\\'
+}
+
+/// Returns true if the byte at a place belongs to the word before it, as [`words`] splits them.
+fn continues(text: &[u8], at: usize) -> bool {
+    let is_letter = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphabetic);
+    let is_small = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
+    let before = at.wrapping_sub(1);
+    is_letter(at) && is_letter(before) && (is_small(at) || !is_small(before) && !is_small(at + 1))
+}
+
+/// Returns true if a text may have a key in it that is not plain: it has a sign that assigns, or
+/// lists, and a word of such keys, or characters that JSON spells by their numbers.
 pub(super) fn may_stand_in(text: &str) -> bool {
-    STEMS.is_match(text) || memchr::memmem::find(text.as_bytes(), br"\u").is_some()
+    let bytes = text.as_bytes();
+    let begins = |first: u8, both: &[u8]| {
+        memchr::memchr_iter(first, bytes).any(|at| bytes[at..].starts_with(both))
+    };
+    let is_assigned = || {
+        memchr::memchr3(b':', b'=', b'>', bytes).is_some()
+            || memchr::memchr(b'[', bytes).is_some()
+            || begins(b'-', b"--")
+    };
+    begins(b'\\', br"\u") || is_assigned() && SIGNS.is_match(text)
 }
 
 /// Class of a key by what its values are.
@@ -73,7 +107,7 @@ impl UnderKey {
         if key.len() > KEY_BYTES_MAX || key.len() < TEXT_BYTES_MIN {
             return Self::Plain;
         }
-        if !STEMS.is_match(key) {
+        if !SIGNS.is_match(key) {
             return Self::Plain;
         }
         let words = words(key);
@@ -258,10 +292,12 @@ mod tests {
     }
 
     #[test]
-    fn every_word_has_a_stem() {
-        let heads = ["token", "tokens", "pass", "str", "key", "auth", "sid", "session", "sig"];
-        for word in SECRET_WORDS.iter().chain(&ENDINGS).chain(&heads) {
-            assert!(STEMS.is_match(word) || *word == "str", "{word}");
+    fn texts_with_words_of_keys_and_signs_are_read() {
+        for text in ["a pin: 1", r#"{"a":"\npin=1"}"#, "myPin=1", "PINS: x", "--dbpassword x"] {
+            assert!(may_stand_in(text), "{text}");
+        }
+        for text in ["shipping: 1", "monkey=1", "author: x", "a pin 1", "spinner[0]", "keyed: 1"] {
+            assert!(!may_stand_in(text), "{text}");
         }
     }
 

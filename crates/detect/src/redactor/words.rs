@@ -33,37 +33,9 @@ pub(super) const SECRET_WORDS: [&str; 29] = [
     "パスワード",
 ];
 
-/// Parts of which every key of a secret has one.
-pub(super) const SECRET_STEMS: [&str; 28] = [
-    "pass",
-    "pwd",
-    "secret",
-    "key",
-    "token",
-    "auth",
-    "cred",
-    "cookie",
-    "otp",
-    "cvv",
-    "cvc",
-    "pin",
-    "conn",
-    "jwt",
-    "dsn",
-    "sess",
-    "sid",
-    "bearer",
-    "sig",
-    "kennwort",
-    "contras",
-    "senha",
-    "mdp",
-    "wachtwoord",
-    "hasło",
-    "пароль",
-    "密码",
-    "パスワード",
-];
+/// Words that make a key one of a secret by their place or by the words beside them.
+pub(super) const DOUBTFUL_WORDS: [&str; 10] =
+    ["key", "token", "pass", "auth", "sid", "session", "signature", "sig", "conn", "connection"];
 
 /// Ends of words that name a secret: `dbpassword`, `clientsecret`.
 pub(super) const ENDINGS: [&str; 16] = [
