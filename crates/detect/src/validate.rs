@@ -55,15 +55,6 @@ pub enum Validator {
 }
 
 impl Validator {
-    /// Returns the number of digits below which it accepts no telephone number.
-    pub(crate) fn digits_min(self) -> usize {
-        match self {
-            Self::Phone => 7,
-            Self::PhoneSpoken => 8,
-            _ => 0,
-        }
-    }
-
     /// Returns true if the match can be real.
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {

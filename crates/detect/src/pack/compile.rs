@@ -117,8 +117,11 @@ impl Detector {
     /// Returns how many digits each match has together, at least: of a pack of a config that is not
     /// known.
     pub(super) fn digits_min(&self) -> usize {
-        let least = self.validate.map_or(0, Validator::digits_min);
-        if self.gate.built_in { least } else { 0 }
+        match self.validate {
+            Some(Validator::Phone) if self.gate.built_in => 7,
+            Some(Validator::PhoneSpoken) if self.gate.built_in => 8,
+            _ => 0,
+        }
     }
 
     /// Gives each finding in these windows, in order, to `take` until that returns [`Flow::Break`].

@@ -1,8 +1,8 @@
 //! Scan ranges of detectors of numbers and of addresses.
 //!
 //! In go the regions where digits stand together, out come for each detector the parts of them
-//! around those numbers that the rest of a match may follow, beside a literal where it needs one. The bytes of a number tell for all
-//! detectors at once whose it may be: most are nobody's.
+//! around those numbers that the rest of a match may follow, beside a literal where it needs one.
+//! The bytes of a number tell for all detectors at once whose it may be: most are nobody's.
 
 use std::ops::Range;
 use std::sync::Arc;
