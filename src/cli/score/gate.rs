@@ -148,7 +148,8 @@ impl GateArgs {
     /// Adds cases without a run to the default outcomes that shut the gate, if `is_golden`.
     pub(super) fn or_every_case(mut self, is_golden: bool) -> Self {
         if is_golden && self.fail_on.is_empty() {
-            self.fail_on = vec![FailOn::Fail, FailOn::Failed, FailOn::Nothing, FailOn::UnusedCase];
+            self.fail_on = self.fail_on().to_vec();
+            self.fail_on.push(FailOn::UnusedCase);
         }
         self
     }

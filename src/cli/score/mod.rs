@@ -62,8 +62,8 @@ pub(super) struct ScoreArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`
-    /// with `--fail-on fail,failed,nothing,unused_case`
+    /// Judges by a config that `learn` wrote, and by every case of it: like `--config FILE`, with
+    /// `unused_case` among the outcomes of `--fail-on`
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     golden: Option<PathBuf>,
     #[command(flatten)]

@@ -181,9 +181,12 @@ fn expects(configured: &Configured) -> bool {
         || kind(configured.info.kind).is_some_and(|kind| kind.needs_criteria)
 }
 
-/// Returns true if no trace named any case of an evaluator's dataset.
+/// Returns true if no trace named any case of an evaluator's dataset, though its `when` chose some.
 fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     let Against::Expectations(expectations) = &configured.against else { return false };
+    if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
+        return false;
+    }
     let mut cases = expectations.cases().peekable();
     let is_asked = |info: &Arc<_>| heard.asked.contains(&(Arc::as_ptr(info) as usize));
     cases.peek().is_some() && !cases.any(|(_, info)| is_asked(info))
