@@ -40,10 +40,17 @@ fn ends_with_mark(text: &str) -> bool {
         || is_dotted(before) && counts()
 }
 
-/// Returns true for `N more characters` and its like.
+/// Returns true for `N more characters` and its like; `3 items` and `20 USD` count what is there.
 fn is_count_of_rest(mark: &str) -> bool {
-    let units = ["char", "byte", "token", "line", "item", "more"];
-    has_digit(mark) && units.iter().any(|unit| mark.contains(unit))
+    let mut words = mark.split(|sign: char| !sign.is_alphanumeric()).filter(|it| !it.is_empty());
+    let is_size = |word: &str| {
+        let unit = word.strip_suffix('s').unwrap_or(word);
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        is_number || ["char", "character", "byte", "token"].contains(&unit)
+    };
+    let has_unit = mark.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let is_more = words.clone().any(|word| ["more", "remaining", "omitted"].contains(&word));
+    has_digit(mark) && has_unit && (is_more || words.all(is_size))
 }
 
 fn has_digit(text: &str) -> bool {
@@ -144,6 +151,10 @@ mod tests {
             "the log was truncated",
             "rows were dropped (none truncated)",
             "see the list (3 items)",
+            "Payment sent... charged 20 USD",
+            "Searching... 3 items found",
+            "Results... (3 items)",
+            "Booked... airline 42",
             "it's {'fine'}",
             "['it\\'s', 'whole']",
         ] {

@@ -64,9 +64,15 @@ impl<'a> FoundDefinitions<'a> {
             self.add_other(at, definition);
             return;
         }
+        self.push(definition);
+    }
+
+    /// Adds a definition; of several of one name the index holds the first.
+    fn push(&mut self, definition: ToolDefinition<'a>) {
         if self.list.len() == FEW_MAX {
-            let names = self.list.iter().map(|known| known.name.clone());
-            self.names = names.zip(0..).collect();
+            for (at, known) in self.list.iter().enumerate() {
+                self.names.entry(known.name.clone()).or_insert(at);
+            }
         }
         if self.list.len() >= FEW_MAX {
             self.names.entry(definition.name.clone()).or_insert(self.list.len());
@@ -89,8 +95,7 @@ impl<'a> FoundDefinitions<'a> {
         }
         self.others += 1;
         self.list[at].agent.clone_from(&self.agents[at]);
-        self.list.push(ToolDefinition { agent: self.reader.clone(), ..definition });
-        self.agents.push(self.reader.clone());
+        self.push(ToolDefinition { agent: self.reader.clone(), ..definition });
     }
 
     /// Returns all of them, in order.

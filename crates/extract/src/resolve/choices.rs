@@ -35,6 +35,9 @@ pub(super) fn drop_others(
     }
 }
 
+/// Bytes of a text that are searched for a word within a step.
+const BYTES_PER_STEP: usize = 16;
+
 fn drop_others_of(
     inputs: &[FoundValue<'_>],
     calls: &mut [LlmCall<'_>],
@@ -52,8 +55,12 @@ fn drop_others_of(
         return;
     }
     let is_taken = |call: &LlmCall<'_>| {
-        let is_answered =
-            |id: &str| inputs.iter().any(|found| effort.spend(1) && found.raw.may_hold(id));
+        let is_answered = |id: &str| {
+            inputs.iter().any(|found| {
+                let bytes = found.raw.searched().map_or(0, <[u8]>::len);
+                effort.spend(1 + bytes / BYTES_PER_STEP) && found.raw.may_hold(id)
+            })
+        };
         call.on_span || call.call.id.as_deref().is_some_and(is_answered)
     };
     let taken: Vec<bool> =

@@ -87,7 +87,9 @@ fn has_other_id(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
 fn same_tool(one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let names = [&*one.call.name, &*other.call.name];
     let is_served = || is_served(names[0], names[1]) || is_served(names[1], names[0]);
-    names[0] == names[1] || is_served() && equal_arguments(one, other)
+    let record = |call: &SpanCall<'_>| call.call.arguments.is_recorded();
+    let are_equal = || record(one) && record(other) && equal_arguments(one, other);
+    names[0] == names[1] || is_served() && are_equal()
 }
 
 /// Returns true if both calls record the same arguments, or one of them none.
@@ -192,7 +194,8 @@ fn enclosing(tree: &Tree<'_>, calls: &[SpanCall<'_>], on_span: &[u32], at: usize
 /// one time, with the same arguments; or one of them only mentions the call, by another dialect.
 fn told_twice(tree: &Tree<'_>, one: &SpanCall<'_>, other: &SpanCall<'_>) -> bool {
     let scope = |call: &SpanCall<'_>| tree.get(call.span).map(|span| span.facts.scope());
-    let end = |call: &SpanCall<'_>| call.call.end_ns.wrapping_sub(1);
+    // A span of no length is at its instant, on a clock of milliseconds often that of another.
+    let end = |call: &SpanCall<'_>| call.call.end_ns.saturating_sub(1).max(call.call.start_ns);
     let overlap = one.call.start_ns <= end(other) && other.call.start_ns <= end(one);
     let mentions = |call: &SpanCall<'_>| {
         call.sources.result.is_none() && call.call.status != CallStatus::Error

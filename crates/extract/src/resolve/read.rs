@@ -98,13 +98,17 @@ impl<'a> Raw<'a> {
 
     /// Returns true if a text in it may hold a word.
     pub(super) fn may_hold(&self, word: &str) -> bool {
-        let bytes = match self {
-            Self::Any(AnyValue::String(text)) => text.as_bytes(),
-            Self::Any(AnyValue::Array(bytes) | AnyValue::KeyValues(bytes)) => bytes,
-            Self::Behind(_, facts) => facts.bytes(),
-            Self::Any(_) | Self::Made(_) | Self::Broken(_) => return true,
-        };
-        may_hold(bytes, word)
+        self.searched().is_none_or(|bytes| may_hold(bytes, word))
+    }
+
+    /// Returns the bytes that [`Self::may_hold`] searches; `None` if it searches none.
+    pub(super) fn searched(&self) -> Option<&[u8]> {
+        match self {
+            Self::Any(AnyValue::String(text)) => Some(text.as_bytes()),
+            Self::Any(AnyValue::Array(bytes) | AnyValue::KeyValues(bytes)) => Some(bytes),
+            Self::Behind(_, facts) => Some(facts.bytes()),
+            Self::Any(_) | Self::Made(_) | Self::Broken(_) => None,
+        }
     }
 }
 

@@ -17,6 +17,37 @@ pub(super) struct StreamedCall {
     index: i64,
     /// Arguments so far.
     text: String,
+    /// State of their reading: a stream is not read again with each piece.
+    brackets: OpenBrackets,
+}
+
+/// Brackets of a JSON text that are open at its end so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct OpenBrackets {
+    depth: usize,
+    is_in_text: bool,
+    is_escaped: bool,
+    /// True once the first one is closed.
+    is_whole: bool,
+}
+
+impl OpenBrackets {
+    fn read(&mut self, piece: &str) {
+        for byte in piece.bytes() {
+            match byte {
+                _ if std::mem::take(&mut self.is_escaped) => {}
+                b'\\' if self.is_in_text => self.is_escaped = true,
+                b'"' => self.is_in_text = !self.is_in_text,
+                _ if self.is_in_text => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.is_whole |= self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// Calls of a stream that may be under way at once.
@@ -35,13 +66,15 @@ impl<'a> Messages<'a> {
         let Some(call) = self.calls.get_mut(known.call) else { return false };
         let is_its = is_silent(map, "id", call.id.as_deref())
             && is_silent(function, "name", Some(&call.name))
-            && json::parse(&known.text).is_err();
+            && !known.brackets.is_whole;
         let Some(text) = function.get("arguments").and_then(Value::as_str) else { return is_its };
         if is_its {
             known.text.push_str(text);
-            // Read once the text may be whole, so that a long stream is not read again and again.
-            let is_whole = text.trim_end().ends_with('}');
-            let read = is_whole.then(|| json_or_text(Value::from(&*known.text)).into_owned());
+            known.brackets.read(text);
+            let read = known
+                .brackets
+                .is_whole
+                .then(|| json_or_text(Value::from(&*known.text)).into_owned());
             call.arguments = match read {
                 Some(Value::String(_)) | None => Decoded::Unreadable(Cow::Borrowed("")),
                 Some(value) => message_arguments(value),
@@ -53,7 +86,9 @@ impl<'a> Messages<'a> {
     /// Remembers the last call, if the object that told of it was the first piece of a stream.
     pub(super) fn begin_pieces(&mut self, first: Option<(i64, String)>) {
         if let (Some((index, text)), Some(call)) = (first, self.calls.len().checked_sub(1)) {
-            self.streamed.push(StreamedCall { call, index, text });
+            let mut brackets = OpenBrackets::default();
+            brackets.read(&text);
+            self.streamed.push(StreamedCall { call, index, text, brackets });
         }
     }
 
