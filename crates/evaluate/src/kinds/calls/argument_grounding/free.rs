@@ -54,9 +54,10 @@ pub(super) fn is_free(key: &str, text: &str, schema: Option<&Value<'_>>) -> bool
 }
 
 fn is_code(text: &str) -> bool {
+    let last_end = text.rfind(')');
     let is_called = |(at, _): (usize, &str)| {
-        text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-            && text[at..].contains(')')
+        last_end.is_some_and(|end| end > at)
+            && text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
     };
     CODE.iter().any(|mark| text.contains(mark)) || text.match_indices('(').any(is_called)
 }
@@ -75,8 +76,16 @@ mod tests {
             ("phone", "(555) 010-2030", false),
             ("path", "/srv/data/a.csv", false),
             ("reason", "damaged", false),
+            ("expr", "a) b(c", false),
+            ("expr", "(a) b(c)", true),
         ] {
             assert_eq!(is_free(key, text, None), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn calls_that_never_end_are_looked_at_once() {
+        // A search for the end of each call would read 2^40 bytes.
+        assert!(!is_code(&"f(".repeat(1 << 20)));
     }
 }

@@ -183,17 +183,30 @@ impl Grounding {
             return Some(is_known || sources.hold_whole(text));
         }
         if numbers::is_expression(text) {
-            let most = self.settings.ignore_numbers_up_to;
-            let mut judged = numbers::of_expression(text)
-                .filter(|digits| digits.parse::<f64>().is_ok_and(|number| number > most));
-            let is_phrase =
-                numbers::of_expression(text).nth(1).is_some() && sources.hold_whole(text);
-            return Some(is_phrase || judged.all(|it| sources.hold_number(it)));
+            return self.judge_expression(text, sources);
         }
         if self.settings.free_texts == FreeTexts::Ignore && free::is_free(key, text, schema) {
             return None;
         }
         Some(sources.hold(text, min_length) || sources.hold_code(text))
+    }
+
+    /// Returns true if the numbers of an expression have a source, or an address or version of
+    /// several points has one as a whole; `None` if all of its numbers are small.
+    fn judge_expression(&self, text: &str, sources: &GroundingSources<'_>) -> Option<bool> {
+        let mut judged = Vec::new();
+        for digits in numbers::of_expression(text) {
+            match digits.parse::<f64>() {
+                Ok(number) if number > self.settings.ignore_numbers_up_to => judged.push(digits),
+                Ok(_) => {}
+                Err(_) => return Some(sources.hold_whole(text)),
+            }
+        }
+        if judged.is_empty() {
+            return None;
+        }
+        let is_phrase = numbers::of_expression(text).nth(1).is_some() && sources.hold_whole(text);
+        Some(is_phrase || judged.iter().all(|digits| sources.hold_number(digits)))
     }
 
     /// Indexes the user's input, known before the first call.
@@ -419,5 +432,25 @@ mod tests {
         assert!(sources.hold("new york", 3));
         assert!(sources.hold("weather in New York tomorrow", 3));
         assert!(!sources.hold("weather in Boston", 3));
+    }
+
+    #[test]
+    fn expressions_are_judged_by_their_numbers_and_dotted_ones_as_a_whole() {
+        let effort = &WorkBudget::default();
+        let mut sources = GroundingSources::new(effort, 0);
+        assert!(sources.add(&"Ping 192.168.1.76, then add 120 and 35.".into(), true));
+        let grounding = Grounding { settings: Settings::default() };
+        for (text, expected) in [
+            ("192.168.1.76", Some(true)),
+            ("192.168.1.77", Some(false)),
+            ("10.4.2", Some(false)),
+            ("1.800.555.0199", Some(false)),
+            ("120 + 35 * 2", Some(true)),
+            ("120 + 36", Some(false)),
+            ("3-4-5", None),
+        ] {
+            let judged = grounding.judge_text(text, &text.into(), "value", None, &sources);
+            assert_eq!(judged, expected, "{text}");
+        }
     }
 }

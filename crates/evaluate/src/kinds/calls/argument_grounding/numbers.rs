@@ -2,6 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Map, Value};
 
 /// Numbers of one key in one list or result that are added up.
@@ -103,16 +104,22 @@ impl KnownNumbers {
     }
 
     /// Adds the numbers of a result by key; calls `text` with its texts.
-    pub(super) fn add_value(&mut self, value: &Value<'_>, text: &mut dyn FnMut(&mut Self, &str)) {
+    pub(super) fn add_value(
+        &mut self,
+        value: &Value<'_>,
+        effort: &WorkBudget,
+        text: &mut dyn FnMut(&mut Self, &str),
+    ) {
         let mut keyed = Vec::new();
-        self.walk(value, "", &mut keyed, text);
-        self.group(&keyed);
+        self.walk(value, "", effort, &mut keyed, text);
+        self.group(&keyed, effort);
     }
 
     fn walk<'v>(
         &mut self,
         value: &'v Value<'_>,
         key: &'v str,
+        effort: &WorkBudget,
         keyed: &mut Vec<(&'v str, f64)>,
         text: &mut dyn FnMut(&mut Self, &str),
     ) {
@@ -125,24 +132,28 @@ impl KnownNumbers {
             Value::String(part) => text(self, part),
             Value::List(list) => {
                 let from = keyed.len();
-                list.iter().for_each(|item| self.walk(item, key, keyed, text));
-                self.group(&keyed[from..]);
+                list.iter().for_each(|item| self.walk(item, key, effort, keyed, text));
+                self.group(&keyed[from..], effort);
             }
             Value::Map(map) => {
                 let entries = |map: &'v Map<'_>| map.iter();
-                entries(map).for_each(|(key, item)| self.walk(item, key, keyed, text));
+                entries(map).for_each(|(key, item)| self.walk(item, key, effort, keyed, text));
             }
             _ => {}
         }
     }
 
-    fn group(&mut self, keyed: &[(&str, f64)]) {
+    /// Keeps the numbers of each key while there is room; lists in lists are grouped at each level.
+    fn group(&mut self, keyed: &[(&str, f64)], effort: &WorkBudget) {
+        let left = GROUPS_MAX.saturating_sub(self.groups.len());
+        if left == 0 || !effort.spend(keyed.len()) {
+            return;
+        }
         let mut by_key: HashMap<&str, Vec<f64>> = HashMap::new();
         for (key, number) in keyed {
             by_key.entry(key).or_default().push(*number);
         }
         let few = by_key.into_values().filter(|numbers| numbers.len() <= ADDED_MAX);
-        let left = GROUPS_MAX.saturating_sub(self.groups.len());
         self.groups.extend(few.take(left));
     }
 
@@ -168,5 +179,30 @@ impl KnownNumbers {
             let is_times = |one: f64| (2..=TIMES_MAX).any(|times| is_it(one * f64::from(times)));
             is_it(sum) || pairs || is_times(sum) || group.iter().any(|one| is_times(*one))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds lists of numbers in lists, that deep, and returns the groups kept and the steps taken.
+    fn check(numbers: usize, deep: usize) -> (usize, u64) {
+        let list = Value::List((0..numbers).map(Value::from).collect());
+        let nested = (1..deep).fold(list, |inner, _| Value::List(vec![inner]));
+        let effort = WorkBudget::default();
+        let mut known = KnownNumbers::default();
+        known.add_value(&nested, &effort, &mut |_, _| {});
+        assert!(known.hold("1"));
+        (known.groups.len(), effort.taken())
+    }
+
+    #[test]
+    fn lists_in_lists_are_grouped_while_there_is_room_and_steps() {
+        // The value as a whole is one level more.
+        assert_eq!(check(3, 2), (3, 9));
+        assert_eq!(check(3, 500), (GROUPS_MAX, 3 * GROUPS_MAX as u64));
+        // Too many to be added up: no group is kept, each level is charged.
+        assert_eq!(check(1000, 500), (0, 1000 * 501));
     }
 }

@@ -158,7 +158,7 @@ impl<'t> GroundingSources<'t> {
     /// Adds the numbers and dates of a text, or of a value that may be written as one.
     fn add_facts(&mut self, value: &Value<'_>, is_input: bool) {
         let read = if is_input { None } else { read_text(value).filter(is_structured) };
-        let Self { numbers, dates, .. } = self;
+        let Self { numbers, dates, effort, .. } = self;
         let mut text = |numbers: &mut KnownNumbers, text: &str| {
             let mut all = Vec::new();
             words(text, |word| all.push(word.to_owned()));
@@ -169,7 +169,7 @@ impl<'t> GroundingSources<'t> {
             });
             numbers.add_text(&all, &in_date, is_input);
         };
-        numbers.add_value(read.as_ref().unwrap_or(value), &mut text);
+        numbers.add_value(read.as_ref().unwrap_or(value), effort, &mut text);
     }
 
     /// Returns true if a number is known, or follows from those of one key.

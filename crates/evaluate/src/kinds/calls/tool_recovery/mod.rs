@@ -22,7 +22,7 @@ use self::named::NamedFailures;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
-use crate::shared::report;
+use crate::shared::{report, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
     Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
@@ -34,6 +34,10 @@ use spanscore_base::value::{Map, Value};
 pub const FAILED_CALLS_MAX: usize = 1000;
 /// Steps to look at one call that may show the reaction to a failed one.
 const STEPS_PER_REACTION: usize = 8;
+/// Steps to split a byte of the names of two calls into words, for all roles.
+const STEPS_PER_NAME_BYTE: usize = 4;
+/// Bytes of an argument that are searched in one step.
+const SEARCHED_BYTES_PER_STEP: usize = 4;
 
 /// Characters of an argument that shows that two tools look for the same thing.
 const SHARED_CHARS_MIN: usize = 4;
@@ -160,21 +164,23 @@ impl<'c, 'a> Run<'c, 'a> {
         let groups = iter::from_fn(move || {
             let next = self.groups.get(from)?.clone();
             from = next.end;
-            self.effort.spend(next.len() * STEPS_PER_REACTION);
-            Some(self.calls[next].iter().filter(is_reaction).collect::<Vec<_>>())
+            let has_steps = self.effort.spend(next.len() * STEPS_PER_REACTION);
+            has_steps.then(|| self.calls[next].iter().filter(is_reaction).collect())
         });
-        groups.filter(|group| !group.is_empty())
+        groups.filter(|group: &Vec<_>| !group.is_empty())
     }
 
-    /// Returns the index of the first call of the group before a call, thoughts left out.
+    /// Returns the index of the first call of the group before a call, thoughts left out; `None`
+    /// also once the steps are spent.
     fn group_before(&self, at: usize) -> Option<usize> {
         let mut first = self.first(at);
         loop {
             first = self.first(first.checked_sub(1)?);
-            self.effort.spend(STEPS_PER_REACTION);
-            if !self.calls[self.groups[first].clone()].iter().all(|it| roles::is_thinking(&it.name))
-            {
-                return Some(first);
+            let is_thought = |call: &ToolCall<'_>| {
+                self.effort.spend(STEPS_PER_REACTION) && roles::is_thinking(&call.name)
+            };
+            if !self.calls[self.groups[first].clone()].iter().all(is_thought) {
+                return (!self.effort.is_spent()).then_some(first);
             }
         }
     }
@@ -215,8 +221,12 @@ impl Recovery {
                 _ => Reaction::Sensible,
             };
         }
+        if !run.effort.spend((call.name.len() + next.name.len()) * STEPS_PER_NAME_BYTE) {
+            return Reaction::Ignored;
+        }
         let looks = roles::looks(&next.name);
-        let is_other_way = || looks && roles::looks(&call.name) && seeks_the_same(call, next);
+        let is_other_way =
+            || looks && roles::looks(&call.name) && seeks_the_same(call, next, run.effort);
         if roles::is_end(&next.name) || self.stands_in(call, next) || is_other_way() {
             return Reaction::Sensible;
         }
@@ -250,6 +260,7 @@ impl Recovery {
         Some(matcher.matches(a.arguments.value()?, b.arguments.value()?))
     }
 
+    /// Follows the failed calls up, until the steps are spent.
     fn reactions<'c, 'a>(
         &self,
         run: &Run<'c, 'a>,
@@ -257,12 +268,15 @@ impl Recovery {
     ) -> Vec<(&'c ToolCall<'a>, Reaction)> {
         let mut retries: Vec<usize> = Vec::with_capacity(failed.len());
         for (at, index) in failed.iter().enumerate() {
+            if run.effort.is_spent() {
+                return Vec::new();
+            }
             retries.push(self.retries(run, &failed[..at], &retries, *index));
         }
         let react = |(index, retries): (&usize, usize)| {
             (&run.calls[*index], self.reaction(run, *index, retries))
         };
-        failed.iter().zip(retries).map(react).collect()
+        failed.iter().zip(retries).map(react).take_while(|_| !run.effort.is_spent()).collect()
     }
 }
 
@@ -280,7 +294,9 @@ impl Recovery {
         let Some(before) = run.group_before(index) else { return 0 };
         let from = failed.partition_point(|failed| *failed < before);
         let upto = failed.partition_point(|failed| *failed < first);
-        run.effort.spend((upto - from) * STEPS_PER_REACTION);
+        if !run.effort.spend((upto - from) * STEPS_PER_REACTION) {
+            return 0;
+        }
         let least = retries[from..upto].iter().min();
         let mut found: Option<usize> = None;
         for (earlier, count) in failed[from..upto].iter().zip(&retries[from..upto]) {
@@ -302,17 +318,24 @@ impl Recovery {
 
 /// Returns true if another tool looks for the same thing: one of a similar name, or with one of the
 /// same arguments.
-fn seeks_the_same(call: &ToolCall<'_>, next: &ToolCall<'_>) -> bool {
+fn seeks_the_same(call: &ToolCall<'_>, next: &ToolCall<'_>, effort: &WorkBudget) -> bool {
     let values = |call: &ToolCall<'_>| -> Vec<String> {
         let values = call.arguments.value().and_then(Value::as_map).into_iter().flat_map(Map::iter);
-        values.map(|(_, value)| value.to_string().to_lowercase()).collect()
+        let texts = values.map(|(_, value)| value.to_string().to_lowercase());
+        texts.take_while(|text| effort.spend(text.len())).collect()
     };
+    if roles::is_akin(&call.name, &next.name) {
+        return true;
+    }
     let given = values(next);
+    let given_steps = given.iter().map(String::len).sum::<usize>() / SEARCHED_BYTES_PER_STEP;
     let holds = |text: &String| {
         let text = text.trim_matches('"');
-        text.chars().count() >= SHARED_CHARS_MIN && given.iter().any(|given| given.contains(text))
+        text.chars().count() >= SHARED_CHARS_MIN
+            && effort.spend(given_steps)
+            && given.iter().any(|given| given.contains(text))
     };
-    roles::is_akin(&call.name, &next.name) || values(call).iter().any(holds)
+    values(call).iter().any(holds)
 }
 
 impl CodeEvaluator for Recovery {
@@ -346,6 +369,9 @@ impl CodeEvaluator for Recovery {
         }
         let run = Run::new(trajectory, &has_failed);
         let mut reactions = self.reactions(&run, &failed);
+        if trajectory.effort.is_spent() {
+            return report::not_evaluable(Reason::TrajectoryTooLarge, want, step_limit::words);
+        }
         reactions.retain(|(_, reaction)| *reaction != Reaction::NotRecorded);
         if reactions.is_empty() {
             return report::not_evaluable(Reason::ArgumentsNotRecorded, want, || {
@@ -381,3 +407,6 @@ impl CodeEvaluator for Recovery {
         report::scored(report::ratio(sensible, reactions.len()), want, explain, details)
     }
 }
+
+#[cfg(test)]
+mod tests;

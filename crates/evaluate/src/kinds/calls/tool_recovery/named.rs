@@ -14,8 +14,10 @@ use spanscore_base::value::Value;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Answers of a session that are read.
 const ANSWERS_MAX: usize = 200;
-/// Words of the arguments and of the error of a call that may name it.
+/// Words that may name a call, and those of them that its name and error may take: the arguments
+/// have the rest.
 const CALL_WORDS_MAX: usize = 64;
+const ERROR_WORDS_MAX: usize = 32;
 /// Bytes of an error that are read for them.
 const ERROR_BYTES_MAX: usize = 1024;
 /// Steps to read a byte of an answer, and to compare two words.
@@ -242,13 +244,19 @@ impl<'t> NamedFailures<'t> {
 
     /// Returns true if an answer after a failed call names its failure.
     pub(super) fn name(&self, call: &ToolCall<'_>) -> bool {
+        if self.effort.is_spent() {
+            return false;
+        }
         let mut later = self.sentences.iter().filter(|it| call.start_ns < it.before_ns).peekable();
         if later.peek().is_none() {
             return false;
         }
         let words = call_words(call);
         later.any(|sentence| {
-            self.effort.spend(sentence.words.len() * words.len() * STEPS_PER_PAIR);
+            let pairs = sentence.words.len() * words.len();
+            if !self.effort.spend(pairs * STEPS_PER_PAIR) {
+                return false;
+            }
             let is_meant = |word: &String| words.iter().any(|own| is_same_word(own, word));
             sentence.names_all || sentence.words.iter().any(is_meant)
         })
@@ -268,35 +276,43 @@ fn says_failure(sentence: &str) -> bool {
     })
 }
 
-/// Collects the words that may name a call: of its tool, its arguments and its error.
+/// Collects the words that may name a call: of its tool, its error and its arguments.
 fn call_words(call: &ToolCall<'_>) -> HashSet<String> {
     let mut found: HashSet<String> = HashSet::new();
-    let mut add = |text: &str, least: usize| {
-        let is_telling = |word: &String| {
-            let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
-            word.chars().count() >= least.min(if is_number { 3 } else { least })
-                && !COMMON.contains(&word.as_str())
-        };
-        let text = &text[..text.floor_char_boundary(ERROR_BYTES_MAX)];
-        found.extend(roles::words(text).into_iter().filter(is_telling).take(CALL_WORDS_MAX));
-    };
-    add(&call.name, 3);
-    for (_, value) in
-        call.arguments.value().and_then(Value::as_map).into_iter().flat_map(|it| it.iter())
-    {
+    let error = call.error.as_deref().or_else(|| call.result.value().and_then(Value::as_str));
+    add_words(&mut found, &call.name, 3, ERROR_WORDS_MAX);
+    match (error, call.result.value()) {
+        (Some(error), _) => add_words(&mut found, error, 5, ERROR_WORDS_MAX),
+        (None, Some(value)) => add_words(&mut found, &value.to_string(), 5, ERROR_WORDS_MAX),
+        (None, None) => {}
+    }
+    let arguments = call.arguments.value().and_then(Value::as_map);
+    for (_, value) in arguments.into_iter().flat_map(|it| it.iter()) {
+        if found.len() >= CALL_WORDS_MAX {
+            break;
+        }
         match value {
-            Value::String(text) => add(text, 4),
-            Value::Number(number) => add(&number.to_string(), 4),
+            Value::String(text) => add_words(&mut found, text, 4, CALL_WORDS_MAX),
+            Value::Number(number) => add_words(&mut found, &number.to_string(), 4, CALL_WORDS_MAX),
             _ => {}
         }
     }
-    let error = call.error.as_deref().or_else(|| call.result.value().and_then(Value::as_str));
-    match (error, call.result.value()) {
-        (Some(error), _) => add(error, 5),
-        (None, Some(value)) => add(&value.to_string(), 5),
-        (None, None) => {}
-    }
     found
+}
+
+/// Adds the telling words of a text, of that many characters at least, up to that many in all.
+fn add_words(found: &mut HashSet<String>, text: &str, least: usize, most: usize) {
+    let text = &text[..text.floor_char_boundary(ERROR_BYTES_MAX)];
+    for word in roles::words(text) {
+        if found.len() >= most {
+            break;
+        }
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        let is_long = word.chars().count() >= if is_number { least.min(3) } else { least };
+        if is_long && !COMMON.contains(&word.as_str()) {
+            found.insert(word);
+        }
+    }
 }
 
 /// Returns true if two words differ in their endings at most: `book` and `booking`.
@@ -344,5 +360,22 @@ mod tests {
         check("I could not find a cheaper hotel.", false);
         check("It is sunny in Lisbon. No terrors await.", false);
         check("All done.", false);
+    }
+
+    #[test]
+    fn words_of_a_call_are_limited_and_of_its_error_and_arguments() {
+        let text = |kind: &str| (0..100).map(|at| format!("{kind}{at} ")).collect::<String>();
+        let arguments = (0..100).map(|at| (format!("key{at}"), Value::from(text("given"))));
+        let call = ToolCall {
+            name: "get_weather".into(),
+            arguments: spanscore_base::model::Content::ready(Value::Map(arguments.collect())),
+            error: Some(text("wrong").into()),
+            ..ToolCall::default()
+        };
+        let words = call_words(&call);
+        assert_eq!(words.len(), CALL_WORDS_MAX);
+        for word in ["weather", "wrong0", "given0"] {
+            assert!(words.contains(word), "{word}");
+        }
     }
 }
