@@ -259,6 +259,12 @@ impl<'c, 'a> Comparison<'c, 'a> {
         self.expected.iter().any(|call| call.rules.is_some() || call.result_rules.is_some())
     }
 
+    /// Returns true if every expected call says what it expects literally; otherwise one actual call
+    /// may be what several unlike ones expect.
+    pub fn is_literal(&self) -> bool {
+        !self.has_rules() && self.expected.iter().all(ExpectedCall::is_literal)
+    }
+
     /// Takes the steps of one comparison with an actual call; `false` where there are none left.
     pub fn spend(&self, weight: usize, actual: &ToolCall<'_>) -> bool {
         let entries = arguments_of(actual).as_map().map_or(0, Map::len);
@@ -303,9 +309,9 @@ impl<'c, 'a> Comparison<'c, 'a> {
     }
 
     /// Distinct calls: those of both sides, those of the actual ones, those of the expected ones.
-    /// Only where "matches" is symmetric; otherwise each call is distinct.
+    /// Only where "matches" is symmetric and all is literal; otherwise each call is distinct.
     pub fn distinct(&self) -> Result<(usize, usize, usize), TooLarge> {
-        if !self.matcher.is_symmetric() || self.has_rules() {
+        if !self.matcher.is_symmetric() || !self.is_literal() {
             return Ok((self.pairs()?, self.actual.len(), self.expected.len()));
         }
         let computed;

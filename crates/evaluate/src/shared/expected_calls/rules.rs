@@ -97,8 +97,8 @@ fn with_rules(
     Ok(Expected::Map(entries))
 }
 
-/// Judges against each of several right ways; the one that scores the most counts. A pass stands
-/// whatever the others lack; otherwise one that cannot be judged may be the right one.
+/// Judges against each of several right ways; the one that scores the most counts. A score
+/// of 1 stands whatever the others lack; otherwise one that cannot be judged may be the right one.
 pub fn best_of(
     alternatives: &[RightWay],
     mut judge: impl FnMut(&[ExpectedCall]) -> Outcome,

@@ -147,7 +147,12 @@ impl MatchContext<'_> {
             return false;
         }
         let fits = |e: usize, a: usize| self.value(&wanted[e], Some(&found[a]));
-        pairing::pairs(wanted.len(), found.len(), fits).is_ok_and(|pairs| pairs == wanted.len())
+        let Ok(pairs) = pairing::pairs(wanted.len(), found.len(), fits) else {
+            // Without an answer the caller must not take it for a "no".
+            self.effort.spend(self.effort.left().saturating_add(1));
+            return false;
+        };
+        pairs == wanted.len()
     }
 }
 

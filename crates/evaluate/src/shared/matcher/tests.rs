@@ -235,3 +235,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn too_many_pairs_leave_no_steps_rather_than_an_answer() {
+    // The square is more than a pairing may ask.
+    const COUNT: usize = 4001;
+    let options = ArgumentMatcher::default();
+    let check = |found: i64, is_spent: bool| {
+        let effort = WorkBudget::default();
+        let matching = MatchContext { options: &options, effort: &effort };
+        let wanted = vec![Expected::Plain(Value::from(1)); COUNT];
+        let found = vec![Value::from(found); COUNT];
+        assert_eq!(matching.each_among(&wanted, &found), !is_spent);
+        assert_eq!((effort.is_spent(), effort.is_trace_spent()), (is_spent, false));
+    };
+    check(1, false);
+    check(2, true);
+}

@@ -139,10 +139,24 @@ impl<'c, 'a> CallResults<'c, 'a> {
         Some(cells[call].get_or_init(|| read(value)))
     }
 
+    /// The value that a result is the text of; parsing it is charged once. `None` if it is no such
+    /// text or the steps do not suffice.
+    fn read_text(&self, call: usize, effort: &WorkBudget) -> Option<&Value<'c>> {
+        let written = self.calls[call].result.value()?;
+        let text = written.as_str().filter(|text| pairing::may_be_read(text))?;
+        let is_read = self.read.get().is_some_and(|cells| cells[call].get().is_some());
+        if !is_read && !effort.spend(text.len()) {
+            return None;
+        }
+        self.get(call).filter(|read| !std::ptr::eq(*read, written))
+    }
+
     fn fit(&self, expected: &ExpectedResult, call: usize, effort: &WorkBudget) -> Fit {
         if let (Some(rules), Some(result)) = (&expected.rules, self.calls[call].result.value()) {
             let matching = MatchContext { options: &ArgumentMatcher::default(), effort };
-            return if matching.result(rules, Some(result)) { Fit::Yes } else { Fit::No };
+            let holds = matching.value(rules, Some(result))
+                || self.read_text(call, effort).is_some_and(|it| matching.value(rules, Some(it)));
+            return if holds { Fit::Yes } else { Fit::No };
         }
         match self.get(call) {
             Some(found) if *found == expected.read => Fit::Yes,

@@ -69,3 +69,24 @@ fn compat_compares_texts_and_refuses_objects() {
     let expected = "not UiPath evaluation criteria: `output` must be a text";
     assert_eq!(message.as_deref(), Some(expected));
 }
+
+#[test]
+fn a_text_is_read_once_for_all_the_matchers_that_look_into_it() {
+    let outputs: Vec<_> = (0..20)
+        .map(|n| format!(r#"{{"name": "t", "output": {{"$is": {{"near": {n}, "within": 0}}}}}}"#))
+        .collect();
+    let settings = format!(r#"{{"criteria": {{"tool_outputs": [{}]}}}}"#, outputs.join(","));
+    let node = Node::from_value(&json::parse(&settings).unwrap());
+    let text = format!("[{}1]", " ".repeat(10_000));
+    let trajectory = Trajectory { tool_calls: vec![call(text.into())], ..Trajectory::default() };
+    let evaluator = build(&node).unwrap();
+    evaluator.as_code().unwrap().evaluate(&trajectory, Want::ALL);
+    let taken = trajectory.effort.taken();
+    assert!((10_000..20_000).contains(&taken), "{taken}");
+
+    let settings = r#"{"criteria": {"tool_outputs":
+        [{"name": "t", "output": {"$is": {"unordered": [1, 2]}}}]}}"#;
+    for (result, score) in [("[2, 1]", 1.0), ("[2, 2]", 0.0), ("[2, 1", 0.0), ("two", 0.0)] {
+        check_calls(settings, vec![call(result.into())], Some(score));
+    }
+}

@@ -93,6 +93,9 @@ fn share(expected: &ExpectedCall, call: &ToolCall<'_>, effort: &WorkBudget) -> f
     if expected.name != call.name {
         return 0.0;
     }
+    if expected.is_name {
+        return 1.0;
+    }
     if let Some(rules) = &expected.rules {
         return ruled::share(rules, arguments_of(call), effort);
     }

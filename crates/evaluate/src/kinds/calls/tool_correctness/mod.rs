@@ -90,6 +90,9 @@ fn build(node: &Node) -> Result<Evaluator, SettingsError> {
             "`compat: ragas` goes only with `match_mode: call_accuracy`",
         ));
     }
+    if is_ragas {
+        settings.refuse_rules(node)?;
+    }
     settings.within_group.check(settings.asks_for_order(), ORDERED_MODES, node)?;
     let params = &settings.evaluation_params;
     let compares_arguments = match mode {
@@ -421,3 +424,6 @@ impl ToolCorrectness {
         report::scored(value, want, || self.explain(&comparison, value), details)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,21 @@
 //! Ragas' ToolCallAccuracy, which compares arguments as the texts that Python prints.
 
 use super::arguments_of;
-use crate::shared::expected_calls::Comparison;
+use crate::shared::expected_calls::{Comparison, ExpectedCall};
 use crate::shared::report;
+use spanscore_base::model::ToolCall;
 use spanscore_base::value::{Map, Number, Value};
 
 /// Computes 0 unless the names are equal (sorted, without `strict_order`); otherwise the share of
 /// expected arguments whose text is equal, summed over pairs at the same place, divided by the
 /// number of expected calls (`explodinggradients/ragas`, `_tool_call_accuracy.py`).
-pub(super) fn accuracy(comparison: &Comparison<'_, '_>, strict_order: bool) -> f64 {
+pub(super) fn accuracy<'c, 'a>(comparison: &Comparison<'c, 'a>, strict_order: bool) -> f64 {
     let expected = comparison.expected;
     let actual = comparison.actual;
-    let mut expected: Vec<_> = expected.iter().map(|call| (&*call.name, &call.arguments)).collect();
-    let mut actual: Vec<_> = actual.iter().map(|call| (&*call.name, arguments_of(call))).collect();
+    let wanted = |call: &'c ExpectedCall| (&*call.name, (!call.is_name).then_some(&call.arguments));
+    let mut expected: Vec<_> = expected.iter().map(wanted).collect();
+    let made = |call: &&'c ToolCall<'a>| (&*call.name, Some(arguments_of(call)));
+    let mut actual: Vec<_> = actual.iter().map(made).collect();
     if expected.is_empty() || actual.is_empty() {
         return f64::from(u8::from(expected.is_empty() && actual.is_empty()));
     }
@@ -25,14 +28,15 @@ pub(super) fn accuracy(comparison: &Comparison<'_, '_>, strict_order: bool) -> f
     if !aligned {
         return 0.0;
     }
-    let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(e, a));
+    let scores = expected.iter().zip(&actual).map(|((_, e), (_, a))| arguments(*e, *a));
     report::total(scores) / expected.len() as f64
 }
 
 /// Returns the sort key: name, then argument names and texts.
-fn sort_key(call: &(&str, &Value<'_>)) -> Vec<String> {
+fn sort_key(call: &(&str, Option<&Value<'_>>)) -> Vec<String> {
     let mut key = vec![call.0.to_owned()];
-    let mut entries: Vec<_> = call.1.as_map().map(|map| map.iter().collect()).unwrap_or_default();
+    let mut entries: Vec<_> =
+        call.1.and_then(Value::as_map).map(|map| map.iter().collect()).unwrap_or_default();
     entries.sort_by_key(|(name, _)| *name);
     for (name, value) in entries {
         key.push(name.to_owned());
@@ -41,10 +45,12 @@ fn sort_key(call: &(&str, &Value<'_>)) -> Vec<String> {
     key
 }
 
-fn arguments(expected: &Value<'_>, actual: &Value<'_>) -> f64 {
+/// Returns the share of the expected arguments; of a call that is written as its name alone all.
+fn arguments(expected: Option<&Value<'_>>, actual: Option<&Value<'_>>) -> f64 {
+    let Some(expected) = expected else { return 1.0 };
     let empty = Map::new();
     let expected = expected.as_map().unwrap_or(&empty);
-    let actual = actual.as_map().unwrap_or(&empty);
+    let actual = actual.and_then(Value::as_map).unwrap_or(&empty);
     if expected.is_empty() {
         return f64::from(u8::from(actual.is_empty()));
     }

@@ -9,6 +9,7 @@ use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::expected_calls::Criteria;
 use crate::shared::failure::FailureSettings;
 use crate::shared::within_group::WithinGroup;
+use spanscore_base::settings::{Node, SettingsError};
 
 /// Settings in which the order of calls counts.
 pub(super) const ORDERED_MODES: &str = "`match_mode: names_and_order`, `best_match_in_order`, \
@@ -117,6 +118,21 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Refuses rules for single arguments: `compat: ragas` compares what Python prints.
+    pub(super) fn refuse_rules(&self, node: &Node) -> Result<(), SettingsError> {
+        let mut by_name = self.argument_matchers.iter();
+        let of_tool = by_name.find(|(_, matcher)| !matcher.rules.is_empty());
+        let by_tool = || node.get("argument_matchers")?.get(of_tool?.0);
+        if self.argument_matcher.rules.is_empty() && of_tool.is_none() {
+            return Ok(());
+        }
+        let matcher = by_tool().or_else(|| node.get("argument_matcher")).unwrap_or(node);
+        let place = matcher.get("match").unwrap_or(matcher).place;
+        Err(SettingsError::new("`match` does not go with `compat: ragas`")
+            .with_help("leave out `compat`, which compares by value")
+            .at(place))
+    }
+
     /// Returns true if the order of the calls counts.
     pub(super) fn asks_for_order(&self) -> bool {
         use CorrectnessMatchMode::{BestMatchInOrder, CallAccuracy, NamesAndOrder, ParameterMatch};

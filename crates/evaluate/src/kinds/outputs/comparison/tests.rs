@@ -297,3 +297,16 @@ fn json_text_is_compared_as_json_where_no_text_is_expected() {
     assert_eq!(score("exact_match", words, r#""42""#), 1.0);
     assert_eq!(score("exact_match", words, "42"), 1.0);
 }
+
+#[test]
+fn a_matcher_for_the_whole_output_holds_for_what_its_text_says() {
+    let settings = r#"{"criteria": {"expected_output": {"$is": {"unordered": [1, 2]}}}}"#;
+    for (output, score) in [(r#""[2, 1]""#, 1.0), ("[2, 1]", 1.0), (r#""[2, 2]""#, 0.0)] {
+        for kind in ["json_similarity", "exact_match"] {
+            match outcome(kind, settings, Some(output)) {
+                Outcome::Scored(found) => assert_eq!(found.value, score, "{kind} {output}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
