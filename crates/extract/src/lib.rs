@@ -33,7 +33,7 @@ pub use self::record::translate::Translation;
 pub use self::resolve::raw_text;
 pub use self::resolve::{
     CallInMessage, FactExplanation, GivenBy, Resolver, SessionCalls, SpanExplanation,
-    TraceExplanation, reconcile,
+    TraceExplanation, reading_steps, reconcile,
 };
 pub use self::table::{Table, TableError};
 

@@ -21,6 +21,7 @@ impl Shard {
     /// Changes times and limits, of open traces, too; traces beyond them go with the next tick.
     pub fn limit(&mut self, traces: TracesSettings, limits: LimitsSettings, shard_count: usize) {
         self.limits = ShardLimits::of(limits, shard_count);
+        self.severed.limit(self.limits.judged_count_max, self.limits.bytes_max);
         if traces == self.traces {
             return;
         }

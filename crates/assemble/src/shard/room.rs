@@ -40,23 +40,25 @@ impl Shard {
     /// Undoes a judgement of which no evaluation left, before the trace is [`done`](Self::done):
     /// the next one revises the one before it, if any.
     pub fn not_judged(&mut self, due: &Due) {
-        if let Some(trace) = self.get_mut(due.handle) {
-            let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
-            trace.set_judged(before);
-        }
+        self.not_begun(due);
         self.counts.spans.lost += self.settle(due.handle);
     }
 
     /// Takes a due trace back that was not judged and has grown since: it will be due again.
     pub fn not_begun(&mut self, due: &Due) {
-        if let Some(trace) = self.get_mut(due.handle) {
+        // An earlier process has delivered a silent one: the next revises it.
+        if let Some(trace) = self.get_mut(due.handle).filter(|_| !due.is_silent) {
             let before = due.revised.map(|digest| (due.revision, u128::from_be_bytes(digest)));
             trace.set_judged(before);
         }
     }
 
-    /// Puts a due trace in the place of an earlier due of the same trace that was not judged.
+    /// Puts a due trace in the place of an earlier due of the same trace that was not judged. After
+    /// a silent one it keeps its own: it revises what an earlier process has delivered.
     pub fn join_due(&mut self, earlier: &Due, due: &mut Due) {
+        if earlier.is_silent {
+            return;
+        }
         due.revision = earlier.revision;
         due.revised = earlier.revised;
         if let Some(trace) = self.get_mut(due.handle) {

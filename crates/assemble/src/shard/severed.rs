@@ -71,8 +71,15 @@ pub(super) struct SeveredTraces {
 impl SeveredTraces {
     /// Returns a memory of so many traces, within its part of the bytes.
     pub(super) fn new(count_max: usize, bytes_max: usize) -> Self {
-        let count_max = count_max.min(bytes_max / BYTES_SHARE / ENTRY_BYTES).max(COUNT_MIN);
-        Self { count_max, ..Self::default() }
+        let mut own = Self::default();
+        own.limit(count_max, bytes_max);
+        own
+    }
+
+    /// Changes the limits; traces beyond them go.
+    pub(super) fn limit(&mut self, count_max: usize, bytes_max: usize) {
+        self.count_max = count_max.min(bytes_max / BYTES_SHARE / ENTRY_BYTES).max(COUNT_MIN);
+        self.make_room();
     }
 
     /// Returns the bytes held.
@@ -104,7 +111,12 @@ impl SeveredTraces {
         let Self { places, chunks, .. } = self;
         places.insert_unique(hash, at, |at| whole(entry_at(chunks, *at).id));
         self.append(peer, at);
-        if self.places.len() > self.count_max
+        self.make_room();
+    }
+
+    /// Forgets the oldest of whoever has most, until the limit holds.
+    fn make_room(&mut self) {
+        while self.places.len() > self.count_max
             && let Some(&(_, largest)) = self.sizes.last()
             && let Some(list) = self.by_peer.get(&largest)
         {
@@ -251,6 +263,18 @@ mod tests {
             assert!(severed.take(id(number), 0).is_some(), "{number}");
         }
         assert_eq!((severed.take(id(2955), 0), severed.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn lower_limit_takes_the_oldest_at_once_and_a_higher_one_makes_room() {
+        let mut severed = SeveredTraces::new(100, 1 << 30);
+        (0..100).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
+        severed.limit(80, 1 << 30);
+        assert_eq!((severed.places.len(), severed.take_lost()), (80, 20));
+        assert_eq!(severed.take(id(19), 0), None);
+        severed.limit(200, 1 << 30);
+        (100..200).for_each(|number| severed.add(id(number), 1, (1, 7), 0));
+        assert_eq!((severed.places.len(), severed.take_lost()), (180, 0));
     }
 
     #[test]

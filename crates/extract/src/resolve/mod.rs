@@ -208,7 +208,7 @@ const STEPS_PER_FIELD: usize = 400;
 const STEPS_PER_WORD: usize = 8;
 
 /// Returns the steps to read a trace: all work that is linear in it.
-fn reading_steps(trace: &TraceSpans) -> usize {
+pub fn reading_steps(trace: &TraceSpans) -> usize {
     let signs = trace.signs();
     trace.arena.len() * STEPS_PER_BYTE
         + trace.spans.len() * STEPS_PER_RECORD

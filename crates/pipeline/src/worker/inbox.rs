@@ -6,9 +6,9 @@
 //! with its next request before that is acknowledged.
 //!
 //! Other messages change the shard itself, so they are barriers: all requests before one are worked
-//! off before it, all behind it after it. While long traces wait or are judged there is none, and
-//! requests of senders that have many of those wait here: in a queue of which each sender has a
-//! share.
+//! off before it, all behind it after it. None is passed while long traces wait or are judged, and
+//! no more of those are put meanwhile ([`LongTraces::close_if`]). Requests of senders that have many
+//! of those wait here: in a queue of which each sender has a share.
 
 use std::collections::VecDeque;
 
@@ -60,6 +60,11 @@ impl Inbox {
         next
     }
 
+    /// Returns true if a message waits that is no request.
+    pub(super) fn has_barrier(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
     /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.behind.is_empty()
@@ -99,13 +104,14 @@ mod tests {
             let table = Arc::clone(&table);
             inbox.put(ShardMessage::Batch { batch, table, at_ms: Some(number), room });
         }
+        assert!(inbox.has_barrier());
         let numbers = std::iter::from_fn(|| inbox.take(&long)).map(|message| match message {
             ShardMessage::Batch { at_ms, .. } => at_ms.unwrap_or(0),
             ShardMessage::Resume { now_ms } => now_ms,
             _ => 0,
         });
         assert_eq!(numbers.collect::<Vec<_>>(), [1, 3, 2, 4, 5, 7, 6, 8]);
-        assert!(inbox.is_empty());
+        assert!(inbox.is_empty() && !inbox.has_barrier());
         assert_eq!(queue.share().held(), 0, "the room is given back with the request");
     }
 }

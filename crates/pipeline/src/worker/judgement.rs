@@ -12,6 +12,7 @@ use spanscore_base::model::{
 };
 use spanscore_base::panics::caught;
 use spanscore_evaluate::engine::run::{Evidence, Skips};
+use spanscore_extract::reading_steps;
 use spanscore_store::{Judgement, TrajectoryRecord};
 
 /// Trace that is due, with all that decides how it is judged.
@@ -48,6 +49,9 @@ impl Worker {
         let full = self.context.trace_steps.saturating_sub(steps);
         let Some(trace) = self.shard.trace(due.handle) else { return Some((None, 0)) };
         let is_attempt = full > ATTEMPT_STEPS && self.may_put_long();
+        if is_attempt && reading_steps(trace) as u64 > ATTEMPT_STEPS {
+            return None;
+        }
         let reading = if is_attempt {
             try_reserve(&self.context.judging, trace)
         } else {

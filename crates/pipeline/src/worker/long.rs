@@ -20,6 +20,12 @@ impl Worker {
         self.put_long_as(due);
     }
 
+    /// Has a trace that waits be judged in the place of an earlier due of it.
+    fn join_long(&mut self, earlier: &Due, mut next: Due) {
+        self.shard.join_due(earlier, &mut next);
+        self.put_long_as(next);
+    }
+
     fn put_long_as(&mut self, due: Due) {
         let Some(sender) = self.shard.sender(due.handle) else { return };
         let bytes = self.shard.trace(due.handle).map_or(0, |trace| trace.bytes());
@@ -36,7 +42,7 @@ impl Worker {
             }
             let Some(trace) = self.shard.trace(due.handle) else { continue };
             let judged = self.shard.steps(due.handle).judged;
-            self.long.begin(LongTask {
+            let is_begun = self.long.begin(LongTask {
                 context: self.context.clone(),
                 due,
                 trace: trace.clone(),
@@ -45,14 +51,44 @@ impl Worker {
                 steps: self.context.trace_steps.saturating_sub(judged),
                 epoch: self.epoch,
             });
+            if !is_begun {
+                self.judge_without_thread(Some(due));
+            }
             return;
         }
     }
 
-    /// Passes on the evaluations of a long trace; `None` if its thread has ended.
+    /// Judges on the shard what the thread left as it ended: a trace that it had, and all that wait.
+    fn judge_without_thread(&mut self, left: Option<Due>) {
+        tracing::error!(
+            shard = self.index,
+            "the thread of long traces ended; the shard judges them"
+        );
+        if let Some(left) = left {
+            match self.long.waiting(left.handle) {
+                Some(next) => self.join_long(&left, next),
+                None => self.put_long_as(left),
+            }
+        }
+        let mut due = self.long.lose_thread();
+        due.retain(|due| {
+            let is_due = self.shard.is_due(due);
+            if !is_due {
+                self.shard.not_begun(due);
+            }
+            is_due
+        });
+        self.judge_due(&mut due);
+    }
+
+    /// Passes on the evaluations of a long trace; `None` if its thread has ended, and the shard
+    /// judges what it left.
     pub(super) fn conclude_long(&mut self, judgement: Option<LongJudgement>) {
-        self.long.ended();
-        let Some(judgement) = judgement else { return };
+        let running = self.long.ended();
+        let Some(judgement) = judgement else {
+            let left = running.filter(|(_, epoch)| *epoch == self.epoch);
+            return self.judge_without_thread(left.map(|(due, _)| due));
+        };
         let LongJudgement { due, trace, mut evaluations, mut asked, .. } = judgement;
         let LongJudgement { reported, judged: done, was_read, steps, took, epoch, .. } = judgement;
         let is_ours = epoch == self.epoch;
@@ -86,11 +122,7 @@ impl Worker {
         match reported {
             Some(reported) => self.shard.keep_reported(due.handle, reported),
             // The next judgement revises what this one would have.
-            None => {
-                let mut joined = next;
-                self.shard.join_due(due, &mut joined);
-                self.put_long_as(joined);
-            }
+            None => self.join_long(due, next),
         }
     }
 }

@@ -52,9 +52,12 @@ pub(crate) struct LongTraces {
     bytes: usize,
     bytes_max: usize,
     by_sender: HashMap<SenderKey, usize>,
-    running: Option<Handle>,
+    /// The trace that is judged, with the restarts of the shard before it.
+    running: Option<(Due, u64)>,
     /// True while all traces are judged on the shard.
     is_off: bool,
+    /// True while a message waits for the end of all long traces.
+    is_closed: bool,
 }
 
 impl LongTraces {
@@ -80,7 +83,7 @@ impl LongTraces {
     /// Returns true if one more may wait.
     pub(super) fn has_room(&self) -> bool {
         let is_full = self.waiting.len() >= WAITING_MAX || self.bytes >= self.bytes_max;
-        self.thread.is_some() && !self.is_off && !is_full
+        self.thread.is_some() && !self.is_off && !self.is_closed && !is_full
     }
 
     /// Returns true if requests of a sender wait, as many of its traces do.
@@ -91,7 +94,8 @@ impl LongTraces {
 
     /// Returns true if a trace waits or is judged: its next judgement comes after that one.
     pub(super) fn has(&self, handle: Handle) -> bool {
-        self.running == Some(handle) || self.waiting.contains_key(&handle)
+        self.running.is_some_and(|(due, _)| due.handle == handle)
+            || self.waiting.contains_key(&handle)
     }
 
     /// Adds a trace of a sender; one that waits already keeps its place.
@@ -128,14 +132,14 @@ impl LongTraces {
         Some(due)
     }
 
-    /// Hands a trace to the thread, which is free.
-    pub(super) fn begin(&mut self, task: LongTask) {
-        let handle = task.due.handle;
+    /// Hands a trace to the thread, which is free; false if that has ended.
+    pub(super) fn begin(&mut self, task: LongTask) -> bool {
+        let running = (task.due, task.epoch);
         let tasks = self.thread.as_ref().map(|(tasks, _)| tasks);
         // Its channel has room for one, and none is running.
-        if tasks.is_some_and(|tasks| tasks.try_send(task).is_ok()) {
-            self.running = Some(handle);
-        }
+        let is_sent = tasks.is_some_and(|tasks| tasks.try_send(task).is_ok());
+        self.running = is_sent.then_some(running);
+        is_sent
     }
 
     /// Waits for the trace that is judged; never ends if there is none.
@@ -146,9 +150,20 @@ impl LongTraces {
         }
     }
 
-    /// Notes the end of the judgement that was running.
-    pub(super) fn ended(&mut self) {
-        self.running = None;
+    /// Notes the end of the judgement that was running; returns its trace, with its epoch.
+    pub(super) fn ended(&mut self) -> Option<(Due, u64)> {
+        self.running.take()
+    }
+
+    /// Lets no more traces wait, or lets them again.
+    pub(super) fn close_if(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
+    }
+
+    /// Goes on without the thread, which has ended; takes all traces that wait.
+    pub(super) fn lose_thread(&mut self) -> Vec<Due> {
+        self.thread = None;
+        self.give_up()
     }
 
     /// Has traces wait again.

@@ -127,7 +127,9 @@ impl Worker {
             }
             came.drain(..).for_each(|message| inbox.put(message));
             is_held = !self.work_off(&mut inbox, &mut queue, &mut due).await;
-            self.begin_long();
+            self.long.close_if(inbox.has_barrier());
+            let now_ms = self.clock.now_ms();
+            self.guarded(now_ms, &mut due, |own, _| own.begin_long());
         }
         due.extend(self.long.give_up());
         let now_ms = self.clock.now_ms();
@@ -401,6 +403,8 @@ impl PanicRecovery for Worker {
         self.context.metrics.lost_spans(self.shard.open_spans());
         self.shard = (self.empty)(now_ms);
         self.epoch += 1;
+        // What was put while the open traces were judged is of the shard that is gone.
+        self.long.give_up();
         self.long.go_on();
         self.shard.watch_if(self.context.evaluators.reports_early());
     }

@@ -87,6 +87,29 @@ fn delivered_trace_is_due_in_silence_where_its_session_must_hear_of_it() {
 }
 
 #[test]
+fn silent_trace_that_was_not_judged_is_revised_as_what_was_delivered() {
+    let said = said_of(&WHOLE);
+    let check = |before: fn(&mut Shard, &Due), after: fn(&mut Shard, &Due, &mut Due)| {
+        let mut shard = shard(|_, _| {});
+        shard.restore(prior(&said, true), true);
+        add(&mut shard, 0, &WHOLE);
+        let mut due = Vec::new();
+        shard.tick(2_000, &mut due);
+        let silent = due.remove(0);
+        shard.resume(3_000);
+        before(&mut shard, &silent);
+        shard.add(&batch(&[(1, 3, TOOL)]), 3_100, &mut due);
+        shard.tick(6_000, &mut due);
+        after(&mut shard, &silent, &mut due[0]);
+        assert!(silent.is_silent && !due[0].is_silent);
+        assert_eq!((due[0].revision, due[0].revised), (1, Some(said.digest)));
+    };
+    check(Shard::not_judged, |_, _, _| {});
+    check(Shard::not_begun, |_, _, _| {});
+    check(|_, _| {}, Shard::join_due);
+}
+
+#[test]
 fn nothing_is_said_on_less_than_the_evidence_of_the_last_verdict() {
     let later = [(1, 1, ROOT), (1, 2, TOOL), (1, 3, TOOL)];
     let mut shard = shard(|_, _| {});

@@ -105,6 +105,67 @@ fn long_trace_is_judged_beside_the_shard_as_it_would_be_on_it() {
 }
 
 #[test]
+fn long_trace_is_judged_on_the_shard_while_a_message_waits_for_the_end_of_all() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, _thread, kept) = costly(&telemetry);
+    worker.long.close_if(true);
+    let batch = sample(&worker);
+    worker.take_in(batch, false, 0, &mut Vec::new());
+    worker.judge_all(Completion::Idle, 0, &mut Vec::new());
+    assert!(worker.long.is_empty() && !kept.lock().unwrap().is_empty());
+}
+
+#[test]
+fn long_traces_are_judged_on_the_shard_once_their_thread_has_ended() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    // The thread ends before it has a trace, with one, and with one that waits again.
+    for grows in [None, Some(false), Some(true)] {
+        let (mut worker, thread, kept) = costly(&telemetry);
+        let mut thread = Some(thread);
+        let judge = |worker: &mut Worker, id| {
+            let batch = sample_with(worker, &[("0a05", id)]);
+            worker.take_in(batch, false, 0, &mut Vec::new());
+            worker.judge_all(Completion::Idle, 0, &mut Vec::new());
+        };
+        judge(&mut worker, "0a05");
+        if grows.is_none() {
+            thread = None;
+        }
+        worker.begin_long();
+        if let Some(grows) = grows {
+            if grows {
+                judge(&mut worker, "0a06");
+            }
+            assert!(kept.lock().unwrap().is_empty());
+            drop(thread);
+            worker.conclude_long(None);
+        }
+        assert!(worker.long.is_empty() && !worker.may_put_long());
+        assert_eq!(worker.shard.open_spans(), 0);
+        let found = revisions(&kept.lock().unwrap());
+        assert_eq!(found, [(0, None); 2], "{grows:?}");
+    }
+}
+
+#[test]
+fn no_long_trace_of_a_shard_that_panicked_waits_in_the_next() {
+    let telemetry = Telemetry::without_endpoints().unwrap();
+    let (mut worker, mut thread, _) = costly(&telemetry);
+    let batches = ["0a05", "0a06"].map(|id| sample_with(&worker, &[("0a05", id)]));
+    let mut due = Vec::new();
+    worker.take_in(Arc::clone(&batches[0]), false, 0, &mut due);
+    worker.judge_all(Completion::Idle, 0, &mut due);
+    worker.begin_long();
+    worker.guarded(0, &mut due, |own, due| {
+        own.take_in(Arc::clone(&batches[1]), false, 0, due);
+        panic!("a fault while a long trace is judged");
+    });
+    assert_eq!(worker.long.len(), 1, "only the one that is judged");
+    worker.conclude_long(thread.judge_one());
+    assert!(worker.long.is_empty() && worker.may_put_long());
+}
+
+#[test]
 fn requests_of_a_sender_wait_while_many_of_its_traces_do() {
     let telemetry = Telemetry::without_endpoints().unwrap();
     let (mut worker, mut thread, kept) = costly(&telemetry);
