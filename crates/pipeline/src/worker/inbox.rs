@@ -7,8 +7,8 @@
 //!
 //! Other messages change the shard itself, so they are barriers: all requests before one are worked
 //! off before it, all behind it after it. None is passed while long traces wait or are judged, and
-//! no more of those are put meanwhile ([`LongTraces::close_if`]). Requests of senders that have many
-//! of those wait here: in a queue of which each sender has a share.
+//! no more of those are put meanwhile ([`LongTraces::close_if`]). Requests of senders that have
+//! many of those wait here: in a queue of which each sender has a share.
 
 use std::collections::VecDeque;
 

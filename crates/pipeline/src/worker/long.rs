@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Judges on the shard what the thread left as it ended: a trace that it had, and all that wait.
+    /// Judges on the shard what the thread left as it ended: its trace, and all that wait.
     fn judge_without_thread(&mut self, left: Option<Due>) {
         tracing::error!(
             shard = self.index,
