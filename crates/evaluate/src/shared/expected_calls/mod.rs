@@ -259,8 +259,8 @@ impl<'c, 'a> Comparison<'c, 'a> {
         self.expected.iter().any(|call| call.rules.is_some() || call.result_rules.is_some())
     }
 
-    /// Returns true if every expected call says what it expects literally; otherwise one actual call
-    /// may be what several unlike ones expect.
+    /// Returns true if every expected call says what it expects literally; otherwise one actual
+    /// call may be what several unlike ones expect.
     pub fn is_literal(&self) -> bool {
         !self.has_rules() && self.expected.iter().all(ExpectedCall::is_literal)
     }
