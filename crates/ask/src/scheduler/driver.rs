@@ -2,7 +2,7 @@
 //!
 //! The task runs on the runtime of the network, so it only does what is short. Work that grows with
 //! the size of a trace (finding and replacing secrets, rendering a record) runs on a
-//! [`BlockingPool`](super::BlockingPool).
+//! [`BlockingPool`](spanscore_net::blocking::BlockingPool).
 
 use std::future::Future;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -2,7 +2,7 @@
 //! the bytes that may follow.
 //!
 //! Reading that from an expression takes milliseconds, so for built-in packs it is written out
-//! ([`written`](written)); packs of a config are read when they are compiled.
+//! ([`written`]); packs of a config are read when they are compiled.
 
 pub(crate) mod ahead;
 pub(crate) mod number;
