@@ -13,6 +13,9 @@ const GROUPS_MAX: usize = 256;
 const TIMES_MAX: u32 = 9;
 /// Half of the smallest difference between two amounts.
 const TOLERANCE: f64 = 0.005;
+/// Longest key that is looked at, bytes: each number under it copies and hashes it, and one of
+/// megabytes may stand over a million numbers.
+const KEY_BYTES_MAX: usize = 128;
 /// Keys whose numbers say something of the answer, not of what it is about.
 const COUNTERS: [&str; 26] = [
     "status",
@@ -51,6 +54,9 @@ const BEFORE_YEAR: [&str; 6] = ["in", "of", "since", "year", "until", "copyright
 
 /// Returns true for a key whose numbers count or page.
 pub(super) fn is_counter(key: &str) -> bool {
+    if key.len() > KEY_BYTES_MAX {
+        return false;
+    }
     let plain: String = key.chars().filter(|c| c.is_alphanumeric()).collect();
     let plain = plain.to_lowercase();
     COUNTERS.contains(&plain.as_str()) || key.to_lowercase().ends_with("_count")
@@ -127,7 +133,9 @@ impl KnownNumbers {
             Value::Number(_) if is_counter(key) => {}
             Value::Number(number) => {
                 self.known.insert(canonical(&number.to_string()).to_owned());
-                keyed.push((key, number.as_f64()));
+                if key.len() <= KEY_BYTES_MAX {
+                    keyed.push((key, number.as_f64()));
+                }
             }
             Value::String(part) => text(self, part),
             Value::List(list) => {
@@ -195,6 +203,20 @@ mod tests {
         known.add_value(&nested, &effort, &mut |_, _| {});
         assert!(known.hold("1"));
         (known.groups.len(), effort.taken())
+    }
+
+    #[test]
+    fn numbers_under_a_huge_key_are_known_and_not_grouped() {
+        let groups = |key: String| {
+            let list = Value::List((0..3).map(Value::from).collect());
+            let value = Value::Map([(key, list)].into_iter().collect::<Map<'_>>());
+            let mut known = KnownNumbers::default();
+            known.add_value(&value, &WorkBudget::default(), &mut |_, _| {});
+            assert!(known.hold("2"));
+            known.groups.len()
+        };
+        assert!(groups("k".repeat(KEY_BYTES_MAX)) > 0);
+        assert_eq!(groups("k".repeat(KEY_BYTES_MAX + 1)), 0);
     }
 
     #[test]
