@@ -1,0 +1,137 @@
+//! Settings of the connection to the brokers, under the names of the OpenTelemetry Collector.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::settings::tls::{TlsSettings, TlsVersion};
+use spanscore_base::settings::{Secret, SettingsError};
+
+/// Connection to the brokers of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSettings {
+    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    pub brokers: Vec<String>,
+    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    pub client_id: String,
+    /// TLS; without it the brokers are spoken to in the clear.
+    pub tls: Option<TlsSettings>,
+    /// Sign-in.
+    pub auth: SignInSettings,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            brokers: vec!["localhost:9092".to_owned()],
+            client_id: "spanscore".to_owned(),
+            tls: None,
+            auth: SignInSettings::default(),
+        }
+    }
+}
+
+/// Sign-in at the brokers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SignInSettings {
+    /// SASL.
+    pub sasl: Option<SaslSettings>,
+}
+
+/// Sign-in by SASL.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SaslSettings {
+    /// Mechanism. Default `PLAIN`.
+    pub mechanism: SaslMechanism,
+    /// Name of the user.
+    pub username: String,
+    /// Password, best from the environment; the token for `OAUTHBEARER`.
+    pub password: Secret,
+}
+
+/// Mechanism of SASL.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum SaslMechanism {
+    /// User and password in the clear: with TLS only.
+    #[default]
+    #[serde(rename = "PLAIN")]
+    Plain,
+    /// SCRAM with SHA-256.
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    /// SCRAM with SHA-512.
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
+    /// Bearer token.
+    #[serde(rename = "OAUTHBEARER")]
+    OauthBearer,
+}
+
+impl ClusterSettings {
+    /// Checks the settings themselves; nothing is opened.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        if self.brokers.is_empty() {
+            let error = SettingsError::new("`brokers` is empty");
+            return Err(error.with_help("name one or more brokers as `host:port`"));
+        }
+        if let Some(broker) = self.brokers.iter().find(|broker| !is_address(broker)) {
+            let error = SettingsError::new(format!("`{broker}` is not the address of a broker"));
+            return Err(error.with_help("write `host:port`, without a scheme"));
+        }
+        self.tls.as_ref().map_or(Ok(()), check_tls)
+    }
+}
+
+/// Refuses what librdkafka has no setting for, rather than promise it.
+fn check_tls(tls: &TlsSettings) -> Result<(), SettingsError> {
+    if tls.min_version == TlsVersion::V1_3 {
+        let error = SettingsError::new("`min_version: 1.3` cannot be demanded of Kafka's brokers");
+        return Err(error.with_help("leave it out: TLS 1.3 is spoken where the brokers have it"));
+    }
+    if tls.server_name_override.is_some() {
+        let error = SettingsError::new("`server_name_override` does not reach Kafka's brokers");
+        return Err(
+            error.with_help("leave it out: the name in `brokers` must be the certificate's")
+        );
+    }
+    tls.check()
+}
+
+/// Returns true for `host:port`; a list in one text would pass for a single host.
+fn is_address(broker: &str) -> bool {
+    let Some((host, port)) = broker.rsplit_once(':') else { return false };
+    !host.is_empty() && !host.contains(['/', ',', ' ']) && port.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_are_hosts_with_ports() {
+        for (broker, is_valid) in [
+            ("kafka:9092", true),
+            ("[::1]:9092", true),
+            ("kafka", false),
+            ("kafka:port", false),
+            ("http://kafka:9092", false),
+            ("a:9092,b:9092", false),
+            (":9092", false),
+        ] {
+            let settings =
+                ClusterSettings { brokers: vec![broker.to_owned()], ..ClusterSettings::default() };
+            assert_eq!(settings.check().is_ok(), is_valid, "{broker}");
+        }
+    }
+
+    #[test]
+    fn no_brokers_are_a_mistake() {
+        let settings = ClusterSettings { brokers: Vec::new(), ..ClusterSettings::default() };
+        assert!(settings.check().is_err());
+    }
+}
