@@ -1,7 +1,11 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
-use super::{Due, Shard, State, is_judged_at, is_open};
+use super::{Due, Handle, Shard, State, is_judged_at, is_open};
 use spanscore_base::model::Completion;
+
+/// Wait for the requests of a held sender before its traces are looked at again: also the time
+/// that those have to be added once it is not held any more.
+const HELD_WAIT_MS: u64 = 1_000;
 
 impl Shard {
     /// Pushes traces that are due at `now`, and forgets those remembered long enough.
@@ -17,6 +21,19 @@ impl Shard {
     /// Does the same as [`Self::tick`], but pushes at most `most`; the next tick goes on with
     /// the rest, which stay open until then.
     pub fn tick_some(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
+        self.tick_unless(now_ms, most, |_| false, due);
+    }
+
+    /// Does the same as [`Self::tick_some`], but for traces of a sender whose requests are held up
+    /// (its peer and connection): that nothing came for them says nothing, so they stay open until
+    /// the requests were added, or `age_max` is over.
+    pub fn tick_unless(
+        &mut self,
+        now_ms: u64,
+        most: usize,
+        is_held: impl Fn((u32, u32)) -> bool,
+        due: &mut Vec<Due>,
+    ) {
         let mut fired = Vec::new();
         let places = &self.places;
         self.wheel.due(now_ms, |handle| is_open(places, handle), &mut fired);
@@ -30,6 +47,11 @@ impl Shard {
             }
             let (deadline, completion) = trace.deadline(&traces);
             if deadline <= now_ms {
+                let is_of_age = trace.first_ms.saturating_add(traces.age_max.as_ms()) <= now_ms;
+                if !is_of_age && is_held(self.shares.sender_of(handle.index)) {
+                    self.look_again(handle, now_ms);
+                    continue;
+                }
                 let is_root = completion == Completion::RootEnded;
                 if !is_root {
                     self.note_lack(handle);
@@ -55,5 +77,13 @@ impl Shard {
         }
         self.make_room(now_ms, due);
         self.shrink();
+    }
+
+    /// Has a trace fire again after [`HELD_WAIT_MS`], whatever its deadline.
+    fn look_again(&mut self, handle: Handle, now_ms: u64) {
+        let Some(trace) = self.get_mut(handle) else { return };
+        trace.armed_ms = now_ms.saturating_add(HELD_WAIT_MS);
+        let armed_ms = trace.armed_ms;
+        self.wheel.arm(armed_ms, handle);
     }
 }

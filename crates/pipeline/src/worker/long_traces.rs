@@ -88,8 +88,12 @@ impl LongTraces {
 
     /// Returns true if requests of a sender wait, as many of its traces do.
     pub(super) fn holds(&self, sender: SenderId) -> bool {
-        let key = (sender.peer, sender.connection.into());
-        self.by_sender.get(&key).is_some_and(|count| *count >= HOLDING_MAX)
+        self.holds_key((sender.peer, sender.connection.into()))
+    }
+
+    /// Returns the same for the peer and connection of a sender.
+    pub(super) fn holds_key(&self, sender: SenderKey) -> bool {
+        self.by_sender.get(&sender).is_some_and(|count| *count >= HOLDING_MAX)
     }
 
     /// Returns true if a trace waits or is judged: its next judgement comes after that one.

@@ -188,7 +188,8 @@ impl Worker {
     /// Advances the shard to a time and judges due traces, at most `most`.
     fn pass_time(&mut self, now_ms: u64, most: usize, due: &mut Vec<Due>) {
         self.guarded(now_ms, due, |own, due| {
-            own.shard.tick_some(now_ms, most, due);
+            let Self { shard, long, .. } = &mut *own;
+            shard.tick_unless(now_ms, most, |sender| long.holds_key(sender), due);
             let steps = own.judge_due(due);
             own.pace.took(steps);
             own.context.metrics.shard(own.index, &mut own.shard);
