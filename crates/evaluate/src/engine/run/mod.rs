@@ -195,11 +195,6 @@ impl Evaluators {
         self.evaluators.iter().filter_map(|it| Some((it.info.name.as_str(), it.external()?)))
     }
 
-    /// Returns true if any of them is outside of this process.
-    pub fn asks_external(&self) -> bool {
-        self.evaluators.iter().any(Configured::is_external)
-    }
-
     /// Returns true if any of them may report before a trace is complete.
     pub fn reports_early(&self) -> bool {
         self.evaluators.iter().any(|e| e.early)
