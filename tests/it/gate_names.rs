@@ -107,6 +107,34 @@ fn a_run_has_one_name_in_every_report() {
 }
 
 #[test]
+fn runs_of_a_case_are_summed_up_and_flaky_ones_named() {
+    let walk = Walk::new();
+    let config = walk.config(&CASES[..1]);
+    let runs: [(&str, &[&str]); 3] = [CASES[0], ("refund", &["!pay"]), CASES[0]];
+    let recorded = walk.record("runs.json", 1, &runs);
+    let score =
+        |args: &[&str]| run(&[&["score", "--config", &config], args, &[&recorded]].concat());
+    let line = "runs: tool_error: 1 case run 3 times or more: pass^3 0.000 (95 %: 0.009 to 0.825), \
+                pass@3 1.000 (95 %: 0.504 to 1.000); flaky: `refund (2 of 3)`";
+    assert!(score(&[]).out.contains(line), "{}", score(&[]).out);
+    assert!(score(&["--format", "jsonl"]).err.contains(line));
+    let junit = score(&["--format", "junit"]).out;
+    for property in [
+        r#"<property name="pass^3" value="0.000"/>"#,
+        r#"<property name="flaky" value="`refund (2 of 3)`"/>"#,
+    ] {
+        assert!(junit.contains(property), "{junit}");
+    }
+    let shut = score(&["--fail-on", "flaky"]);
+    assert!(shut.code == 2 && shut.out.contains("tool_error: flaky: `refund"), "{}", shut.out);
+    let scores = walk.folder.path().join("scores.jsonl");
+    let scores = scores.to_str().expect("text");
+    score(&["--format", "jsonl", "-o", scores]);
+    let again = score(&["--baseline", scores]).out;
+    assert!(again.contains("; pass^3 0.000 -> pass^3 0.000"), "{again}");
+}
+
+#[test]
 fn a_case_that_passed_before_and_fails_now_shuts_the_gate_where_asked() {
     let walk = Walk::new();
     let config = walk.config(&CASES);

@@ -54,6 +54,7 @@ mod telemetry;
 mod terminal;
 mod together;
 mod trace_floods;
+mod transcripts;
 mod traps;
 mod unmarked;
 mod upgrade;

@@ -1,7 +1,7 @@
 //! Recorded requests from files and standard input.
 //!
 //! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), the exports
-//! of other systems ([`foreign`]), one binary protobuf request, or several with four bytes of
+//! of other systems and transcripts ([`foreign`]), one binary protobuf request, or several with four bytes of
 //! length before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out:
 //! requests in their encoded protobuf form. A bad line does not lose the others. Limits:
 //! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
@@ -11,6 +11,7 @@
 //! among the parts of the file's name do, others are read as traces.
 
 mod foreign;
+mod lines;
 mod nesting;
 mod pieces;
 mod text;
@@ -159,9 +160,26 @@ mod tests {
                 Ok(Signal::Logs),
                 Err("a.jsonl:6: not an OTLP/JSON request: it has neither `resourceSpans` nor \
                      `resourceLogs` nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, \
-                     Phoenix or Langfuse"),
+                     Phoenix or Langfuse; nor a transcript: messages with a `role`, an object with \
+                     `messages`, a log of Inspect or a session of Claude Code"),
             ],
         );
+    }
+
+    #[test]
+    fn a_transcript_is_a_request_of_its_lines_together() {
+        let said = r#"{"role": "user", "content": "hi"}"#;
+        let traces = Ok(Signal::Traces);
+        check("a.jsonl", format!("{said}\n{said}\n").as_bytes(), &[traces]);
+        check("a.json", format!("[{said},\n{said}]").as_bytes(), &[traces]);
+        let whole = format!(r#"{{"messages": [{said}]}}"#);
+        check("a.jsonl", format!("{whole}\n{whole}\n").as_bytes(), &[traces, traces]);
+        let broken = "a.jsonl: line 2: a line of a transcript that is no JSON: EOF while parsing a \
+                      value at line 1 column 8";
+        check("a.jsonl", format!("{said}\n{{\"role\":").as_bytes(), &[traces, Err(broken)]);
+        let zip = "log.eval: a zip archive: unpack it first; a log of Inspect in the form `.eval` \
+                   becomes readable by `inspect log convert --to json`";
+        check("log.eval", b"PK\x03\x04 and more", &[Err(zip)]);
     }
 
     #[test]

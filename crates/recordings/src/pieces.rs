@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::text::TextSplitter;
-use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, foreign, is_text, signal_of_name};
+use super::foreign::{self, transcript};
+use super::lines::TranscriptLines;
+use super::text::{Piece, TextSplitter};
+use super::{FileError, REQUEST_BYTES_MAX, SNIFF_BYTES, is_text, signal_of_name};
 use spanscore_base::otlp::{ContentCoding, Signal, json};
 
 /// Buffer for reading, in bytes.
@@ -19,6 +21,13 @@ const LENGTH_BYTES: usize = 4;
 /// Highest first byte of a length, which is up to 128 MiB; a binary request begins with a field's
 /// tag, which is above this.
 const LENGTH_FIRST_MAX: u8 = 8;
+
+/// Bytes at the start of a text that tell if it may be one transcript.
+const TRANSCRIPT_SNIFF_BYTES: usize = 4 << 10;
+/// Beginning of a zip archive, and the error of one.
+const ZIP_START: &[u8] = b"PK\x03\x04";
+const ZIP: &str = "a zip archive: unpack it first; a log of Inspect in the form `.eval` becomes \
+     readable by `inspect log convert --to json`";
 
 /// One piece of a file: most often one request, in whatever form.
 #[derive(Debug)]
@@ -53,7 +62,7 @@ impl FilePiece {
     pub fn requests(self) -> Vec<Result<(Signal, Bytes), FileError>> {
         let Self { place, content } = self;
         let read = match content {
-            PieceContent::Text(text) => read_text(&text),
+            PieceContent::Text(text) => read_text(&text, &place),
             PieceContent::Binary(signal, body) => Ok(vec![(signal, body)]),
             PieceContent::Failed(message) => Err(message),
         };
@@ -65,12 +74,12 @@ impl FilePiece {
 }
 
 /// Reads the requests of one JSON text.
-fn read_text(text: &[u8]) -> Result<Vec<(Signal, Bytes)>, String> {
+fn read_text(text: &[u8], place: &str) -> Result<Vec<(Signal, Bytes)>, String> {
     let is_list = text.trim_ascii_start().first() == Some(&b'[');
     let signals = if is_list { Ok(Vec::new()) } else { json::signals(text) };
     let signals = signals.map_err(|error| error.to_string())?;
     if signals.is_empty() {
-        return foreign::read(text);
+        return foreign::read(text, place);
     }
     let transcode = |signal| {
         let request = json::transcode(signal, text).map_err(|error| error.to_string())?;
@@ -88,6 +97,8 @@ pub struct FilePieces {
 
 /// Input that is left to read.
 enum PieceInput {
+    /// Text, request by request; the first may be a line of a transcript.
+    Start(TextSplitter<Box<dyn BufRead>>),
     /// Text, request by request.
     Text(TextSplitter<Box<dyn BufRead>>),
     /// One binary request.
@@ -143,8 +154,13 @@ fn open(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead>> {
 
 fn input(name: &str, mut reader: Box<dyn BufRead>) -> io::Result<PieceInput> {
     let start = reader.fill_buf()?;
+    if start.starts_with(ZIP_START) {
+        return Ok(PieceInput::Failed(ZIP.to_owned()));
+    }
     if is_text(name, &start[..start.len().min(SNIFF_BYTES)]) {
-        return Ok(PieceInput::Text(TextSplitter::new(reader, REQUEST_BYTES_MAX)));
+        let is_whole = transcript::may_begin(&start[..start.len().min(TRANSCRIPT_SNIFF_BYTES)]);
+        let splitter = TextSplitter::new(reader, REQUEST_BYTES_MAX);
+        return Ok(PieceInput::Start(if is_whole { splitter.in_whole_texts() } else { splitter }));
     }
     Ok(match start.first() {
         Some(first) if *first <= LENGTH_FIRST_MAX => PieceInput::Lengths(reader, 0),
@@ -161,6 +177,7 @@ impl Iterator for FilePieces {
             PieceInput::Failed(error) => Some(self.failed(None, error)),
             PieceInput::Binary(reader) => self.next_binary(reader),
             PieceInput::Lengths(reader, index) => self.next_behind_length(reader, index),
+            PieceInput::Start(splitter) => self.first_text(splitter),
             PieceInput::Text(splitter) => self.next_text(splitter),
         }
     }
@@ -230,6 +247,30 @@ impl FilePieces {
             // Reading does not recover, so this is the last.
             Err(error) => Some(self.failed(None, format!("request {}: {error}", index + 1))),
         }
+    }
+
+    /// Returns the first text; of a file that is a transcript, a message or an event a line, all of
+    /// it as one list.
+    fn first_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) -> Option<FilePiece> {
+        let first = match splitter.next_piece() {
+            Ok(Some(Piece { line, text: Ok(text) })) => (line, text),
+            Ok(Some(Piece { line, text: Err(message) })) => {
+                self.input = PieceInput::Text(splitter);
+                return Some(self.failed(Some(line), message));
+            }
+            Ok(None) => return None,
+            Err(error) => return Some(self.failed(Some(splitter.line()), error)),
+        };
+        let (line, text) = first;
+        if !transcript::is_line(&text) {
+            self.input = PieceInput::Text(splitter);
+            return Some(self.piece(Some(line), PieceContent::Text(text)));
+        }
+        let lines = TranscriptLines::read(text, &mut splitter);
+        if let Some((line, message)) = lines.failed {
+            self.input = PieceInput::Failed(format!("line {line}: {message}"));
+        }
+        Some(self.piece(None, PieceContent::Text(lines.list)))
     }
 
     fn next_text(&mut self, mut splitter: TextSplitter<Box<dyn BufRead>>) -> Option<FilePiece> {

@@ -60,6 +60,11 @@ impl<R: BufRead> TextSplitter<R> {
         }
     }
 
+    /// Returns a splitter that hands out no part of a list.
+    pub(super) fn in_whole_texts(self) -> Self {
+        Self { part_bytes: usize::MAX, ..self }
+    }
+
     /// Returns the last line that was read, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use super::repeats::{CaseRuns, RepeatedRuns};
 use super::rows::{RowVerdict, ScoreRow};
 use spanscore_base::statistics::{MeanDifference, PAIRS_MIN, ScoreEvidence};
 use spanscore_base::value::Value;
@@ -20,6 +21,8 @@ struct SubjectScores {
     scores: Vec<f64>,
     passed: usize,
     failed: usize,
+    /// Runs of a case.
+    runs: CaseRuns,
 }
 
 impl SubjectScores {
@@ -59,14 +62,33 @@ impl RunScores {
     /// Adds the rows held back: call it after the last one.
     pub(super) fn finish(&mut self) {
         let case = self.waiting.iter().find_map(|row| row.case.clone());
+        let mut runs: BTreeMap<(String, String), bool> = BTreeMap::new();
         for mut row in self.waiting.drain(..) {
             row.case = row.case.or_else(|| case.clone());
             let subjects = self.by_evaluator.entry(row.evaluator.clone()).or_default();
             // Runs of a case count together, and so do the calls of one: their spans are new in
             // each run.
             let subject = row.case.clone().unwrap_or_else(|| row.subject());
+            if let Some(case) = &row.case
+                && row.verdict() != RowVerdict::NotEvaluable
+            {
+                let passed = runs.entry((row.evaluator.clone(), case.clone())).or_insert(true);
+                *passed &= row.verdict() == RowVerdict::Pass;
+            }
             subjects.entry(subject).or_default().add(&row);
         }
+        for ((evaluator, case), passed) in runs {
+            let subjects = self.by_evaluator.entry(evaluator).or_default();
+            let CaseRuns { runs, passed: passes } = &mut subjects.entry(case).or_default().runs;
+            *runs += 1;
+            *passes += usize::from(passed);
+        }
+    }
+
+    /// Sums up the cases that were run more than once, by evaluator.
+    pub(super) fn repeated(&self) -> Vec<RepeatedRuns> {
+        let evaluators = self.by_evaluator.iter();
+        evaluators.filter_map(|(name, subjects)| repeated(name, subjects)).collect()
     }
 }
 
@@ -86,6 +108,8 @@ pub(super) struct ComparedEvaluator {
     pub(super) unpaired: usize,
     /// Subjects that passed in the baseline and fail in this run.
     pub(super) broken: Vec<String>,
+    /// Cases that were run more than once, in the baseline and in this run.
+    pub(super) repeated: Option<(RepeatedRuns, RepeatedRuns)>,
 }
 
 impl ComparedEvaluator {
@@ -121,8 +145,10 @@ impl ComparedEvaluator {
         } else {
             format!("; passed before and not now: {}", listed(&self.broken))
         };
+        let repeated = self.repeated.as_ref().map(|(old, new)| old.change_to(new));
+        let repeated = repeated.map(|change| format!("; {change}")).unwrap_or_default();
         format!(
-            "{}: {}{few}: {:.3} -> {:.3}, {}, {}{broken}",
+            "{}: {}{few}: {:.3} -> {:.3}, {}, {}{repeated}{broken}",
             self.name,
             self.evidence.as_str(),
             self.old,
@@ -145,7 +171,16 @@ pub(super) fn listed(all: &[String]) -> String {
 pub(super) fn compare(old: &RunScores, new: &RunScores) -> Vec<ComparedEvaluator> {
     let both = old.by_evaluator.iter();
     let both = both.filter_map(|(name, old)| Some((name, old, new.by_evaluator.get(name)?)));
-    both.filter_map(|(name, old, new)| compare_one(name, old, new)).collect()
+    let compared = both.filter_map(|(name, old, new)| {
+        let repeated = repeated(name, old).zip(repeated(name, new));
+        Some(ComparedEvaluator { repeated, ..compare_one(name, old, new)? })
+    });
+    compared.collect()
+}
+
+fn repeated(name: &str, subjects: &BTreeMap<String, SubjectScores>) -> Option<RepeatedRuns> {
+    let runs = subjects.iter().map(|(case, scores)| (case.as_str(), scores.runs));
+    RepeatedRuns::of(name, runs)
 }
 
 /// Returns the subjects that passed in every run of the baseline and fail in any of this one, by
@@ -196,6 +231,7 @@ fn compare_one(
         unpaired: scored(old) + scored(new) - 2 * pairs.len(),
         pairs: Some(pairs.len()),
         broken,
+        repeated: None,
     })
 }
 
@@ -218,6 +254,7 @@ fn compare_samples(
         pairs: None,
         unpaired: 0,
         broken,
+        repeated: None,
     })
 }
 

@@ -87,6 +87,8 @@ pub(super) enum FailOn {
     NoAgent,
     /// A trace that certainly lacks something, such as a span whose children are there
     Partial,
+    /// A case that passed in some of its runs and failed in others, by any evaluator
+    Flaky,
     /// With --baseline: a case that passed in it and fails now, by any evaluator
     NewlyFailing,
     /// The gate stays open whatever comes
@@ -230,6 +232,12 @@ impl ScoreGate {
                 format!("{name}: passed in the baseline and fails now: {}", listed(&cases))
             }));
         }
+        if fail_on.contains(&FailOn::Flaky) {
+            let repeated = scores.repeated().into_iter().filter(|runs| !runs.flaky.is_empty());
+            reasons.extend(
+                repeated.map(|it| format!("{}: flaky: {}", it.evaluator, listed(&it.flaky))),
+            );
+        }
         reasons.extend(self.low_rates(tallies));
         let worse = verdict.compared.iter().filter(|it| it.evidence == ScoreEvidence::Worse);
         reasons.extend(worse.map(|it| format!("{} got worse: {}", it.name, it.change())));
@@ -270,8 +278,8 @@ fn happened(what: FailOn, tallies: &Tallies, silence: &Silence) -> Option<String
         FailOn::UnexpectedTrace => any(&silence.unexpected),
         FailOn::NoAgent => any(&silence.traces),
         FailOn::Partial => count(all.partial, "of traces that lack something"),
-        // Decided by the baseline.
-        FailOn::NewlyFailing | FailOn::Never => None,
+        // Decided by the scores of cases.
+        FailOn::Flaky | FailOn::NewlyFailing | FailOn::Never => None,
     }
 }
 

@@ -4,6 +4,7 @@ mod baseline;
 mod gate;
 mod gathering;
 mod progress;
+mod repeats;
 pub(super) mod replies;
 mod report;
 pub(super) mod rows;
@@ -33,8 +34,8 @@ use spanscore_pipeline::recordings;
 /// Judges recorded traces and prints the scores
 ///
 /// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one,
-/// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse.
-/// Folders are walked, patterns expanded. Traces that are spread over several files are put
+/// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse;
+/// transcripts of messages, of Inspect and of Claude Code. Folders are walked, patterns expanded. Traces that are spread over several files are put
 /// together. Evaluators come from the config, as in `serve`; its receivers and exporters are not
 /// used.
 #[derive(Args, Debug)]
@@ -148,7 +149,7 @@ fn report(
     is_broken: bool,
 ) -> Result<Exit, CommandError> {
     let mut scores = RunScores::default();
-    if gate.compares() {
+    if gate.compares() || rows.has_repeated_cases() {
         rows.for_each(|row| {
             scores.add(row);
             Ok(())
@@ -158,7 +159,9 @@ fn report(
     let verdict = gate.decide(tallies, silence, &scores);
     let is_shut = !verdict.reasons.is_empty();
     let count = tallies.all.count();
-    Report { rows, tallies, silence, verdict: &verdict, is_broken }.print(&gate.args)?;
+    let repeated = scores.repeated();
+    Report { rows, tallies, silence, repeated: &repeated, verdict: &verdict, is_broken }
+        .print(&gate.args)?;
     // After a failure to read, an empty result is no verdict of the gate.
     Ok(if is_broken && (!is_shut || count == 0) {
         Exit::Failure

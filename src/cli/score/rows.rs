@@ -242,6 +242,11 @@ pub(super) struct ScoreRows {
 }
 
 impl ScoreRows {
+    /// Returns true if a case was run more than once.
+    pub(super) fn has_repeated_cases(&self) -> bool {
+        self.places.iter().any(|row| row.name.is_again())
+    }
+
     /// Visits the lines of all records, those of one trace or session together.
     pub(super) fn lines(
         &self,

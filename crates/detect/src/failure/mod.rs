@@ -12,6 +12,7 @@ mod literals;
 mod message;
 mod opened;
 mod openers;
+mod record;
 mod search;
 mod texts;
 

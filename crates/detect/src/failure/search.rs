@@ -1,14 +1,14 @@
 //! Recursive search of a result for a report of failure: in a text, in the fields of an object, and
 //! in the envelopes around either.
 //!
-//! A result is JSON in a text, the content of a message, a block of content, Python's form of any
-//! of these, or the output of a shell. Each envelope is opened once, to a depth of
+//! A result is JSON in a text, a record in YAML, the content of a message, a block of content,
+//! Python's form of any of these, or the output of a shell. Each envelope is opened once, to a depth of
 //! [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
 use super::fields::{ResultFields, folded};
 use super::opened::FoldedText;
-use super::{FailureDetectors, FailureFinding};
+use super::{FailureDetectors, FailureFinding, record};
 use crate::limits::{
     ENTRIES_MAX, ENVELOPE_DEPTH_MAX, FIELD_BYTES_MAX, HEAD_BYTES_MAX, LAST_LINES, TAIL_BYTES_MAX,
 };
@@ -23,6 +23,8 @@ const BYTES_PER_STEP: usize = 2;
 const STEPS_PER_DETECTOR: usize = 16;
 /// Most fields of an object that is nothing but an envelope around a message.
 const MESSAGE_FIELDS_MAX: usize = 4;
+/// Fields that are all of a result where they are all of an object.
+const ALONE: [&str; 3] = ["message", "msg", "detail"];
 /// Fields that identify a record.
 const RECORD_NAMES: [&str; 4] = ["id", "sid", "uuid", "sku"];
 
@@ -68,6 +70,9 @@ impl<'d> FailureSearch<'d, '_> {
                     return self.value(&value, depth + 1);
                 }
             }
+            b'a'..=b'z' | b'_' | b'-' if small && let Some(record) = record::parse(text) => {
+                return self.value(&record, depth + 1);
+            }
             _ => {}
         }
         // Parts of a text that are all of it are read once.
@@ -99,7 +104,9 @@ impl<'d> FailureSearch<'d, '_> {
         if depth >= ENVELOPE_DEPTH_MAX {
             return None;
         }
-        let inner = inside.iter().filter_map(|name| fields.get(name));
+        let alone = ALONE.iter().filter(|_| fields.count() == 1);
+        let inside = inside.iter().map(String::as_str).chain(alone.copied());
+        let inner = inside.filter_map(|name| fields.get(name));
         let mut said = inner.filter_map(|value| self.value(value, depth + 1));
         // Beside many other fields it is the content of something.
         let is_bare = fields.count() <= MESSAGE_FIELDS_MAX;

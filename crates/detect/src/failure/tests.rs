@@ -81,6 +81,54 @@ fn forms_that_hold_such_words_are_ordinary() {
 }
 
 #[test]
+fn a_record_in_yaml_is_read_by_its_fields() {
+    for text in ["case_id: 7\nsync_state: failed", "last_error: none\nhealth_check: not passed"] {
+        check(text, None);
+    }
+    for text in [
+        "status_code: 503\nbody: gone",
+        "error: card declined\nretry_allowed: false",
+        "exit_code: 1\nstdout: ''",
+        "result:\n  is_error: true\n  body: boom\ntook_ms: 4",
+    ] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
+fn results_that_name_errors_to_say_there_are_none_are_ordinary() {
+    for text in [
+        "Lint finished: no issues found.",
+        "Build finished with 0 errors and 2 warnings",
+        "Fehler: keine",
+        "Erreur : aucune",
+        "Ошибка: нет",
+        "エラー：なし",
+        "Nenhum erro encontrado.",
+        "没有错误",
+        "Warning: jq not found. Output is not pretty.\ndone",
+        "Method run not found. Showing the closest one:\nrun_all()",
+    ] {
+        check(text, None);
+    }
+    for text in ["Fehler: Datei fehlt", "Method run not found. Use run_all instead"] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
+fn what_a_browser_or_an_editor_shows_of_a_failure_is_one() {
+    for text in [
+        "Opened x.test, [x.test](chrome-error://chromewebdata/) at the top of the page",
+        "Opened x.test\n\nCheck the address.\n\nDNS_PROBE_POSSIBLE\n\nReload",
+        "The patch would have introduced 2 type errors:\n- line 4",
+        r#"{"error": "", "response": "{'message': 'page must be an integer: two'}"}"#,
+    ] {
+        check(text, Some(Says::Failed));
+    }
+}
+
+#[test]
 fn hostile_texts_end() {
     for unit in
         ["[", "{\"a\":", "error ", "a: ", "\n at ", "Traceback (most recent call last):\n", "'"]

@@ -1,5 +1,5 @@
 //! Importers of other systems' exports to OTLP: lists of requests, Tempo's and Jaeger's answers,
-//! spans of Phoenix, observations of Langfuse.
+//! spans of Phoenix, observations of Langfuse, transcripts of messages.
 //!
 //! Attributes go on as that system received them, so the dialects see the same as they would have
 //! seen live. Ids that are no OpenTelemetry ids are hashed.
@@ -9,16 +9,19 @@ mod langfuse;
 mod phoenix;
 mod span;
 mod tempo;
+pub(super) mod transcript;
 
 use bytes::Bytes;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use span::ForeignSpan;
 use spanscore_base::otlp::{Signal, json};
 
 /// Error of a text in none of these forms.
 const UNKNOWN: &str = "not an OTLP/JSON request: it has neither `resourceSpans` nor `resourceLogs` \
-     nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, Phoenix or Langfuse";
+     nor `resourceMetrics`; nor is it an export of Jaeger, Tempo, Phoenix or Langfuse; nor a \
+     transcript: messages with a `role`, an object with `messages`, a log of Inspect or a session \
+     of Claude Code";
 
 /// Error of a file of scores, which has a line for each.
 const SCORES: &str = "a score, as `spanscore score --format jsonl` writes them, and no recording: \
@@ -30,8 +33,8 @@ const DEPTH_MAX: usize = 4;
 /// Requests, with their signals.
 type Requests = Vec<(Signal, Bytes)>;
 
-/// Reads a JSON text that is not an OTLP request by itself.
-pub(super) fn read(text: &[u8]) -> Result<Requests, String> {
+/// Reads a JSON text that is not an OTLP request by itself; `origin` is the place of it.
+pub(super) fn read(text: &[u8], origin: &str) -> Result<Requests, String> {
     let value: Json = serde_json::from_slice(text).map_err(|error| {
         if text.trim_ascii_start().starts_with(b"{") {
             UNKNOWN.to_owned()
@@ -39,59 +42,86 @@ pub(super) fn read(text: &[u8]) -> Result<Requests, String> {
             error.to_string()
         }
     })?;
-    let mut requests = Vec::new();
-    let mut spans = Vec::new();
-    take(value, 0, &mut requests, &mut spans)?;
+    let mut import = Import { origin, ..Import::default() };
+    import.take(value, 0)?;
+    let Import { mut requests, spans, .. } = import;
     if !spans.is_empty() {
         requests.push((Signal::Traces, span::request(spans)));
     }
     Ok(requests)
 }
 
-fn take(
-    value: Json,
-    depth: usize,
-    requests: &mut Requests,
-    spans: &mut Vec<ForeignSpan>,
-) -> Result<(), String> {
-    if depth > DEPTH_MAX {
-        return Err(UNKNOWN.to_owned());
-    }
-    let mut map = match value {
-        Json::Array(items) => {
-            return items.into_iter().try_for_each(|item| take(item, depth + 1, requests, spans));
+/// A text that is being read.
+#[derive(Default)]
+struct Import<'o> {
+    origin: &'o str,
+    requests: Requests,
+    spans: Vec<ForeignSpan>,
+}
+
+impl Import<'_> {
+    fn take(&mut self, value: Json, depth: usize) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(UNKNOWN.to_owned());
         }
-        Json::Object(map) => map,
-        _ => return Err(UNKNOWN.to_owned()),
-    };
-    let has = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
-    if ["resourceSpans", "resourceLogs", "resourceMetrics"].into_iter().any(has) {
-        let text = tempo::plain(Json::Object(map)).to_string();
-        return add_request(text.as_bytes(), requests);
-    }
-    if has("evaluation_id") && has("evaluator") {
-        return Err(SCORES.to_owned());
-    }
-    if has("batches") {
-        return add_request(tempo::request(Json::Object(map)).to_string().as_bytes(), requests);
-    }
-    if has("spans") && has("processes") {
-        spans.extend(jaeger::spans(&Json::Object(map)));
-        return Ok(());
-    }
-    if has("observations") {
-        spans.extend(langfuse::spans_of_trace(&Json::Object(map)));
-        return Ok(());
-    }
-    for envelope in ["data", "trace", "traces"] {
-        if let Some(inner) = map.remove(envelope).filter(|it| it.is_object() || it.is_array()) {
-            return take(inner, depth + 1, requests, spans);
+        let map = match value {
+            Json::Array(items) => return self.take_list(items, depth),
+            Json::Object(map) => map,
+            _ => return Err(UNKNOWN.to_owned()),
+        };
+        let has = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
+        if ["resourceSpans", "resourceLogs", "resourceMetrics"].into_iter().any(has) {
+            let text = tempo::plain(Json::Object(map)).to_string();
+            return add_request(text.as_bytes(), &mut self.requests);
         }
+        if has("evaluation_id") && has("evaluator") {
+            return Err(SCORES.to_owned());
+        }
+        if has("batches") {
+            let text = tempo::request(Json::Object(map)).to_string();
+            return add_request(text.as_bytes(), &mut self.requests);
+        }
+        if has("spans") && has("processes") {
+            self.spans.extend(jaeger::spans(&Json::Object(map)));
+            return Ok(());
+        }
+        if has("observations") {
+            self.spans.extend(langfuse::spans_of_trace(&Json::Object(map)));
+            return Ok(());
+        }
+        self.take_other(map, depth)
     }
-    let value = Json::Object(map);
-    let span = phoenix::span(&value).or_else(|| langfuse::span(&value, None));
-    spans.push(span.ok_or(UNKNOWN)?);
-    Ok(())
+
+    fn take_list(&mut self, items: Vec<Json>, depth: usize) -> Result<(), String> {
+        let origin = self.next_origin();
+        if let Some(spans) = transcript::spans_of_list(&items, &origin) {
+            self.spans.extend(spans);
+            return Ok(());
+        }
+        items.into_iter().try_for_each(|item| self.take(item, depth + 1))
+    }
+
+    /// Takes a transcript, an envelope around something else, or a span.
+    fn take_other(&mut self, mut map: Map<String, Json>, depth: usize) -> Result<(), String> {
+        if let Some(spans) = transcript::spans_of_object(&map, &self.next_origin())? {
+            self.spans.extend(spans);
+            return Ok(());
+        }
+        for envelope in ["data", "trace", "traces"] {
+            if let Some(inner) = map.remove(envelope).filter(|it| it.is_object() || it.is_array()) {
+                return self.take(inner, depth + 1);
+            }
+        }
+        let value = Json::Object(map);
+        let span = phoenix::span(&value).or_else(|| langfuse::span(&value, None));
+        self.spans.push(span.ok_or(UNKNOWN)?);
+        Ok(())
+    }
+
+    /// Returns the place of the next transcript: several may stand in one text.
+    fn next_origin(&self) -> String {
+        format!("{} {}", self.origin, self.spans.len())
+    }
 }
 
 fn add_request(text: &[u8], requests: &mut Requests) -> Result<(), String> {

@@ -7,7 +7,7 @@ use super::*;
 /// Each span in a line: ids, name, times, status, service, attributes.
 fn lines(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for (signal, body) in read(text.as_bytes()).unwrap() {
+    for (signal, body) in read(text.as_bytes(), "here").unwrap() {
         assert_eq!(signal, Signal::Traces);
         let request = ExportTraceServiceRequest::decode(body).unwrap();
         for resource in request.resource_spans {
@@ -149,6 +149,6 @@ fn lists_of_requests_are_read_and_anything_else_is_refused() {
     check(&format!("[{request}, [{request}]]"), &[&line, &line]);
     for bad in ["{}", "[1]", "[[[[[[{}]]]]]]", r#"{"data": 1}"#, r#"{"type": "TOOL"}"#, "[nonsense"]
     {
-        assert!(read(bad.as_bytes()).is_err(), "{bad}");
+        assert!(read(bad.as_bytes(), "here").is_err(), "{bad}");
     }
 }

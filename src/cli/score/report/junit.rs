@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use super::Report;
 use super::out::ReportOut;
 use crate::cli::CommandError;
+use crate::cli::score::baseline::listed;
+use crate::cli::score::repeats::RepeatedRuns;
 use crate::cli::score::rows::{RowVerdict, ScoreRow};
 use crate::cli::score::tally::OutcomeTally;
 use spanscore_base::visible;
@@ -34,6 +36,8 @@ pub(super) fn write(
     out.raw(&head)?;
     for (index, (name, tally)) in report.tallies.by_evaluator.iter().enumerate() {
         out.raw(&suite_head(index, name, tally))?;
+        let repeated = report.repeated.iter().find(|runs| runs.evaluator == *name);
+        out.raw(&properties(repeated))?;
         report.rows.of_evaluator(name, |row| {
             let mut case = String::new();
             write_case(&row, with_details, &mut case)?;
@@ -49,7 +53,7 @@ fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
     format!(
         "  <testsuite name=\"{}\" id=\"{index}\" package=\"spanscore\" hostname=\"localhost\" \
          timestamp=\"{time}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" \
-         time=\"{:.3}\">\n    <properties/>\n",
+         time=\"{:.3}\">\n",
         escaped(name),
         tally.count(),
         tally.fail,
@@ -57,6 +61,27 @@ fn suite_head(index: usize, name: &str, tally: &OutcomeTally) -> String {
         tally.not_evaluable,
         tally.seconds()
     )
+}
+
+/// Writes what the runs of cases with several come to.
+fn properties(repeated: Option<&RepeatedRuns>) -> String {
+    let Some(repeated) = repeated else { return "    <properties/>\n".to_owned() };
+    let k = repeated.k;
+    let mut values = vec![("repeated cases".to_owned(), repeated.cases.to_string())];
+    for (name, estimate) in [("pass^", repeated.all), ("pass@", repeated.any)] {
+        values.push((format!("{name}{k}"), format!("{:.3}", estimate.mean)));
+        if let Some((low, high)) = estimate.interval {
+            values.push((format!("{name}{k} 95 %"), format!("{low:.3} to {high:.3}")));
+        }
+    }
+    if !repeated.flaky.is_empty() {
+        values.push(("flaky".to_owned(), listed(&repeated.flaky)));
+    }
+    let line = |(name, value): (String, String)| {
+        format!("      <property name=\"{}\" value=\"{}\"/>\n", escaped(&name), escaped(&value))
+    };
+    let lines: String = values.into_iter().map(line).collect();
+    format!("    <properties>\n{lines}    </properties>\n")
 }
 
 fn write_case(row: &ScoreRow, with_details: bool, out: &mut String) -> std::fmt::Result {

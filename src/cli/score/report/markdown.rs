@@ -39,7 +39,7 @@ pub(super) fn text(report: &Report<'_>, with_details: bool) -> anyhow::Result<St
     }
     changes(report, &mut out)?;
     failures(report, with_details, &mut out)?;
-    let mut silence = report.silence.lines().peekable();
+    let mut silence = report.silence_lines().peekable();
     if silence.peek().is_some() {
         out.push('\n');
     }

@@ -9,6 +9,7 @@ mod table;
 
 use super::baseline::ComparedEvaluator;
 use super::gate::{GateArgs, GateVerdict, ReportFormat};
+use super::repeats::RepeatedRuns;
 use super::rows::{ScoreRow, ScoreRows, VerdictSet};
 use super::silence::Silence;
 use super::tally::Tallies;
@@ -22,6 +23,8 @@ pub(super) struct Report<'a> {
     pub(super) rows: &'a ScoreRows,
     pub(super) tallies: &'a Tallies,
     pub(super) silence: &'a Silence,
+    /// Cases that were run more than once.
+    pub(super) repeated: &'a [RepeatedRuns],
     pub(super) verdict: &'a GateVerdict,
     /// True if a part could not be read, or a trace was judged in part.
     pub(super) is_broken: bool,
@@ -55,7 +58,7 @@ impl Report<'_> {
             ReportFormat::Table | ReportFormat::Summary | ReportFormat::Markdown
         );
         if !is_told {
-            let lines = self.silence.lines().chain(self.verdict_lines());
+            let lines = self.silence_lines().chain(self.verdict_lines());
             lines.for_each(note);
         }
         let is_in_lines = !is_told && (self.verdict.has_baseline || self.verdict.has_rates);
@@ -63,6 +66,11 @@ impl Report<'_> {
             note(self.gate_line());
         }
         Ok(())
+    }
+
+    /// Returns the lines of gaps in the judging, then of cases with several runs.
+    fn silence_lines(&self) -> impl Iterator<Item = String> {
+        self.silence.lines().chain(self.repeated.iter().map(RepeatedRuns::sentence))
     }
 
     /// Returns the lines of comparison and gate; none if only single scores count.

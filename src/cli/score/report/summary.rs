@@ -40,7 +40,7 @@ pub(super) fn write(report: &Report<'_>, out: &mut ReportOut) -> Result<(), Comm
     out.line(table.trim_fmt())?;
     let verdict = report.verdict_lines();
     let gate = if verdict.is_empty() { Some(report.gate_line()) } else { None };
-    for line in report.silence.lines().chain(verdict).chain(gate) {
+    for line in report.silence_lines().chain(verdict).chain(gate) {
         out.line(visible::line(line))?;
     }
     Ok(())

@@ -46,7 +46,7 @@ pub(super) fn write(
     })?;
     waiting.flush()?;
     out.line(report.tallies.all.sentence())?;
-    for line in report.silence.lines().chain(report.verdict_lines()) {
+    for line in report.silence_lines().chain(report.verdict_lines()) {
         out.line(visible::line(line))?;
     }
     Ok(())

@@ -29,6 +29,11 @@ impl RunName {
         Self { info: first.map(Arc::clone), number: 1 }
     }
 
+    /// Returns true if its case was run before.
+    pub(super) fn is_again(&self) -> bool {
+        self.number > 1
+    }
+
     fn case(&self) -> Option<&str> {
         self.info.as_ref()?.case.as_deref()
     }

@@ -6,6 +6,7 @@
 //! [`detect::failure`](spanscore_detect::failure).
 
 mod judge;
+mod named;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,6 +27,12 @@ use spanscore_detect::failure::{FailureDetectors, FailureFinding};
 
 /// The family of the detectors of tools that do not exist.
 const UNKNOWN_TOOL: &str = "unknown_tool";
+/// Finding about what a tool was asked for and did not find.
+const NOT_FOUND: FailureFinding<'static> = FailureFinding {
+    says: Says::Failed,
+    kind: "what was asked for does not exist",
+    category: "not_found",
+};
 /// Families that `tool_error` can switch off.
 const ERROR_FIELD: &str = "error_field";
 const MCP_ERROR: &str = "mcp_error";
@@ -148,10 +155,11 @@ impl FailureRules {
         }
     }
 
-    /// Returns true if the framework says of a call that its tool does not exist.
+    /// Returns true if the framework says of a call that its tool does not exist, and not what the
+    /// tool was asked for.
     pub(crate) fn tool_is_unknown(&self, call: &ToolCall<'_>, effort: &WorkBudget) -> bool {
         let said = self.error_or_result(call, effort);
-        said.is_some_and(|finding| finding.category == UNKNOWN_TOOL)
+        said.is_some_and(|finding| of_call(finding, call).category == UNKNOWN_TOOL)
     }
 
     /// Returns the outcome of a call by these rules; void where the steps ran out meanwhile.
@@ -178,6 +186,9 @@ impl FailureRules {
             None => CallOutcome::Succeeded,
             Some(FailureCause::Said(finding)) if finding.says != Says::Failed => {
                 CallOutcome::Stopped(finding)
+            }
+            Some(FailureCause::Said(finding)) => {
+                CallOutcome::Failed(FailureCause::Said(of_call(finding, call)))
             }
             Some(cause) => CallOutcome::Failed(cause),
         }
@@ -272,6 +283,23 @@ impl FailureRules {
     fn detects(&self, text: &str) -> bool {
         self.contains.as_ref().is_some_and(|finder| finder.find(text.as_bytes()).is_some())
             || self.matches.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+/// Returns the finding about a call: of one whose text names something else than its tool, the thing
+/// is what does not exist.
+fn of_call<'r>(finding: FailureFinding<'r>, call: &ToolCall<'_>) -> FailureFinding<'r> {
+    if finding.category != UNKNOWN_TOOL {
+        return finding;
+    }
+    let text = call.error.as_deref().map(Cow::Borrowed);
+    let text = text.or_else(|| match &call.result {
+        Content::Unreadable(text) => Some(Cow::Borrowed(&**text)),
+        result => result.value().map(text_of),
+    });
+    match text {
+        Some(text) if named::names_another(&text, &call.name) => NOT_FOUND,
+        _ => finding,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments. Calls that
-//! were made together are taken in the order that leaves the fewest redundant. Arguments are
+//! A call is redundant when an earlier one has the same name and matching arguments, and the last
+//! of these told the same. Calls that were made together are taken in the order that leaves the fewest redundant. Arguments are
 //! decoded only where two calls share a name. The cost is linear in the calls where "matches" can
 //! be hashed (`exact`, `ignore`, `keys`); otherwise each call is compared with the distinct ones of
 //! its name, within [`COMPARED_MAX`].
@@ -49,6 +49,17 @@ tool_efficiency:
 ",
 };
 
+/// Sign of progress between calls that are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum EfficiencyProgress {
+    /// Another result.
+    #[default]
+    Results,
+    /// None: the calls alone count.
+    None,
+}
+
 /// Settings of `tool_efficiency`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -58,6 +69,10 @@ struct Settings {
     argument_matcher: ArgumentMatcher,
     /// True if repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
+    /// Sign that the same call again is no redundancy: with `results` (default) another result
+    /// than the last time (a job that is watched); failures are no progress, and where no results
+    /// are recorded the calls alone count, as with `none`.
+    progress: EfficiencyProgress,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
     /// `dokimos` gives Dokimos' numbers: arguments that are not recorded are empty ones, a trace
@@ -69,6 +84,8 @@ struct ToolEfficiency {
     settings: Settings,
     /// Rules that tell failed calls, where they may be repeated.
     failures: Option<FailureRules>,
+    /// Rules that tell failed calls, where other results are progress.
+    progress: Option<FailureRules>,
 }
 
 fn build(node: &Node) -> Result<Evaluator, SettingsError> {
@@ -121,7 +138,9 @@ impl ToolEfficiency {
         let is_compat = settings.compat.is_some();
         let failures =
             FailureRules::excluding(settings.allow_retries, &settings.failures, is_compat)?;
-        Ok(Self { settings, failures })
+        let counts = settings.progress == EfficiencyProgress::Results && !is_compat;
+        let progress = FailureRules::excluding(counts, &settings.failures, is_compat)?;
+        Ok(Self { settings, failures, progress })
     }
 
     fn matcher(&self) -> &ArgumentMatcher {
@@ -298,11 +317,18 @@ impl ToolEfficiency {
         // The last repetition of each distinct call: the one that a further repetition retries.
         let mut last: hashbrown::HashMap<usize, usize> = hashbrown::HashMap::new();
         self.walk(calls, |index, earlier| {
-            if let Some(rules) = &self.failures {
-                let retried = last.insert(earlier, index).unwrap_or(earlier);
-                if rules.failed(&calls[retried], calls.effort) == Some(true) {
-                    return;
-                }
+            let before = last.insert(earlier, index).unwrap_or(earlier);
+            let failed = |rules: &FailureRules, at: usize| {
+                rules.failed(&calls[at], calls.effort) == Some(true)
+            };
+            let is_retry = self.failures.as_ref().is_some_and(|rules| failed(rules, before));
+            let is_progress = self.progress.as_ref().is_some_and(|rules| {
+                has_another_result(calls, before, index)
+                    && !failed(rules, before)
+                    && !failed(rules, index)
+            });
+            if is_retry || is_progress {
+                return;
             }
             count += 1;
             if want.reasons() {
@@ -327,11 +353,19 @@ impl ToolEfficiency {
     }
 }
 
+/// Returns true if two calls are recorded to have returned different results.
+fn has_another_result(calls: &Listed<'_, '_>, before: usize, index: usize) -> bool {
+    let results = [before, index].map(|at| calls[at].result.value());
+    let [Some(old), Some(new)] = results else { return false };
+    let steps = |value: &Value<'_>| value.node_count() + value.as_str().map_or(0, str::len) / 8;
+    calls.effort.spend(steps(old) + steps(new)) && old != new
+}
+
 impl CodeEvaluator for ToolEfficiency {
     fn facts(&self) -> Facts {
         Facts {
             arguments: self.matcher().reads_arguments(),
-            results: self.settings.allow_retries,
+            results: self.failures.is_some() || self.progress.is_some(),
             ..Facts::default()
         }
     }

@@ -52,6 +52,26 @@ fn retry_of_a_failed_call_may_be_allowed() {
 }
 
 #[test]
+fn a_job_that_is_watched_is_no_repetition() {
+    let calls = |results: &[&'static str]| {
+        let told = |result: &&'static str| ToolCall {
+            result: Content::ready(Value::from(*result)),
+            ..call("a", Some(1), CallStatus::Ok)
+        };
+        results.iter().map(told).collect::<Vec<_>>()
+    };
+    let check = |results: &[&'static str], share: f64| {
+        assert_eq!(score(Settings::default(), calls(results)), Some(share), "{results:?}");
+    };
+    check(&["10 %", "60 %", "done"], 1.0);
+    check(&["10 %", "10 %", "done", "done"], 0.5);
+    check(&["Error: boom", "done"], 0.5);
+    check(&["done", "Error: boom"], 0.5);
+    let alone = Settings { progress: EfficiencyProgress::None, ..Settings::default() };
+    assert_eq!(score(alone, calls(&["10 %", "60 %", "done"])), Some(1.0 / 3.0));
+}
+
+#[test]
 fn long_trajectory_that_cannot_be_hashed_stops_at_the_limit() {
     let matcher = ArgumentMatcher { mode: ArgumentMode::Subset, ..Default::default() };
     let settings = Settings { argument_matcher: matcher, ..Settings::default() };

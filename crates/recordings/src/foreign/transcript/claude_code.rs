@@ -1,0 +1,93 @@
+//! Session files of Claude Code: an event a line, a run for each prompt.
+
+use serde_json::Value as Json;
+
+use super::super::span::{ForeignSpan, text};
+use super::messages::Transcript;
+use super::{first_text, time_of};
+
+/// Keys of which each event has one.
+const EVENT_KEYS: [&str; 4] = ["sessionId", "uuid", "leafUuid", "messageId"];
+/// Agent and service of the runs.
+const AGENT: &str = "claude-code";
+
+/// Returns true if an object is an event.
+pub(super) fn is_event(value: &Json) -> bool {
+    let is_of_session = EVENT_KEYS.iter().any(|key| value.get(key).is_some_and(Json::is_string));
+    is_of_session && value.get("type").is_some_and(Json::is_string) && value.get("id").is_none()
+}
+
+/// Returns true if a list holds the lines of a session.
+pub(super) fn is_session(items: &[Json]) -> bool {
+    items.first().is_some_and(is_event)
+        && items.iter().any(|item| is_event(item) && said(item).is_some())
+}
+
+/// Returns the message of an event, if anybody said one.
+fn said(event: &Json) -> Option<&Json> {
+    let kind = event.get("type").and_then(Json::as_str)?;
+    let is_meta = event.get("isMeta").and_then(Json::as_bool) == Some(true);
+    let message = event.get("message").filter(|message| message.get("content").is_some());
+    message.filter(|_| matches!(kind, "user" | "assistant") && !is_meta)
+}
+
+/// Makes the spans of all prompts.
+pub(super) fn spans(events: &[Json], origin: &str) -> Vec<ForeignSpan> {
+    let events: Vec<&Json> = events.iter().filter(|event| said(event).is_some()).collect();
+    // The file of a sub-agent holds nothing else.
+    let is_whole = events.iter().all(|event| is_aside(event));
+    let begins = |event: &&Json| is_prompt(event) && (is_whole || !is_aside(event));
+    let mut spans = Vec::new();
+    let mut rest = events.as_slice();
+    while let Some((first, others)) = rest.split_first() {
+        let len = 1 + others.iter().position(begins).unwrap_or(others.len());
+        let (run, more) = rest.split_at(len);
+        rest = more;
+        spans.extend(spans_of_run(first, run, !is_whole, origin));
+    }
+    spans
+}
+
+/// Returns true if a sub-agent's model was told or said it.
+fn is_aside(event: &Json) -> bool {
+    event.get("isSidechain").and_then(Json::as_bool) == Some(true)
+}
+
+/// Returns true if it holds words of the user, not results of tools or a summary for the model.
+fn is_prompt(event: &Json) -> bool {
+    let is_summary = event.get("isCompactSummary").and_then(Json::as_bool) == Some(true);
+    let content = event.get("message").and_then(|message| message.get("content"));
+    let is_result = |block: &Json| block.get("type").is_some_and(|kind| kind == "tool_result");
+    let has_results = content.and_then(Json::as_array).is_some_and(|it| it.iter().any(is_result));
+    text(event, "type").is_some_and(|kind| kind == "user") && !is_summary && !has_results
+}
+
+fn spans_of_run(
+    first: &Json,
+    events: &[&Json],
+    tells_agents: bool,
+    origin: &str,
+) -> Vec<ForeignSpan> {
+    let messages: Vec<Json> = events.iter().filter_map(|event| said(event)).cloned().collect();
+    let agent_of = |event: &&Json| {
+        let name = || first_text(event, &["agentId"]).unwrap_or_else(|| "subagent".to_owned());
+        (tells_agents && is_aside(event)).then(name)
+    };
+    let word = |key: &str, value: String| (key.to_owned(), Json::from(value));
+    let version = text(first, "version").map(|version| word("service.version", version));
+    let folder = text(first, "cwd").map(|folder| word("claude_code.cwd", folder));
+    let origin = format!("{origin} {}", text(first, "uuid").unwrap_or_default());
+    let resource = [word("service.name", AGENT.to_owned())].into_iter().chain(version);
+    Transcript {
+        messages: &messages,
+        times: events.iter().map(|event| time_of(event, "timestamp")).collect(),
+        agents: events.iter().map(agent_of).collect(),
+        origin: &origin,
+        attributes: folder.into_iter().collect(),
+        resource: resource.collect(),
+        agent: Some(AGENT.to_owned()),
+        session: text(first, "sessionId"),
+        ..Transcript::default()
+    }
+    .spans()
+}

@@ -1,0 +1,225 @@
+//! Spans of a list of messages.
+
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+use super::super::span::{ForeignAttributes, ForeignSpan};
+
+/// Scope of the spans.
+const SCOPE: &str = "spanscore.transcript";
+/// Authors of messages in the APIs of models.
+const ROLES: [&str; 10] = [
+    "system",
+    "developer",
+    "user",
+    "human",
+    "assistant",
+    "model",
+    "ai",
+    "tool",
+    "function",
+    "tool_result",
+];
+/// Authors that are the model.
+const MODELS: [&str; 3] = ["assistant", "model", "ai"];
+/// Parts of a message, of which any one tells it from other objects that have a role.
+const PARTS: [&str; 6] =
+    ["content", "parts", "tool_calls", "function_call", "tool_call_id", "text"];
+/// Time from one message to the next where they have none, nanoseconds.
+const STEP_NS: u64 = 1;
+
+/// One run of an agent, as its messages tell it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Transcript<'m> {
+    pub(super) messages: &'m [Json],
+    /// Time of each message, Unix nanoseconds; empty where they have none.
+    pub(super) times: Vec<u64>,
+    /// Sub-agent of each message; empty where there is none.
+    pub(super) agents: Vec<Option<String>>,
+    /// Place of the transcript, which tells it from another with the same words.
+    pub(super) origin: &'m str,
+    /// Attributes of the run.
+    pub(super) attributes: ForeignAttributes,
+    /// Resource of the spans.
+    pub(super) resource: ForeignAttributes,
+    pub(super) agent: Option<String>,
+    pub(super) session: Option<String>,
+    pub(super) system: Option<&'m Json>,
+    pub(super) tools: Option<&'m Json>,
+}
+
+/// Returns true if a value is a message of a model's API, or an item of one.
+pub(super) fn is_message(value: &Json) -> bool {
+    let word = |key: &str| value.get(key).and_then(Json::as_str);
+    let has = |key: &str| value.get(key).is_some();
+    let is_author = |word: &str| ROLES.contains(&word);
+    match (word("role"), word("type")) {
+        (Some(role), _) => is_author(role) && PARTS.into_iter().any(has),
+        (None, Some(kind)) => is_author(kind) && has("content") || is_call(value, kind),
+        (None, None) => false,
+    }
+}
+
+/// Returns true if an item is a call or its result.
+fn is_call(value: &Json, kind: &str) -> bool {
+    matches!(kind, "function_call" | "function_call_output") && value.get("call_id").is_some()
+}
+
+/// Returns true if the model said it.
+fn is_models(message: &Json) -> bool {
+    let word = |key: &str| message.get(key).and_then(Json::as_str);
+    match (word("role"), word("type")) {
+        (Some(role), _) => MODELS.contains(&role),
+        (None, Some(kind)) => {
+            MODELS.contains(&kind) || kind == "reasoning" || kind.ends_with("_call")
+        }
+        (None, None) => false,
+    }
+}
+
+impl Transcript<'_> {
+    /// Makes the spans: that of the run first.
+    pub(super) fn spans(&self) -> Vec<ForeignSpan> {
+        let trace_id = self.id();
+        let mut spans = vec![self.run(&trace_id)];
+        let mut at = 0;
+        while at < self.messages.len() {
+            let heard = self.while_true(at, |message| !is_models(message));
+            let said = self.while_true(heard, is_models);
+            let agent = self.agent_of(heard);
+            let end = (heard..said).find(|at| self.agent_of(*at) != agent).unwrap_or(said);
+            spans.push(self.turn(&trace_id, at, heard, end));
+            at = end;
+        }
+        let agents = self.sub_agents(&trace_id);
+        spans.extend(agents);
+        spans
+    }
+
+    /// Returns the first place from one on at which a test fails.
+    fn while_true(&self, from: usize, holds: fn(&Json) -> bool) -> usize {
+        let mut rest = self.messages[from..].iter();
+        rest.position(|message| !holds(message)).map_or(self.messages.len(), |count| from + count)
+    }
+
+    fn agent_of(&self, at: usize) -> Option<&str> {
+        self.agents.get(at)?.as_deref()
+    }
+
+    /// Returns the trace id: equal words at one place are one run.
+    fn id(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.origin);
+        for message in self.messages {
+            hash.update([0]);
+            hash.update(message.to_string());
+        }
+        let digest = hash.finalize();
+        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn time(&self, at: usize) -> u64 {
+        let told = self.times.get(at).copied().filter(|time| *time > 0);
+        told.unwrap_or((at as u64 + 1) * STEP_NS)
+    }
+
+    /// Makes the span of the run, with the words that began it and the last that the model said.
+    fn run(&self, trace_id: &str) -> ForeignSpan {
+        let own = |at: &usize| self.agent_of(*at).is_none();
+        let first = self.while_true(0, |message| !is_models(message));
+        let last = (0..self.messages.len()).filter(own).rfind(|at| is_models(&self.messages[*at]));
+        let mut attributes = self.attributes.clone();
+        let mut add = |key: &str, value: Json| attributes.push((key.to_owned(), value));
+        add("gen_ai.operation.name", "invoke_agent".into());
+        if let Some(agent) = &self.agent {
+            add("gen_ai.agent.name", agent.as_str().into());
+        }
+        if let Some(session) = &self.session {
+            add("gen_ai.conversation.id", session.as_str().into());
+        }
+        add("gen_ai.input.messages", as_text(&self.messages[..first]));
+        if let Some(last) = last {
+            add("gen_ai.output.messages", as_text(&self.messages[last..=last]));
+        }
+        for (key, value) in
+            [("gen_ai.tool.definitions", self.tools), ("gen_ai.system_instructions", self.system)]
+        {
+            if let Some(value) = value {
+                add(key, value.as_str().map_or_else(|| value.to_string(), str::to_owned).into());
+            }
+        }
+        ForeignSpan {
+            trace_id: trace_id.to_owned(),
+            span_id: "run".to_owned() + trace_id,
+            name: "invoke_agent".to_owned(),
+            start_ns: self.time(0),
+            end_ns: self.time(self.messages.len().saturating_sub(1)),
+            attributes,
+            resource: self.resource.clone(),
+            scope: SCOPE.to_owned(),
+            ..ForeignSpan::default()
+        }
+    }
+
+    /// Makes the span of one turn of the model: what it heard, then what it said.
+    fn turn(&self, trace_id: &str, from: usize, heard: usize, end: usize) -> ForeignSpan {
+        let mut attributes = vec![("gen_ai.operation.name".to_owned(), Json::from("chat"))];
+        for (key, messages) in [
+            ("gen_ai.input.messages", &self.messages[from..heard]),
+            ("gen_ai.output.messages", &self.messages[heard..end]),
+        ] {
+            if !messages.is_empty() {
+                attributes.push((key.to_owned(), as_text(messages)));
+            }
+        }
+        let agent = self.agent_of(heard.min(end.saturating_sub(1)));
+        let parent = agent.map_or("run".to_owned(), ToOwned::to_owned);
+        ForeignSpan {
+            trace_id: trace_id.to_owned(),
+            span_id: format!("{from}{trace_id}"),
+            parent_id: Some(parent + trace_id),
+            name: "chat".to_owned(),
+            start_ns: self.time(heard.saturating_sub(1).max(from)),
+            end_ns: self.time(end.saturating_sub(1)),
+            attributes,
+            resource: self.resource.clone(),
+            scope: SCOPE.to_owned(),
+            ..ForeignSpan::default()
+        }
+    }
+
+    /// Makes a span for each sub-agent, around its turns.
+    fn sub_agents(&self, trace_id: &str) -> Vec<ForeignSpan> {
+        let mut spans: Vec<ForeignSpan> = Vec::new();
+        for (at, agent) in self.agents.iter().enumerate() {
+            let Some(agent) = agent else { continue };
+            let span_id = agent.clone() + trace_id;
+            if let Some(span) = spans.iter_mut().find(|span| span.span_id == span_id) {
+                span.end_ns = self.time(at);
+                continue;
+            }
+            let word = |key: &str, value: &str| (key.to_owned(), Json::from(value));
+            spans.push(ForeignSpan {
+                trace_id: trace_id.to_owned(),
+                span_id,
+                parent_id: Some("run".to_owned() + trace_id),
+                name: "invoke_agent".to_owned(),
+                start_ns: self.time(at),
+                end_ns: self.time(at),
+                attributes: vec![
+                    word("gen_ai.operation.name", "invoke_agent"),
+                    word("gen_ai.agent.name", agent),
+                ],
+                resource: self.resource.clone(),
+                scope: SCOPE.to_owned(),
+                ..ForeignSpan::default()
+            });
+        }
+        spans
+    }
+}
+
+/// Returns messages as the JSON text that instrumentations write.
+fn as_text(messages: &[Json]) -> Json {
+    Json::String(json!(messages).to_string())
+}
