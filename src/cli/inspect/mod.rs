@@ -1,6 +1,6 @@
 //! `spanscore inspect`: shows the content extracted from recorded traces.
 
-mod suggest;
+pub(super) mod suggest;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
