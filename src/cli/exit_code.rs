@@ -18,6 +18,8 @@ pub enum Exit {
     Usage,
     /// Mistake in the config.
     Config,
+    /// `score`, `run`: stopped by Ctrl-C; what was judged until then is printed.
+    Interrupted,
     /// `run`: exit code of the command, if it is not 0.
     Command(u8),
 }
@@ -31,6 +33,7 @@ Exit codes:
   3   `serve`: stopped with losses; the last line says how many
   64  a wrong command line
   78  a wrong config
+  130 `score`, `run`: stopped by Ctrl-C; the scores so far are printed
   `run` ends with the command's own code where that is not 0";
 
 impl Exit {
@@ -43,6 +46,7 @@ impl Exit {
             Self::Lost => 3,
             Self::Usage => 64,
             Self::Config => 78,
+            Self::Interrupted => 130,
             Self::Command(code) => code,
         }
     }

@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
+use super::progress::Progress;
 use super::{CommandError, output};
 use crate::config::ResolvedConfig;
 use spanscore_assemble::CutTrace;
 use spanscore_base::model::{Facts, Want};
 use spanscore_base::otlp::Signal;
 use spanscore_base::visible;
+use spanscore_engine::batch::BatchProgress;
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_extract::dialect::Dialect;
@@ -65,10 +68,25 @@ pub(super) fn read_with(
     files: &[PathBuf],
     mut visit: impl FnMut(Signal, &[u8]),
 ) -> Result<bool, CommandError> {
+    let progress = BatchProgress::default();
+    Progress::show(files, &progress, || read_counted(replay, files, &mut visit, &progress))
+}
+
+fn read_counted(
+    replay: &mut Replay<'_>,
+    files: &[PathBuf],
+    visit: &mut dyn FnMut(Signal, &[u8]),
+    progress: &BatchProgress,
+) -> Result<bool, CommandError> {
     let mut is_broken = false;
+    let mut read_before = 0;
     for path in files {
-        for (index, request) in read_requests(path).enumerate() {
-            let place = || format!("{} request {}", path.display(), index + 1);
+        let mut requests = read_requests(path);
+        let mut index = 0;
+        while let Some(request) = requests.next() {
+            progress.read.store(read_before + requests.bytes_read(), Relaxed);
+            index += 1;
+            let place = || format!("{} request {index}", path.display());
             let problem = match request {
                 Err(error) => Some(error.to_string()),
                 Ok((signal, body)) => {
@@ -90,6 +108,7 @@ pub(super) fn read_with(
                 return Err(too_much(&place()));
             }
         }
+        read_before += requests.bytes_read();
     }
     Ok(note_cut_traces(replay.cut_traces()) || is_broken)
 }

@@ -13,12 +13,15 @@ use spanscore_engine::settings::ConfigSources;
 use spanscore_engine::settings::Loaded;
 use spanscore_engine::settings::secrets::Above;
 
-/// Prints the config in block form.
+/// Prints the config in the shape that it was written in: what stood on one line stays on one.
 pub fn redacted(loaded: &Loaded) -> String {
     let mut printer = ConfigPrinter { sources: &loaded.sources, out: String::new() };
     printer.block(&loaded.node, 0, Above::default());
     printer.out
 }
+
+/// Longest line of a collection between brackets, characters; a longer one is printed as a block.
+const LINE_CHARS_MAX: usize = 120;
 
 struct ConfigPrinter<'a> {
     sources: &'a ConfigSources,
@@ -31,45 +34,100 @@ impl ConfigPrinter<'_> {
         match &node.kind {
             NodeKind::Map(entries) => {
                 for (key, value) in entries {
-                    let _ = write!(self.out, "{:indent$}{}:", "", text(&key.text));
-                    self.value(value, indent, above.below(&key.text));
+                    let start = format!("{:indent$}{}:", "", text(&key.text));
+                    // A block below a key has the place of the key.
+                    let is_flow = key.place.line == value.place.line && key.place != value.place;
+                    self.value(&start, value, is_flow, indent, above.below(&key.text));
                 }
             }
             NodeKind::List(items) => {
                 for item in items {
-                    let _ = write!(self.out, "{:indent$}-", "");
-                    self.value(item, indent, above);
+                    self.value(
+                        &format!("{:indent$}-", ""),
+                        item,
+                        is_flow_item(item),
+                        indent,
+                        above,
+                    );
                 }
             }
             _ => {}
         }
     }
 
-    fn value(&mut self, node: &Node, indent: usize, above: Above) {
-        let scalar = match &node.kind {
-            NodeKind::Map(entries) if entries.is_empty() => "{}".to_owned(),
-            NodeKind::List(items) if items.is_empty() => "[]".to_owned(),
-            NodeKind::Map(_) | NodeKind::List(_) => {
-                self.out.push('\n');
-                return self.block(node, indent + 2, above);
-            }
-            _ => match (self.sources.reference(node.place), &node.kind) {
-                (Some((written, form)), _) => match form {
-                    ScalarForm::Plain if !written.contains(visible::is_hidden) => {
-                        written.to_owned()
-                    }
-                    ScalarForm::Plain | ScalarForm::Quoted => quoted(written),
-                    ScalarForm::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
-                },
-                (None, NodeKind::Scalar(Value::String(_))) if above.is_secret => quoted(REDACTED),
-                (None, NodeKind::Scalar(Value::String(value))) => {
-                    text(&without_secrets(value).replace('$', "$$"))
-                }
-                (None, NodeKind::Scalar(value)) => value.to_string(),
-                _ => "null".to_owned(),
-            },
+    /// Prints a value behind the start of its line.
+    fn value(&mut self, start: &str, node: &Node, is_flow: bool, indent: usize, above: Above) {
+        self.out.push_str(start);
+        let is_collection = match &node.kind {
+            NodeKind::Map(entries) => !entries.is_empty(),
+            NodeKind::List(items) => !items.is_empty(),
+            _ => false,
         };
-        let _ = writeln!(self.out, " {scalar}");
+        let line = if is_collection && !is_flow { None } else { self.flow(node, above) };
+        let room = LINE_CHARS_MAX.saturating_sub(start.chars().count());
+        match line {
+            Some(line) if !is_collection || line.chars().count() <= room => {
+                // What is nothing below a key needs no word.
+                let is_bare = line == "null" && start.ends_with(':');
+                if !is_bare {
+                    let _ = write!(self.out, " {line}");
+                }
+                self.out.push('\n');
+            }
+            _ => {
+                self.out.push('\n');
+                self.block(node, indent + 2, above);
+            }
+        }
+    }
+
+    /// Returns a value on one line; `None` for a collection with a reference that only a line of
+    /// its own may hold bare.
+    fn flow(&self, node: &Node, above: Above) -> Option<String> {
+        match &node.kind {
+            NodeKind::Map(entries) => {
+                let entries = entries.iter().map(|(key, value)| {
+                    let value = self.inner(value, above.below(&key.text))?;
+                    Some(format!("{}: {value}", text(&key.text)))
+                });
+                Some(format!("{{{}}}", entries.collect::<Option<Vec<_>>>()?.join(", ")))
+            }
+            NodeKind::List(items) => {
+                let items = items.iter().map(|item| self.inner(item, above));
+                Some(format!("[{}]", items.collect::<Option<Vec<_>>>()?.join(", ")))
+            }
+            _ => Some(self.scalar(node, above)),
+        }
+    }
+
+    fn inner(&self, node: &Node, above: Above) -> Option<String> {
+        let reference = self.sources.reference(node.place);
+        let is_bare = matches!(reference, Some((_, ScalarForm::Plain)));
+        if is_bare { None } else { self.flow(node, above) }
+    }
+
+    fn scalar(&self, node: &Node, above: Above) -> String {
+        match (self.sources.reference(node.place), &node.kind) {
+            (Some((written, form)), _) => match form {
+                ScalarForm::Plain if !written.contains(visible::is_hidden) => written.to_owned(),
+                ScalarForm::Plain | ScalarForm::Quoted => quoted(written),
+                ScalarForm::Tagged(tag) => format!("!!{} {}", tag.name(), quoted(written)),
+            },
+            (None, NodeKind::Scalar(Value::String(_))) if above.is_secret => quoted(REDACTED),
+            (None, NodeKind::Scalar(Value::String(value))) => {
+                text(&without_secrets(value).replace('$', "$$"))
+            }
+            (None, NodeKind::Scalar(value)) => value.to_string(),
+            _ => "null".to_owned(),
+        }
+    }
+}
+
+/// Returns true for an item in brackets; a map without begins where its first key does.
+fn is_flow_item(item: &Node) -> bool {
+    match &item.kind {
+        NodeKind::Map(entries) => entries.first().is_none_or(|(key, _)| key.place != item.place),
+        _ => true,
     }
 }
 
@@ -110,12 +168,22 @@ mod tests {
             "exporters: {otlp: {endpoint: 'h:1', headers: {x-key: abc}, n: [1, {a: 'yes'}]}}\n\
              auth: {bearer_token: abc, max_tokens: 5, other: \"a ${env:KEY} b\"}\n\
              plain: ${env:KEY}\ncost: $$5\nnothing:\nempty: {}\n",
-            "exporters:\n  otlp:\n    endpoint: \"h:1\"\n    headers:\n      \
-             x-key: \"[REDACTED]\"\n    n:\n      - 1\n      -\n        a: yes\n\
-             auth:\n  bearer_token: \"[REDACTED]\"\n  max_tokens: 5\n  \
-             other: \"a ${env:KEY} b\"\n\
-             plain: ${env:KEY}\ncost: \"$$5\"\nnothing: null\nempty: {}\n",
+            "exporters: {otlp: {endpoint: \"h:1\", headers: {x-key: \"[REDACTED]\"}, \
+             n: [1, {a: yes}]}}\n\
+             auth: {bearer_token: \"[REDACTED]\", max_tokens: 5, other: \"a ${env:KEY} b\"}\n\
+             plain: ${env:KEY}\ncost: \"$$5\"\nnothing:\nempty: {}\n",
         );
+    }
+
+    #[test]
+    fn the_shape_of_the_file_stays() {
+        let text = "evaluators:\n  tool_error:\n  tool_call_args/refund:\n    \
+                    criteria: {tool_calls: [{name: issue_refund, args: {order: A-17}}]}\n    \
+                    only_tools:\n      - a\n      - [b, c]\n      -\n        d: 1\n        \
+                    e: {f: null}\nexporters: {}\n";
+        check(text, text);
+        let long = "x".repeat(LINE_CHARS_MAX);
+        check(&format!("a: [{long}]\n"), &format!("a:\n  - {long}\n"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod evaluators;
 mod expectations;
 mod external;
 mod failures;
+mod first_hour;
 mod forward;
 mod full_disk;
 mod gate;

@@ -15,6 +15,7 @@ use schemars::Schema;
 
 use super::{ExporterStartError, Starting};
 use spanscore_base::settings::{Node, NodeKind, SettingsError, nearest};
+use spanscore_base::value::Value;
 
 /// Most exporters that one process runs; each has a queue.
 pub const EXPORTERS_MAX: usize = 64;
@@ -98,7 +99,7 @@ impl fmt::Debug for ExporterSettings {
     }
 }
 
-/// Reads the `exporters:` map, in the order written.
+/// Reads the `exporters:` map, in the order written; `false` in place of settings switches one off.
 ///
 /// # Errors
 /// The first mistake, with its place.
@@ -115,6 +116,9 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     let mut singles = Vec::new();
     for (key, node) in exporters.entries() {
         let kind = kind_of(&key.text).map_err(|error| error.at(key.place))?;
+        if is_off(node) {
+            continue;
+        }
         let exporter = read_one(kind, node).map_err(|e| e.at(node.place).at(key.place))?;
         let name = key.text.clone();
         let written = node.clone();
@@ -132,9 +136,15 @@ pub fn read(exporters: &Node) -> Result<Vec<ExporterSettings>, SettingsError> {
     Ok(read)
 }
 
+/// Returns true for `false` in place of settings, which switches an exporter off.
+fn is_off(node: &Node) -> bool {
+    matches!(node.kind, NodeKind::Scalar(Value::Bool(false)))
+}
+
 fn read_one(kind: &ExporterKind, node: &Node) -> Result<Arc<dyn Exporter>, SettingsError> {
     let empty = Node { kind: NodeKind::Map(Vec::new()), place: node.place };
-    if node.kind == NodeKind::Null {
+    let is_plain = matches!(node.kind, NodeKind::Null | NodeKind::Scalar(Value::Bool(true)));
+    if is_plain {
         return (kind.read)(&empty);
     }
     (kind.read)(&with_last_content(node))
@@ -197,6 +207,7 @@ mod tests {
 
     #[test]
     fn kinds_aliases_and_names_are_read_in_order() {
+        check(r#"{"console": false, "prometheus": true}"#, "prometheus");
         check("{}", "");
         check(r#"{"console": null, "prometheus": {}}"#, "console prometheus");
         check(r#"{"otlp/a": {"endpoint": "http://localhost:4317"}}"#, "otlp/a");

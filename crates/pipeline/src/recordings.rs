@@ -69,7 +69,9 @@ fn deal(files: &[PathBuf], progress: &BatchProgress, lots: Vec<SyncSender<Lot>>)
     for path in files {
         let mut pieces = read_pieces(path);
         let mut counted = 0;
-        while let Some(piece) = pieces.next() {
+        while !progress.stop.load(Ordering::Relaxed)
+            && let Some(piece) = pieces.next()
+        {
             lot.bytes += piece.bytes();
             lot.pieces.push(piece);
             if lot.bytes >= LOT_BYTES {

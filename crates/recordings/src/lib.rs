@@ -53,6 +53,13 @@ pub fn read_requests(path: &Path) -> FileRequests {
     FileRequests { pieces: read_pieces(path), ready: VecDeque::new() }
 }
 
+impl FileRequests {
+    /// Returns the bytes read of the input so far, as stored.
+    pub fn bytes_read(&self) -> u64 {
+        self.pieces.bytes_read()
+    }
+}
+
 impl Iterator for FileRequests {
     type Item = Result<(Signal, Bytes), FileError>;
 

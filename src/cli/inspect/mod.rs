@@ -1,11 +1,12 @@
 //! `spanscore inspect`: shows the content extracted from recorded traces.
 
-mod suggest;
+pub(super) mod suggest;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
+use comfy_table::ColumnConstraint;
 
 use super::call_rows::judged_row;
 use super::score::Format;
@@ -137,15 +138,18 @@ fn table(trajectory: &Value<'_>) -> String {
     }
     let has_groups = calls.iter().any(|call| call.get("group").is_some());
     let group = has_groups.then_some("GROUP");
-    let heads = ["  TOOL", "STATUS", "FAILED", "ARGUMENTS", "RESULT", "DIALECT"];
+    let heads = ["TOOL", "STATUS", "FAILED", "ARGUMENTS", "RESULT", "DIALECT"];
     let mut table = output::table(heads.into_iter().chain(group).collect::<Vec<_>>());
+    if let Some(width) = table.width() {
+        table.set_width(width.saturating_sub(INDENT.len() as u16));
+    }
     for call in calls {
         let result = match call.get("error").filter(|error| !error.is_null()) {
             Some(error) => cell(Some(error)),
             None => cell(call.get("result")),
         };
         let row = [
-            format!("  {}", cell(call.get("name"))),
+            cell(call.get("name")),
             cell(call.get("status")),
             failed(call),
             cell(call.get("arguments")),
@@ -154,11 +158,25 @@ fn table(trajectory: &Value<'_>) -> String {
         ];
         table.add_row(row.into_iter().chain(has_groups.then(|| cell(call.get("group")))));
     }
-    out.push('\n');
-    out.push_str(&table.trim_fmt());
+    // Words of a few letters stay whole; arguments and results share the rest.
+    let widths = table.column_max_content_widths();
+    for (column, width_max) in WHOLE_COLUMNS {
+        let is_short = widths.get(column).is_some_and(|width| *width <= width_max);
+        if let Some(column) = table.column_mut(column).filter(|_| is_short) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    for line in table.trim_fmt().lines() {
+        out.push_str(&format!("\n{INDENT}{line}"));
+    }
     out.push('\n');
     out
 }
+
+/// Indentation below the line of a trace.
+const INDENT: &str = "  ";
+/// Columns that are not broken up to some width, by index: tool, status, dialect, group.
+const WHOLE_COLUMNS: [(usize, u16); 4] = [(0, 24), (1, 8), (5, 16), (6, 6)];
 
 /// Formats the column `failed`: `-` if unknown, else `yes` or `no` with the reason.
 fn failed(call: &Value<'_>) -> String {

@@ -13,49 +13,86 @@ use spanscore_extract::dialect::Dialect;
 use spanscore_extract::suggest::{DialectSuggestion, SPANS_MAX, SpanSamples, suggest};
 use spanscore_extract::{Resolver, Table};
 
+/// Dialects suggested for the spans of some files.
+pub(in crate::cli) struct Suggested {
+    /// Entries of `dialects:` as YAML; empty if nothing looks like a tool call.
+    pub(in crate::cli) text: String,
+    /// Number of spans that no dialect knows, and of all that were looked at.
+    unknown: usize,
+    looked_at: usize,
+    left_out: usize,
+    /// True if a part of the files could not be read.
+    pub(in crate::cli) is_broken: bool,
+}
+
+impl Suggested {
+    /// Reads the files and looks at the spans that no dialect of the plan knows.
+    pub(in crate::cli) fn new(
+        plan: &ResolvedConfig,
+        files: &[PathBuf],
+    ) -> Result<Self, CommandError> {
+        let resolver = recorded::resolver(plan, &Facts::all())?;
+        let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
+        let mut samples = SpanSamples::default();
+        let is_broken = recorded::read_with(&mut replay, files, |signal, body| {
+            // The replay reports broken requests.
+            let _ = match signal {
+                Signal::Traces => samples.add(body),
+                Signal::Logs => samples.add_logs(body),
+                Signal::Metrics => Ok(()),
+            };
+        })?;
+        let known = replay.known_spans();
+        Ok(Self {
+            text: written(&suggest(&samples, &known)),
+            unknown: samples.unknown_count(&known),
+            looked_at: samples.len(),
+            left_out: samples.left_out(),
+            is_broken,
+        })
+    }
+
+    /// Returns the suggested dialects.
+    pub(in crate::cli) fn dialects(&self) -> Result<Vec<Dialect>, CommandError> {
+        let node = yaml::read(&self.text).map_err(anyhow::Error::new)?;
+        let dialects = node.get("dialects").map_or(Ok(Vec::new()), |node| node.read());
+        Ok(dialects.map_err(anyhow::Error::new)?)
+    }
+}
+
 /// Prints suggested dialects for the spans of some files, ready for a config.
 pub(super) fn run(plan: &ResolvedConfig, files: &[PathBuf]) -> Result<Exit, CommandError> {
-    let resolver = recorded::resolver(plan, &Facts::all())?;
-    let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
-    let mut samples = SpanSamples::default();
-    let is_broken = recorded::read_with(&mut replay, files, |signal, body| {
-        // The replay reports broken requests.
-        let _ = match signal {
-            Signal::Traces => samples.add(body),
-            Signal::Logs => samples.add_logs(body),
-            Signal::Metrics => Ok(()),
-        };
-    })?;
-    let known = replay.known_spans();
-    if samples.left_out() > 0 {
+    let suggested = Suggested::new(plan, files)?;
+    let exit = if suggested.is_broken { Exit::Failure } else { Exit::Success };
+    let Suggested { text, unknown, looked_at, left_out, .. } = &suggested;
+    if *left_out > 0 {
         output::note(format_args!(
             "spanscore: of {} spans only the first {SPANS_MAX} are looked at, or 64 MiB of them",
-            samples.left_out() + samples.len()
+            left_out + looked_at
         ));
     }
-    let unknown = samples.unknown_count(&known);
-    let suggestions = suggest(&samples, &known);
-    if suggestions.is_empty() {
+    if text.is_empty() {
         output::note(format_args!(
-            "spanscore: {unknown} of {} spans belong to no dialect, and none of them looks like a \
-             tool call; `--explain` shows how each span was read",
-            samples.len()
+            "spanscore: {unknown} of {looked_at} spans belong to no dialect, and none of them looks \
+             like a tool call; `--explain` shows how each span was read"
         ));
-        return Ok(if is_broken { Exit::Failure } else { Exit::Success });
+        return Ok(exit);
     }
-    let text = written(&suggestions);
-    output::line(format_args!("# {unknown} of {} spans belong to no dialect.", samples.len()))?;
+    output::line(format_args!("# {unknown} of {looked_at} spans belong to no dialect."))?;
     output::line(
         "# A guess, from the words of keys and what values look like: read it, and mend it.",
     )?;
-    if let Some(found) = tried(plan, &text, files)? {
+    if let Some(found) = tried(plan, &suggested, files)? {
         output::line(format_args!("# {found}"))?;
     }
-    output::text(&text)?;
-    Ok(if is_broken { Exit::Failure } else { Exit::Success })
+    output::text(text)?;
+    Ok(exit)
 }
 
 fn written(suggestions: &[DialectSuggestion]) -> String {
+    if suggestions.is_empty() {
+        return String::new();
+    }
     let mut text = String::from("dialects:\n");
     suggestions.iter().for_each(|suggestion| text.push_str(&suggestion.to_string()));
     text
@@ -65,15 +102,13 @@ fn written(suggestions: &[DialectSuggestion]) -> String {
 /// read twice.
 fn tried(
     plan: &ResolvedConfig,
-    text: &str,
+    suggested: &Suggested,
     files: &[PathBuf],
 ) -> Result<Option<String>, CommandError> {
     if files.iter().any(|file| file == Path::new("-")) {
         return Ok(None);
     }
-    let node = yaml::read(text).map_err(anyhow::Error::new)?;
-    let own = node.get("dialects").map_or(Ok(Vec::new()), |node| node.read::<Vec<Dialect>>());
-    let own = own.map_err(anyhow::Error::new)?;
+    let own = suggested.dialects()?;
     let names: Vec<String> = own.iter().map(|dialect| dialect.name.clone()).collect();
     let dialects = plan.config.dialects.iter().cloned().chain(own).collect();
     let table = Table::compile(Dialect::with_builtin(dialects), &Facts::all());

@@ -8,7 +8,7 @@ use spanscore_base::value::{Map, Value};
 
 /// Call of a run: its name, and its arguments if they are recorded.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct GoldenCall {
+pub(in crate::cli) struct GoldenCall {
     pub(super) name: String,
     pub(super) arguments: Option<Value<'static>>,
     /// Number of its group of parallel calls, ascending.
@@ -17,13 +17,13 @@ pub(super) struct GoldenCall {
 
 /// Common part of the runs of one case.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GoldenCase {
+pub(in crate::cli) struct GoldenCase {
     /// Calls of every run in this order, with their common arguments.
     calls: Vec<GoldenCall>,
     /// Fewest and most calls of each tool in a run.
     counts: BTreeMap<String, (usize, usize)>,
     /// Number of runs.
-    pub(super) runs: usize,
+    pub(in crate::cli) runs: usize,
     /// True if the runs call the same tools in the same order.
     pub(super) is_one_order: bool,
 }
@@ -33,7 +33,7 @@ pub(super) const CALLS_MAX: usize = 2000;
 
 impl GoldenCase {
     /// Adds a run.
-    pub(super) fn add(&mut self, mut run: Vec<GoldenCall>) {
+    pub(in crate::cli) fn add(&mut self, mut run: Vec<GoldenCall>) {
         run.truncate(CALLS_MAX);
         let mut own: BTreeMap<&str, usize> = BTreeMap::new();
         run.iter().for_each(|call| *own.entry(&call.name).or_default() += 1);
@@ -65,6 +65,11 @@ impl GoldenCase {
             GoldenCall { name: known.name.clone(), arguments, group }
         });
         self.calls = calls.collect();
+    }
+
+    /// Returns each tool with the most calls of it in a run.
+    pub(in crate::cli) fn most_calls(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.counts.iter().map(|(tool, (_, most))| (tool.as_str(), *most))
     }
 
     /// Returns the dataset row: criteria for `tool_trajectory` and for `tool_call_count`, and the

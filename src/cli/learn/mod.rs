@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 
-use self::golden::{GoldenCall, GoldenCase};
+use self::golden::GoldenCall;
+pub(super) use self::golden::GoldenCase;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs, output, recorded};
 use crate::cli::run::recording::create_own;
@@ -132,7 +133,7 @@ fn write_own(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Returns the calls of a run that evaluators see.
-fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
+pub(super) fn calls(trajectory: &Trajectory<'_>) -> Vec<GoldenCall> {
     let seen: Vec<_> = trajectory.tool_calls.iter().filter(|call| !call.is_output).collect();
     let mut group = 0;
     let calls = seen.iter().enumerate().map(|(at, call)| {

@@ -39,7 +39,8 @@ Examples:
 Set for the command: OTEL_EXPORTER_OTLP_ENDPOINT; where they are not set yet
 OTEL_EXPORTER_OTLP_PROTOCOL, OTEL_TRACES_EXPORTER, OTEL_LOGS_EXPORTER, OTEL_METRICS_EXPORTER,
 OTEL_BSP_SCHEDULE_DELAY, OTEL_SERVICE_NAME, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT,
-PHOENIX_COLLECTOR_ENDPOINT, TRACELOOP_BASE_URL. Endpoints of single signals are unset.
+PHOENIX_COLLECTOR_ENDPOINT, TRACELOOP_BASE_URL. Endpoints of single signals and
+certificates for the endpoint are unset.
 
 Ends with the command's exit code when that is not 0 (128 and the number of the signal that ended
 it; 127 when there is no such command), else with that of `score`.")]

@@ -16,6 +16,14 @@ const SIGNAL_ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 ];
 
+/// Certificates for the destination that is replaced: an exporter would read them for nothing, and
+/// fail where they are not there.
+const CERTIFICATES: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+    "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+];
+
 /// Endpoints that some instrumentations read first; set unless the user has set them.
 const OTHER_ENDPOINTS: [&str; 2] = ["PHOENIX_COLLECTOR_ENDPOINT", "TRACELOOP_BASE_URL"];
 
@@ -38,7 +46,7 @@ pub(super) fn changes(address: SocketAddr, get: impl Fn(&str) -> Option<String>)
     let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     let endpoint = format!("http://{address}");
     let mut changes: Vec<Change> = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", Some(endpoint.clone()))];
-    let stray = SIGNAL_ENDPOINTS.iter().filter(|name| get(name).is_some());
+    let stray = SIGNAL_ENDPOINTS.iter().chain(&CERTIFICATES).filter(|name| get(name).is_some());
     changes.extend(stray.map(|name| (*name, None)));
     // One address serves both protocols, without TLS.
     if get("OTEL_EXPORTER_OTLP_INSECURE").is_some_and(|value| is_not(&value, "true")) {
@@ -107,6 +115,8 @@ mod tests {
         let traces = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
         check(&[(traces, "http://b/v1/traces")], traces, Some(None));
         check(&[], traces, None);
+        let certificate = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+        check(&[(certificate, "/ca.pem")], certificate, Some(None));
         check(&[("OTEL_SDK_DISABLED", "true")], "OTEL_SDK_DISABLED", Some(None));
         let insecure = "OTEL_EXPORTER_OTLP_INSECURE";
         check(&[(insecure, "false")], insecure, Some(Some("true")));

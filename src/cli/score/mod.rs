@@ -3,7 +3,6 @@
 mod baseline;
 mod gate;
 mod gathering;
-mod progress;
 mod repeats;
 pub(super) mod replies;
 mod report;
@@ -12,20 +11,23 @@ mod silence;
 mod tally;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use clap::{Args, ValueEnum};
 
 use self::baseline::RunScores;
+use self::gate::GateVerdict;
 pub(super) use self::gate::{GateArgs, ScoreGate};
 use self::gathering::{PreparedScores, ScoreGathering};
-use self::progress::Progress;
 use self::replies::{CommandJudges, RepliesArgs};
 use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
 pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
+use super::progress::Progress;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs, output, recorded};
+use super::{CommandError, Exit, inputs, interrupt, output, recorded};
 use crate::config::ResolvedConfig;
 use spanscore_base::visible;
 use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
@@ -54,6 +56,8 @@ was scored, or no trace names a case; standard error says so in every format.
 Gaps are listed below the scores (with --format jsonl on standard error): evaluators
 that gave no answer, cases of a dataset that no trace named, traces that no case is about, traces
 without an agent.
+
+Ctrl-C prints the scores so far; then the exit code is 130.
 
 Exit code 2 when the gate is shut, by --fail-on, --min-pass-rate or --baseline, else 1 when not
 everything could be read or a trace is over a limit.")]
@@ -115,14 +119,15 @@ pub(super) fn judge(
     };
     let tallies = Tallies::new(names.iter().map(|name| (*name).to_owned()));
     let spool = RowSpool::new(names.iter().map(|name| (*name).to_owned()).collect());
-    let judges = CommandJudges::new(judges, replies);
+    let progress = Arc::new(BatchProgress::default());
+    let stop = interrupt::watch(&progress)?;
+    let judges = CommandJudges::new(judges, replies).until(stop.clone());
     let mut gathering = ScoreGathering::new(judges, tallies, &spool);
     let mut is_broken = false;
     let mut problem = |said: String| {
         output::note(format_args!("spanscore: {}", visible::line(said)));
         is_broken = true;
     };
-    let progress = BatchProgress::default();
     let counts = Progress::show(files, &progress, || {
         let mut batch = Batch::new(settings);
         recordings::read(&mut batch, files, &progress, &mut problem)?;
@@ -133,11 +138,35 @@ pub(super) fn judge(
     let ScoreGathering { places, heard, tallies, .. } = gathering;
     let rows =
         spool.finish(places).map_err(|error| CommandError::from(BatchError::Spool(error)))?;
+    if stop.is_cancelled() {
+        return interrupted(gate, &rows, &tallies, &progress);
+    }
     let counts = counts?;
     let mut silence = Silence::of(&evaluators, &heard, &counts);
     silence.add_untested(&evaluators, &heard, &tallies);
     let is_broken = recorded::note_cut_traces(counts.cut.into_iter()) || is_broken;
     report(gate, &rows, &silence, &tallies, is_broken)
+}
+
+/// Prints the scores until Ctrl-C: they are no verdict of the gate, and nothing is said to be
+/// missing.
+fn interrupted(
+    gate: &ScoreGate,
+    rows: &ScoreRows,
+    tallies: &Tallies,
+    progress: &BatchProgress,
+) -> Result<Exit, CommandError> {
+    let silence = Silence::default();
+    let verdict = GateVerdict::default();
+    Report { rows, tallies, silence: &silence, verdict: &verdict, is_broken: true }
+        .print(&gate.args)?;
+    let judged = progress.judged.load(Relaxed);
+    let said = match progress.traces.load(Relaxed) {
+        0 => "stopped while files were read: nothing is judged".to_owned(),
+        traces => format!("stopped: {judged} of {traces} traces are judged"),
+    };
+    output::note(format_args!("spanscore: {said}; the gate says nothing"));
+    Ok(Exit::Interrupted)
 }
 
 /// Prints the scores; returns the exit code of the gate.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::CommandError;
 use spanscore_ask::external;
@@ -40,6 +41,8 @@ pub(in crate::cli) struct CommandJudges {
     recording: Option<ReplyRecording>,
     /// Folder of the spending file, created at the first inquiry.
     folder: std::sync::OnceLock<TempDir>,
+    /// End of the wait for answers.
+    stop: CancellationToken,
 }
 
 impl CommandJudges {
@@ -48,7 +51,15 @@ impl CommandJudges {
         judges: BTreeMap<String, JudgeSettings>,
         replies: &RepliesArgs,
     ) -> Self {
-        Self { judges, recording: replies.recording(), folder: std::sync::OnceLock::new() }
+        let recording = replies.recording();
+        let stop = CancellationToken::new();
+        Self { judges, recording, folder: std::sync::OnceLock::new(), stop }
+    }
+
+    /// Returns the same judges, asked until `stop` is cancelled: what is not answered by then has no
+    /// evaluations.
+    pub(in crate::cli) fn until(self, stop: CancellationToken) -> Self {
+        Self { stop, ..self }
     }
 
     /// Asks judges; returns the evaluations of each inquiry, in order. Blocks.
@@ -70,7 +81,8 @@ impl CommandJudges {
             log: None,
             watch: None,
         };
-        Ok(runtime()?.block_on(ask_all(settings, asked)).map_err(anyhow::Error::new)?)
+        let answers = runtime()?.block_on(self.stop.run_until_cancelled(ask_all(settings, asked)));
+        Ok(answers.transpose().map_err(anyhow::Error::new)?.unwrap_or_default())
     }
 
     /// Asks judges and external evaluators; returns the evaluations of each inquiry, in order.
@@ -89,7 +101,8 @@ impl CommandJudges {
         let mut external = if external.is_empty() {
             Vec::new()
         } else {
-            runtime()?.block_on(external::ask_all(external))
+            let asking = self.stop.run_until_cancelled(external::ask_all(external));
+            runtime()?.block_on(asking).unwrap_or_default()
         }
         .into_iter();
         let said = are_external.into_iter().map(|is_external| {

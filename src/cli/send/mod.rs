@@ -74,6 +74,15 @@ pub(super) struct SendArgs {
         hide_env_values = true
     )]
     headers: Vec<Header>,
+    /// Authorities to trust in place of the system's, in PEM, for an https:// address
+    #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CERTIFICATE")]
+    ca: Option<String>,
+    /// Certificate to show to the collector, in PEM
+    #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE")]
+    cert: Option<String>,
+    /// Key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "OTEL_EXPORTER_OTLP_CLIENT_KEY")]
+    key: Option<String>,
     /// Requests per second (or per minute: 30/m) at most
     #[arg(long, value_name = "N/s")]
     rate: Option<Rate>,
@@ -136,8 +145,19 @@ impl SendArgs {
             headers: headers(pairs)?,
             compression: self.compression.into(),
             timeout: Duration::from_secs(self.timeout.into()),
-            tls: TlsSettings::default(),
+            tls: self.tls()?,
         })
+    }
+
+    /// Builds the settings of TLS; an empty variable of the environment counts as none.
+    fn tls(&self) -> Result<TlsSettings, SettingsError> {
+        let named = |file: &Option<String>| file.clone().filter(|file| !file.is_empty());
+        let cert_file = named(&self.cert);
+        let key_file = named(&self.key);
+        if cert_file.is_some() != key_file.is_some() {
+            return Err(SettingsError::new("a client certificate needs both --cert and --key"));
+        }
+        Ok(TlsSettings { ca_file: named(&self.ca), cert_file, key_file, ..TlsSettings::default() })
     }
 
     fn protocol(&self) -> Protocol {

@@ -251,26 +251,27 @@ impl Ready {
             (None, Some(grpc)) => format!("{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
+        let metrics = self.metrics.map(|at| format!("{}/metrics", url(at, self.secure.metrics)));
         // A scraped exporter is listed by its URL.
-        let scraped = |name: &&String| self.metrics.is_some() && name.starts_with("prometheus");
-        let exporters = self.exporters.iter().filter(|name| !scraped(name));
+        let is_scraped = |name: &&String| name.starts_with("prometheus");
+        let has_scraped = metrics.is_some() && self.exporters.iter().any(|it| is_scraped(&it));
+        let exporters = self.exporters.iter().filter(|name| !(has_scraped && is_scraped(name)));
         let mut shown: Vec<String> = exporters.cloned().collect();
-        let metrics = self.metrics.map(|at| url(at, self.secure.metrics));
-        shown.extend(metrics.map(|url| format!("{url}/metrics")));
-        let shown = if shown.is_empty() { "(no exporter is on)".into() } else { shown.join(", ") };
-        let endpoint = self.http.or(self.grpc);
-        let is_default = endpoint.is_some_and(|at| [4317, 4318].contains(&at.port()));
-        let at = match (first, is_default) {
-            (Some(url), false) => format!(" --endpoint {url}"),
-            _ => String::new(),
-        };
+        shown.extend(metrics.clone().filter(|_| has_scraped));
+        let scores = (!shown.is_empty()).then(|| format!("scores: {}", shown.join(", ")));
         let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
-        let rest = [
-            format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
-            format!("scores: {shown}"),
-            format!("try it: spanscore send --sample{at}"),
-        ];
-        pages.into_iter().chain(rest).collect()
+        let agents = format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}");
+        let metrics = metrics.filter(|_| !has_scraped).map(|url| format!("metrics: {url}"));
+        let sample = first.map(|url| self.sample(&url));
+        pages.into_iter().chain([agents]).chain(scores).chain(metrics).chain(sample).collect()
+    }
+
+    /// Formats the command that sends a sample run to an address.
+    fn sample(&self, url: &str) -> String {
+        let is_default = [4317, 4318].iter().any(|port| url == format!("http://127.0.0.1:{port}"));
+        let endpoint = if is_default { String::new() } else { format!(" --endpoint {url}") };
+        let ca = if url.starts_with("https:") { " --ca CA_FILE" } else { "" };
+        format!("try it: spanscore send --sample{endpoint}{ca}")
     }
 }
 
@@ -298,8 +299,14 @@ mod tests {
         let elsewhere = Ready { http: at(5000), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000
-        scores: (no exporter is on)
         try it: spanscore send --sample --endpoint http://127.0.0.1:5000
+        ");
+        let secure = Secure { http: true, ..Secure::default() };
+        let elsewhere = Ready { http: at(4318), metrics: at(8888), secure, ..Ready::default() };
+        insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
+        agents: OTEL_EXPORTER_OTLP_ENDPOINT=https://127.0.0.1:4318
+        metrics: http://127.0.0.1:8888/metrics
+        try it: spanscore send --sample --endpoint https://127.0.0.1:4318 --ca CA_FILE
         ");
     }
 }

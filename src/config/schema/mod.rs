@@ -50,7 +50,9 @@ pub(super) fn evaluators(generator: &mut SchemaGenerator) -> Schema {
 pub(super) fn exporters(generator: &mut SchemaGenerator) -> Schema {
     let entries = spanscore_emit::settings::KINDS.iter().map(|kind| {
         let names: Vec<_> = kind.aliases.iter().chain([&kind.name]).copied().collect();
-        let entry = entry(kind.name, kind.about, (kind.schema)(), generator);
+        let mut entry = entry(kind.name, kind.about, (kind.schema)(), generator);
+        // `false` switches it off.
+        entry["type"] = json!(["object", "null", "boolean"]);
         (format!("^({})(/.+)?$", names.join("|")), entry)
     });
     keyed("Exporters of evaluations: a map keyed kind/name.", entries.collect())

@@ -239,7 +239,7 @@ fn after(milliseconds: Option<&str>, seconds_or_date: Option<&str>) -> Option<Du
 fn broken(error: reqwest::Error) -> Fault {
     let is_unsent = error.is_connect() || error.is_builder();
     let is_late = error.is_timeout();
-    let text = client::short(&client::chain(error.without_url()));
+    let text = client::chain(error.without_url());
     match (is_unsent, is_late) {
         (true, _) => Fault::Unreachable(text),
         (false, true) => Fault::Broken("no answer within `timeout`".to_owned()),

@@ -138,7 +138,7 @@ impl<'a> BatchJudge<'a> {
             drop(answers);
             for answer in given {
                 let (prepared, answer) = answer?;
-                if !visit(prepared) {
+                if !visit(prepared) || self.progress.stop.load(Ordering::Relaxed) {
                     return Err(BatchError::Stopped);
                 }
                 all.judged += answer.judged;
@@ -159,7 +159,9 @@ impl<'a> BatchJudge<'a> {
         prepare: Prepare<'_, T>,
         answers: &SyncSender<io::Result<PreparedWindow<T>>>,
     ) {
-        while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(window) = windows.get(next.fetch_add(1, Ordering::Relaxed))
+            && !self.progress.stop.load(Ordering::Relaxed)
+        {
             let answer = self.judge(window, is_first);
             let judged = answer.as_ref().map_or(0, |answer| answer.judged);
             self.progress.judged.fetch_add(judged as u64, Ordering::Relaxed);

@@ -13,7 +13,7 @@ mod judge;
 mod pieces;
 pub mod spool;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use spanscore_assemble::{CutTrace, LimitsSettings, SessionKeyFields};
 use spanscore_base::model::{Evaluation, SpanBatch, TraceId};
@@ -74,12 +74,12 @@ pub enum BatchError {
     /// A request cannot be decoded.
     #[error(transparent)]
     Request(#[from] Broken),
-    /// The consumer of evaluations asked to stop.
+    /// The consumer of evaluations, or another thread, asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
-/// Progress counters, read by other threads.
+/// Progress counters, read by other threads, and their request to stop.
 #[derive(Debug, Default)]
 pub struct BatchProgress {
     /// Bytes read of the input files, as stored on disk.
@@ -88,6 +88,8 @@ pub struct BatchProgress {
     pub judged: AtomicU64,
     /// Number of traces, once all files are read; 0 until then.
     pub traces: AtomicU64,
+    /// True to stop: no further piece is read, no further window judged.
+    pub stop: AtomicBool,
 }
 
 /// Evaluations of one trace or session.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use prost::Message;
 use tonic::{Code, Status};
 
+use super::grpc::chain;
 use super::withheld::Withheld;
+use crate::tls;
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::status::{ExportResponse, RETRY_INFO_TRAILER, RetryInfo, RpcStatus};
 use spanscore_base::visible;
@@ -108,7 +110,8 @@ impl SendError {
     /// where the backend says when.
     pub(super) fn from_grpc(status: &Status) -> Self {
         let after = retry_info(status);
-        let in_transport = std::error::Error::source(status).is_some();
+        let cause = std::error::Error::source(status);
+        let in_transport = cause.is_some();
         let retryable = match status.code() {
             Code::Cancelled
             | Code::DeadlineExceeded
@@ -122,6 +125,10 @@ impl SendError {
         };
         let error = format!("{:?}: {}", status.code(), short(status.message()));
         let error = if is_no_grpc(status) { format!("{error}; {NO_GRPC}") } else { error };
+        let error = match cause.map(chain).as_deref().and_then(tls::remedy) {
+            Some(remedy) => format!("{error}; {remedy}"),
+            None => error,
+        };
         if retryable { Self::Retryable { after, error } } else { Self::Refused(error) }
     }
 

@@ -16,11 +16,11 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 
-use super::answer::{SendError, Taken};
+use super::answer::{SendError, Taken, short};
 use super::http::USER_AGENT;
 use super::settings::{ClientSettings, Compression, Protocol, TlsSettings};
 use super::withheld::Withheld;
-use crate::tls::{ClientTls, TlsError};
+use crate::tls::{ClientTls, TlsError, remedy};
 use spanscore_base::otlp::Signal;
 use spanscore_base::settings::Address;
 
@@ -173,7 +173,7 @@ async fn connect(
     connector.connect(name, stream).await.map(TokioIo::new)
 }
 
-/// An error with its causes.
+/// An error with its causes, cut, and with the remedy where a certificate was refused.
 pub fn chain(error: impl std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -182,7 +182,10 @@ pub fn chain(error: impl std::error::Error) -> String {
         text.push_str(&error.to_string());
         cause = error.source();
     }
-    text
+    match remedy(&text) {
+        Some(remedy) => format!("{}; {remedy}", short(&text)),
+        None => short(&text),
+    }
 }
 
 /// Messages that are encoded already, and answers that stay so.

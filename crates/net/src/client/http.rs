@@ -156,7 +156,7 @@ impl HttpClient {
 /// Reads a failure of the connection.
 fn broken(error: reqwest::Error) -> SendError {
     let is_unreachable = error.is_connect() || error.is_builder();
-    let error = answer::short(&chain(error.without_url()));
+    let error = chain(error.without_url());
     if is_unreachable {
         SendError::Unreachable(error)
     } else {

@@ -9,6 +9,7 @@
 
 mod client;
 mod pem;
+mod remedy;
 mod reread;
 mod server;
 
@@ -18,6 +19,7 @@ use rustls::crypto::CryptoProvider;
 
 pub use client::ClientTls;
 pub use pem::TlsError;
+pub use remedy::remedy;
 pub use reread::{Changed, Reread, Rereader};
 pub use server::{HandshakeFailure, ServerTls, TlsStream};
 

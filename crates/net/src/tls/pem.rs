@@ -6,6 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::remedy::remedy;
 use spanscore_base::settings::Secret;
 use spanscore_base::settings::tls::TlsVersion;
 
@@ -44,6 +45,14 @@ pub enum TlsError {
         key: String,
         /// Fault of the pair.
         error: rustls::Error,
+    },
+    /// The certificate is of a form that nobody accepts.
+    #[error("{cert} cannot be shown: {remedy}")]
+    Form {
+        /// File or setting of the certificate.
+        cert: String,
+        /// Fault of the certificate, and what to do.
+        remedy: &'static str,
     },
     /// The authorities cannot be used.
     #[error("{what} holds no authority that can be used: {error}")]
@@ -133,10 +142,12 @@ impl KeyPair {
     ) -> Result<rustls::sign::CertifiedKey, TlsError> {
         let chain = self.cert.certificates()?;
         let key = self.key.key()?;
-        let pair = |error| TlsError::Pair {
-            cert: self.cert.what.clone(),
-            key: self.key.what.clone(),
-            error,
+        let pair = |error: rustls::Error| {
+            let cert = self.cert.what.clone();
+            match remedy(&error.to_string()) {
+                Some(remedy) => TlsError::Form { cert, remedy },
+                None => TlsError::Pair { cert, key: self.key.what.clone(), error },
+            }
         };
         let key = provider
             .key_provider

@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table};
 use super::Report;
 use super::out::ReportOut;
 use crate::cli::score::gate::GateArgs;
-use crate::cli::score::rows::ScoreRow;
+use crate::cli::score::rows::{RowVerdict, ScoreRow};
 use crate::cli::{CommandError, output};
 use spanscore_base::visible;
 use spanscore_emit::details;
@@ -19,11 +19,11 @@ const ROWS_MAX: usize = 1000;
 /// Least width: a narrower table is unreadable, and the terminal breaks its lines.
 const WIDTH_MIN: u16 = 60;
 
-/// Rows collected for one table, and the details that follow it.
+/// Rows collected for one table, and the details that follow it: those of what did not pass first.
 struct WaitingRows<'a> {
     table: Table,
     rows: usize,
-    details: Option<String>,
+    details: Option<[String; 2]>,
     out: &'a mut ReportOut,
 }
 
@@ -33,14 +33,15 @@ pub(super) fn write(
     args: &GateArgs,
     out: &mut ReportOut,
 ) -> Result<(), CommandError> {
-    let details = args.details.then(String::new);
+    let details = args.details.then(Default::default);
     let mut waiting = WaitingRows { table: new_table(out), rows: 0, details, out };
     report.rows.for_each(|row| {
         let cells = cells(&row, args.full_ids);
         waiting.table.add_row(cells.clone().map(|cell| visible::line(cell).to_string()));
         waiting.rows += 1;
-        if let Some(details) = &mut waiting.details {
-            write_details(&row, &cells, details);
+        if let Some([failed, passed]) = &mut waiting.details {
+            let is_pass = row.verdict() == RowVerdict::Pass;
+            write_details(&row, &cells, if is_pass { passed } else { failed });
         }
         if waiting.rows == ROWS_MAX { waiting.flush() } else { Ok(()) }
     })?;
@@ -59,7 +60,8 @@ impl WaitingRows<'_> {
             self.table = new_table(self.out);
             self.rows = 0;
         }
-        let details = self.details.as_mut().map(std::mem::take).filter(|it| !it.is_empty());
+        let details = self.details.as_mut().map(std::mem::take).map(|parts| parts.concat());
+        let details = details.filter(|it| !it.is_empty());
         if let Some(details) = details {
             self.out.line(format_args!("\n{details}"))?;
         }

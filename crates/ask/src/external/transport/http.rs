@@ -184,7 +184,7 @@ fn invalid(error: impl std::fmt::Display) -> ExternalFault {
 /// Maps a failure of the connection to a fault, without the address, which may hold a secret.
 fn broken(error: reqwest::Error) -> ExternalFault {
     let is_late = error.is_timeout() && !error.is_connect();
-    let error = client::short(&client::chain(error.without_url()));
+    let error = client::chain(error.without_url());
     if is_late {
         let error_type = "external_timeout";
         return ExternalFault::Retryable { after: None, error_type, error };

@@ -1,21 +1,24 @@
-//! Progress line of a long run, on standard error if that is a terminal.
+//! Progress of a long run on standard error: a bar on a terminal, else lines.
 
 use std::fs;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::cli::output;
 use spanscore_engine::batch::BatchProgress;
 
-/// Time before the first line: short runs show none.
+/// Time before the first bar: short runs show none.
 const FIRST: Duration = Duration::from_secs(1);
-/// Interval between lines.
+/// Interval between bars.
 const EVERY: Duration = Duration::from_millis(200);
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
+
+/// Interval between lines where nobody looks on, as in CI.
+const EVERY_UNWATCHED: Duration = Duration::from_secs(10);
 
 /// Progress display.
 pub(super) struct Progress {
@@ -25,37 +28,49 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Runs `work`, and shows its progress meanwhile.
+    /// Runs `work`, and shows its progress meanwhile: on a terminal in one line, else in a line now
+    /// and then.
     pub(super) fn show<T>(
         files: &[PathBuf],
         progress: &BatchProgress,
         work: impl FnOnce() -> T,
     ) -> T {
-        if !std::io::stderr().is_terminal() {
-            return work();
-        }
         let sizes = files
             .iter()
             .map(|path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|it| it.len()));
         let own = Self { total: sizes.sum::<Option<u64>>().unwrap_or(0), start: Instant::now() };
+        let is_watched = std::io::stderr().is_terminal();
         std::thread::scope(|scope| {
             let (done, waiting) = channel::<()>();
             scope.spawn(move || {
-                let mut wait = FIRST;
-                let mut shown = false;
-                while waiting.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                    let line = own.line(progress, own.start.elapsed());
-                    output::transient(&line);
-                    (wait, shown) = (EVERY, true);
-                }
-                if shown {
-                    output::transient("");
+                if is_watched {
+                    own.on_terminal(progress, &waiting);
+                } else {
+                    own.in_lines(progress, &waiting);
                 }
             });
             let result = work();
             drop(done);
             result
         })
+    }
+
+    fn on_terminal(&self, progress: &BatchProgress, done: &Receiver<()>) {
+        let mut wait = FIRST;
+        while done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            output::transient(&self.line(progress, self.start.elapsed()));
+            wait = EVERY;
+        }
+        if wait == EVERY {
+            output::transient("");
+        }
+    }
+
+    fn in_lines(&self, progress: &BatchProgress, done: &Receiver<()>) {
+        while done.recv_timeout(EVERY_UNWATCHED) == Err(RecvTimeoutError::Timeout) {
+            let line = self.line(progress, self.start.elapsed());
+            output::note(format_args!("spanscore: {line}"));
+        }
     }
 
     fn line(&self, progress: &BatchProgress, elapsed: Duration) -> String {

@@ -1,0 +1,103 @@
+//! `spanscore init`: writes a first config, with comments.
+
+mod proposal;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use self::proposal::Proposal;
+use super::source::ConfigArgs;
+use super::{CommandError, Exit, inputs, output};
+use crate::cli::run::recording::create_own;
+use crate::config::{self, ConfigPart, ResolvedConfig};
+use spanscore_base::visible;
+
+/// Writes a first config, with comments, that `check` accepts
+///
+/// With `--from` it proposes evaluators from recorded runs: those that can judge them, with how they
+/// judged; the most calls of each tool that a run made; and a dialect for spans that no dialect
+/// knows. Runs whose root span failed are left out. Review it: it says what the agent does, not what
+/// it should.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore init
+  spanscore init --from good/*.jsonl --output shop.yaml
+  spanscore check spanscore.yaml")]
+pub(super) struct InitArgs {
+    /// Recorded runs to propose evaluators from: a file, a folder or a pattern; may be repeated
+    #[arg(long, value_name = "RECORDING", num_args = 1..)]
+    from: Vec<PathBuf>,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "spanscore.yaml")]
+    output: PathBuf,
+    /// Replaces a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// First lines of every config that is written.
+const HEAD: &str = "\
+# The config of spanscore: what it leaves out is as in the built-in config (`spanscore docs config`).
+#
+#   spanscore check FILE                finds mistakes, with their place
+#   spanscore score --config FILE RUNS  judges recorded runs
+#   spanscore --config FILE             judges what agents send
+#   spanscore evaluators [KIND]         lists the kinds of evaluators, or the settings of one
+";
+
+/// Evaluators without a recording to learn from.
+const EVALUATORS: &str = "
+evaluators:
+  # The share of tool calls that succeeded.
+  tool_error:
+  # The share of tool calls that repeat no earlier one.
+  tool_efficiency:
+
+  # What is expected of some runs:
+  # tool_call_args/refund:            # kind/name
+  #   when: agent_name == \"refunds\"   # which runs; `spanscore docs evaluators`
+  #   subset: true
+  #   criteria: {tool_calls: [{name: issue_refund, args: {order: \"A-17\"}}]}
+";
+
+/// Sections after the evaluators.
+const TAIL: &str = "
+# Where scores go, beside the dashboard at http://127.0.0.1:8890:
+exporters:
+  console:
+  prometheus:
+  # otlp_http/backend:
+  #   endpoint: http://127.0.0.1:4319
+
+# Folder of what must survive the process:
+# data_dir: /var/lib/spanscore
+";
+
+pub(super) fn run(args: &InitArgs) -> Result<Exit, CommandError> {
+    let path = visible::line(args.output.display()).to_string();
+    if !args.force && args.output.exists() {
+        return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
+    }
+    let mut is_broken = false;
+    let mut text = HEAD.to_owned();
+    if args.from.is_empty() {
+        text.push_str(EVALUATORS);
+    } else {
+        let plan = ConfigArgs::default().plan()?;
+        let proposal = Proposal::new(&plan, &inputs::expand(&args.from)?)?;
+        is_broken = proposal.is_broken;
+        text.push_str(&proposal.to_string());
+    }
+    text.push_str(TAIL);
+    let part = ConfigPart::Text { name: path.clone(), text: text.clone() };
+    ResolvedConfig::new(&config::load(&[part], &|_| None)?)?;
+    create_own(&args.output)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {path}"))?;
+    output::note(format_args!("wrote {path}; check it: spanscore check {path}"));
+    Ok(if is_broken { Exit::Failure } else { Exit::Success })
+}

@@ -1,0 +1,36 @@
+//! Ctrl-C during a long command: it prints what is done; a second one ends it at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{Exit, output};
+use spanscore_engine::batch::BatchProgress;
+
+/// Watches SIGINT for the rest of the process; the token is cancelled, and the batch stopped, by the
+/// first.
+pub(super) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    let progress = Arc::clone(progress);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let mut interrupt = {
+        let _entered = runtime.enter();
+        signal(SignalKind::interrupt()).context("cannot take signals")?
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            interrupt.recv().await;
+            progress.stop.store(true, Relaxed);
+            told.cancel();
+            output::note("spanscore: stopped; Ctrl-C again ends it without the scores so far");
+            interrupt.recv().await;
+            std::process::exit(Exit::Interrupted.code().into());
+        });
+    });
+    Ok(stop)
+}
