@@ -9,53 +9,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capabilities::{PARAMETERS, ProviderCapabilities, SHAPE_WORDS};
+use super::error_words::{CONTENT, KEY, KEY_WORDS, MONEY, NO_ACCESS, NO_MODEL, OVERFLOW};
 use super::text;
 use spanscore_net::client;
 
 /// Longest wait that a judge may demand; longer ones are cut to this.
 const WAIT_MAX: Duration = Duration::from_secs(600);
-/// Codes and types for an exhausted quota.
-const MONEY: [&str; 3] = ["insufficient_quota", "credit_balance_exhausted", "billing_error"];
-/// Words of codes and messages for content that a filter or a guardrail refused.
-const CONTENT: [&str; 12] = [
-    "content_filter",
-    "content_policy",
-    "contentpolicyviolation",
-    "responsibleaipolicyviolation",
-    "content management policy",
-    "content policy",
-    "content_blocked",
-    "moderation",
-    "flagged",
-    "guardrail",
-    "data_inspection_failed",
-    "prohibited_content",
-];
-/// Words for a refused key, with a status that does not say so.
-const KEY: [&str; 6] = [
-    "api key not valid",
-    "api_key_invalid",
-    "invalid_api_key",
-    "invalid api key",
-    "incorrect api key",
-    "authentication_error",
-];
-/// Words of a 403 for a key, which only a person can mend.
-const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];
-/// Codes for a model that does not exist.
-const NO_MODEL: [&str; 3] = ["model_not_found", "deploymentnotfound", "no endpoints found"];
-
-/// Phrases for a request that exceeds the model's context.
-const OVERFLOW: [&str; 7] = [
-    "context_length_exceeded",
-    "maximum context length",
-    "prompt is too long",
-    "exceed_context_size",
-    "exceeds the available context",
-    "exceeds the maximum number of tokens",
-    "request_too_large",
-];
-
 /// Faults of one body that are read.
 const VALIDATION_FAULTS_MAX: usize = 16;
 
@@ -180,7 +139,7 @@ pub(super) fn of(answer: &HttpAnswer, capabilities: &ProviderCapabilities) -> Fa
     let said = ProviderError::new(&body, &answer.body);
     let after = answer.after.map(|after| after.min(WAIT_MAX));
     let status = answer.status;
-    if said.is_about(&MONEY) || said.text.contains("credit balance") || status == 402 {
+    if said.is_about(&MONEY) || status == 402 {
         return Fault::Locked("judge_quota_exhausted", said.shown());
     }
     if said.is_of_content(status) {
@@ -233,7 +192,9 @@ impl ProviderError {
         // Gemini's compatible address wraps its errors in a list.
         let body = body.get(0).unwrap_or(body);
         let error = body.get("error").unwrap_or(body);
-        let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        // xAI tells its error as a text, with the code beside it.
+        let named = if error.is_string() { body } else { error };
+        let part = |key: &str| named.get(key).and_then(Value::as_str).unwrap_or_default();
         let message = match error {
             Value::String(text) => text.as_str(),
             _ if !part("message").is_empty() => part("message"),
@@ -266,9 +227,7 @@ impl ProviderError {
         match status {
             401 => true,
             403 if self.is_of_model(status) => false,
-            403 => {
-                self.is_about(&["permission"]) || KEY_WORDS.iter().any(|word| self.has_word(word))
-            }
+            403 => self.is_about(&NO_ACCESS) || KEY_WORDS.iter().any(|word| self.has_word(word)),
             400 => self.is_about(&KEY),
             _ => false,
         }

@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod capabilities;
+mod error_words;
 mod fault;
 mod openai;
 mod responses;

@@ -216,8 +216,13 @@ fn errors_mean_what_their_providers_say() {
 #[test]
 fn error_bodies_of_providers_refuse_lock_or_reject() {
     let file = include_str!("../../../../../tests/fixtures/judges/errors.jsonl");
+    let mut known = std::collections::BTreeSet::new();
     for line in file.lines() {
         let case: Value = serde_json::from_str(line).expect("a case");
+        let id = ["provider", "status", "code"].map(|key| case[key].to_string());
+        assert!(known.insert(id), "{line} is there twice");
+        let source = case["source"].as_str().expect("a source");
+        assert!(source.starts_with("https://"), "{source}");
         let quirks = ProviderCapabilities::new(StructuredOutput::Auto);
         let body = match &case["body"] {
             Value::String(text) => text.clone(),

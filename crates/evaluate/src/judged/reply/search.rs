@@ -30,7 +30,8 @@ pub(super) fn answer(
     if reply.len() > REPLY_BYTES_MAX {
         return Err(unreadable(format!("the reply is longer than {REPLY_BYTES_MAX} bytes")));
     }
-    let mut search = ReplySearch { text: &reply[thoughts_end(reply)..], ..ReplySearch::default() };
+    let (thoughts, rest) = reply.split_at(thoughts_end(reply));
+    let mut search = ReplySearch { text: rest, ..ReplySearch::default() };
     search.run(&is_form)?;
     let ReplySearch { found, rivals, fences, other, fault, .. } = search;
     let counts = |fence: &Option<usize>| fence.is_none_or(|at| at == fences);
@@ -43,11 +44,27 @@ pub(super) fn answer(
         Some(_) if rivals.iter().any(counts) => {
             Err(unreadable("the reply holds another object beside its answer"))
         }
+        Some(first) if thinks_otherwise(thoughts, &first, &is_form) => {
+            Err(unreadable("the reply holds two answers that differ"))
+        }
         Some(first) => Ok(first),
         None => other
             .or_else(|| fault.map(|error| Err(unreadable(error))))
             .unwrap_or_else(|| Err(unreadable("the reply holds no JSON object"))),
     }
+}
+
+/// Returns true if thoughts that nothing opens hold another answer: the tag that ends them may be a
+/// text of the record, which the judge cites behind its own answer.
+fn thinks_otherwise(
+    thoughts: &str,
+    answer: &Value<'_>,
+    is_form: &impl Fn(&Value<'_>) -> bool,
+) -> bool {
+    let mut search = ReplySearch { text: thoughts, ..ReplySearch::default() };
+    // A fault in thoughts is none of the reply; what was found before it counts.
+    let _ = search.run(is_form);
+    search.found.iter().any(|(_, value)| value != answer)
 }
 
 /// Search for values from the start of a reply to its end.

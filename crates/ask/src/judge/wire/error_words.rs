@@ -1,0 +1,93 @@
+//! Words of providers' errors, in lower case, by what they mean for us.
+//!
+//! Each stands in a body of `tests/fixtures/judges/errors.jsonl`, which names its source.
+
+/// Exhausted quota, unpaid bills.
+pub(super) const MONEY: [&str; 12] = [
+    "insufficient_quota",
+    "insufficient_user_quota",
+    "exceeded_current_quota",
+    "billing_error",
+    "billing_hard_limit",
+    "credit_balance_exhausted",
+    "credit balance",
+    "insufficient balance",
+    "balance is insufficient",
+    "arrear",
+    "accountoverdue",
+    "overdue balance",
+];
+
+/// Content that a filter or a guardrail refused.
+pub(super) const CONTENT: [&str; 23] = [
+    "content_filter",
+    "content filtering",
+    "content_policy",
+    "contentpolicyviolation",
+    "responsibleaipolicyviolation",
+    "content management policy",
+    "content policy",
+    "content_blocked",
+    "content exists risk",
+    "content violates",
+    "moderation",
+    "flagged",
+    "guardrail",
+    "datainspectionfailed",
+    "data_inspection_failed",
+    "prohibited_content",
+    "sensitivecontent",
+    "sensitive content",
+    "sensitive chat",
+    "sensitive_check",
+    "sensitive_words",
+    "prompt_blocked",
+    "safety_check",
+];
+
+/// Refused key, with a status that does not say so.
+pub(super) const KEY: [&str; 6] = [
+    "api key not valid",
+    "api_key_invalid",
+    "invalid_api_key",
+    "invalid api key",
+    "incorrect api key",
+    "authentication_error",
+];
+
+/// Access that only a person can give, in a 403.
+pub(super) const NO_ACCESS: [&str; 5] =
+    ["permission", "accessdenied", "access_denied", "not authorized", "unauthorized"];
+
+/// Words for a key, in a 403.
+pub(super) const KEY_WORDS: [&str; 4] = ["key", "keys", "api_key", "apikey"];
+
+/// Model that does not exist, or is not offered any more.
+pub(super) const NO_MODEL: [&str; 11] = [
+    "model_not_found",
+    "unknown_model",
+    "invalid_model",
+    "model_decommissioned",
+    "model does not exist",
+    "not a valid model id",
+    "model identifier is invalid",
+    "deploymentnotfound",
+    "invalidendpointormodel",
+    "modelnotopen",
+    "no endpoints found",
+];
+
+/// Request that exceeds the model's context.
+pub(super) const OVERFLOW: [&str; 11] = [
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceed_context_size",
+    "exceeds the available context",
+    "exceeds the maximum number of tokens",
+    "exceeded model token limit",
+    "token length too long",
+    "tokens_too_long",
+    "too many tokens",
+    "request_too_large",
+];
