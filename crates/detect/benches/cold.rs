@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p spanscore-detect --bench cold -- READER FILE..` reads results, one JSON value a
 //! line: a text, or an object with the text under `text` or `result`. Readers are `failures` of
-//! tools, the rules of `safety`, and the `redactor`. A row tells the processor time of the first
+//! tools, the rules of `safety`, the `redactor`, and the redaction of `stored` runs. A row tells the processor time of the first
 //! look at each text in a fresh process, the next one that of a second look, when caches are warm.
 //! Beside the files there are texts of a load generator's words, drawn anew for each, logs of
 //! 100 kB, and plain arguments and sentences, which have nothing to be found. Each set has a
@@ -18,7 +18,7 @@ use spanscore_base::model::WorkBudget;
 use spanscore_base::value::{Value, json};
 use spanscore_detect::failure::{FailureDetectors, built_in_detectors};
 use spanscore_detect::pack::{self, Pack};
-use spanscore_detect::redactor::{PlaceholderNumbers, Redactor, UnderKey};
+use spanscore_detect::redactor::{PlaceholderNumbers, Redactor};
 
 /// Words of which a load generator draws: common ones, as logs have them.
 const WORDS: &str = "the customer order refund policy status shipping search result please account \
@@ -90,6 +90,20 @@ fn plain(random: &mut Random, turn: usize) -> String {
     }
 }
 
+/// Returns the content of a run of six calls as the store has it: JSON with texts of words.
+fn run(random: &mut Random) -> String {
+    let mut words = |bytes| random.words(bytes);
+    let field = |text: String| format!(r#"{{"value":"{text}"}}"#);
+    let mut call = || {
+        let arguments = format!(r#"{{"value":{{"query":"{}"}}}}"#, words(290));
+        format!(r#"{{"arguments":{arguments},"result":{}}}"#, field(words(300)))
+    };
+    let calls: Vec<String> = (0..6).map(|_| call()).collect();
+    let input = field(words(400));
+    let output = field(words(700));
+    format!(r#"{{"input":{input},"output":{output},"calls":[{}]}}"#, calls.join(","))
+}
+
 fn made(set: &str) -> Option<Vec<String>> {
     let mut random = Random(set.len() as u64);
     let mut words = || {
@@ -100,8 +114,14 @@ fn made(set: &str) -> Option<Vec<String>> {
         "words" => Some((0..20_000).map(|_| words()).collect()),
         "logs" => Some((0..100).map(|_| random.log(100_000)).collect()),
         "plain" => Some((0..30_000).map(|turn| plain(&mut random, turn)).collect()),
+        "runs" => Some((0..2_000).map(|_| run(&mut random)).collect()),
         _ => None,
     }
+}
+
+/// Returns the texts of a set that is made, or of a file.
+fn texts(set: &str) -> Vec<String> {
+    made(set).unwrap_or_else(|| texts_of(set))
 }
 
 /// Reader of the texts.
@@ -109,6 +129,7 @@ enum Reader {
     Failures(Arc<FailureDetectors>),
     Safety(Arc<Pack>),
     Redactor,
+    Stored,
 }
 
 impl Reader {
@@ -116,9 +137,9 @@ impl Reader {
         match name {
             "failures" => Self::Failures(built_in_detectors().expect("the built-in detectors")),
             "safety" => Self::Safety(pack::safety().expect("the built-in rules")),
-            _ => {
+            name => {
                 redactor();
-                Self::Redactor
+                if name == "stored" { Self::Stored } else { Self::Redactor }
             }
         }
     }
@@ -144,6 +165,7 @@ impl Reader {
                 hits.collect()
             }
             Self::Redactor => shown(text).into_iter().collect(),
+            Self::Stored => stored(text).into_iter().collect(),
         }
     }
 
@@ -155,6 +177,7 @@ impl Reader {
             }
             Self::Safety(pack) => !pack.scan_cached(text, usize::MAX).is_empty(),
             Self::Redactor => shown(text).is_some(),
+            Self::Stored => stored(text).is_some(),
         }
     }
 }
@@ -165,11 +188,15 @@ fn redactor() -> Redactor {
 
 /// Redacts a text as the store does: learns its secrets, and replaces what is to be hidden.
 fn shown(text: &str) -> Option<String> {
-    let mut redactor = redactor();
-    let mut value = Value::from(text.to_owned());
-    redactor.learn(&value, UnderKey::NONE);
-    redactor.replace(&mut value, UnderKey::NONE);
-    value.as_str().filter(|shown| *shown != text).map(str::to_owned)
+    let shown = redactor().redacted(&[&Value::from(text)])?.pop()?;
+    shown.as_str().filter(|shown| *shown != text).map(str::to_owned)
+}
+
+/// Redacts the content of a run as the store does; nothing if it stays as it is.
+fn stored(text: &str) -> Option<String> {
+    let value = json::parse(text).unwrap_or_else(|_| Value::from(text));
+    let shown = redactor().redacted(&[&value])?.pop()?.to_string();
+    Some(shown).filter(|shown| shown != text)
 }
 
 /// Reads each text once; returns the microseconds and the number of texts with findings.
@@ -187,7 +214,7 @@ fn processor_time() -> f64 {
 }
 
 fn print_row(name: &str, set: &str) {
-    let texts = made(set).unwrap_or_else(|| texts_of(set));
+    let texts = texts(set);
     let start = processor_time();
     let reader = Reader::of(name);
     let built = (processor_time() - start) / 1e3;
@@ -206,7 +233,7 @@ fn print_row(name: &str, set: &str) {
 
 fn print_findings(name: &str, path: &str) {
     let reader = Reader::of(name);
-    for text in texts_of(path) {
+    for text in texts(path) {
         let found = reader.findings(&text);
         println!("{}", if found.is_empty() { "-".to_owned() } else { found.join("; ") });
     }
@@ -221,11 +248,12 @@ fn main() {
         [name, "--row", set] => print_row(name, set),
         [name, ref sets @ ..] => {
             let program = std::env::current_exe().expect("its own path");
-            for set in sets.iter().copied().chain(["words", "plain", "logs"]) {
+            let made = if name == "stored" { &["runs"][..] } else { &["words", "plain", "logs"] };
+            for set in sets.iter().chain(made).copied() {
                 let status = Command::new(&program).args([name, "--row", set]).status();
                 assert!(status.expect("it can be started").success(), "{set}");
             }
         }
-        [] => println!("`failures`, `safety` or `redactor` is needed, and files"),
+        [] => println!("`failures`, `safety`, `redactor` or `stored` is needed, and files"),
     }
 }

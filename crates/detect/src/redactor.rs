@@ -11,11 +11,12 @@
 //! bare_words ends of values without quotes
 //! keyed      search for values of keys wherever else they stand
 //! marked     a text with the places of its placeholders
+//! looking    first walk: secrets by their keys, and the texts that have something to replace
+//! replacing  second walk, for these texts
 //! ```
 //!
-//! It first learns the values of keys from all that is shown together, then replaces them, and the
-//! findings of detectors beside them. One scan of a text finds both what is to be replaced and
-//! attempts to sway a judge.
+//! It first looks at all that is shown together: learns the values of keys, and scans each text for
+//! what is to be replaced and for attempts to sway a judge. Most values need no second walk.
 //!
 //! All scans of a redactor have one budget of steps, and a text may not grow beyond [`GROWTH_MAX`]
 //! times its size: one that would is withheld, and counted.
@@ -26,6 +27,7 @@ mod embedded;
 mod gaps;
 mod keyed;
 mod keys;
+mod looking;
 mod marked;
 mod names;
 mod replacing;
@@ -38,10 +40,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::keyed::KeyedSecrets;
-use self::structure::{MapFacts, classes_of_items};
+use self::looking::TextMarks;
 use super::pack::{self, Pack};
 use spanscore_base::settings::SettingsError;
-use spanscore_base::value::Value;
 
 pub use self::gaps::{RedactionGaps, WithheldTexts};
 pub use self::keys::UnderKey;
@@ -99,8 +100,14 @@ pub struct Redactor<N = PlaceholderNumbers> {
     look_steps: usize,
     /// Steps left for replacing in them.
     replace_steps: usize,
+    /// Bytes left of texts to look at.
+    look_bytes: usize,
     /// Bytes left of texts to replace in, a text once more after each pass that found something.
     replace_bytes: usize,
+    /// Texts of the value that is being replaced in, if it was looked at.
+    marks: Option<TextMarks>,
+    /// Scan of the text that is replaced in next, if it was looked at.
+    scan: Option<pack::Scan>,
     names: N,
 }
 
@@ -137,7 +144,10 @@ impl<N: Placeholders> Redactor<N> {
             gaps: RedactionGaps::default(),
             look_steps: steps,
             replace_steps: steps,
+            look_bytes: bytes,
             replace_bytes: bytes,
+            marks: None,
+            scan: None,
             names,
         }
     }
@@ -165,125 +175,6 @@ impl<N: Placeholders> Redactor<N> {
     /// Returns true if something that was looked at is to be replaced.
     pub fn is_needed(&self) -> bool {
         self.dirty
-    }
-
-    /// Looks at a value that stands under a key, and learns the secrets in it.
-    pub fn look_at(&mut self, value: &Value<'_>, key: UnderKey) {
-        self.learn(value, key);
-        self.scan_value(value);
-    }
-
-    /// Looks at a text that stands under a key, and learns the secrets in it.
-    pub fn look_at_entry(&mut self, key: UnderKey, text: &str) {
-        self.learn_text(text, key);
-        self.scan_text(text);
-    }
-
-    /// Looks at a text that stands under no key.
-    pub fn look_at_text(&mut self, text: &str) {
-        self.look_at_entry(UnderKey::NONE, text);
-    }
-
-    /// Learns the values of keys in a value that stands under a key.
-    pub fn learn(&mut self, value: &Value<'_>, key: UnderKey) {
-        if self.redact != Redact::None {
-            self.learn_value(value, key, DEPTH_MAX);
-        }
-    }
-
-    /// Learns the values of keys in a text that stands under a key.
-    pub fn learn_text(&mut self, text: &str, key: UnderKey) {
-        if self.redact != Redact::None {
-            self.learn_entry(text, key, DEPTH_MAX);
-        }
-    }
-
-    fn learn_value(&mut self, value: &Value<'_>, key: UnderKey, depth: usize) {
-        let Some(below) = depth.checked_sub(1) else {
-            self.dirty = true;
-            return;
-        };
-        match value {
-            Value::String(text) => self.learn_entry(text, key, depth),
-            Value::Number(number) => self.dirty |= key.holds_number(&number.to_string()),
-            Value::List(list) => {
-                for (item, key) in list.iter().zip(classes_of_items(list, key)) {
-                    self.learn_value(item, key, below);
-                }
-            }
-            Value::Map(map) => {
-                let facts = MapFacts::of(map, key);
-                for (key, item) in map.iter() {
-                    self.learn_value(item, facts.class(key), below);
-                }
-            }
-            Value::Null | Value::Bool(_) => {}
-        }
-    }
-
-    fn learn_entry(&mut self, text: &str, key: UnderKey, depth: usize) {
-        if key.holds(text) {
-            self.know(text);
-            return;
-        }
-        if !keys::may_stand_in(text) {
-            return;
-        }
-        for (_, value) in embedded::json_parts(text) {
-            self.learn_value(&value, UnderKey::NONE, depth.saturating_sub(1));
-        }
-        for secret in assigned::secrets(text) {
-            self.know(&text[secret]);
-        }
-    }
-
-    /// Remembers a secret, and what follows the scheme in it, to replace them wherever they stand.
-    fn know(&mut self, text: &str) {
-        self.dirty = true;
-        let bare = keys::scheme(text).map(|scheme| text[scheme..].trim());
-        for secret in [text].into_iter().chain(bare) {
-            if secret.len() >= BYTES_MIN && !self.keyed.know(secret) {
-                self.gaps.unfollowed += 1;
-            }
-        }
-    }
-
-    fn scan_value(&mut self, value: &Value<'_>) {
-        match value {
-            Value::String(text) => self.scan_text(text),
-            Value::Number(number) if self.redact == Redact::SecretsAndPii => {
-                self.scan_text(&number.to_string());
-            }
-            Value::List(list) => list.iter().for_each(|item| self.scan_value(item)),
-            Value::Map(map) => map.iter().for_each(|(key, item)| {
-                self.scan_text(key);
-                self.scan_value(item);
-            }),
-            _ => {}
-        }
-    }
-
-    fn scan_text(&mut self, text: &str) {
-        if text.len() < BYTES_MIN {
-            return;
-        }
-        let scan = self.pack.scan(text, self.look_steps);
-        let is_cut = scan.steps() > self.look_steps;
-        self.look_steps = self.look_steps.saturating_sub(scan.steps());
-        if scan.is_empty() && !is_cut {
-            return;
-        }
-        self.injection |= !is_cut && self.sways(&scan);
-        self.dirty |= self.redact != Redact::None
-            && (is_cut
-                || self.pack.gave_up(&scan, pack::names::PII).is_some()
-                || self.pack.hits(&scan, pack::names::PII).next().is_some());
-    }
-
-    /// Returns true if a text gives orders to an agent, or to a judge.
-    fn sways(&self, scan: &pack::Scan) -> bool {
-        let rules = [pack::names::INJECTION, pack::names::JUDGE];
-        rules.iter().any(|rule| self.pack.hits(scan, rule).next().is_some())
     }
 }
 

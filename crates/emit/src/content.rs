@@ -217,11 +217,30 @@ impl TraceContent<'_> {
         shown
     }
 
-    fn text(&mut self, text: &str) -> String {
-        match self.show(&Value::from(text)) {
-            Value::String(shown) => shown.into_owned(),
-            _ => WITHHELD.to_owned(),
+    /// Returns values that are shown together as they may be shown: a secret that is known by its
+    /// key in one is hidden in all; `None` where all may be shown as they are.
+    pub fn shown(&mut self, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
+        match &mut self.0 {
+            None => None,
+            Some(None) => Some(vec![Value::from(WITHHELD); values.len()]),
+            Some(Some(redactor)) => redactor.redacted(values),
         }
+    }
+
+    /// Returns a text and details that are shown together.
+    fn both(&mut self, text: &str, details: &Value<'_>) -> (String, Value<'static>) {
+        let shown = self.shown(&[&Value::from(text), details]);
+        let mut shown = shown.into_iter().flatten();
+        let text = match shown.next() {
+            None => text.to_owned(),
+            Some(Value::String(shown)) => shown.into_owned(),
+            Some(_) => WITHHELD.to_owned(),
+        };
+        (text, shown.next().unwrap_or_else(|| details.clone().into_owned()))
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        self.both(text, &Value::Null).0
     }
 
     fn withheld(&self) -> WithheldTexts {
@@ -282,23 +301,15 @@ impl ContentRedactor {
         let outcome = match &evaluation.outcome {
             Outcome::Scored(score) => {
                 // The explanation may quote what has a key in the details alone.
-                content.learn(&score.details);
-                content.learn(&Value::from(score.explanation.as_str()));
-                Outcome::Scored(Score {
-                    // All of it is plain now: what is left may be shown.
-                    explanation: Explanation::plain(content.text(score.explanation.as_str())),
-                    details: content.show(&score.details),
-                    value: score.value,
-                    label: score.label,
-                })
+                let (text, details) = content.both(score.explanation.as_str(), &score.details);
+                // All of it is plain now: what is left may be shown.
+                let explanation = Explanation::plain(text);
+                Outcome::Scored(Score { explanation, details, value: score.value, label: score.label })
             }
             Outcome::NotEvaluable { reason, explanation } => {
-                content.learn(&Value::from(&**explanation));
-                let explanation = content.text(explanation);
-                Outcome::NotEvaluable { reason: *reason, explanation }
+                Outcome::NotEvaluable { reason: *reason, explanation: content.text(explanation) }
             }
             Outcome::Failed { error_type, error } => {
-                content.learn(&Value::from(&**error));
                 Outcome::Failed { error_type, error: content.text(error) }
             }
         };

@@ -10,7 +10,7 @@ use spanscore_base::model::{Facts, Want};
 use spanscore_base::value::Value;
 use spanscore_emit::{ContentFilter, ShownContent};
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
-use spanscore_store::{RedactValue, Store, StoreCount, StoreCounters, StoreSettings};
+use spanscore_store::{RedactValues, Store, StoreCount, StoreCounters, StoreSettings};
 
 /// Redactor of all stores of the process. Its expressions are built on a writer's thread, at the
 /// first text.
@@ -22,11 +22,9 @@ pub(crate) fn start(
     data_dir: Option<&Path>,
     meter: &Meter,
 ) -> Option<Arc<Store>> {
-    let redact: RedactValue = Arc::new(|trace, value: &Value<'_>| {
+    let redact: RedactValues = Arc::new(|trace, values: &[&Value<'_>]| {
         let filter = FILTER.get_or_init(|| ContentFilter::of(ShownContent::Redacted));
-        let mut content = filter.trace(trace);
-        content.learn(value);
-        content.show(value)
+        filter.trace(trace).shown(values)
     });
     match Store::start(settings, data_dir, redact) {
         Ok(store) => {

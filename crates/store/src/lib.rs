@@ -34,4 +34,4 @@ pub use record::{Judgement, TrajectoryRecord};
 pub use schema::VERSION;
 pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
 pub use store::{Store, StoreView};
-pub use writer::{RedactValue, StoreState};
+pub use writer::{RedactValues, StoreState};

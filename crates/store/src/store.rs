@@ -11,7 +11,7 @@ use crate::counters::StoreCounters;
 use crate::queue::{StoreQueue, StoreQueueLimits};
 use crate::record::TrajectoryRecord;
 use crate::settings::{StoreSettings, StoredContent};
-use crate::writer::{ContentPolicy, RedactValue, SharedState, StoreState, WriterParts, now_ms};
+use crate::writer::{ContentPolicy, RedactValues, SharedState, StoreState, WriterParts, now_ms};
 
 /// Most mebibytes of a file that is not kept.
 const TEMPORARY_MIB: u32 = 256;
@@ -36,7 +36,7 @@ impl Store {
     pub fn start(
         settings: StoreSettings,
         data_dir: Option<&Path>,
-        redact: RedactValue,
+        redact: RedactValues,
     ) -> io::Result<Self> {
         let limits = StoreQueueLimits::of(settings.queue_bytes);
         Self::start_within(settings, data_dir, redact, limits)
@@ -45,7 +45,7 @@ impl Store {
     pub(crate) fn start_within(
         settings: StoreSettings,
         data_dir: Option<&Path>,
-        redact: RedactValue,
+        redact: RedactValues,
         limits: StoreQueueLimits,
     ) -> io::Result<Self> {
         let temporary = match data_dir {

@@ -33,6 +33,11 @@ impl<'t> MarkedText<'t> {
         &self.text
     }
 
+    /// Returns true if it is still the text that it was made of.
+    pub(super) fn is_unchanged(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
     /// Returns the text, if it is no longer the one that it was made of.
     pub(super) fn into_changed(self) -> Option<String> {
         match self.text {

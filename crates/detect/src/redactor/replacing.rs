@@ -67,6 +67,7 @@ impl<N: Placeholders> Redactor<N> {
         };
         let below = (plain, below);
         match value {
+            Value::String(text) if plain == Plain::Whole && self.is_clean(text) => false,
             Value::String(text) => {
                 let mut owned = std::mem::take(text).into_owned();
                 let is_replaced = self.replace_string(&mut owned, key, (plain, depth));
@@ -75,6 +76,9 @@ impl<N: Placeholders> Redactor<N> {
             }
             Value::Number(number) => {
                 let number = number.to_string();
+                if plain == Plain::Whole && self.is_clean(&number) {
+                    return false;
+                }
                 let shown = self.replaced_number(&number, key, plain);
                 let is_replaced = shown.is_some();
                 if let Some(shown) = shown {
@@ -93,10 +97,11 @@ impl<N: Placeholders> Redactor<N> {
                 let entries = std::mem::take(map).into_entries().into_iter();
                 let entries = entries.map(|(key, mut item)| {
                     is_replaced |= self.replace_value(&mut item, facts.class(&key), below);
-                    let mut key = key.into_owned();
-                    if plain == Plain::Whole {
-                        self.replace_text(&mut key);
+                    if plain == Plain::Keyed || self.is_clean(&key) {
+                        return (key, item);
                     }
+                    let mut key = key.into_owned();
+                    self.replace_text(&mut key);
                     (Cow::Owned(key), item)
                 });
                 *map = Map::from_entries(entries.collect());
@@ -175,7 +180,9 @@ impl<N: Placeholders> Redactor<N> {
         loop {
             let bytes = marked.text().len().max(TEXT_BYTES_MIN);
             self.replace_bytes = self.replace_bytes.checked_sub(bytes).ok_or(Unshown::Steps)?;
-            let scan = self.pack.scan(marked.text(), self.replace_steps);
+            let known = self.scan.take().filter(|_| marked.is_unchanged());
+            let scan = || self.pack.scan(marked.text(), self.replace_steps);
+            let scan = known.unwrap_or_else(scan);
             let is_cut = scan.steps() > self.replace_steps;
             self.replace_steps = self.replace_steps.saturating_sub(scan.steps());
             if is_cut && (self.withholds || self.redact != Redact::None) {

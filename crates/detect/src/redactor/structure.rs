@@ -27,6 +27,7 @@ pub(super) struct MapFacts {
     above: UnderKey,
     /// Class that a name in the map gives to its value.
     named: UnderKey,
+    /// True for a JSON schema below the key of a secret.
     is_schema: bool,
     /// True for the token of a model's answer, with its probability.
     is_model_token: bool,
@@ -38,7 +39,7 @@ impl MapFacts {
         Self {
             above,
             named: name.map_or(UnderKey::Plain, UnderKey::of),
-            is_schema: is_schema(map),
+            is_schema: above.is_certain() && is_schema(map),
             is_model_token: map.get("logprob").is_some(),
         }
     }
@@ -47,7 +48,7 @@ impl MapFacts {
     pub(super) fn class(&self, key: &str) -> UnderKey {
         let own = UnderKey::of(key);
         let is_value = VALUES.contains(&key);
-        if self.above.is_certain() && self.is_schema {
+        if self.is_schema {
             let holds = SCHEMA_VALUES.contains(&key);
             return if holds { self.above } else { UnderKey::Plain };
         }
@@ -57,7 +58,7 @@ impl MapFacts {
         match own {
             UnderKey::Word if self.is_model_token => UnderKey::Plain,
             UnderKey::Plain if is_value => self.above,
-            UnderKey::Plain if is_harmless(key) => UnderKey::Plain,
+            UnderKey::Plain if self.above == UnderKey::Plain || is_harmless(key) => UnderKey::Plain,
             own if own.is_certain() => own,
             own => match self.above.below() {
                 UnderKey::Plain => own,
@@ -80,10 +81,9 @@ fn is_schema(map: &Map<'_>) -> bool {
 /// Class that an item of a list gives to the next one.
 pub(super) fn class_of_next(items: usize, item: &Value<'_>, next: &Value<'_>) -> UnderKey {
     let (Some(item), Some(next)) = (item.as_str(), next.as_str()) else { return UnderKey::Plain };
-    let class = UnderKey::of(item);
     let is_option = item.starts_with('-') && !next.starts_with('-');
-    let is_pair = items == 2 && looks_secret(next);
-    if is_option || is_pair { class } else { UnderKey::Plain }
+    let is_pair = || items == 2 && looks_secret(next);
+    if is_option || is_pair() { UnderKey::of(item) } else { UnderKey::Plain }
 }
 
 /// Returns the class of each item of a list, in order.

@@ -15,15 +15,16 @@ use spanscore_base::value::{Value, json};
 
 use crate::query::{EvaluationRow, StoreFilter, StoreOrder, StoreReader};
 use crate::queue::StoreQueueLimits;
-use crate::writer::RedactValue;
+use crate::writer::RedactValues;
 use crate::{Judgement, Store, StoreSettings, TrajectoryRecord};
 
 /// Replaces the word `secret`, as a detector would.
-fn redact() -> RedactValue {
-    Arc::new(|_, value| {
+fn redact() -> RedactValues {
+    let shown = |value: &&Value<'_>| {
         let text = value.to_string().replace("secret", "[SECRET_1]");
         json::parse(&text).unwrap().into_owned()
-    })
+    };
+    Arc::new(move |_, values| Some(values.iter().map(shown).collect()))
 }
 
 fn start(folder: &Path) -> Store {
@@ -276,11 +277,12 @@ fn content_none_stores_no_word_of_a_trace() {
 #[test]
 fn secrets_that_a_key_tells_are_hidden_also_where_details_are_dropped() {
     // Learns what stands under `token`, as the detectors do.
-    let redact: RedactValue = Arc::new(|_, value| {
-        let text = value.to_string();
-        let token = text.split(r#""token":""#).nth(1).and_then(|it| it.split('"').next());
-        let text = token.map_or(text.clone(), |token| text.replace(token, "[SECRET_1]"));
-        json::parse(&text).unwrap().into_owned()
+    let redact: RedactValues = Arc::new(|_, values| {
+        let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+        let mut parts = texts.iter().flat_map(|text| text.split(r#""token":""#).nth(1));
+        let token = parts.find_map(|it| it.split('"').next())?;
+        let shown = texts.iter().map(|text| text.replace(token, "[SECRET_1]"));
+        Some(shown.map(|text| json::parse(&text).unwrap().into_owned()).collect())
     });
     let folder = tempfile::tempdir().unwrap();
     let store = Store::start(StoreSettings::default(), Some(folder.path()), redact).unwrap();

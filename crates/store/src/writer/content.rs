@@ -18,8 +18,10 @@ const DETAILS_BYTES_MAX: usize = 64 << 10;
 /// Longest title of a run, bytes.
 const TITLE_BYTES_MAX: usize = 160;
 
-/// Replaces secrets and personal data in a value of a trace.
-pub type RedactValue = Arc<dyn Fn(TraceId, &Value<'_>) -> Value<'static> + Send + Sync>;
+/// Replaces secrets and personal data in values of a trace that are shown together; `None` where
+/// all of them may be stored as they are.
+pub type RedactValues =
+    Arc<dyn Fn(TraceId, &[&Value<'_>]) -> Option<Vec<Value<'static>>> + Send + Sync>;
 
 /// Texts of one evaluation as they are stored.
 #[derive(Debug, Default, PartialEq)]
@@ -34,14 +36,14 @@ pub(super) struct StoredTexts {
 pub(crate) struct ContentPolicy {
     content: StoredContent,
     details: StoredDetails,
-    redact: RedactValue,
+    redact: RedactValues,
     counters: Arc<StoreCounters>,
 }
 
 impl ContentPolicy {
     pub(crate) fn new(
         settings: &StoreSettings,
-        redact: RedactValue,
+        redact: RedactValues,
         counters: Arc<StoreCounters>,
     ) -> Self {
         Self { content: settings.content, details: settings.details, redact, counters }
@@ -76,32 +78,37 @@ impl ContentPolicy {
     }
 
     /// Returns the content of a run, and its title: the beginning of the input.
-    pub(super) fn content(&self, trace: TraceId, content: &str) -> (String, Option<String>) {
+    pub(super) fn content<'c>(
+        &self,
+        trace: TraceId,
+        content: &'c str,
+    ) -> (Cow<'c, str>, Option<String>) {
         let Ok(read) = json::parse(content) else {
             self.counters.add(StoreCount::Withheld, 1);
-            return ("{}".to_owned(), None);
+            return ("{}".into(), None);
         };
-        let shown = match self.content {
-            StoredContent::Redacted => Cow::Owned((self.redact)(trace, &read)),
-            _ => Cow::Borrowed(&read),
-        };
-        let input = shown.get("input").and_then(|input| input.get("value"));
+        let shown = self.redacted(trace, &[&read]).and_then(|mut shown| shown.pop());
+        let input = shown.as_ref().unwrap_or(&read).get("input");
+        let input = input.and_then(|input| input.get("value"));
         let title = input.map(|input| match input {
             Value::String(text) => title(text),
             other => title(&other.to_string()),
         });
-        (shown.to_string(), title)
+        (shown.map_or(content.into(), |shown| shown.to_string().into()), title)
     }
 
     /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces
     /// share the names of what was replaced, as agents are compared across traces.
     pub(super) fn source<'s>(&self, source: &'s RunSource) -> Cow<'s, RunSource> {
-        if self.content != StoredContent::Redacted || source.agent.is_empty() {
-            return Cow::Borrowed(source);
-        }
-        let shown = (self.redact)(TraceId::default(), &Value::from(&*source.agent));
-        let agent = shown.as_str().unwrap_or_default();
+        let shown = self.redacted(TraceId::default(), &[&Value::from(&*source.agent)]);
+        let Some(shown) = shown else { return Cow::Borrowed(source) };
+        let agent = shown.first().and_then(Value::as_str).unwrap_or_default();
         Cow::Owned(RunSource { agent: agent.into(), ..source.clone() })
+    }
+
+    fn redacted(&self, trace: TraceId, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
+        let is_redacted = self.content == StoredContent::Redacted;
+        if is_redacted { (self.redact)(trace, values) } else { None }
     }
 
     fn unless_none<'t>(&self, text: &'t str) -> &'t str {
@@ -122,13 +129,11 @@ impl ContentPolicy {
         words: &str,
         details: Option<&'v Value<'v>>,
     ) -> (Option<String>, Option<Cow<'v, Value<'v>>>) {
-        if self.content != StoredContent::Redacted {
+        let text = Value::from(words);
+        let both: Vec<&Value<'_>> = [Some(&text), details].into_iter().flatten().collect();
+        let Some(shown) = self.redacted(trace, &both) else {
             return (cut(words), details.map(Cow::Borrowed));
-        }
-        let both = [Some(Value::from(words)), details.cloned()];
-        let both = Value::List(both.into_iter().flatten().collect());
-        let shown = (self.redact)(trace, &both);
-        let Value::List(shown) = shown else { return (None, None) };
+        };
         let mut shown = shown.into_iter();
         let words = shown.next().as_ref().and_then(Value::as_str).and_then(cut);
         (words, shown.next().map(Cow::Owned))

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::{ErrorCode, params};
 
 pub(crate) use content::ContentPolicy;
-pub use content::RedactValue;
+pub use content::RedactValues;
 use retention::{RetentionLimits, retain};
 use rows::RowWriter;
 

@@ -167,7 +167,7 @@ impl RowWriter {
         let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         update_trajectory(connection, record, &trace, title)?;
-        store_content(connection, trace.seq, content.as_ref().map(|(content, _)| content))?;
+        store_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
             self.counts.trajectories += 1;
             self.counts.calls += record.call_count;

@@ -93,7 +93,7 @@ pub(super) fn update_trajectory(
 pub(super) fn store_content(
     connection: &Connection,
     seq: i64,
-    content: Option<&String>,
+    content: Option<&str>,
 ) -> rusqlite::Result<()> {
     let Some(content) = content else { return Ok(()) };
     let packed = zstd::bulk::compress(content.as_bytes(), ZSTD_LEVEL)
