@@ -15,6 +15,7 @@
 mod counters;
 mod histogram;
 mod open;
+mod part;
 pub mod query;
 mod queue;
 mod record;
@@ -30,8 +31,10 @@ mod writer;
 pub use counters::{StoreCount, StoreCounters};
 pub use histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bound};
 pub use open::StoreOpenError;
+pub use part::{StoredGap, StoredPart};
 pub use record::{Judgement, TrajectoryRecord};
 pub use schema::VERSION;
 pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
 pub use store::{Store, StoreView};
+pub(crate) use writer::TOOLS_MAX;
 pub use writer::{RedactValue, StoreState};

@@ -10,10 +10,12 @@ mod filter;
 mod group;
 mod list;
 mod page;
+mod restore;
 mod run;
 mod tail;
 mod time;
 mod trajectory;
+mod unpack;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -33,6 +35,7 @@ pub use filter::StoreFilter;
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
 pub use page::{CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
+pub use restore::{RestoredRun, StoredVerdict};
 pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};
 pub use tail::LastRows;
 pub use time::point_in_time;
@@ -176,6 +179,19 @@ impl StoreReader {
         limit: usize,
     ) -> Result<RunPage, StoreQueryError> {
         Ok(page::runs(self.begin(), filter, order, after, limit)?)
+    }
+
+    /// Lists runs with all that is needed to judge them again, newest first, page by page.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn restored_runs(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<RestoredRun>, StoreQueryError> {
+        Ok(restore::runs(self.begin(), filter, after, limit)?)
     }
 
     /// Lists evaluations page by page, newest first.

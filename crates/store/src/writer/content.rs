@@ -6,7 +6,9 @@ use std::sync::Arc;
 use spanscore_base::model::{Evaluation, GivenVerdict, Outcome, TraceId};
 use spanscore_base::value::{Value, json};
 
+use super::replaced::with_facts;
 use crate::counters::{StoreCount, StoreCounters};
+use crate::record::RecordedContent;
 use crate::rollup::EvaluationFigures;
 use crate::settings::{StoreSettings, StoredContent, StoredDetails};
 use crate::source::RunSource;
@@ -76,8 +78,12 @@ impl ContentPolicy {
     }
 
     /// Returns the content of a run, and its title: the beginning of the input.
-    pub(super) fn content(&self, trace: TraceId, content: &str) -> (String, Option<String>) {
-        let Ok(read) = json::parse(content) else {
+    pub(super) fn content(
+        &self,
+        trace: TraceId,
+        content: &RecordedContent,
+    ) -> (String, Option<String>) {
+        let Ok(read) = json::parse(&content.texts) else {
             self.counters.add(StoreCount::Withheld, 1);
             return ("{}".to_owned(), None);
         };
@@ -90,7 +96,7 @@ impl ContentPolicy {
             Value::String(text) => title(text),
             other => title(&other.to_string()),
         });
-        (shown.to_string(), title)
+        (with_facts(&read, &shown, &content.facts), title)
     }
 
     /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces
