@@ -4,7 +4,6 @@
 //! printing lives in the stages and in [`pipeline`](spanscore_pipeline).
 
 mod calibrate;
-pub mod call_rows;
 mod check;
 mod exit_code;
 mod generated;

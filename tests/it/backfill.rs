@@ -25,25 +25,16 @@ use crate::captures::{Request, captures, resolver, samples, traces};
 /// Runs that are stored.
 const RUNS: usize = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
 
-/// Evaluators beside the examples of all kinds.
-const EVALUATORS: &str = r#"
-tool_error/each: {level: call}
-tool_loop/strict: {max_repeats: 1}
-argument_correctness/named: {when: 'span_name != "" && attributes["nothing"] == 1'}
-tool_efficiency/service: {when: 'has(resource["service.name"]) && "search" in tool_names'}
-tool_budget/agents: {max_calls: 3, only_agents: ["*"]}
-"#;
-
 /// Verdicts by trace, evaluator and span; several calls may have one span.
 type Verdicts = BTreeMap<(String, String, String), Vec<(String, Option<String>)>>;
 
 /// Evaluators that judge by code, as the text of a config's `evaluators:`.
 fn evaluators() -> String {
     let examples = KINDS.iter().map(|kind| kind.example);
-    let examples = examples.filter(|example| Engine::new(example).is_ok());
-    let lines: Vec<&str> =
-        examples.chain([EVALUATORS]).filter(|lines| Engine::new(lines).is_ok()).collect();
-    lines.join("\n")
+    let is_by_code = |it: &&str| !it.contains("judge:") && !it.starts_with("evaluators:");
+    let more = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/backfill/evaluators.yaml");
+    let more = std::fs::read_to_string(more).unwrap();
+    examples.filter(is_by_code).chain([more.as_str()]).collect::<Vec<_>>().join("\n")
 }
 
 fn word(evaluation: &Evaluation) -> (String, Option<String>) {

@@ -14,6 +14,7 @@
 
 mod counters;
 mod histogram;
+mod link;
 mod open;
 mod part;
 pub mod query;
@@ -30,6 +31,7 @@ mod writer;
 
 pub use counters::{StoreCount, StoreCounters};
 pub use histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bound};
+pub use link::{TraceLink, TraceLinkError};
 pub use open::StoreOpenError;
 pub use part::{StoredGap, StoredPart};
 pub use record::{Judgement, TrajectoryRecord};

@@ -34,7 +34,7 @@ pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
 pub use filter::StoreFilter;
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
-pub use page::{CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
+pub use page::{CallRow, CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
 pub use restore::{RestoredRun, StoredVerdict};
 pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};
 pub use tail::LastRows;
@@ -218,6 +218,20 @@ impl StoreReader {
         limit: usize,
     ) -> Result<SessionPage, StoreQueryError> {
         Ok(page::sessions(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`
+    /// narrows the calls.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn call_page(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<CallRow>, StoreQueryError> {
+        Ok(page::calls(self.begin(), filter, after, limit)?)
     }
 
     /// Counts runs.

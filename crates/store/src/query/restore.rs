@@ -1,6 +1,8 @@
 //! Stored runs as trajectories again, with the verdicts on them, so that other evaluators can judge
 //! them.
 
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 use rusqlite::{Connection, Row};
 
@@ -12,7 +14,6 @@ use crate::source::RunSource;
 use spanscore_base::model::{
     CallStatus, ClientGroup, Resource, SpanId, TraceId, Trajectory, WorkBudget,
 };
-use std::sync::Arc;
 
 /// Name under which the store gathers tools beyond its limit.
 const OTHER_TOOL: &str = "other";
@@ -141,7 +142,7 @@ pub(super) fn runs(
     limit: usize,
 ) -> rusqlite::Result<StoredPage<RestoredRun>> {
     let condition = filter.within(connection)?.of_runs(CALLED);
-    let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS };
+    let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS, order: None };
     let mut page = page.read(connection, condition, after, limit, RestoredRun::read)?;
     let is_over = has_other_tools(connection)?;
     for run in &mut page.items {

@@ -92,15 +92,19 @@ impl UnpackedContent {
         let of_calls = facts.get("calls")?.as_list()?;
         let contents = self.0.get("calls")?.as_list()?;
         (of_calls.len() == calls.len() && contents.len() == calls.len()).then_some(())?;
+        let text = |name| self.0.get(name).and_then(Value::as_str);
+        let agent = text("agent");
         let rows = calls.iter().zip(contents).zip(of_calls);
         let tool_calls: Option<Vec<_>> = rows
-            .map(|((row, content), facts)| call(row, content, facts.as_list()?, start_ns))
+            .map(|((row, content), facts)| {
+                let its = call(row, content, facts.as_list()?, start_ns)?;
+                Some(ToolCall { agent: agent_of(content, agent).map(Into::into), ..its })
+            })
             .collect();
         let usage: Vec<_> = facts.get("usage")?.as_list()?.iter().map(unsigned).collect();
-        let text = |name| self.0.get(name).and_then(Value::as_str).map(Into::into);
         Some(Trajectory {
-            span_name: text("span").unwrap_or_default(),
-            agent_name: text("agent"),
+            span_name: text("span").unwrap_or_default().into(),
+            agent_name: agent.map(Into::into),
             attributes: self.attributes(),
             start_ns,
             end_ns: count("end")?,
@@ -150,7 +154,6 @@ fn call<'c>(
         result: content(fields.get("result")),
         error: text("error"),
         status: row.status,
-        agent: text("agent"),
         origin,
         is_output: flags & IS_OUTPUT != 0,
         is_repeated: row.is_repeated,
@@ -161,6 +164,11 @@ fn call<'c>(
         end_ns: number(end).map_or(0, at),
         ..ToolCall::default()
     })
+}
+
+/// Returns the agent of a call: that of the run unless the content tells another, or none.
+fn agent_of<'c>(fields: &'c Value<'_>, of_run: Option<&'c str>) -> Option<&'c str> {
+    fields.get("agent").map_or(of_run, Value::as_str)
 }
 
 fn unsigned(value: &Value<'_>) -> Option<u64> {

@@ -19,7 +19,7 @@ pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
         field(&call.arguments, &mut out);
         out.push_str(r#","result":"#);
         field(&call.result, &mut out);
-        names(call, &mut out);
+        names(call, trajectory.agent_name.as_deref(), &mut out);
         out.push('}');
     }
     out.push(']');
@@ -30,12 +30,16 @@ pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
     out
 }
 
-/// Writes error, id and agent of a call.
-fn names(call: &ToolCall<'_>, out: &mut String) {
+/// Writes error, id and agent of a call; the agent only if it is not that of the run.
+fn names(call: &ToolCall<'_>, agent_of_run: Option<&str>, out: &mut String) {
     if out.len() <= CONTENT_BYTES_MAX {
         named("error", call.error.as_deref(), out);
         named("id", call.id.as_deref(), out);
-        named("agent", call.agent.as_deref(), out);
+        match call.agent.as_deref() {
+            agent if agent == agent_of_run => {}
+            None => out.push_str(r#","agent":null"#),
+            agent => named("agent", agent, out),
+        }
     }
 }
 
