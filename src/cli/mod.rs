@@ -4,7 +4,6 @@
 //! printing lives in the stages and in [`pipeline`](spanscore_pipeline).
 
 mod calibrate;
-pub mod call_rows;
 mod certs;
 mod check;
 mod exit_code;
@@ -88,6 +87,7 @@ enum Command {
     Scores(stored::scores::ScoresArgs),
     Show(stored::show::ShowArgs),
     Compare(stored::compare::CompareArgs),
+    Backfill(stored::backfill::BackfillArgs),
     Tail(stored::tail::TailArgs),
     Export(stored::export::ExportArgs),
     Calibrate(calibrate::CalibrateArgs),
@@ -148,6 +148,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Scores(args) => stored::scores::run(&args),
         Command::Show(args) => stored::show::run(&args),
         Command::Compare(args) => stored::compare::run(&args),
+        Command::Backfill(args) => stored::backfill::run(&args),
         Command::Tail(args) => stored::tail::run(&args),
         Command::Export(args) => stored::export::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),

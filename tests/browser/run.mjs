@@ -116,6 +116,35 @@ async function arrivals({ base, otlp }, browser) {
   });
 }
 
+/** Pasted spans are explained, hostile ones without harm. */
+async function inspect({ base }, browser) {
+  const request = (name) => JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [{
+    traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', name: 'execute_tool search', startTimeUnixNano: '1', endTimeUnixNano: '2',
+    attributes: [{ key: 'gen_ai.operation.name', value: { stringValue: 'execute_tool' } }, { key: 'gen_ai.tool.name', value: { stringValue: name } }],
+  }] }] }] });
+  for (const width of WIDTHS) {
+    await within(browser, base, { width }, async (page, found) => {
+      await page.goto(`${base}/#/inspect`);
+      await page.fill('textarea', request('search'));
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.waitForSelector('td:has-text("search")');
+      check(`pasted spans are explained, ${width} px`, [...found.splice(0), ...await faults(page)]);
+      for (const text of CORPUS.slice(0, 20)) {
+        await page.fill('textarea', request(text));
+        await page.click('.button.main');
+        await page.waitForSelector('text=Span by span');
+      }
+      check(`pasted hostile spans, ${width} px`, [...found.splice(0), ...await faults(page)]);
+      await page.fill('textarea', 'no request');
+      await page.click('.button.main');
+      await page.waitForSelector('.problem');
+      const expected = (it) => it.includes('400');
+      check(`what is no request is refused in words, ${width} px`, [...found.filter((it) => !expected(it)), ...await faults(page)]);
+    });
+  }
+}
+
 async function long({ base, otlp }, browser) {
   const id = await sendLong(otlp, LONG);
   await stored(base, id);
@@ -183,11 +212,12 @@ try {
   await setup(browser, collector);
   const failing = await (await fetch(`${collector.base}/api/v1/traces?label=fail&limit=1`)).json();
   const id = failing.items[0].trace_id;
-  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['setup', '#/setup']];
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['inspect', '#/inspect'], ['setup', '#/setup']];
   await everyPage(browser, collector.base, places);
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);
   await within(browser, collector.base, {}, async (page, found) => check('a walk by keys alone', [...await walk(page, collector.base), ...found]));
+  await inspect(collector, browser);
   await arrivals(collector, browser);
   await long(collector, browser);
   await hostile(collector, browser);

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use spanscore::cli::call_rows::row;
 use spanscore_base::model::{Facts, SpanBatch, TraceId, TraceSpans, Trajectory};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::json::transcode;
+use spanscore_engine::call_rows::row;
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{ExtractionCache, Resolver, Table, extract, reconcile};
 

@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod any_order;
+mod backfill;
 mod bounds;
 mod captures;
 mod cli;

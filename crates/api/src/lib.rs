@@ -10,6 +10,7 @@
 
 mod counters;
 mod guard;
+mod inspecting;
 mod login;
 mod problem;
 mod question;
@@ -25,4 +26,4 @@ mod tests;
 pub use counters::{ApiCounters, RequestRefusal};
 pub use router::{Asset, Assets, no_assets, router};
 pub use settings::{DashboardSection, DashboardSettings, ENDPOINT};
-pub use state::{Api, ApiParts, StepCounts};
+pub use state::{Api, ApiParts, InspectRequest, StepCounts};

@@ -4,14 +4,16 @@ use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, RawPathParams, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::inspecting::INSPECTED_BYTES_MAX;
 use crate::login::{LOGIN_BYTES_MAX, form, login};
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
@@ -64,6 +66,10 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
         .route(&format!("{base}{PREFIX}/status"), get(answer_status))
         .route(&format!("{base}{PREFIX}/stream"), get(stream))
         .route(&format!("{base}{PREFIX}/openapi.json"), get(async || json(OPENAPI)))
+        .route(
+            &format!("{base}{PREFIX}/inspect"),
+            post(inspect).layer(DefaultBodyLimit::max(INSPECTED_BYTES_MAX)),
+        )
         .route(&format!("{base}/login"), get(form).post(login))
         .fallback(page)
         .method_not_allowed_fallback(not_allowed)
@@ -126,7 +132,11 @@ async fn ask(
         Err(problem) => return api.refuse(problem),
     };
     question.path = path.iter().map(|(_, value)| value.to_owned()).collect();
-    let answer = move |reader: &_| (route.answer)(&RouteQuery { reader, question: &question });
+    let own = Arc::clone(&api);
+    let answer = move |reader: &_| {
+        let trace_link = own.trace_link.as_ref();
+        (route.answer)(&RouteQuery { reader, question: &question, trace_link })
+    };
     api.reply(api.readers.ask(answer).await)
 }
 
@@ -142,8 +152,24 @@ fn json(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
+/// Explains a pasted request.
+async fn inspect(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    match body {
+        Ok(body) => api.reply(api.inspecting.explain(&headers, body.into()).await),
+        Err(_) => {
+            let text = "a request to be explained has at most 4 MiB: paste fewer spans";
+            let problem = ApiProblem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", text);
+            api.refuse(problem)
+        }
+    }
+}
+
 async fn not_allowed() -> ApiProblem {
-    let text = "the interface is only read: use GET";
+    let text = "this path does not take the method: all take GET, `inspect` takes POST";
     ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
 }
 

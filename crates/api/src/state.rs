@@ -4,10 +4,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use spanscore_store::{StoreView, StoredContent};
+use spanscore_store::{StoreView, StoredContent, TraceLink};
 
 use crate::counters::ApiCounters;
 use crate::guard::Guard;
+use crate::inspecting::Inspecting;
 use crate::readers::StoreReaders;
 use crate::settings::DashboardSettings;
 use crate::stream::StreamHead;
@@ -15,12 +16,19 @@ use crate::stream::StreamHead;
 /// Counts of the way from a request to a verdict, by step.
 pub type StepCounts = Arc<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
 
+/// Explanation of a pasted OTLP/JSON request as JSON; the error is in words.
+pub type InspectRequest = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+
 /// Parts of an API.
 pub struct ApiParts {
     /// The store.
     pub store: StoreView,
     /// Content of traces that it stores.
     pub content: StoredContent,
+    /// Address of a trace in another system.
+    pub trace_link: Option<TraceLink>,
+    /// Explanation of pasted requests.
+    pub inspect: InspectRequest,
     /// Settings of the listener.
     pub settings: DashboardSettings,
     /// Its port.
@@ -37,6 +45,8 @@ pub struct ApiParts {
 pub struct Api {
     pub(crate) store: StoreView,
     pub(crate) content: StoredContent,
+    pub(crate) trace_link: Option<TraceLink>,
+    pub(crate) inspecting: Inspecting,
     pub(crate) readers: Arc<StoreReaders>,
     pub(crate) guard: Guard,
     pub(crate) counters: Arc<ApiCounters>,
@@ -58,6 +68,8 @@ impl Api {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
             store: parts.store,
             content: parts.content,
+            trace_link: parts.trace_link,
+            inspecting: Inspecting::new(parts.inspect),
             guard: Guard::new(&parts.settings, parts.port)?,
             counters: parts.counters,
             progress: parts.progress,

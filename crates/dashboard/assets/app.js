@@ -11,6 +11,7 @@ import { Empty, Problem } from './parts/states.js';
 import { Compare } from './pages/compare.js';
 import { Evaluator } from './pages/evaluator.js';
 import { Evaluators } from './pages/evaluators.js';
+import { Inspect } from './pages/inspect.js';
 import { Live } from './pages/live.js';
 import { Overview } from './pages/overview.js';
 import { Runs } from './pages/runs.js';
@@ -28,11 +29,12 @@ const PAGES = {
   compare: { title: 'Compare', page: Compare },
   live: { title: 'Live', page: Live },
   sessions: { title: 'Sessions', page: Sessions },
+  inspect: { title: 'Inspect', page: Inspect },
   setup: { title: 'Setup', page: Setup },
 };
 
 /** Keys after `g`: the first letter of a page that no other has before it. */
-const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', u: 'setup' };
+const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', i: 'inspect', u: 'setup' };
 
 /** Opens Setup if nothing was ever received, else the runs. */
 async function choosePage() {

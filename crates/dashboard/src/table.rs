@@ -28,6 +28,7 @@ pub const ASSETS: &[(&str, &[u8])] = embed![
     "pages/compare.js",
     "pages/evaluator.js",
     "pages/evaluators.js",
+    "pages/inspect.js",
     "pages/live.js",
     "pages/overview.js",
     "pages/runs.js",

@@ -31,6 +31,8 @@
 //! ```
 
 pub mod batch;
+pub mod call_rows;
+pub mod inspect;
 pub mod replay;
 pub mod session;
 pub mod settings;

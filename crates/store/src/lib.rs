@@ -14,7 +14,9 @@
 
 mod counters;
 mod histogram;
+mod link;
 mod open;
+mod part;
 pub mod query;
 mod queue;
 mod record;
@@ -29,9 +31,12 @@ mod writer;
 
 pub use counters::{StoreCount, StoreCounters};
 pub use histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bound};
+pub use link::{TraceLink, TraceLinkError};
 pub use open::StoreOpenError;
+pub use part::{StoredGap, StoredPart};
 pub use record::{Judgement, TrajectoryRecord};
 pub use schema::VERSION;
 pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
 pub use store::{Store, StoreView};
+pub(crate) use writer::TOOLS_MAX;
 pub use writer::{RedactValues, StoreState};

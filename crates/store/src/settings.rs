@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::link::TraceLink;
 use spanscore_base::settings::{HumanDuration, Switch};
 
 /// Part of the content of traces that is stored.
@@ -67,6 +68,9 @@ pub struct StoreSettings {
     pub details: StoredDetails,
     /// Limits beyond which the oldest is deleted.
     pub retention: RetentionSettings,
+    /// Address of a trace in the backend that has its spans, such as
+    /// `https://jaeger.example.org/trace/{trace_id}`; pages and `show` lead there.
+    pub trace_url: Option<TraceLink>,
     /// Most bytes that wait to be written: a share of the memory of the process.
     #[serde(skip)]
     pub queue_bytes: usize,
@@ -79,6 +83,7 @@ impl Default for StoreSettings {
             content: StoredContent::default(),
             details: StoredDetails::default(),
             retention: RetentionSettings::default(),
+            trace_url: None,
             queue_bytes: 32 << 20,
         }
     }

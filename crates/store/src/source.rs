@@ -44,10 +44,35 @@ impl RunSource {
         Self::new(&target.resource, target.agent_name.as_deref())
     }
 
+    /// Builds a resource that says the same of service, version and environment.
+    pub(crate) fn resource(&self) -> Resource {
+        let attributes = [
+            ("service.name", &self.service),
+            ("service.version", &self.version),
+            ("deployment.environment.name", &self.environment),
+        ];
+        let said = attributes.into_iter().filter(|(_, value)| !value.is_empty());
+        let encoded = said.flat_map(|(key, value)| {
+            let value = field(2, field(1, value.as_bytes().to_vec()));
+            field(1, [field(1, key.as_bytes().to_vec()), value].concat())
+        });
+        Resource { encoded: encoded.collect(), service_name: self.service.to_string() }
+    }
+
     /// Returns the source that stands for all beyond the limit.
     pub(crate) fn other() -> Self {
         Self { service: "other".into(), ..Self::default() }
     }
+}
+
+/// Encodes a field of bytes, shorter than 16 KiB: its tag, its length, itself.
+fn field(number: u8, bytes: Vec<u8>) -> Vec<u8> {
+    let tag = number << 3 | 2;
+    let length = bytes.len();
+    let low = (length & 0x7f) as u8;
+    let head =
+        if length < 0x80 { vec![tag, low] } else { vec![tag, low | 0x80, (length >> 7) as u8] };
+    [head, bytes].concat()
 }
 
 fn cut(text: &str) -> Box<str> {

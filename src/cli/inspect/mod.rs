@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::ColumnConstraint;
 
-use super::call_rows::judged_row;
 use super::score::Format;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output, recorded};
 use spanscore_base::model::{Facts, TraceId, Trajectory};
 use spanscore_base::value::Value;
 use spanscore_base::visible;
+use spanscore_engine::call_rows::judged_row;
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::FailureJudge;
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use serde_json::{Value as Json, json};
 
 use super::store::{RunStore, StoredEvaluation};
-use crate::cli::call_rows::judged_row;
 use crate::cli::score::{Heard, Silence};
 use crate::cli::{output, recorded};
 use crate::config::ResolvedConfig;
@@ -14,6 +13,7 @@ use spanscore_base::value::{Map, Value};
 use spanscore_base::visible;
 use spanscore_emit::{ContentFilter, ShownContent, TraceContent};
 use spanscore_engine::batch::{Batch, BatchOrder, BatchPlan, BatchProgress, JudgedGroup};
+use spanscore_engine::call_rows::judged_row;
 use spanscore_engine::replay::Replay;
 use spanscore_evaluate::engine::run::{Configured, Evaluators};
 use spanscore_evaluate::{AskedTarget, FailureJudge, kind};

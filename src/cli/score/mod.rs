@@ -158,7 +158,7 @@ fn interrupted(
 ) -> Result<Exit, CommandError> {
     let silence = Silence::default();
     let verdict = GateVerdict::default();
-    Report { rows, tallies, silence: &silence, verdict: &verdict, is_broken: true }
+    Report { rows, tallies, silence: &silence, repeated: &[], verdict: &verdict, is_broken: true }
         .print(&gate.args)?;
     let judged = progress.judged.load(Relaxed);
     let said = match progress.traces.load(Relaxed) {

@@ -1,5 +1,6 @@
-//! Commands that read the store: `scores`, `show`, `compare`, `export` and `tail`.
+//! Commands that read the store: `scores`, `show`, `compare`, `backfill`, `export` and `tail`.
 
+pub(super) mod backfill;
 pub(super) mod compare;
 mod csv;
 pub(super) mod export;
@@ -10,12 +11,13 @@ pub(super) mod scores;
 pub(super) mod show;
 pub(super) mod tail;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::cli::CommandError;
 use crate::cli::source::ConfigArgs;
+use crate::config::Config;
 use spanscore_store::query::{StoreQueryError, StoreReader};
 
 /// Place of the store on the command line.
@@ -31,30 +33,40 @@ pub(super) struct StoreArgs {
 impl StoreArgs {
     /// Opens the store.
     fn open(&self) -> Result<StoreReader, CommandError> {
-        let path = self.path()?;
-        StoreReader::open(&path).map_err(|error| CommandError::Runtime(error.into()))
+        opened(&self.path()?)
+    }
+
+    /// Opens the store of a config that is read already.
+    fn open_in(&self, config: &Config) -> Result<StoreReader, CommandError> {
+        opened(&self.store.clone().map_or_else(|| self.configured(config), Ok)?)
     }
 
     /// Returns the path of the store.
     fn path(&self) -> Result<PathBuf, CommandError> {
-        self.store.clone().map_or_else(|| self.configured(), Ok)
+        match &self.store {
+            Some(path) => Ok(path.clone()),
+            None => self.configured(&self.config.plan()?.config),
+        }
     }
 
-    fn configured(&self) -> Result<PathBuf, CommandError> {
-        let config = self.config.plan()?.config;
-        let Some(store) = config.store.0 else {
+    fn configured(&self, config: &Config) -> Result<PathBuf, CommandError> {
+        let Some(store) = &config.store.0 else {
             let text = "the config says `store: false`: name a file with --store";
             return Err(CommandError::Usage(text.to_owned()));
         };
-        let folder = config.data_dir.ok_or_else(|| {
+        let folder = config.data_dir.as_ref().ok_or_else(|| {
             let name = self.config.name();
             CommandError::Usage(format!(
                 "{name} has no `data_dir`, so its store ends with the collector: name its file \
                  with --store (the collector's first lines tell it), or give it a `data_dir`"
             ))
         })?;
-        Ok(folder.join(store.path))
+        Ok(folder.join(&store.path))
     }
+}
+
+fn opened(path: &Path) -> Result<StoreReader, CommandError> {
+    StoreReader::open(path).map_err(|error| CommandError::Runtime(error.into()))
 }
 
 /// Converts the error of a question: what was written wrong is a usage error.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
+use super::rows::object;
 use super::scores::verdict;
 use super::{StoreArgs, asked};
 use crate::cli::score::Format;
@@ -36,28 +37,32 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 pub(in crate::cli) fn run(args: &ShowArgs) -> Result<Exit, CommandError> {
-    let reader = args.store.open()?;
+    let config = args.store.config.plan()?.config;
+    let reader = args.store.open_in(&config)?;
     let run = reader.trajectory(&args.trace.to_ascii_lowercase()).map_err(asked)?;
+    let link = config.store.0.as_ref().and_then(|store| store.trace_url.as_ref());
+    let trace_url = link.map(|link| link.of(&run.trace_id));
     match args.format {
         Format::Jsonl => {
-            let json = serde_json::to_string(&run).map_err(anyhow::Error::new)?;
-            output::record(json)?;
+            let mut record = object(&run)?;
+            record.insert("trace_url".to_owned(), Value::from(trace_url));
+            output::record(Value::Object(record))?;
         }
-        Format::Table => output::line(text(&run).trim_end())?,
+        Format::Table => output::line(text(&run, trace_url.as_deref()).trim_end())?,
     }
     Ok(Exit::Success)
 }
 
-fn text(run: &StoredTrajectory) -> String {
+fn text(run: &StoredTrajectory, trace_url: Option<&str>) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = head(run, &mut out);
+    let _ = head(run, trace_url, &mut out);
     let _ = calls(&run.calls, &mut out);
     let _ = evaluations(&run.evaluations, &mut out);
     out
 }
 
-fn head(run: &StoredTrajectory, out: &mut String) -> std::fmt::Result {
+fn head(run: &StoredTrajectory, trace_url: Option<&str>, out: &mut String) -> std::fmt::Result {
     let line = visible::line::<&str>;
     writeln!(out, "trace {}", run.trace_id)?;
     let parts = [
@@ -67,6 +72,7 @@ fn head(run: &StoredTrajectory, out: &mut String) -> std::fmt::Result {
         ("agent", run.agent.as_str()),
         ("session", run.session_id.as_deref().unwrap_or_default()),
         ("case", &run.cases.join(", ")),
+        ("trace url", trace_url.unwrap_or_default()),
     ];
     for (name, value) in parts.iter().filter(|(_, value)| !value.is_empty()) {
         writeln!(out, "  {name:<12} {}", line(value))?;

@@ -1,4 +1,4 @@
-//! Lists of runs, evaluations and sessions, and one run.
+//! Lists of runs, evaluations, sessions and calls, and one run.
 
 use serde::Serialize;
 
@@ -23,6 +23,8 @@ struct RunAnswer {
     #[serde(flatten)]
     run: StoredTrajectory,
     completion_sentence: &'static str,
+    /// Address in the backend that has the spans.
+    trace_url: Option<String>,
 }
 
 impl RouteQuery<'_> {
@@ -49,11 +51,17 @@ pub(super) fn sessions(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     asking.page(asking.reader.sessions(&it.filter, it.after, it.limit)?)
 }
 
+pub(super) fn calls(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
+    let it = asking.question;
+    asking.page(asking.reader.call_page(&it.filter, it.after, it.limit)?)
+}
+
 pub(super) fn trace(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
     let id = asking.question.path.first().map_or("", String::as_str);
     let run = asking.reader.trajectory(id)?;
     let completion_sentence = sentence(&run);
-    answer(&RunAnswer { run, completion_sentence })
+    let trace_url = asking.trace_link.map(|link| link.of(&run.trace_id));
+    answer(&RunAnswer { run, completion_sentence, trace_url })
 }
 
 /// Returns the cause of the completion for a person.

@@ -8,6 +8,7 @@ mod summary;
 
 use jiff::Timestamp;
 
+use spanscore_store::TraceLink;
 use spanscore_store::query::StoreReader;
 
 use crate::problem::ApiProblem;
@@ -19,6 +20,7 @@ pub(crate) use status::status;
 pub(crate) struct RouteQuery<'a> {
     pub(crate) reader: &'a StoreReader,
     pub(crate) question: &'a ApiQuery,
+    pub(crate) trace_link: Option<&'a TraceLink>,
 }
 
 /// Route that asks the store.
@@ -34,7 +36,7 @@ const fn filtered(others: &'static [&'static str], groups_max: usize) -> Takes {
 }
 
 /// All routes that ask the store.
-pub(crate) const ROUTES: [QueryRoute; 11] = [
+pub(crate) const ROUTES: [QueryRoute; 12] = [
     QueryRoute {
         path: "/traces",
         takes: filtered(&["limit", "cursor", "sort"], 0),
@@ -55,6 +57,7 @@ pub(crate) const ROUTES: [QueryRoute; 11] = [
         takes: filtered(&["limit", "cursor"], 0),
         answer: lists::sessions,
     },
+    QueryRoute { path: "/calls", takes: filtered(&["limit", "cursor"], 0), answer: lists::calls },
     QueryRoute { path: "/tools", takes: filtered(&[], 0), answer: figures::tools },
     QueryRoute { path: "/evaluators", takes: filtered(&[], 0), answer: figures::evaluators },
     QueryRoute {

@@ -52,7 +52,7 @@ impl RouteQuery<'_> {
 }
 
 pub(super) fn summary(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let RouteQuery { reader, question } = asking;
+    let RouteQuery { reader, question, .. } = asking;
     let filter = &question.filter;
     let groups = match &question.group_by[..] {
         [] => Vec::new(),
@@ -117,7 +117,7 @@ struct SeriesPoint {
 }
 
 pub(super) fn series(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let RouteQuery { reader, question } = asking;
+    let RouteQuery { reader, question, .. } = asking;
     let now_ms = question.now_ms;
     let mut filter = question.filter.clone();
     let to = filter.to_ms.unwrap_or(now_ms);

@@ -40,9 +40,18 @@ fn check(schema: &str, value: &Value, place: &str) {
     assert!(errors.is_empty(), "{place}: {errors:?}\n{value:#}");
 }
 
+/// Returns the one operation of a path.
+fn operation<'d>(description: &'d Value, path: &str) -> &'d Value {
+    let operations = description["paths"][path].as_object().unwrap();
+    let [(_, operation)] = &operations.iter().collect::<Vec<_>>()[..] else {
+        panic!("{path} has one operation");
+    };
+    operation
+}
+
 /// Returns the name of the schema of an answer.
 fn schema_of(description: &Value, path: &str) -> String {
-    let answer = &description["paths"][path]["get"]["responses"]["200"]["content"];
+    let answer = &operation(description, path)["responses"]["200"]["content"];
     let reference = answer["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
     reference.rsplit('/').next().unwrap().to_owned()
 }
@@ -57,6 +66,7 @@ fn routes_and_their_parameters_are_those_of_the_description() {
     known.push((own("/status"), nothing));
     known.push((own("/stream"), stream::TAKES));
     known.push((own("/openapi.json"), nothing));
+    known.push((own("/inspect"), nothing));
     let described: Vec<&String> = description["paths"].as_object().unwrap().keys().collect();
     let mut paths: Vec<&String> = known.iter().map(|(path, _)| path).collect();
     let mut sorted = described.clone();
@@ -64,7 +74,7 @@ fn routes_and_their_parameters_are_those_of_the_description() {
     paths.sort();
     assert_eq!(sorted, paths);
     for (path, takes) in &known {
-        let parameters = description["paths"][path.as_str()]["get"]["parameters"].as_array();
+        let parameters = operation(&description, path)["parameters"].as_array();
         let parameters = parameters.into_iter().flatten().map(|it| match it["$ref"].as_str() {
             Some(reference) => {
                 let name = reference.rsplit('/').next().unwrap();
@@ -86,7 +96,7 @@ fn routes_and_their_parameters_are_those_of_the_description() {
 fn examples_are_valid() {
     let description = description();
     for path in description["paths"].as_object().unwrap().keys() {
-        let answer = &description["paths"][path]["get"]["responses"]["200"]["content"];
+        let answer = &operation(&description, path)["responses"]["200"]["content"];
         if let Some(example) = answer["application/json"].get("example") {
             check(&schema_of(&description, path), example, path);
         }
@@ -103,6 +113,7 @@ async fn answers_are_valid() {
         ("/traces/{trace_id}", trace.as_str()),
         ("/evaluations", "/evaluations?label=fail"),
         ("/sessions", "/sessions?limit=2"),
+        ("/calls", "/calls?limit=3&tool=refund"),
         ("/tools", "/tools"),
         ("/tools", "/tools?session_id=s-1"),
         ("/evaluators", "/evaluators?from=-1d"),
@@ -120,8 +131,8 @@ async fn answers_are_valid() {
     let described = description["paths"].as_object().unwrap().len();
     let mut asked: Vec<_> = cases.iter().map(|(path, _)| path).collect();
     asked.dedup();
-    // But the stream, and the description itself.
-    assert_eq!(asked.len(), described - 2);
+    // But the stream, the description itself, and what is posted.
+    assert_eq!(asked.len(), described - 3);
     assert_eq!(harness.json("/openapi.json").await, description);
 }
 

@@ -2,6 +2,7 @@ mod answers;
 mod description;
 mod filled;
 mod guarding;
+mod inspecting;
 mod limits;
 mod streaming;
 
@@ -13,7 +14,7 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use spanscore_base::settings::Secret;
-use spanscore_store::{Store, StoreSettings, StoredContent};
+use spanscore_store::{Store, StoreSettings, StoredContent, TraceLink};
 use tower::ServiceExt;
 
 use crate::router::Asset;
@@ -60,6 +61,11 @@ impl Harness {
         let api = Api::new(ApiParts {
             store: store.view(),
             content: StoredContent::Redacted,
+            trace_link: TraceLink::try_from("https://jaeger.test/trace/{trace_id}".to_owned()).ok(),
+            inspect: Arc::new(|body| match body {
+                b"[]" => Err("no request".to_owned()),
+                _ => Ok(br#"{"traces":[],"explanation":"","left_out":0}"#.to_vec()),
+            }),
             settings,
             port: 8890,
             progress: Arc::new(|| vec![("spans", 7)]),

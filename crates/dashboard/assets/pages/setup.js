@@ -10,13 +10,13 @@ const STEPS = {
   requests: ['Something connected', 'Set the two variables on this page in your agent, and run it once. Or send the sample.'],
   spans: ['Spans accepted', 'Requests came without spans: look whether the SDK samples them away (OTEL_TRACES_SAMPLER).'],
   traces: ['A run of an agent is complete', 'A trace is complete some seconds after its root span has ended. Wait, or look whether the root is sent.'],
-  calls: ['Tool calls found', 'The runs called no tool, or no dialect knows how: `spanscore inspect --explain FILE` on a recording says why, span by span.'],
+  calls: ['Tool calls found', 'The runs called no tool, or no dialect knows how: paste spans on the page Inspect, which says why, span by span.'],
   evaluations: ['Evaluated', 'No evaluator fits: look at `when` in the config, and at the log.'],
   stored: ['In the store, ready to look at', 'The store has not written it: look at the state above and at `store` in the config.'],
 };
 
 /** Remedy where traces are complete and none is that of an agent. */
-const IGNORED = 'Complete traces came, and no dialect found an agent in them: `spanscore inspect --explain FILE` on a recording says why, span by span.';
+const IGNORED = 'Complete traces came, and no dialect found an agent in them: paste spans on the page Inspect, which says why, span by span.';
 
 /** Snippets that point an agent here, by the way it is instrumented. */
 function snippets(host) {

@@ -41,6 +41,7 @@ function Head({ run, evaluations }) {
       ${shared('environment', 'environment', run.environment)}${shared('session', 'session_id', run.session_id)}
       ${fact('ended', html`<time datetime=${run.time}>${moment(run.time)}</time>`)}${fact('took', duration(run.duration_s))}
       ${run.cost_usd !== null && fact('cost', money(run.cost_usd))}${run.input_tokens !== null && fact('tokens', `${short(run.input_tokens)} in, ${short(run.output_tokens)} out`)}${fact('spans', whole(run.spans))}
+      ${run.trace_url && html`<a class="out" href=${run.trace_url} target="_blank" rel="noopener noreferrer">open in the tracing backend</a>`}
     </div>
   </div>`;
 }

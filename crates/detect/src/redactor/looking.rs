@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 
 use super::keys::{self, UnderKey};
 use super::structure::{MapFacts, classes_of_items};
-use super::{BYTES_MIN, DEPTH_MAX, Placeholders, Redact, Redactor, TEXT_BYTES_MIN, assigned, embedded};
+use super::{
+    BYTES_MIN, DEPTH_MAX, Placeholders, Redact, Redactor, TEXT_BYTES_MIN, assigned, embedded,
+};
 use crate::pack::{self, Scan};
 use spanscore_base::value::Value;
 
@@ -125,8 +127,7 @@ impl<N: Placeholders> Redactor<N> {
         };
         match value {
             Value::String(text) => {
-                let is_learnt =
-                    self.redact != Redact::None && self.learn_entry(text, key, depth);
+                let is_learnt = self.redact != Redact::None && self.learn_entry(text, key, depth);
                 marks.add(self.scan_text(text).or_marked(is_learnt));
             }
             Value::Number(number) => {

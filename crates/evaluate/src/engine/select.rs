@@ -8,6 +8,7 @@
 //! a map does not have makes the expression false. A comparison of different types does, too, and
 //! is counted.
 
+mod keys;
 mod parsed;
 mod reads;
 mod sample;
@@ -26,6 +27,7 @@ use cel::{Context, Env, ExecutionError, IdedExpr};
 use self::parsed::{JsonPlace, ParsedTexts};
 use super::counted::{self, Counted, StepsLeft, Uncountable};
 use super::truth;
+pub use keys::{ReadKeys, RootReads};
 pub(super) use parsed::json_within_limits;
 pub use reads::Reads;
 pub use sample::Randomness;
@@ -66,6 +68,7 @@ pub struct When {
     environment: Arc<Env>,
     attributes: bool,
     reads: Reads,
+    root_reads: RootReads,
     is_user_input: bool,
 }
 
@@ -170,6 +173,7 @@ impl When {
         };
         let is_user_input =
             matches!(&program.expression().expr, Expr::Ident(name) if name == USER_INPUT);
+        let root_reads = RootReads::of(program.expression());
         let mut expression = program.expression().clone();
         parsed::rewrite(&mut expression).map_err(|()| WhenError::NoAttribute)?;
         let counted = Counted::new(&expression).map_err(|error| match error {
@@ -180,7 +184,7 @@ impl When {
         if is_condition && let Err(what) = truth::check(program.expression()) {
             return Err(WhenError::NoTruthValue { what });
         }
-        Ok(Self { counted, environment, attributes, reads, is_user_input })
+        Ok(Self { counted, environment, attributes, reads, root_reads, is_user_input })
     }
 
     /// Returns the facts that the expression reads.
@@ -191,6 +195,11 @@ impl When {
             final_output: self.reads.final_output,
             ..Facts::default()
         }
+    }
+
+    /// Returns the parts of the root span that the expression reads.
+    pub fn root_reads(&self) -> &RootReads {
+        &self.root_reads
     }
 
     /// Returns true if the expression is the user's words and nothing else.

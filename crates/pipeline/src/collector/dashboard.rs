@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::Meter;
@@ -11,10 +11,15 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 
 use crate::store;
-use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, router};
+use spanscore_api::{
+    Api, ApiCounters, ApiParts, DashboardSettings, InspectRequest, RequestRefusal, router,
+};
+use spanscore_assemble::{LimitsSettings, SessionKeyFields};
 use spanscore_dashboard::asset;
+use spanscore_engine::inspect::Inspector;
+use spanscore_extract::dialect::Dialect;
 use spanscore_net::tls::{ServerTls, TlsError};
-use spanscore_store::{Store, StoreSettings, StoredContent};
+use spanscore_store::{Store, StoreSettings, StoredContent, TraceLink};
 use spanscore_telemetry::Telemetry;
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
@@ -42,17 +47,39 @@ pub enum DashboardStartError {
     Secret(io::Error),
 }
 
+/// Settings of the store that its interface tells.
+struct StoreFacts {
+    content: StoredContent,
+    trace_link: Option<TraceLink>,
+}
+
+/// Makes the explanation of pasted requests; its dialects are compiled at the first.
+pub(crate) fn inspect(
+    dialects: Vec<Dialect>,
+    limits: LimitsSettings,
+    session_key: SessionKeyFields,
+) -> InspectRequest {
+    let inspector = OnceLock::new();
+    Arc::new(move |request| {
+        let made = || Inspector::new(dialects.clone(), limits, session_key);
+        let inspector: &Result<Inspector, _> = inspector.get_or_init(made);
+        let inspector = inspector.as_ref().map_err(ToString::to_string)?;
+        inspector.inspect(request).map(String::into_bytes).map_err(|error| error.to_string())
+    })
+}
+
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
     (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
     data_dir: Option<&Path>,
+    inspect: InspectRequest,
     telemetry: &mut Telemetry,
 ) -> Result<Option<Arc<Store>>, DashboardStartError> {
     let Some(own) = own else { return Ok(None) };
-    let content = own.content;
+    let told = StoreFacts { content: own.content, trace_link: own.trace_url.clone() };
     let store = store::start(own, data_dir, &telemetry.meter());
     if let Some((store, shown)) = store.as_ref().zip(shown) {
-        start(shown, store, content, telemetry).await?;
+        start(shown, store, (told, inspect), telemetry).await?;
     }
     Ok(store)
 }
@@ -62,7 +89,7 @@ pub(crate) async fn start_store(
 async fn start(
     settings: DashboardSettings,
     store: &Store,
-    content: StoredContent,
+    (told, inspect): (StoreFacts, InspectRequest),
     telemetry: &mut Telemetry,
 ) -> Result<(), DashboardStartError> {
     let tls = settings.tls.clone().map(|tls| ServerTls::new(tls, "dashboard.tls", &["http/1.1"]));
@@ -88,7 +115,9 @@ async fn start(
     let registry = telemetry.registry().clone();
     let api = Api::new(ApiParts {
         store: store.view(),
-        content,
+        content: told.content,
+        trace_link: told.trace_link,
+        inspect,
         settings,
         port: address.port(),
         progress: Arc::new(move || progress(&registry)),

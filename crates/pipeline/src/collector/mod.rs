@@ -159,7 +159,9 @@ impl Collector {
         let exporters = Arc::new(exporters);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let shown = (settings.store, settings.dashboard);
-        let store = dashboard::start_store(shown, data_dir, &mut telemetry).await?;
+        let own = settings.dialects.clone();
+        let inspect = dashboard::inspect(own, settings.limits, settings.sessions.key);
+        let store = dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));

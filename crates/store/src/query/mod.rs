@@ -10,10 +10,12 @@ mod filter;
 mod group;
 mod list;
 mod page;
+mod restore;
 mod run;
 mod tail;
 mod time;
 mod trajectory;
+mod unpack;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -32,7 +34,8 @@ pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
 pub use filter::StoreFilter;
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
-pub use page::{CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
+pub use page::{CallRow, CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
+pub use restore::{RestoredRun, StoredVerdict};
 pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};
 pub use tail::LastRows;
 pub use time::point_in_time;
@@ -178,6 +181,19 @@ impl StoreReader {
         Ok(page::runs(self.begin(), filter, order, after, limit)?)
     }
 
+    /// Lists runs with all that is needed to judge them again, newest first, page by page.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn restored_runs(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<RestoredRun>, StoreQueryError> {
+        Ok(restore::runs(self.begin(), filter, after, limit)?)
+    }
+
     /// Lists evaluations page by page, newest first.
     ///
     /// # Errors
@@ -202,6 +218,20 @@ impl StoreReader {
         limit: usize,
     ) -> Result<SessionPage, StoreQueryError> {
         Ok(page::sessions(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists calls of the runs that fit page by page, those of the last stored run first; `tool`
+    /// narrows the calls.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn call_page(
+        &self,
+        filter: &StoreFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<CallRow>, StoreQueryError> {
+        Ok(page::calls(self.begin(), filter, after, limit)?)
     }
 
     /// Counts runs.

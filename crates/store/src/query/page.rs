@@ -79,7 +79,7 @@ pub(super) fn runs(
     let count = first_count(connection, RUNS, &condition, after)?;
     let (rank, rank_values) = rank(&filter, order);
     let (condition, values) = condition;
-    let page = Page { columns: RUN_COLUMNS, rank: &rank, seq: "t.seq", from: RUNS };
+    let page = Page { columns: RUN_COLUMNS, rank: &rank, seq: "t.seq", from: RUNS, order: None };
     let values = rank_values.into_iter().chain(values);
     let mut page =
         page.read(connection, (condition, values.collect()), after, limit, RunRow::read)?;
@@ -114,7 +114,7 @@ pub(super) fn evaluations(
 ) -> rusqlite::Result<StoredPage<EvaluationRow>> {
     let condition = filter.within(connection)?.of_rows();
     let count = first_count(connection, ROWS, &condition, after)?;
-    let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: ROWS };
+    let page = Page { columns: COLUMNS, rank: "e.seq", seq: "e.seq", from: ROWS, order: None };
     let page = page.read(connection, condition, after, limit, EvaluationRow::read)?;
     Ok(StoredPage { count, ..page })
 }
@@ -135,11 +135,94 @@ pub(super) fn sessions(
     let columns = "o.session_id, p.service, p.agent, p.version, p.environment,
         strftime('%Y-%m-%dT%H:%M:%fZ', o.first / 1000.0, 'unixepoch'),
         strftime('%Y-%m-%dT%H:%M:%fZ', o.last / 1000.0, 'unixepoch'), o.turns, o.seq";
-    let page = Page { columns, rank: "o.last", seq: "o.seq", from };
+    let page = Page { columns, rank: "o.last", seq: "o.seq", from, order: None };
     let mut page = page.read(connection, condition, after, limit, SessionRow::read)?;
     for session in &mut page.items {
         add_runs(connection, session)?;
     }
+    Ok(StoredPage { count, ..page })
+}
+
+/// Tool call of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallRow {
+    /// Start, RFC 3339.
+    pub time: String,
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// Place in the run, from 1.
+    pub place: i64,
+    /// Span.
+    pub span_id: String,
+    /// Tool.
+    pub tool: String,
+    /// `service.name`.
+    pub service: String,
+    /// Agent of the run.
+    pub agent: String,
+    /// `service.version`.
+    pub version: String,
+    /// Duration; `None` if the end is unknown.
+    pub duration_s: Option<f64>,
+    /// `ok`, `error` or `unknown`.
+    pub status: String,
+    /// True if the tool was not among those offered.
+    pub undeclared: bool,
+    /// True if only the history of a request records it.
+    pub repeated: bool,
+}
+
+/// Columns of [`CallRow`].
+const CALL_COLUMNS: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', k.time / 1000.0, 'unixepoch'),
+    lower(hex(t.trace_id)), k.position + 1, lower(hex(k.span_id)), m.name, s.service, s.agent,
+    s.version, k.duration_us, k.status, k.undeclared, k.repeated";
+/// Most calls of one run, for the number of a call among all.
+const CALLS_PER_RUN: usize = crate::record::CALLS_MAX;
+
+impl CallRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            time: row.get(0)?,
+            trace_id: row.get(1)?,
+            place: row.get(2)?,
+            span_id: row.get(3)?,
+            tool: row.get(4)?,
+            service: row.get(5)?,
+            agent: row.get(6)?,
+            version: row.get(7)?,
+            duration_s: row.get::<_, Option<i64>>(8)?.map(|micros| micros as f64 / 1e6),
+            status: row.get(9)?,
+            undeclared: row.get(10)?,
+            repeated: row.get(11)?,
+        })
+    }
+}
+
+/// Lists calls of the runs that fit, those of the last stored run first; `tool` narrows the calls.
+pub(super) fn calls(
+    connection: &Connection,
+    filter: &StoreFilter,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<CallRow>> {
+    let from =
+        format!("{RUNS} CROSS JOIN calls k ON k.trajectory = t.seq JOIN tools m ON m.id = k.tool");
+    let condition = filter.within(connection)?.of_runs("m.name {}");
+    let count = first_count(connection, &from, &condition, after)?;
+    let seq = format!("(t.seq * {CALLS_PER_RUN} + k.position)");
+    let (condition, mut values) = condition;
+    let condition = match after {
+        None => condition,
+        // Runs are found by their number, so that a page does not read those before it.
+        Some(place) => {
+            values.push(SqlValue::Integer(place.seq / CALLS_PER_RUN as i64));
+            format!("{condition} AND t.seq <= ?")
+        }
+    };
+    let order = "t.seq DESC, k.position DESC";
+    let page =
+        Page { columns: CALL_COLUMNS, rank: &seq, seq: &seq, from: &from, order: Some(order) };
+    let page = page.read(connection, (condition, values), after, limit, CallRow::read)?;
     Ok(StoredPage { count, ..page })
 }
 
@@ -168,17 +251,19 @@ pub(super) fn count(
 }
 
 /// Question for a page.
-struct Page<'a> {
-    columns: &'a str,
+pub(super) struct Page<'a> {
+    pub(super) columns: &'a str,
     /// Value by which rows are sorted, highest first. Its values come before the condition's.
-    rank: &'a str,
+    pub(super) rank: &'a str,
     /// Number of the row.
-    seq: &'a str,
-    from: &'a str,
+    pub(super) seq: &'a str,
+    pub(super) from: &'a str,
+    /// Order of rows that come from the tables in it; else that of their number.
+    pub(super) order: Option<&'a str>,
 }
 
 impl Page<'_> {
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         connection: &Connection,
         (condition, mut values): SqlCondition,
@@ -186,10 +271,12 @@ impl Page<'_> {
         limit: usize,
         read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<StoredPage<T>> {
-        let Self { columns, rank, seq, from } = self;
+        let Self { columns, rank, seq, from, order } = *self;
         // Rows that are sorted by their number come in that order from the table itself.
         let is_plain = rank == seq;
-        let order = if is_plain { format!("{seq} DESC") } else { "rank DESC, row DESC".to_owned() };
+        let of_rows =
+            || if is_plain { format!("{seq} DESC") } else { "rank DESC, row DESC".to_owned() };
+        let order = order.map_or_else(of_rows, str::to_owned);
         let place = match after {
             None => "1".to_owned(),
             Some(place) if is_plain => {

@@ -6,13 +6,12 @@ use serde::Serialize;
 use super::StoreQueryError;
 use super::list::{EvaluationRow, of_trajectory};
 use super::run::left_out;
+use super::unpack::unpacked;
 
 /// Most candidates that are named for a short id.
 const CANDIDATES_MAX: usize = 5;
 /// Fewest digits of a short id.
 const DIGITS_MIN: usize = 4;
-/// Largest content that is unpacked.
-const CONTENT_BYTES_MAX: usize = 16 << 20;
 
 /// Stored run.
 #[derive(Clone, Debug, Serialize)]
@@ -205,7 +204,7 @@ fn add_content(
     let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
     let packed: Option<Vec<u8>> =
         connection.query_row(query, [seq], |row| row.get(0)).optional()?;
-    let text = packed.and_then(|it| zstd::bulk::decompress(&it, CONTENT_BYTES_MAX).ok());
+    let text = packed.and_then(|it| unpacked(&it));
     let content = text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     let Some(mut content) = content else { return Ok(()) };
     run.input = content.get_mut("input").map(serde_json::Value::take);

@@ -20,6 +20,7 @@ fn writer_seconds() -> f64 {
 #[ignore = "a measurement of a minute, not a check"]
 fn a_million_evaluations() {
     const RUNS: u64 = 100_000;
+    const WEEK_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
     let folder = tempfile::tempdir().unwrap();
     let store = start(folder.path());
     let evaluators: Vec<_> = (1..=10).map(|number| info(&"n".repeat(number))).collect();
@@ -28,8 +29,17 @@ fn a_million_evaluations() {
         while store.counters().get(StoreCount::Trajectories) + 2_000 < number {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        store.trajectory(run(number, 0, false));
-        let target = target(number);
+        // Spread over the week that the overview shows.
+        let ended_ns = now_ns() - WEEK_NS / RUNS * (RUNS - number);
+        let mut record = run(number, 0, false);
+        record.start_ns = ended_ns - 3_000_000_000;
+        record.end_ns = ended_ns;
+        for call in &mut record.calls {
+            call.start_ns = ended_ns - 2_000_000_000;
+            call.end_ns = ended_ns - 1_000_000_000;
+        }
+        store.trajectory(record);
+        let target = Arc::new(Target { ended_ns, ..Target::clone(&target(number)) });
         let evaluations = evaluators.iter().enumerate().map(|(at, info)| Evaluation {
             evaluator: Arc::clone(info),
             target: Arc::clone(&target),
@@ -53,16 +63,52 @@ fn a_million_evaluations() {
     println!("processor time of the writer, but for the last rows: {busy:.1} s");
     let reader = reader(folder.path());
     let id = trace_id(RUNS / 2).to_string();
-    let timed = |what: &str, ask: &dyn Fn()| {
+    timed("one run", &|| drop(reader.trajectory(&id).unwrap()));
+    timed("newest 50", &|| {
+        let found = reader.evaluations(&StoreFilter::default(), StoreOrder::Newest, 50);
+        drop(found.unwrap());
+    });
+    timed("worst 10", &|| {
+        let found = reader.evaluations(&StoreFilter::default(), StoreOrder::Worst, 10);
+        drop(found.unwrap());
+    });
+    overview(&reader);
+}
+
+/// Prints the time of a question, the best of three.
+fn timed(what: &str, ask: &dyn Fn()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
         let started = Instant::now();
         ask();
-        println!("{what}: {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
-    };
-    timed("one run", &|| drop(reader.trajectory(&id).unwrap()));
-    let by = [crate::query::StoreField::Evaluator, crate::query::StoreField::Version];
-    timed("figures of all", &|| drop(reader.groups(&StoreFilter::default(), &by).unwrap()));
-    let newest = || reader.evaluations(&StoreFilter::default(), StoreOrder::Newest, 50);
-    timed("newest 50", &|| drop(newest().unwrap()));
-    let worst = || reader.evaluations(&StoreFilter::default(), StoreOrder::Worst, 10);
-    timed("worst 10", &|| drop(worst()));
+        best = best.min(started.elapsed().as_secs_f64() * 1e3);
+    }
+    println!("{what}: {best:.1} ms");
+    best
+}
+
+/// Asks what the overview of seven days asks.
+fn overview(reader: &StoreReader) {
+    use crate::query::StoreField;
+    const DAY_MS: i64 = 24 * 3_600_000;
+    let now_ms = crate::writer::now_ms();
+    let since =
+        |days: i64| StoreFilter { from_ms: Some(now_ms - days * DAY_MS), ..StoreFilter::default() };
+    let week = since(7);
+    let before = StoreFilter { to_ms: week.from_ms, ..since(14) };
+    let mut fails = since(7);
+    fails.add(StoreField::Label, "fail");
+    let groups = |by: &[StoreField]| drop(reader.groups(&week, by).unwrap());
+    let buckets = (now_ms - 7 * DAY_MS, 7 * DAY_MS / 300);
+    let all = [
+        timed("overview: figures", &|| groups(&[])),
+        timed("overview: figures before", &|| drop(reader.groups(&before, &[]).unwrap())),
+        timed("overview: calls", &|| drop(reader.count_calls(&week).unwrap())),
+        timed("overview: runs", &|| drop(reader.count_runs(&week).unwrap())),
+        timed("overview: curve", &|| drop(reader.series(&week, &[], buckets).unwrap())),
+        timed("overview: evaluators", &|| groups(&[StoreField::Evaluator])),
+        timed("overview: tools", &|| drop(reader.tools(&week).unwrap())),
+        timed("overview: fails", &|| drop(reader.evaluation_page(&fails, None, 8).unwrap())),
+    ];
+    println!("overview of seven days in all: {:.1} ms", all.iter().sum::<f64>());
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use spanscore_base::model::{Evaluation, GivenVerdict, Outcome, TraceId};
 use spanscore_base::value::{Value, json};
 
+use super::replaced::with_facts;
 use crate::counters::{StoreCount, StoreCounters};
+use crate::record::RecordedContent;
 use crate::rollup::EvaluationFigures;
 use crate::settings::{StoreSettings, StoredContent, StoredDetails};
 use crate::source::RunSource;
@@ -78,14 +80,14 @@ impl ContentPolicy {
     }
 
     /// Returns the content of a run, and its title: the beginning of the input.
-    pub(super) fn content<'c>(
+    pub(super) fn content(
         &self,
         trace: TraceId,
-        content: &'c str,
-    ) -> (Cow<'c, str>, Option<String>) {
-        let Ok(read) = json::parse(content) else {
+        content: &RecordedContent,
+    ) -> (String, Option<String>) {
+        let Ok(read) = json::parse(&content.texts) else {
             self.counters.add(StoreCount::Withheld, 1);
-            return ("{}".into(), None);
+            return ("{}".to_owned(), None);
         };
         let shown = self.redacted(trace, &[&read]).and_then(|mut shown| shown.pop());
         let input = shown.as_ref().unwrap_or(&read).get("input");
@@ -94,7 +96,7 @@ impl ContentPolicy {
             Value::String(text) => title(text),
             other => title(&other.to_string()),
         });
-        (shown.map_or(content.into(), |shown| shown.to_string().into()), title)
+        (with_facts(&read, shown.as_ref(), content), title)
     }
 
     /// Returns a source as it may be stored: the name of an agent may hold a person's. All traces

@@ -5,6 +5,7 @@
 
 mod content;
 mod names;
+mod replaced;
 mod retention;
 mod rows;
 mod statements;
@@ -19,6 +20,7 @@ use rusqlite::{ErrorCode, params};
 
 pub(crate) use content::ContentPolicy;
 pub use content::RedactValues;
+pub(crate) use names::TOOLS_MAX;
 use retention::{RetentionLimits, retain};
 use rows::RowWriter;
 

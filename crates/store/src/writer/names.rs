@@ -16,7 +16,7 @@ const EVALUATORS_MAX: usize = 10_000;
 /// Most sources; those beyond share a row.
 const SOURCES_MAX: usize = 2_000;
 /// Most tools; those beyond share a row.
-const TOOLS_MAX: usize = 5_000;
+pub(crate) const TOOLS_MAX: usize = 5_000;
 /// Longest name, bytes.
 const NAME_BYTES_MAX: usize = 200;
 /// Name of the row that those beyond a limit share.

@@ -164,7 +164,7 @@ impl RowWriter {
         trace.is_repeat = false;
         trace.forget_tools();
         self.calls(connection, record, &trace, is_shed, was_stored)?;
-        let content = record.content.as_deref().map(|it| policy.content(record.trace.0, it));
+        let content = record.content.as_ref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         update_trajectory(connection, record, &trace, title)?;
         store_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;

@@ -12,7 +12,7 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use sha2::{Digest, Sha256};
 
 use super::Expectation;
-use crate::engine::select::{Reads, Scope, When, json_within_limits};
+use crate::engine::select::{ReadKeys, Reads, RootReads, Scope, When, json_within_limits};
 use spanscore_base::model::{Facts, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::Value;
@@ -49,6 +49,14 @@ impl CaseKey {
         match self {
             Self::Expression(key) => key.reads(),
             Self::Auto => Reads { user_input: true, ..Reads::default() },
+        }
+    }
+
+    /// Returns the parts of the root span that it reads.
+    pub(super) fn root_reads(&self) -> RootReads {
+        match self {
+            Self::Expression(key) => key.root_reads().clone(),
+            Self::Auto => RootReads { attributes: ReadKeys::OfCases, ..RootReads::default() },
         }
     }
 
@@ -178,6 +186,11 @@ fn metadata<'t>(trajectory: &'t Trajectory<'_>) -> impl Iterator<Item = &'t str>
         AnyValue::String(text) if is_metadata(key) && text.starts_with('{') => Some(*text),
         _ => None,
     })
+}
+
+/// Returns true if an attribute of this key may name a case.
+pub fn may_name_case(key: &str) -> bool {
+    is_metadata(key) || CASE_NAMES.iter().any(|name| key.ends_with(name))
 }
 
 fn is_metadata(key: &str) -> bool {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hashbrown::HashMap;
 
 use super::identity;
-use super::select::{Reads, Scope};
+use super::select::{ReadKeys, Reads, RootReads, Scope};
 use super::tool_choice::texts_of;
 use crate::evaluator::{CRITERIA_FROM_TRACE, Evaluator, Kind};
 use crate::external::ExternalPlan;
@@ -211,6 +211,17 @@ impl Expectations {
         match &self.source {
             ExpectationSource::Dataset { key, .. } => key.reads(),
             ExpectationSource::Attribute { .. } => Reads::default(),
+        }
+    }
+
+    /// Returns the parts of the root span that finding an expectation reads.
+    pub fn root_reads(&self) -> RootReads {
+        match &self.source {
+            ExpectationSource::Dataset { key, .. } => key.root_reads(),
+            ExpectationSource::Attribute { name, .. } => {
+                let attributes = ReadKeys::Named(vec![name.clone()]);
+                RootReads { attributes, ..RootReads::default() }
+            }
         }
     }
 

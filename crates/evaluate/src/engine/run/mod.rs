@@ -15,7 +15,7 @@ use self::selection::{SelectedEvaluator, Selection, Selections};
 pub use self::skips::{SkipReason, Skips, when_errors};
 use super::expect::Expectations;
 use super::identity::{self, JudgedTarget};
-use super::select::{Randomness, Reads, Scope, Selected, When};
+use super::select::{Randomness, Reads, RootReads, Scope, Selected, When};
 use super::tool_choice::ToolChoice;
 use crate::evaluator::{Early, Evaluator};
 use crate::external::{ExternalPlan, is_external};
@@ -71,6 +71,15 @@ impl Configured {
         match &self.against {
             Against::Settings(evaluator) => evaluator.reads_calls(),
             Against::Expectations(expectations) => expectations.reads_calls(),
+        }
+    }
+
+    /// Returns the parts of the root span that its `when` and its expectations read.
+    pub fn root_reads(&self) -> RootReads {
+        let when = self.when.as_ref().map(|when| when.root_reads().clone()).unwrap_or_default();
+        match &self.against {
+            Against::Settings(_) => when,
+            Against::Expectations(expectations) => when.union(expectations.root_reads()),
         }
     }
 

@@ -17,7 +17,7 @@ pub fn row<'a>(trajectory: &'a Trajectory<'_>) -> Value<'a> {
 
 /// Converts a trajectory to an object. Fields that are not recorded are `null`; values that could
 /// not be parsed stand raw under `_raw`.
-pub(super) fn judged_row<'a>(
+pub fn judged_row<'a>(
     trajectory: &'a Trajectory<'_>,
     failures: Option<&FailureJudge>,
 ) -> Value<'a> {

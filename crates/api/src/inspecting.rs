@@ -1,0 +1,60 @@
+//! Explanation of pasted requests: one at once, nothing of it stored.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
+use tokio::sync::Semaphore;
+
+use crate::problem::ApiProblem;
+use crate::readers::ANSWER_BYTES_MAX;
+use crate::state::InspectRequest;
+
+/// Longest request that is explained.
+pub(crate) const INSPECTED_BYTES_MAX: usize = 4 << 20;
+
+/// Explanations, of which one is made at once.
+pub(crate) struct Inspecting {
+    inspect: InspectRequest,
+    turn: Arc<Semaphore>,
+}
+
+impl Inspecting {
+    pub(crate) fn new(inspect: InspectRequest) -> Self {
+        Self { inspect, turn: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Explains a request, on a thread for blocking work.
+    pub(crate) async fn explain(
+        &self,
+        headers: &HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, ApiProblem> {
+        let is_json = |it: &HeaderValue| it.as_bytes().starts_with(b"application/json");
+        if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+            let text = "send OTLP/JSON with `Content-Type: application/json`";
+            return Err(ApiProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_value", text));
+        }
+        let turn = Arc::clone(&self.turn).try_acquire_owned().map_err(|_| {
+            let text = "another request is being explained: ask again in a second";
+            ApiProblem::new(StatusCode::TOO_MANY_REQUESTS, "too_busy", text)
+        })?;
+        let inspect = Arc::clone(&self.inspect);
+        let asked = tokio::task::spawn_blocking(move || {
+            let _held = turn;
+            inspect(&body)
+        });
+        let fault = "the request could not be explained: report it";
+        let answer = asked
+            .await
+            .map_err(|_| ApiProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "fault", fault))?;
+        let answer =
+            answer.map_err(|text| ApiProblem::new(StatusCode::BAD_REQUEST, "bad_value", text))?;
+        if answer.len() > ANSWER_BYTES_MAX {
+            let text = "the answer would be over 8 MiB: paste fewer spans";
+            return Err(ApiProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "too_large", text));
+        }
+        Ok(answer)
+    }
+}

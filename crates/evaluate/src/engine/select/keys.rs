@@ -1,0 +1,167 @@
+//! Keys that an expression looks up in the maps of a trajectory, for readers that have not all of
+//! them.
+
+use cel::IdedExpr;
+use cel::common::ast::{Expr, LiteralValue, operators};
+
+/// Keys of a map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadKeys {
+    /// These alone.
+    Named(Vec<String>),
+    /// Those that may name a case of a dataset.
+    OfCases,
+    /// Any: the map is read as a whole.
+    All,
+}
+
+impl Default for ReadKeys {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+impl ReadKeys {
+    /// Returns true if no key is read.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Named(keys) if keys.is_empty())
+    }
+
+    fn union(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Named(mut keys), Self::Named(more)) => {
+                keys.extend(more);
+                Self::Named(keys)
+            }
+            (keys, none) | (none, keys) if none.is_empty() => keys,
+            (Self::OfCases, Self::OfCases) => Self::OfCases,
+            _ => Self::All,
+        }
+    }
+}
+
+/// Parts of the root span that are read to select a trajectory, or to find its expectation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RootReads {
+    /// Keys of its attributes.
+    pub attributes: ReadKeys,
+    /// Keys of its resource.
+    pub resource: ReadKeys,
+    /// Its name.
+    pub span_name: bool,
+    /// Name of its agent.
+    pub agent_name: bool,
+}
+
+impl RootReads {
+    /// Returns the parts that either reads.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            attributes: self.attributes.union(other.attributes),
+            resource: self.resource.union(other.resource),
+            span_name: self.span_name || other.span_name,
+            agent_name: self.agent_name || other.agent_name,
+        }
+    }
+
+    /// Reads them from an expression as it was written.
+    pub(super) fn of(expression: &IdedExpr) -> Self {
+        let mut reads = Self::default();
+        reads.add(expression);
+        reads
+    }
+
+    fn add(&mut self, expression: &IdedExpr) {
+        if let Some((map, key)) = looked_up(&expression.expr)
+            && let Some(keys) = self.map(map)
+        {
+            if let ReadKeys::Named(keys) = keys {
+                keys.push(key.to_owned());
+            }
+            return;
+        }
+        match &expression.expr {
+            Expr::Ident(name) => self.add_name(name),
+            Expr::Call(call) => {
+                call.target.as_deref().into_iter().chain(&call.args).for_each(|it| self.add(it))
+            }
+            Expr::Comprehension(it) => {
+                [&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
+                    .into_iter()
+                    .for_each(|part| self.add(part));
+            }
+            Expr::List(list) => list.elements.iter().for_each(|item| self.add(item)),
+            Expr::Select(select) => self.add(&select.operand),
+            Expr::Literal(_) | Expr::Unspecified => {}
+            Expr::Map(_) | Expr::Struct(_) => {
+                *self = Self {
+                    attributes: ReadKeys::All,
+                    resource: ReadKeys::All,
+                    span_name: true,
+                    agent_name: true,
+                };
+            }
+        }
+    }
+
+    fn add_name(&mut self, name: &str) {
+        match name {
+            "span_name" => self.span_name = true,
+            "agent_name" => self.agent_name = true,
+            _ => {
+                if let Some(keys) = self.map(name) {
+                    *keys = ReadKeys::All;
+                }
+            }
+        }
+    }
+
+    fn map(&mut self, name: &str) -> Option<&mut ReadKeys> {
+        match name {
+            "attributes" => Some(&mut self.attributes),
+            "resource" => Some(&mut self.resource),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the map and the key of `map["key"]` and `map.key`.
+fn looked_up(expression: &Expr) -> Option<(&str, &str)> {
+    let (map, key) = match expression {
+        Expr::Call(call) if call.func_name == operators::INDEX => {
+            let [map, key] = call.args.as_slice() else { return None };
+            let Expr::Literal(LiteralValue::String(key)) = &key.expr else { return None };
+            (map, key.inner())
+        }
+        Expr::Select(select) => (&*select.operand, select.field.as_str()),
+        _ => return None,
+    };
+    let Expr::Ident(name) = &map.expr else { return None };
+    Some((name, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::When;
+    use super::*;
+
+    #[test]
+    fn keys_are_known_where_they_are_written_in_the_expression() {
+        let check = |text: &str, attributes: ReadKeys, resource: ReadKeys| {
+            let when = When::compile(text).unwrap();
+            assert_eq!(when.root_reads().attributes, attributes, "{text}");
+            assert_eq!(when.root_reads().resource, resource, "{text}");
+        };
+        let named = |keys: &[&str]| ReadKeys::Named(keys.iter().map(|key| (*key).into()).collect());
+        let none = || named(&[]);
+        check("service_name == 'shop'", none(), none());
+        check("attributes['a.b'] == resource['c']", named(&["a.b"]), named(&["c"]));
+        check("has(attributes.tier) && attributes.tier == 1", named(&["tier", "tier"]), none());
+        check("json(attributes['metadata']).case == 'x'", named(&["metadata"]), none());
+        check("'a' in attributes", ReadKeys::All, none());
+        check("attributes[span_name] == 'x'", ReadKeys::All, none());
+        check("tool_names.exists(t, t == resource['c'])", none(), named(&["c"]));
+        assert!(When::compile("span_name == agent_name").unwrap().root_reads().span_name);
+    }
+}

@@ -1,0 +1,215 @@
+//! Stored runs as trajectories again, with the verdicts on them, so that other evaluators can judge
+//! them.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+use rusqlite::{Connection, Row};
+
+use super::filter::StoreFilter;
+use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
+use super::unpack::UnpackedContent;
+use crate::part::{StoredGap, StoredPart};
+use crate::source::RunSource;
+use spanscore_base::model::{
+    CallStatus, ClientGroup, Resource, SpanId, TraceId, Trajectory, WorkBudget,
+};
+
+/// Name under which the store gathers tools beyond its limit.
+const OTHER_TOOL: &str = "other";
+/// Longest name of a tool that is stored whole, bytes.
+const TOOL_BYTES_MAX: usize = 200;
+
+/// Columns of [`RestoredRun`].
+const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.service, s.version,
+    s.environment, t.cost, t.calls, t.shed, t.title,
+    (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq)";
+
+/// Stored run, with what is needed to judge it again.
+pub struct RestoredRun {
+    seq: i64,
+    /// Trace.
+    pub trace_id: TraceId,
+    /// Beginning of the input.
+    pub title: Option<String>,
+    /// Current verdicts on the run and its calls, in the order of storing; none on sessions.
+    pub verdicts: Vec<StoredVerdict>,
+    group: ClientGroup,
+    span_id: SpanId,
+    session_id: Option<String>,
+    resource: Arc<Resource>,
+    cost: Option<f64>,
+    call_count: usize,
+    calls: Vec<RestoredCall>,
+    content: Option<UnpackedContent>,
+    gaps: HashMap<StoredPart, StoredGap>,
+}
+
+/// Row of a call.
+pub(super) struct RestoredCall {
+    pub(super) tool: String,
+    pub(super) span_id: SpanId,
+    pub(super) status: CallStatus,
+    pub(super) is_repeated: bool,
+}
+
+/// Stored verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredVerdict {
+    /// Full name of the evaluator.
+    pub evaluator: String,
+    /// True for a verdict on one call.
+    pub is_of_call: bool,
+    /// Span that it is attached to.
+    pub span_id: SpanId,
+    /// `pass`, `fail`, `not_evaluable` or `failed`.
+    pub verdict: &'static str,
+    /// 0 to 1.
+    pub score: Option<f64>,
+}
+
+impl RestoredRun {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let source = RunSource {
+            service: row.get::<_, String>(4)?.into(),
+            version: row.get::<_, String>(5)?.into(),
+            environment: row.get::<_, String>(6)?.into(),
+            ..RunSource::default()
+        };
+        let packed: Option<Vec<u8>> = row.get(11)?;
+        let content = packed.and_then(|it| UnpackedContent::read(&it));
+        Ok(Self {
+            seq: row.get("row")?,
+            trace_id: TraceId(row.get(0)?),
+            title: row.get(10)?,
+            verdicts: Vec::new(),
+            group: ClientGroup::from_bytes(row.get(1)?),
+            span_id: SpanId(row.get(2)?),
+            session_id: row.get(3)?,
+            resource: Arc::new(source.resource()),
+            cost: row.get(7)?,
+            call_count: usize::try_from(row.get::<_, i64>(8)?).unwrap_or(0),
+            calls: Vec::new(),
+            gaps: content.as_ref().map(UnpackedContent::gaps).unwrap_or_default(),
+            content,
+        })
+    }
+
+    /// Returns the trajectory, to be judged within so many steps; `None` if nothing can judge it.
+    /// Its resource has service, version and environment alone.
+    ///
+    /// # Errors
+    /// The reason, as words.
+    pub fn trajectory(&self, steps: u64) -> Result<Trajectory<'_>, &'static str> {
+        let Some(content) = &self.content else {
+            return Err("the content of the run is not stored");
+        };
+        if self.call_count != self.calls.len() {
+            return Err("the run has more calls than are stored");
+        }
+        if self.calls.iter().any(|call| call.tool.len() >= TOOL_BYTES_MAX) {
+            return Err("the name of a tool is cut");
+        }
+        let base = Trajectory {
+            trace_id: self.trace_id,
+            group: self.group,
+            span_id: self.span_id,
+            resource: Arc::clone(&self.resource),
+            session_id: self.session_id.as_deref().map(Into::into),
+            cost: self.cost,
+            effort: WorkBudget::new(steps),
+            ..Trajectory::default()
+        };
+        content.fill(base, &self.calls).ok_or("it was stored by an older version")
+    }
+
+    /// Returns the reason why a part is not as it was; `None` if it is.
+    pub fn gap(&self, part: StoredPart) -> Option<StoredGap> {
+        self.gaps.get(&part).copied()
+    }
+
+    /// Returns the keys of attributes of the root span whose value is not as it was.
+    pub fn attribute_gaps(&self) -> impl Iterator<Item = (&str, StoredGap)> {
+        self.content.iter().flat_map(UnpackedContent::attribute_gaps)
+    }
+}
+
+/// Lists runs that fit, the newest first.
+pub(super) fn runs(
+    connection: &Connection,
+    filter: &StoreFilter,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<RestoredRun>> {
+    let condition = filter.within(connection)?.of_runs(CALLED);
+    let page = Page { columns: COLUMNS, rank: "t.seq", seq: "t.seq", from: RUNS, order: None };
+    let mut page = page.read(connection, condition, after, limit, RestoredRun::read)?;
+    let is_over = has_other_tools(connection)?;
+    for run in &mut page.items {
+        add_calls(connection, run)?;
+        add_verdicts(connection, run)?;
+        if is_over && run.calls.iter().any(|call| call.tool == OTHER_TOOL) {
+            run.content = None;
+        }
+    }
+    Ok(page)
+}
+
+/// Returns true if tools beyond the limit share a row.
+fn has_other_tools(connection: &Connection) -> rusqlite::Result<bool> {
+    let tools: i64 = connection.query_row("SELECT count(*) FROM tools", [], |row| row.get(0))?;
+    Ok(tools >= crate::TOOLS_MAX as i64)
+}
+
+fn add_calls(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result<()> {
+    let mut calls = connection.prepare_cached(
+        "SELECT l.name, c.span_id, c.status, c.repeated FROM calls c JOIN tools l ON l.id = c.tool
+         WHERE c.trajectory = ?1 ORDER BY c.position",
+    )?;
+    let rows = calls.query_map([run.seq], |row| {
+        let status = match row.get::<_, String>(2)?.as_str() {
+            "ok" => CallStatus::Ok,
+            "error" => CallStatus::Error,
+            _ => CallStatus::Unknown,
+        };
+        let span_id = SpanId(row.get(1)?);
+        Ok(RestoredCall { tool: row.get(0)?, span_id, status, is_repeated: row.get(3)? })
+    })?;
+    run.calls = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(())
+}
+
+fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Result<()> {
+    let mut verdicts = connection.prepare_cached(
+        "SELECT v.name, v.level, e.span_id, e.outcome, e.score FROM evaluations e
+         JOIN evaluators v ON v.id = e.evaluator
+         WHERE e.trajectory = ?1 AND e.current = 1 AND v.level <> 'session' ORDER BY e.seq",
+    )?;
+    let rows = verdicts.query_map([run.seq], |row| {
+        let verdict = match row.get::<_, i64>(3)? {
+            0 => "pass",
+            1 => "fail",
+            2 => "not_evaluable",
+            _ => "failed",
+        };
+        Ok(StoredVerdict {
+            evaluator: row.get(0)?,
+            is_of_call: row.get::<_, String>(1)? == "call",
+            span_id: SpanId(row.get(2)?),
+            verdict,
+            score: row.get(4)?,
+        })
+    })?;
+    let verdicts: Vec<StoredVerdict> = rows.collect::<rusqlite::Result<_>>()?;
+    // An early verdict stays beside the final one where nothing revised it.
+    let mut seen = HashSet::new();
+    let mut last: Vec<StoredVerdict> = Vec::new();
+    for it in verdicts.into_iter().rev() {
+        if it.is_of_call || seen.insert(it.evaluator.clone()) {
+            last.push(it);
+        }
+    }
+    last.reverse();
+    run.verdicts = last;
+    Ok(())
+}

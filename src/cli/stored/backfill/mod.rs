@@ -1,0 +1,175 @@
+//! `spanscore backfill`: verdicts that another config would have given on stored runs.
+
+mod judging;
+mod needs;
+mod tally;
+
+use clap::Args;
+use serde_json::Value;
+
+use self::judging::{Backfill, BackfilledVerdict};
+use self::tally::{EvaluatorTally, VerdictCounts};
+use super::filter::FilterArgs;
+use super::rows::object;
+use super::scores::{beginning, tell_losses};
+use super::{StoreArgs, asked, short};
+use crate::cli::score::Format;
+use crate::cli::{CommandError, Exit, output, recorded};
+use spanscore_base::model::{shown_percent, shown_share};
+use spanscore_base::visible;
+
+/// Runs that are read at once.
+const PAGE_RUNS: usize = 200;
+/// Most changes that are shown to people; `--format jsonl` has all.
+const CHANGES_MAX: usize = 100;
+
+/// Judges stored runs by another config, and tells which verdicts change
+///
+/// Shows what new evaluators, thresholds or expectations would have said, before they go live.
+/// Nothing is written. An evaluator is left out where it reads what is not stored, or what was
+/// replaced by redaction, and the reason is told; so are those that ask a judge.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  spanscore backfill --config new.yaml --since 7d
+  spanscore backfill --config new.yaml --store scores.db --where service=shop
+  spanscore backfill --config new.yaml --since 1h --format jsonl | jq 'select(.now == \"fail\")'")]
+pub(in crate::cli) struct BackfillArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Prints verdicts that stay, too; for JSON Lines
+    #[arg(long)]
+    all: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(in crate::cli) fn run(args: &BackfillArgs) -> Result<Exit, CommandError> {
+    let filter = args.filter.read(&[])?;
+    let plan = args.store.config.plan()?;
+    let reader = args.store.open_in(&plan.config)?;
+    let steps = u64::from(plan.config.limits.trace_steps);
+    let mut backfill = Backfill::new(plan.evaluators, steps, recorded::now_ns());
+    let mut changes = Changes { format: args.format, all: args.all, first: Vec::new(), count: 0 };
+    let mut after = None;
+    loop {
+        let page = reader.restored_runs(&filter, after, PAGE_RUNS).map_err(asked)?;
+        for run in &page.items {
+            backfill.judge(run, |verdict| changes.add(verdict))?;
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let runs = backfill.runs;
+    let tallies = backfill.finish();
+    if runs == 0 {
+        output::note("spanscore: no stored run fits");
+    } else {
+        match args.format {
+            Format::Jsonl => print_records(&tallies)?,
+            Format::Table => output::line(text(&tallies, &changes))?,
+        }
+    }
+    tell_losses(&reader, true)?;
+    Ok(Exit::Success)
+}
+
+/// Verdicts that are told: printed at once, or gathered for a table.
+struct Changes {
+    format: Format,
+    all: bool,
+    first: Vec<BackfilledVerdict>,
+    count: u64,
+}
+
+impl Changes {
+    fn add(&mut self, verdict: BackfilledVerdict) -> Result<(), CommandError> {
+        if self.format == Format::Jsonl {
+            let row = if verdict.is_told { "change" } else { "verdict" };
+            let is_shown = verdict.is_told || self.all;
+            return if is_shown { print_record(row, &verdict) } else { Ok(()) };
+        }
+        if verdict.is_told {
+            self.count += 1;
+            if self.first.len() < CHANGES_MAX {
+                self.first.push(verdict);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print_record(row: &str, record: &impl serde::Serialize) -> Result<(), CommandError> {
+    let mut named = serde_json::Map::from_iter([("row".to_owned(), Value::from(row))]);
+    named.extend(object(record)?);
+    output::record(Value::Object(named))
+}
+
+fn print_records(tallies: &[EvaluatorTally]) -> Result<(), CommandError> {
+    tallies.iter().try_for_each(|tally| print_record("evaluator", tally))
+}
+
+fn text(tallies: &[EvaluatorTally], changes: &Changes) -> String {
+    let parts = [evaluators(tallies), not_judged(tallies), changed(changes)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+fn evaluators(tallies: &[EvaluatorTally]) -> Option<String> {
+    let names = ["evaluator", "runs", "pass rate before", "pass rate now", "newly fail"];
+    let more = ["newly pass", "other changes", "not judged"];
+    let mut table = output::table(names.into_iter().chain(more).collect::<Vec<_>>());
+    for it in tallies {
+        table.add_row([
+            visible::line(&it.evaluator).to_string(),
+            it.runs.to_string(),
+            rate(&it.before),
+            rate(&it.now),
+            it.newly_failing.to_string(),
+            it.newly_passing.to_string(),
+            it.otherwise_changed.to_string(),
+            it.not_judged_runs().to_string(),
+        ]);
+    }
+    Some(table.trim_fmt())
+}
+
+/// Formats a pass rate with its trials.
+fn rate(counts: &VerdictCounts) -> String {
+    let rate = counts.pass_rate();
+    rate.map_or_else(String::new, |it| format!("{} of {}", shown_percent(it), counts.judged()))
+}
+
+fn not_judged(tallies: &[EvaluatorTally]) -> Option<String> {
+    let mut table = output::table(["not judged by", "runs", "because"]);
+    let mut is_empty = true;
+    for it in tallies {
+        for (reason, runs) in &it.not_judged {
+            is_empty = false;
+            let [name, reason] = [&it.evaluator, reason].map(|it| visible::line(it).to_string());
+            table.add_row([name, runs.to_string(), reason]);
+        }
+    }
+    (!is_empty).then(|| table.trim_fmt())
+}
+
+fn changed(changes: &Changes) -> Option<String> {
+    let mut table = output::table(["trace", "evaluator", "before", "now", "score", "why"]);
+    for it in &changes.first {
+        table.add_row([
+            short(&it.trace_id).to_owned(),
+            visible::line(&it.evaluator).to_string(),
+            it.before.unwrap_or("-").replace('_', " "),
+            it.now.replace('_', " "),
+            it.score_now.map_or_else(String::new, |score| shown_share(score, 3)),
+            visible::line(beginning(&it.why)).to_string(),
+        ]);
+    }
+    let more = changes.count - changes.first.len() as u64;
+    let more = if more > 0 { format!("\nand {more} more") } else { String::new() };
+    (changes.count > 0).then(|| table.trim_fmt() + &more)
+}

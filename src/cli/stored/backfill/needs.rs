@@ -1,0 +1,82 @@
+//! Parts of a run that an evaluator reads, against those that the store has as they were.
+
+use spanscore_base::model::Level;
+use spanscore_evaluate::engine::expect::lookup::may_name_case;
+use spanscore_evaluate::engine::run::Configured;
+use spanscore_evaluate::engine::select::ReadKeys;
+use spanscore_store::query::RestoredRun;
+use spanscore_store::{StoredGap, StoredPart};
+
+/// Attributes of the resource that are stored.
+const RESOURCE_KEYS: [&str; 3] = ["service.name", "service.version", "deployment.environment.name"];
+
+/// Parts that an evaluator reads.
+pub(super) struct EvaluatorNeeds {
+    parts: Vec<StoredPart>,
+    attributes: ReadKeys,
+}
+
+impl EvaluatorNeeds {
+    /// Returns the parts that an evaluator reads.
+    ///
+    /// # Errors
+    /// The reason why it can judge no stored run, in words.
+    pub(super) fn of(configured: &Configured) -> Result<Self, &'static str> {
+        let facts = configured.facts();
+        let root = configured.root_reads();
+        if configured.is_external() {
+            return Err("it asks another process");
+        }
+        if configured.asks {
+            return Err("it asks a judge");
+        }
+        if configured.info.level == Level::Session {
+            return Err("it judges sessions");
+        }
+        if facts.tool_definitions {
+            return Err("it reads definitions of tools, which are not stored");
+        }
+        if !facts.attributes.is_empty() {
+            return Err("it reads attributes of spans, which are not stored");
+        }
+        let is_stored = |key: &String| RESOURCE_KEYS.contains(&key.as_str());
+        if !matches!(&root.resource, ReadKeys::Named(keys) if keys.iter().all(is_stored)) {
+            return Err(
+                "it reads the resource, of which service, version and environment are stored",
+            );
+        }
+        let reads_calls = configured.reads_calls();
+        let parts = [
+            (StoredPart::Input, facts.user_input),
+            (StoredPart::Output, facts.final_output),
+            (StoredPart::Arguments, facts.arguments),
+            (StoredPart::Results, facts.results),
+            (StoredPart::Errors, reads_calls),
+            (StoredPart::CallIds, reads_calls),
+            (StoredPart::Agents, root.agent_name || !configured.tools.agents.is_empty()),
+            (StoredPart::SpanName, root.span_name),
+            (StoredPart::Attributes, !root.attributes.is_empty()),
+        ];
+        let parts = parts.into_iter().filter(|(_, is_read)| *is_read).map(|(part, _)| part);
+        Ok(Self { parts: parts.collect(), attributes: root.attributes })
+    }
+
+    /// Returns the reason why it cannot judge a run; `None` if it can.
+    pub(super) fn unmet_by(&self, run: &RestoredRun) -> Option<String> {
+        let told = |what: &str, gap: StoredGap| format!("{what}: {}", gap.as_str());
+        let gap = self.parts.iter().find_map(|part| Some(told(part.as_str(), run.gap(*part)?)));
+        gap.or_else(|| {
+            let mut gaps = run.attribute_gaps();
+            let (key, gap) = gaps.find(|(key, _)| self.reads_attribute(key))?;
+            Some(told(&format!("attribute `{key}`"), gap))
+        })
+    }
+
+    fn reads_attribute(&self, key: &str) -> bool {
+        match &self.attributes {
+            ReadKeys::Named(keys) => keys.iter().any(|it| it == key),
+            ReadKeys::OfCases => may_name_case(key),
+            ReadKeys::All => true,
+        }
+    }
+}
