@@ -13,6 +13,7 @@ mod inspect;
 mod kinds;
 mod learn;
 mod mcp;
+mod open;
 mod output;
 mod recorded;
 mod rejudge;
@@ -86,6 +87,7 @@ enum Command {
     Compare(stored::compare::CompareArgs),
     Tail(stored::tail::TailArgs),
     Export(stored::export::ExportArgs),
+    Open(open::OpenArgs),
     Calibrate(calibrate::CalibrateArgs),
     Rejudge(rejudge::RejudgeArgs),
     Mcp(mcp::McpArgs),
@@ -144,6 +146,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Compare(args) => stored::compare::run(&args),
         Command::Tail(args) => stored::tail::run(&args),
         Command::Export(args) => stored::export::run(&args),
+        Command::Open(args) => open::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Rejudge(args) => rejudge::run(&args),
         Command::Mcp(args) => mcp::run(&args),

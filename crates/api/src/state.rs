@@ -23,8 +23,8 @@ pub struct ApiParts {
     pub content: StoredContent,
     /// Settings of the listener.
     pub settings: DashboardSettings,
-    /// Its port.
-    pub port: u16,
+    /// Text that tells its collector from others of this host.
+    pub instance: String,
     /// Counts of the steps before the store.
     pub progress: StepCounts,
     /// Counters, which may be shown before there is an API.
@@ -58,7 +58,7 @@ impl Api {
             readers: Arc::new(StoreReaders::new(parts.store.path().to_owned())),
             store: parts.store,
             content: parts.content,
-            guard: Guard::new(&parts.settings, parts.port)?,
+            guard: Guard::new(&parts.settings, &parts.instance)?,
             counters: parts.counters,
             progress: parts.progress,
             version: parts.version,

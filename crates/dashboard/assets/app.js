@@ -34,6 +34,13 @@ const PAGES = {
 /** Keys after `g`: the first letter of a page that no other has before it. */
 const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', u: 'setup' };
 
+/** Logs in by the one-time code of a link, which goes out of the address. */
+async function logIn(query) {
+  history.replaceState(null, '', '#/');
+  await fetch('login', { method: 'POST', body: new URLSearchParams(query) }).catch(() => null);
+  location.reload();
+}
+
 /** Opens Setup if nothing was ever received, else the runs. */
 async function choosePage() {
   const status = await ask('/status').catch(() => null);
@@ -67,15 +74,17 @@ function App() {
   const route = useRoute();
   const [isHelp, setHelp] = useState(false);
   useKeys({ '?': () => setHelp(true), '/': () => document.querySelector('#filter')?.focus(), g: goByLetter });
+  const isLogin = route.page === 'login';
   useEffect(() => {
-    if (route.page) {
+    if (isLogin) logIn(route.query);
+    else if (route.page) {
       const title = Object.hasOwn(PAGES, route.page) ? PAGES[route.page].title : 'No such page';
       document.title = `${route.id ? `${route.id.slice(0, 12)} · ` : ''}${title} · spanscore`;
       if (!location.hash.includes('at=')) scrollTo(0, 0);
     } else choosePage().then((page) => here().page || go(`#/${page}`, true));
   }, [route.page, route.id]);
   return html`
-    <${Shell} pages=${PAGES} route=${route} onHelp=${() => setHelp(true)}>${route.page && html`<${Page} route=${route} />`}<//>
+    <${Shell} pages=${PAGES} route=${route} onHelp=${() => setHelp(true)}>${route.page && !isLogin && html`<${Page} route=${route} />`}<//>
     <${Menu} />
     ${isHelp && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opentelemetry::KeyValue;
@@ -11,7 +11,10 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 
 use crate::store;
-use spanscore_api::{Api, ApiCounters, ApiParts, DashboardSettings, RequestRefusal, router};
+use spanscore_api::{
+    Api, ApiCounters, ApiParts, DashboardSettings, LeftAccess, LocalAccess, RequestRefusal,
+    access_folder, router,
+};
 use spanscore_dashboard::asset;
 use spanscore_net::tls::{ServerTls, TlsError};
 use spanscore_store::{Store, StoreSettings, StoredContent};
@@ -42,29 +45,52 @@ pub enum DashboardStartError {
     Secret(io::Error),
 }
 
+/// Running store, and what its listener left for commands of the same user.
+#[derive(Default)]
+pub(crate) struct ShownStore {
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) access: Option<PagesAccess>,
+}
+
+/// Access of commands of the same user, in files if those could be written.
+pub(crate) enum PagesAccess {
+    Left(LeftAccess),
+    Unwritten(LocalAccess),
+}
+
+impl PagesAccess {
+    pub(crate) fn get(&self) -> &LocalAccess {
+        match self {
+            Self::Left(left) => left.access(),
+            Self::Unwritten(access) => access,
+        }
+    }
+}
+
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
     (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
     data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
-) -> Result<Option<Arc<Store>>, DashboardStartError> {
-    let Some(own) = own else { return Ok(None) };
+) -> Result<ShownStore, DashboardStartError> {
+    let Some(own) = own else { return Ok(ShownStore::default()) };
     let content = own.content;
     let store = store::start(own, data_dir, &telemetry.meter());
-    if let Some((store, shown)) = store.as_ref().zip(shown) {
-        start(shown, store, content, telemetry).await?;
-    }
-    Ok(store)
+    let access = match store.as_ref().zip(shown) {
+        Some((store, shown)) => start(shown, (store, content), data_dir, telemetry).await?,
+        None => None,
+    };
+    Ok(ShownStore { store, access })
 }
 
 /// Starts the listener. At the default address it is no error if that is taken: whoever set no
 /// other may not know of it.
 async fn start(
     settings: DashboardSettings,
-    store: &Store,
-    content: StoredContent,
+    (store, content): (&Store, StoredContent),
+    data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
-) -> Result<(), DashboardStartError> {
+) -> Result<Option<PagesAccess>, DashboardStartError> {
     let tls = settings.tls.clone().map(|tls| ServerTls::new(tls, "dashboard.tls", &["http/1.1"]));
     let tls = tls.transpose().map_err(|error| DashboardStartError::Tls(Box::new(error)))?;
     let is_chosen = settings.endpoint.is_some();
@@ -82,15 +108,16 @@ async fn start(
                  `dashboard: false`"
             );
             show(&meter, &counters, 0);
-            return Ok(());
+            return Ok(None);
         }
     };
     let registry = telemetry.registry().clone();
+    let folder = access_folder(data_dir, address.port());
     let api = Api::new(ApiParts {
         store: store.view(),
         content,
         settings,
-        port: address.port(),
+        instance: folder.display().to_string(),
         progress: Arc::new(move || progress(&registry)),
         counters: Arc::clone(&counters),
         version: env!("CARGO_PKG_VERSION"),
@@ -98,9 +125,21 @@ async fn start(
     let api = api.map_err(DashboardStartError::Secret)?;
     show(&meter, &counters, 1);
     let tls = tls.map(Arc::new);
+    let access = leave(LocalAccess::of(&api, address), folder);
     let router = router(api, asset);
     telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
-    Ok(())
+    Ok(Some(access))
+}
+
+/// Leaves the access in its folder; without that only the first link leads in.
+fn leave(access: LocalAccess, folder: PathBuf) -> PagesAccess {
+    match access.clone().leave(folder) {
+        Ok(left) => PagesAccess::Left(left),
+        Err(error) => {
+            tracing::warn!(%error, "`spanscore open` cannot find this collector");
+            PagesAccess::Unwritten(access)
+        }
+    }
 }
 
 async fn bind(endpoint: &str) -> io::Result<(TcpListener, SocketAddr)> {
