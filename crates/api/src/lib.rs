@@ -5,11 +5,12 @@
 //! ```
 //!
 //! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
-//! whoever asks too much is told so in a problem document. Nothing here changes the store, and a
-//! collector runs on without any of it.
+//! whoever asks too much is told so in a problem document. Only people's annotations and
+//! datasets are changed here, and a collector runs on without any of it.
 
 mod access;
 mod counters;
+mod edits;
 mod guard;
 mod login;
 mod problem;

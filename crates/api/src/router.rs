@@ -12,6 +12,7 @@ use axum::routing::get;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::edits::edits;
 use crate::login::{LOGIN_BYTES_MAX, form, login};
 use crate::problem::ApiProblem;
 use crate::question::{ApiQuery, Takes};
@@ -65,6 +66,7 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
         .route(&format!("{base}{PREFIX}/stream"), get(stream))
         .route(&format!("{base}{PREFIX}/openapi.json"), get(async || json(OPENAPI)))
         .route(&format!("{base}/login"), get(form).post(login))
+        .merge(edits(&base))
         .fallback(page)
         .method_not_allowed_fallback(not_allowed)
         .layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX))
@@ -127,7 +129,12 @@ async fn ask(
     };
     question.path = path.iter().map(|(_, value)| value.to_owned()).collect();
     let answer = move |reader: &_| (route.answer)(&RouteQuery { reader, question: &question });
-    api.reply(api.readers.ask(answer).await)
+    let mut response = api.reply(api.readers.ask(answer).await);
+    if route.path.ends_with(".jsonl") && response.status() == StatusCode::OK {
+        let lines = HeaderValue::from_static("application/x-ndjson");
+        response.headers_mut().insert(CONTENT_TYPE, lines);
+    }
+    response
 }
 
 async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
@@ -138,12 +145,12 @@ async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -
     }
 }
 
-fn json(body: impl Into<Body>) -> Response {
+pub(crate) fn json(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
 async fn not_allowed() -> ApiProblem {
-    let text = "the interface is only read: use GET";
+    let text = "this path does not take that method: see `api/v1/openapi.json`";
     ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
 }
 

@@ -1,5 +1,6 @@
 mod answers;
 mod description;
+mod editing;
 mod filled;
 mod guarding;
 mod limits;

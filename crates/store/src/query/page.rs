@@ -144,7 +144,7 @@ pub(super) fn sessions(
 }
 
 /// Counts the rows of all pages, on the first page.
-fn first_count(
+pub(super) fn first_count(
     connection: &Connection,
     from: &str,
     condition: &SqlCondition,
@@ -168,17 +168,17 @@ pub(super) fn count(
 }
 
 /// Question for a page.
-struct Page<'a> {
-    columns: &'a str,
+pub(super) struct Page<'a> {
+    pub(super) columns: &'a str,
     /// Value by which rows are sorted, highest first. Its values come before the condition's.
-    rank: &'a str,
+    pub(super) rank: &'a str,
     /// Number of the row.
-    seq: &'a str,
-    from: &'a str,
+    pub(super) seq: &'a str,
+    pub(super) from: &'a str,
 }
 
 impl Page<'_> {
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         connection: &Connection,
         (condition, mut values): SqlCondition,
