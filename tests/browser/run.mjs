@@ -8,10 +8,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
-import { sendHostile, sendLong, sendOrdinary } from './agent.mjs';
+import { payment, send, sendHostile, sendLong, sendOrdinary } from './agent.mjs';
 import { faults, settled, watch } from './checks.mjs';
 import { start } from './collector.mjs';
 import { CORPUS } from './hostile.mjs';
+import { judged, people } from './people.mjs';
 import { walk } from './walk.mjs';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -199,9 +200,15 @@ const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENT
 try {
   await setup(browser, collector);
   await entering(collector, browser);
+  const [paid] = await send(collector.otlp, { service: 'till', version: '1', environment: 'prod' }, [payment('Pay back B-1 as promised', 60)]);
+  await stored(paid);
+  await within(browser, collector.base, {}, async (page, found) => {
+    check('verdicts and items of people, by keys alone', [...await people(page, collector, paid), ...found]);
+    check('an item of the page is read by expect.file, and judged by score', judged(binary, collector.folder, await page.evaluate((path) => fetch(path).then((it) => it.text()), 'api/v1/datasets/golden/items.jsonl')));
+  });
   const failing = await (await collector.ask('/traces?label=fail&limit=1')).json();
   const id = failing.items[0].trace_id;
-  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['setup', '#/setup']];
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['datasets', '#/datasets'], ['dataset', '#/datasets/golden'], ['setup', '#/setup']];
   await everyPage(browser, collector.base, places);
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);

@@ -9,6 +9,7 @@ import './lib/theme.js';
 import { Menu } from './parts/menu.js';
 import { Empty, Problem } from './parts/states.js';
 import { Compare } from './pages/compare.js';
+import { Dataset, Datasets } from './pages/datasets.js';
 import { Evaluator } from './pages/evaluator.js';
 import { Evaluators } from './pages/evaluators.js';
 import { Live } from './pages/live.js';
@@ -28,11 +29,12 @@ const PAGES = {
   compare: { title: 'Compare', page: Compare },
   live: { title: 'Live', page: Live },
   sessions: { title: 'Sessions', page: Sessions },
+  datasets: { title: 'Datasets', page: Datasets, one: Dataset },
   setup: { title: 'Setup', page: Setup },
 };
 
 /** Keys after `g`: the first letter of a page that no other has before it. */
-const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', u: 'setup' };
+const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', d: 'datasets', u: 'setup' };
 
 /** Logs in by the one-time code of a link, which goes out of the address. */
 async function logIn(query) {

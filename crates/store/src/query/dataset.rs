@@ -41,13 +41,13 @@ pub struct DatasetItem {
 impl DatasetItem {
     /// Returns the row of a dataset's file.
     pub fn row(&self) -> Value {
-        let mut row = Map::new();
-        row.insert("id".to_owned(), Value::from(self.key.as_str()));
-        row.extend(self.user_input.clone().map(|text| ("user_input".to_owned(), text.into())));
-        row.insert("criteria".to_owned(), self.criteria.clone());
-        row.insert("trace_id".to_owned(), Value::from(self.trace_id.as_str()));
-        row.extend(self.note.clone().map(|text| ("note".to_owned(), text.into())));
-        Value::Object(row)
+        json!({
+            "id": self.key,
+            "user_input": self.user_input,
+            "criteria": self.criteria,
+            "trace_id": self.trace_id,
+            "note": self.note,
+        })
     }
 
     fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Self> {
