@@ -15,6 +15,7 @@ mod interrupt;
 mod kinds;
 mod learn;
 mod mcp;
+mod open;
 mod output;
 mod progress;
 mod recorded;
@@ -90,6 +91,7 @@ enum Command {
     Backfill(stored::backfill::BackfillArgs),
     Tail(stored::tail::TailArgs),
     Export(stored::export::ExportArgs),
+    Open(open::OpenArgs),
     Calibrate(calibrate::CalibrateArgs),
     Rejudge(rejudge::RejudgeArgs),
     Mcp(mcp::McpArgs),
@@ -151,6 +153,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Backfill(args) => stored::backfill::run(&args),
         Command::Tail(args) => stored::tail::run(&args),
         Command::Export(args) => stored::export::run(&args),
+        Command::Open(args) => open::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Rejudge(args) => rejudge::run(&args),
         Command::Mcp(args) => mcp::run(&args),

@@ -30,17 +30,28 @@ function spansOf({ agent, session, input, output, calls, seconds = 2 }) {
   return { traceId, spans: [...spans, top] };
 }
 
-/** Sends runs of one source in one request; returns their trace ids. */
-export async function send(endpoint, source, runs) {
+/** Request with runs of one source: its body, and their trace ids. */
+export function requestOf(source, runs) {
   const made = runs.map(spansOf);
   const resource = { attributes: attributes({ 'service.name': source.service, 'service.version': source.version, 'deployment.environment.name': source.environment }) };
   const body = JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'browser' }, spans: made.flatMap((it) => it.spans) }] }] });
+  return { body, ids: made.map((it) => it.traceId) };
+}
+
+/** Sends runs of one source in one request; returns their trace ids. */
+export async function send(endpoint, source, runs) {
+  const { body, ids } = requestOf(source, runs);
   const answer = await fetch(`${endpoint}/v1/traces`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
   if (!answer.ok) throw new Error(`the collector answered ${answer.status}: ${await answer.text()}`);
-  return made.map((it) => it.traceId);
+  return ids;
 }
 
 const call = (tool, given, result, error) => ({ tool, arguments: JSON.stringify(given), result: result && JSON.stringify(result), error });
+
+/** Run of a shop with these words that pays so much. */
+export function payment(words, amount) {
+  return { agent: 'refund-agent', session: 'people', input: words, output: 'Done', calls: [call('get_order', { order: 'B-1' }, { total: 60 }), call('issue_refund', { order: 'B-1', amount }, { ok: true })] };
+}
 
 /** Refund that goes by the book, or pays too much before the policy is read. */
 function refund(at) {

@@ -1,6 +1,6 @@
 // Collector under test: started on free ports with a store of its own, stopped at the end.
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,6 +33,14 @@ evaluators:
 exporters: {}
 `;
 
+/** Logs in as a browser does that opens the link of `spanscore open`; returns its cookie. */
+async function logIn(base, link) {
+  const body = new URLSearchParams(link.split('#/login?')[1]);
+  const answer = await fetch(`${base}/login`, { method: 'POST', headers: { origin: base }, body, redirect: 'manual' });
+  const [name, value] = answer.headers.get('set-cookie').split(';')[0].split('=');
+  return { name, value, url: base, httpOnly: true, sameSite: 'Strict' };
+}
+
 /** Starts the binary; returns its addresses and what stops it. */
 export async function start(binary) {
   const folder = mkdtempSync(join(tmpdir(), 'spanscore-browser-'));
@@ -46,7 +54,8 @@ export async function start(binary) {
   const base = `http://127.0.0.1:${dashboard}`;
   const isOver = () => child.exitCode !== null;
   const until = Date.now() + START_MAX;
-  while (!(await fetch(`${base}/api/v1/status`).then((answer) => answer.ok, () => false))) {
+  const header = join(folder, 'data/dashboard/header');
+  while (!existsSync(header)) {
     if (isOver() || Date.now() > until) throw new Error(`the collector did not start:\n${said}`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
@@ -55,5 +64,9 @@ export async function start(binary) {
     if (!isOver()) await new Promise((resolve) => child.once('exit', resolve));
     rmSync(folder, { recursive: true, force: true });
   };
-  return { base, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
+  const authorization = readFileSync(header, 'utf8').trim().replace('Authorization: ', '');
+  const ask = (path) => fetch(`${base}/api/v1${path}`, { headers: { authorization } });
+  const link = () => execFileSync(binary, ['open', '--config', file], { encoding: 'utf8' }).trim();
+  const cookie = await logIn(base, link());
+  return { base, ask, link, cookie, folder, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
 }

@@ -8,10 +8,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
-import { sendHostile, sendLong, sendOrdinary } from './agent.mjs';
+import { payment, send, sendHostile, sendLong, sendOrdinary } from './agent.mjs';
 import { faults, settled, watch } from './checks.mjs';
 import { start } from './collector.mjs';
 import { CORPUS } from './hostile.mjs';
+import { judged, people } from './people.mjs';
 import { walk } from './walk.mjs';
 
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
@@ -40,10 +41,11 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const REPORTS = 'globalThis.__csp = []; addEventListener("securitypolicyviolation", (event) => __csp.push(`${event.violatedDirective} ${event.blockedURI}`));';
 
 /** Opens a page of its own in the browser, hands it over, and closes it. */
-async function within(browser, base, { width = 1280, theme = 'light', height = 900 }, use) {
+async function within(browser, base, { width = 1280, theme = 'light', height = 900, isKnown = true }, use) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce' });
   await context.addInitScript(REPORTS);
   await context.addInitScript(axe);
+  if (isKnown) await context.addCookies([collector.cookie]);
   const page = await context.newPage();
   const found = watch(page, base);
   try {
@@ -98,6 +100,22 @@ async function setup(browser, { base, otlp }) {
   });
 }
 
+/** A browser that nobody knows sees nothing; the link of `spanscore open` lets it in, once. */
+async function entering({ base, link }, browser) {
+  const opened = link();
+  for (const isFirst of [true, false]) {
+    await within(browser, base, { isKnown: false }, async (page, found) => {
+      await page.goto(`${base}/#/runs`);
+      await page.waitForSelector('.problem a[href="login"]');
+      check('a stranger is shown how to log in', [...found.splice(0), ...await faults(page)]);
+      await page.goto(opened);
+      await page.waitForSelector(isFirst ? 'a.row' : '.problem a[href="login"]');
+      const kept = page.url().includes('code=') ? ['the address holds the code'] : [];
+      check(isFirst ? 'the link lets a browser in' : 'the link lets nobody in again', [...found, ...kept]);
+    });
+  }
+}
+
 /** Arrivals are seen at once on Live, and announced on Runs. */
 async function arrivals({ base, otlp }, browser) {
   await within(browser, base, {}, async (page, found) => {
@@ -147,7 +165,7 @@ async function inspect({ base }, browser) {
 
 async function long({ base, otlp }, browser) {
   const id = await sendLong(otlp, LONG);
-  await stored(base, id);
+  await stored(id);
   await within(browser, base, {}, async (page, found) => {
     await page.goto(`${base}/#/live`);
     await settled(page);
@@ -169,9 +187,9 @@ async function long({ base, otlp }, browser) {
 }
 
 /** Waits until the store has a run. */
-async function stored(base, id) {
+async function stored(id) {
   for (let turn = 0; turn < 300; turn += 1) {
-    if ((await fetch(`${base}/api/v1/traces/${id}`)).ok) return;
+    if ((await collector.ask(`/traces/${id}`)).ok) return;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
   throw new Error(`the run ${id} is not stored`);
@@ -180,7 +198,7 @@ async function stored(base, id) {
 /** Every string in every field, in the lists and on its own page. */
 async function hostile({ base, otlp }, browser) {
   const ids = await sendHostile(otlp, CORPUS);
-  for (const id of ids) await stored(base, id);
+  for (const id of ids) await stored(id);
   const lists = ['#/runs', '#/runs?sort=worst', '#/overview', '#/evaluators', '#/tools', '#/sessions', '#/compare', '#/live'];
   for (const width of WIDTHS) {
     await within(browser, base, { width, height: 6000 }, async (page, found) => {
@@ -210,9 +228,16 @@ const collector = await start(binary);
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
 try {
   await setup(browser, collector);
-  const failing = await (await fetch(`${collector.base}/api/v1/traces?label=fail&limit=1`)).json();
+  await entering(collector, browser);
+  const [paid] = await send(collector.otlp, { service: 'till', version: '1', environment: 'prod' }, [payment('Pay back B-1 as promised', 60)]);
+  await stored(paid);
+  await within(browser, collector.base, {}, async (page, found) => {
+    check('verdicts and items of people, by keys alone', [...await people(page, collector, paid), ...found]);
+    check('an item of the page is read by expect.file, and judged by score', judged(binary, collector.folder, await page.evaluate((path) => fetch(path).then((it) => it.text()), 'api/v1/datasets/golden/items.jsonl')));
+  });
+  const failing = await (await collector.ask('/traces?label=fail&limit=1')).json();
   const id = failing.items[0].trace_id;
-  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['inspect', '#/inspect'], ['setup', '#/setup']];
+  const places = [['runs', '#/runs'], ['run', `#/runs/${id}?call=2`], ['overview', '#/overview'], ['evaluators', '#/evaluators'], ['evaluator', '#/evaluators/tool_trajectory/refund'], ['evaluator without a name', '#/evaluators/tool_error'], ['tools', '#/tools'], ['compare', '#/compare'], ['live', '#/live'], ['sessions', '#/sessions'], ['datasets', '#/datasets'], ['dataset', '#/datasets/golden'], ['inspect', '#/inspect'], ['setup', '#/setup']];
   await everyPage(browser, collector.base, places);
   await everyPage(browser, collector.base, [['nothing found', '#/runs?label=fail&agent=nobody'], ['no such run', '#/runs/ffffffff'], ['no such page', '#/nowhere']]);
   await everyState(browser, collector.base, places);

@@ -14,12 +14,14 @@ const CONFIG: &str = "
 traces: {quiet_period: 100ms, idle_timeout: 1s}
 evaluators: {tool_error/each: {level: call}, tool_efficiency: }
 ";
+const TOKEN: &str = "0123456789abcdef";
 
 /// Asks a path of the interface.
 async fn ask(program: &Program, path: &str) -> Value {
     let interface = program.interface.as_deref().expect("an interface");
     let client = web_client().build().expect("a client");
-    let answer = client.get(format!("{interface}{path}")).send().await.expect("it answers");
+    let asked = client.get(format!("{interface}{path}")).bearer_auth(TOKEN);
+    let answer = asked.send().await.expect("it answers");
     serde_json::from_str(&answer.text().await.expect("a text")).expect("JSON")
 }
 
@@ -27,8 +29,9 @@ async fn ask(program: &Program, path: &str) -> Value {
 async fn what_is_sent_is_found_by_the_interface() {
     let folder = tempfile::tempdir().unwrap();
     // Detectors would take their time to be built.
-    let config =
-        format!("{CONFIG}dashboard: {{endpoint: \"127.0.0.1:0\"}}\nstore: {{content: full}}\n");
+    let config = format!(
+        "{CONFIG}dashboard: {{endpoint: \"127.0.0.1:0\", token: {TOKEN}}}\nstore: {{content: full}}\n"
+    );
     let program = Program::start(folder.path(), &config);
     let mut client = program.client().await;
     let call = with(tool(10, 2, "search"), "input.value", r#"{"to": "jane@acme-post.net"}"#);
@@ -56,6 +59,49 @@ async fn what_is_sent_is_found_by_the_interface() {
     assert_eq!((step("spans"), step("calls"), step("ignored_traces")), (5, 3, 0), "{status}");
     program.signal("-TERM");
     assert_eq!(program.end().0, Some(0));
+}
+
+#[tokio::test]
+async fn a_command_makes_links_for_browsers_and_curl_takes_the_header_of_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let data = data_dir.display();
+    let config = format!("{CONFIG}data_dir: {data}\ndashboard: {{endpoint: \"127.0.0.1:0\"}}\n");
+    let program = Program::start(folder.path(), &config);
+    let open = || {
+        Command::new(env!("CARGO_BIN_EXE_spanscore"))
+            .args(["open", "--config"])
+            .arg(folder.path().join("spanscore.yaml"))
+            .output()
+            .expect("it runs")
+    };
+    let interface = program.interface.clone().expect("an interface");
+    let page = interface.strip_suffix("api/v1").unwrap();
+    let opened = open();
+    let link = String::from_utf8(opened.stdout).unwrap();
+    let code = link.trim_end().strip_prefix(&format!("{page}#/login?")).expect("a link");
+    let client = web_client().build().expect("a client");
+    let log_in = async || {
+        let login = client.post(format!("{page}login")).body(code.to_owned());
+        let origin = page.trim_end_matches('/');
+        login.header("origin", origin).send().await.expect("it answers").status().as_u16()
+    };
+    assert_eq!((log_in().await, log_in().await), (200, 401));
+    let header = data_dir.join("dashboard/header");
+    let status = format!("{interface}/status");
+    let curl = |more: &[&str]| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", &status]).args(more);
+        String::from_utf8(curl.output().expect("curl").stdout).unwrap()
+    };
+    assert_eq!(curl(&[]), "401");
+    assert_eq!(curl(&["-H", &format!("@{}", header.display())]), "200");
+    program.signal("-TERM");
+    assert_eq!(program.end().0, Some(0));
+    let opened = open();
+    let told = String::from_utf8_lossy(&opened.stderr);
+    assert_eq!(opened.status.code(), Some(1), "{told}");
+    assert!(told.contains("no running collector has left its address"), "{told}");
 }
 
 /// Takes the default port; `None` if another program has it for good.

@@ -11,6 +11,10 @@ pub enum RequestRefusal {
     Origin,
     /// No token, or a wrong one.
     Token,
+    /// A one-time code that is none, expired or used.
+    Code,
+    /// Write by a token that only reads.
+    ReadOnly,
     /// Too many wait.
     Busy,
     /// The query took too long.
@@ -21,10 +25,12 @@ pub enum RequestRefusal {
 
 impl RequestRefusal {
     /// All reasons with their words.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Host, "host"),
         (Self::Origin, "origin"),
         (Self::Token, "token"),
+        (Self::Code, "code"),
+        (Self::ReadOnly, "read_only"),
         (Self::Busy, "busy"),
         (Self::TooLong, "too_long"),
         (Self::TooLarge, "too_large"),

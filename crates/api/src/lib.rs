@@ -1,14 +1,16 @@
 //! Query API: the score store over HTTP, for pages and programs.
 //!
 //! ```text
-//! request -> guard (host, origin, token) -> parameters -> reader (four at once) -> answer
+//! request -> guard (host, origin, right) -> parameters -> reader (four at once) -> answer
 //! ```
 //!
 //! `openapi.json` describes it, `docs/api.md` is for its users. A query has 5 s, an answer 8 MiB;
-//! whoever asks too much is told so in a problem document. Nothing here changes the store, and a
-//! collector runs on without any of it.
+//! whoever asks too much is told so in a problem document. Only people's annotations and
+//! datasets are changed here, and a collector runs on without any of it.
 
+mod access;
 mod counters;
+mod edits;
 mod guard;
 mod inspecting;
 mod login;
@@ -23,6 +25,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use access::{LeftAccess, LocalAccess, LocalAccessError, access_folder};
 pub use counters::{ApiCounters, RequestRefusal};
 pub use router::{Asset, Assets, no_assets, router};
 pub use settings::{DashboardSection, DashboardSettings, ENDPOINT};

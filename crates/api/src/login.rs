@@ -1,4 +1,4 @@
-//! Login of browsers: a form for the token, which leaves a cookie that no script can read.
+//! Login of browsers: by a one-time code or the token, for a cookie that no script can read.
 
 use std::sync::Arc;
 
@@ -16,30 +16,34 @@ use crate::state::Api;
 pub(crate) const LOGIN_BYTES_MAX: usize = 4 << 10;
 
 /// Shows the form.
-pub(crate) async fn form(State(api): State<Arc<Api>>) -> Response {
-    if !api.guard.has_token() {
-        return home(&api).into_response();
-    }
-    page(StatusCode::OK, "The token is <code>dashboard.token</code> of the config.")
+pub(crate) async fn form() -> Response {
+    page(
+        StatusCode::OK,
+        "<code>spanscore open</code> prints a link that logs this browser in. Or show \
+         <code>dashboard.token</code> of the config here.",
+    )
 }
 
-/// Takes the token.
+/// Takes a token, or the one-time code of a link.
 pub(crate) async fn login(State(api): State<Arc<Api>>, body: Bytes) -> Response {
     let fields = pairs(&String::from_utf8_lossy(&body));
-    let token = fields.iter().find(|(name, _)| name == "token");
-    if !token.is_some_and(|(_, token)| api.guard.is_token(token.trim())) {
-        api.counters.add(RequestRefusal::Token);
-        return page(StatusCode::UNAUTHORIZED, "This is not the token.");
-    }
-    let mut response = home(&api).into_response();
-    if let Ok(cookie) = HeaderValue::try_from(api.guard.set_cookie(&api.base_path)) {
+    let field = |name: &str| fields.iter().find(|(it, _)| it == name).map(|(_, it)| it.trim());
+    let keys = &api.guard.keys;
+    let (access, refusal) = match field("code") {
+        Some(code) => (keys.of_code(code), RequestRefusal::Code),
+        None => (field("token").and_then(|it| keys.of_token(it)), RequestRefusal::Token),
+    };
+    let Some(access) = access else {
+        api.counters.add(refusal);
+        let text = "This is no token, or its link was used or is older than ten minutes: \
+                    <code>spanscore open</code> prints another.";
+        return page(StatusCode::UNAUTHORIZED, text);
+    };
+    let mut response = Redirect::to(&format!("{}/", api.base_path)).into_response();
+    if let Ok(cookie) = HeaderValue::try_from(api.guard.set_cookie(access, &api.base_path)) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
-}
-
-fn home(api: &Api) -> Redirect {
-    Redirect::to(&format!("{}/", api.base_path))
 }
 
 /// Writes the page; `line` is a constant of ours.

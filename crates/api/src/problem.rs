@@ -80,6 +80,7 @@ impl ApiProblem {
             "foreign_host" => Some(RequestRefusal::Host),
             "foreign_origin" => Some(RequestRefusal::Origin),
             "unauthorised" => Some(RequestRefusal::Token),
+            "read_only" => Some(RequestRefusal::ReadOnly),
             "too_busy" => Some(RequestRefusal::Busy),
             "too_long" => Some(RequestRefusal::TooLong),
             "too_large" => Some(RequestRefusal::TooLarge),

@@ -20,7 +20,7 @@ pub(crate) const TEXT_BYTES_MAX: usize = 200;
 pub(crate) const VALUES_MAX: usize = 100;
 
 /// Fields that the filter tests.
-const FIELDS: [StoreField; 16] = [
+const FIELDS: [StoreField; 17] = [
     StoreField::Evaluator,
     StoreField::Kind,
     StoreField::EvaluatorVersion,
@@ -37,6 +37,7 @@ const FIELDS: [StoreField; 16] = [
     StoreField::SessionId,
     StoreField::TraceId,
     StoreField::Completion,
+    StoreField::Annotated,
 ];
 /// Parameters of the filter beside its fields.
 const BOUNDS: [&str; 6] = ["from", "to", "score_gte", "score_lt", "text", "revisions"];
@@ -46,6 +47,7 @@ const LABELS: &[&str] = &["pass", "fail"];
 const LEVELS: &[&str] = &["call", "trace", "session"];
 const COMPLETIONS: &[&str] =
     &["root_ended", "idle", "age_max", "shutdown", "evicted", "end_of_input", "open"];
+const YES_NO: &[&str] = &["yes", "no"];
 /// Words of `sort`.
 const ORDERS: [(&str, RunOrder); 4] = [
     ("newest", RunOrder::Newest),
@@ -217,6 +219,7 @@ fn check_word(field: StoreField, value: &str) -> Result<(), ApiProblem> {
         StoreField::Label => LABELS,
         StoreField::Level => LEVELS,
         StoreField::Completion => COMPLETIONS,
+        StoreField::Annotated => YES_NO,
         StoreField::TraceId
             if bare.is_empty() || !bare.chars().all(|it| it.is_ascii_hexdigit()) =>
         {

@@ -13,6 +13,7 @@ use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use crate::edits::edits;
 use crate::inspecting::INSPECTED_BYTES_MAX;
 use crate::login::{LOGIN_BYTES_MAX, form, login};
 use crate::problem::ApiProblem;
@@ -71,6 +72,7 @@ pub fn router(api: Arc<Api>, assets: Assets) -> Router {
             post(inspect).layer(DefaultBodyLimit::max(INSPECTED_BYTES_MAX)),
         )
         .route(&format!("{base}/login"), get(form).post(login))
+        .merge(edits(&base))
         .fallback(page)
         .method_not_allowed_fallback(not_allowed)
         .layer(DefaultBodyLimit::max(LOGIN_BYTES_MAX))
@@ -137,7 +139,12 @@ async fn ask(
         let trace_link = own.trace_link.as_ref();
         (route.answer)(&RouteQuery { reader, question: &question, trace_link })
     };
-    api.reply(api.readers.ask(answer).await)
+    let mut response = api.reply(api.readers.ask(answer).await);
+    if route.path.ends_with(".jsonl") && response.status() == StatusCode::OK {
+        let lines = HeaderValue::from_static("application/x-ndjson");
+        response.headers_mut().insert(CONTENT_TYPE, lines);
+    }
+    response
 }
 
 async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -> Response {
@@ -148,7 +155,7 @@ async fn answer_status(State(api): State<Arc<Api>>, RawQuery(query): RawQuery) -
     }
 }
 
-fn json(body: impl Into<Body>) -> Response {
+pub(crate) fn json(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
@@ -169,7 +176,7 @@ async fn inspect(
 }
 
 async fn not_allowed() -> ApiProblem {
-    let text = "this path does not take the method: all take GET, `inspect` takes POST";
+    let text = "this path does not take that method: see `api/v1/openapi.json`";
     ApiProblem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_method", text)
 }
 

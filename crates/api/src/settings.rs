@@ -24,8 +24,10 @@ pub struct DashboardSettings {
     pub tls: Option<ListenerTlsSettings>,
     /// True to allow clear text beyond the loopback address. Default `false`.
     pub insecure: bool,
-    /// Secret of 16 bytes or more that every request must show; needed beyond the loopback address.
+    /// Secret of 16 bytes or more by which programs ask; needed beyond the loopback address.
     pub token: Option<Secret>,
+    /// The same for programs that only read.
+    pub read_token: Option<Secret>,
     /// Names by which the listener is reached, beside `localhost`, addresses and that of
     /// `endpoint`.
     pub allowed_hosts: Vec<String>,
@@ -54,18 +56,17 @@ impl DashboardSettings {
     /// The first mistake, with its key.
     pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
         let is_reached = check_exposure(self.endpoint(), false, false).is_err();
-        match &self.token {
-            None if is_reached => {
-                let text = format!("`{}` is beyond the loopback address", self.endpoint());
-                let error = SettingsError::new(format!("{text}, and has no token"));
-                let help = "add `token: ${env:SPANSCORE_TOKEN}` with a secret of 16 bytes or more";
-                return Err(("endpoint", error.with_help(help)));
+        if is_reached && self.token.is_none() {
+            let text = format!("`{}` is beyond the loopback address", self.endpoint());
+            let error = SettingsError::new(format!("{text}, and has no token"));
+            let help = "add `token: ${env:SPANSCORE_TOKEN}` with a secret of 16 bytes or more";
+            return Err(("endpoint", error.with_help(help)));
+        }
+        for (key, token) in [("token", &self.token), ("read_token", &self.read_token)] {
+            if token.as_ref().is_some_and(|it| it.reveal().len() < TOKEN_BYTES_MIN) {
+                let error = SettingsError::new(format!("`{key}` is shorter than 16 bytes"));
+                return Err((key, error.with_help("make one with `openssl rand -hex 32`")));
             }
-            Some(token) if token.reveal().len() < TOKEN_BYTES_MIN => {
-                let error = SettingsError::new("`token` is shorter than 16 bytes");
-                return Err(("token", error.with_help("make one with `openssl rand -hex 32`")));
-            }
-            _ => {}
         }
         let is_plain = |it: char| it.is_ascii_alphanumeric() || "._~-/".contains(it);
         let path = &self.base_path;

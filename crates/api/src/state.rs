@@ -31,8 +31,8 @@ pub struct ApiParts {
     pub inspect: InspectRequest,
     /// Settings of the listener.
     pub settings: DashboardSettings,
-    /// Its port.
-    pub port: u16,
+    /// Text that tells its collector from others of this host.
+    pub instance: String,
     /// Counts of the steps before the store.
     pub progress: StepCounts,
     /// Counters, which may be shown before there is an API.
@@ -70,7 +70,7 @@ impl Api {
             content: parts.content,
             trace_link: parts.trace_link,
             inspecting: Inspecting::new(parts.inspect),
-            guard: Guard::new(&parts.settings, parts.port)?,
+            guard: Guard::new(&parts.settings, &parts.instance)?,
             counters: parts.counters,
             progress: parts.progress,
             version: parts.version,

@@ -9,6 +9,7 @@ import './lib/theme.js';
 import { Menu } from './parts/menu.js';
 import { Empty, Problem } from './parts/states.js';
 import { Compare } from './pages/compare.js';
+import { Dataset, Datasets } from './pages/datasets.js';
 import { Evaluator } from './pages/evaluator.js';
 import { Evaluators } from './pages/evaluators.js';
 import { Inspect } from './pages/inspect.js';
@@ -30,11 +31,19 @@ const PAGES = {
   live: { title: 'Live', page: Live },
   sessions: { title: 'Sessions', page: Sessions },
   inspect: { title: 'Inspect', page: Inspect },
+  datasets: { title: 'Datasets', page: Datasets, one: Dataset },
   setup: { title: 'Setup', page: Setup },
 };
 
 /** Keys after `g`: the first letter of a page that no other has before it. */
-const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', i: 'inspect', u: 'setup' };
+const PLACES = { r: 'runs', o: 'overview', e: 'evaluators', t: 'tools', c: 'compare', l: 'live', s: 'sessions', d: 'datasets', i: 'inspect', u: 'setup' };
+
+/** Logs in by the one-time code of a link, which goes out of the address. */
+async function logIn(query) {
+  history.replaceState(null, '', '#/');
+  await fetch('login', { method: 'POST', body: new URLSearchParams(query) }).catch(() => null);
+  location.reload();
+}
 
 /** Opens Setup if nothing was ever received, else the runs. */
 async function choosePage() {
@@ -69,15 +78,17 @@ function App() {
   const route = useRoute();
   const [isHelp, setHelp] = useState(false);
   useKeys({ '?': () => setHelp(true), '/': () => document.querySelector('#filter')?.focus(), g: goByLetter });
+  const isLogin = route.page === 'login';
   useEffect(() => {
-    if (route.page) {
+    if (isLogin) logIn(route.query);
+    else if (route.page) {
       const title = Object.hasOwn(PAGES, route.page) ? PAGES[route.page].title : 'No such page';
       document.title = `${route.id ? `${route.id.slice(0, 12)} · ` : ''}${title} · spanscore`;
       if (!location.hash.includes('at=')) scrollTo(0, 0);
     } else choosePage().then((page) => here().page || go(`#/${page}`, true));
   }, [route.page, route.id]);
   return html`
-    <${Shell} pages=${PAGES} route=${route} onHelp=${() => setHelp(true)}>${route.page && html`<${Page} route=${route} />`}<//>
+    <${Shell} pages=${PAGES} route=${route} onHelp=${() => setHelp(true)}>${route.page && !isLogin && html`<${Page} route=${route} />`}<//>
     <${Menu} />
     ${isHelp && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }

@@ -1,22 +1,168 @@
-//! Comments and indentation left out of a module: they are for readers of its source.
+//! Modules without comments and without spaces that mean nothing: those are for readers of the
+//! source.
+//!
+//! Lines stay where they are, so that an error names the line of the source, and so does all that
+//! stands in strings, templates and regular expressions.
 
-/// Returns a module without indentation and without lines that are comments alone: those stay as
-/// empty lines, so that an error names the line of the source. Lines of a template that begin like
-/// a comment would go, too: the modules have none.
+/// Returns a module without comments, and with only the spaces of its code that mean something.
 pub(crate) fn lean(module: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(module.len());
-    let mut is_comment = false;
-    for line in module.split_inclusive(|byte| *byte == b'\n') {
-        let line = line.trim_ascii_start();
-        if is_comment || line.starts_with(b"/**") {
-            is_comment = !line.windows(2).any(|pair| pair == b"*/");
-        } else if !line.starts_with(b"//") && !line.is_empty() {
-            out.extend_from_slice(line);
-            continue;
+    let mut lean = Lean { rest: module, out: Vec::with_capacity(module.len()), open: Vec::new() };
+    while lean.step() {}
+    lean.out
+}
+
+/// Place inside of which code or a template stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Open {
+    /// Template, until its back quote.
+    Template,
+    /// Braces of code.
+    Braces,
+    /// Code in a template, until its brace.
+    Insertion,
+}
+
+struct Lean<'a> {
+    rest: &'a [u8],
+    out: Vec<u8>,
+    open: Vec<Open>,
+}
+
+impl Lean<'_> {
+    /// Takes one token; false at the end.
+    fn step(&mut self) -> bool {
+        let Some(&first) = self.rest.first() else { return false };
+        if self.open.last() == Some(&Open::Template) {
+            self.template(first);
+            return true;
         }
-        out.push(b'\n');
+        match first {
+            b'\'' | b'"' => self.take_to(first),
+            b' ' | b'\t' => self.spaces(),
+            b'/' if self.rest.starts_with(b"//") => {
+                let end = self.rest.iter().position(|byte| *byte == b'\n');
+                self.rest = &self.rest[end.unwrap_or(self.rest.len())..];
+                self.out.truncate(self.out.trim_ascii_end_of_line());
+            }
+            b'/' if self.rest.starts_with(b"/*") => self.comment(),
+            b'/' if self.begins_expression() => self.take_to(b'/'),
+            b'`' => self.open(1, Open::Template),
+            b'{' => self.open(1, Open::Braces),
+            b'}' => {
+                self.leave_out(b";,");
+                self.open.pop();
+                self.take(1);
+            }
+            b')' | b']' => {
+                self.leave_out(b",");
+                self.take(1);
+            }
+            _ => {
+                // A statement ends with its line where the next one begins with a word.
+                if first.is_ascii_alphabetic() && self.out.last() == Some(&b'\n') {
+                    self.leave_out(b";");
+                }
+                self.take(1);
+            }
+        }
+        true
     }
-    out
+
+    /// Takes a byte of a template; markup there keeps its spaces but for those that indent it.
+    fn template(&mut self, first: u8) {
+        match first {
+            b'`' => {
+                self.open.pop();
+                self.take(1);
+            }
+            b'\\' => self.take(2),
+            b'$' if self.rest.starts_with(b"${") => self.open(2, Open::Insertion),
+            b' ' if self.out.last() == Some(&b'\n') => {
+                self.rest = self.rest.trim_ascii_start_of_line();
+            }
+            _ => self.take(1),
+        }
+    }
+
+    fn take(&mut self, count: usize) {
+        let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
+        self.out.extend_from_slice(taken);
+        self.rest = rest;
+    }
+
+    fn open(&mut self, count: usize, place: Open) {
+        self.open.push(place);
+        self.take(count);
+    }
+
+    /// Takes a string, or a regular expression, up to its end. A bracket of the latter may hold a
+    /// slash.
+    fn take_to(&mut self, end: u8) {
+        let mut is_class = false;
+        self.take(1);
+        while let Some(&byte) = self.rest.first() {
+            self.take(if byte == b'\\' { 2 } else { 1 });
+            match byte {
+                b'[' if end == b'/' => is_class = true,
+                b']' => is_class = false,
+                _ if byte == end && !is_class => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves the last sign out, if it is one of these.
+    fn leave_out(&mut self, signs: &[u8]) {
+        let last = self.out.iter().rposition(|byte| *byte != b'\n');
+        if let Some(last) = last.filter(|last| signs.contains(&self.out[*last])) {
+            self.out.remove(last);
+        }
+    }
+
+    /// Leaves spaces out at the ends of lines and beside signs.
+    fn spaces(&mut self) {
+        self.rest = self.rest.trim_ascii_start_of_line();
+        let is_sign =
+            |byte: Option<&u8>| byte.is_none_or(|byte| b"(){}[]=<>,;:?&|!\n".contains(byte));
+        if !is_sign(self.out.last()) && !is_sign(self.rest.first()) {
+            self.out.push(b' ');
+        }
+    }
+
+    /// Leaves a comment out, but for its lines.
+    fn comment(&mut self) {
+        let end = self.rest.windows(2).position(|pair| pair == b"*/");
+        let (comment, rest) = self.rest.split_at(end.map_or(self.rest.len(), |end| end + 2));
+        self.out.extend(comment.iter().filter(|byte| **byte == b'\n'));
+        self.rest = rest;
+    }
+
+    /// Returns true where a slash begins a regular expression: after a value it divides.
+    fn begins_expression(&self) -> bool {
+        let before = self.out.trim_ascii_end();
+        before.last().is_none_or(|byte| b"(=,:?&|!{};[>".contains(byte))
+            || before.ends_with(b"return")
+    }
+}
+
+/// Spaces within one line.
+trait LineSpaces {
+    /// Returns the rest behind spaces.
+    fn trim_ascii_start_of_line(&self) -> &Self;
+    /// Returns the length without spaces at the end.
+    fn trim_ascii_end_of_line(&self) -> usize;
+}
+
+impl LineSpaces for [u8] {
+    fn trim_ascii_start_of_line(&self) -> &Self {
+        let spaces = self.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        &self[spaces..]
+    }
+
+    fn trim_ascii_end_of_line(&self) -> usize {
+        let spaces = self.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        self.len() - spaces
+    }
 }
 
 #[cfg(test)]
@@ -24,14 +170,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_become_empty_lines_and_code_stays() {
+    fn comments_and_spaces_go_and_code_stays() {
         let check = |module: &str, expected: &str| {
             assert_eq!(String::from_utf8_lossy(&lean(module.as_bytes())), expected, "{module}");
         };
-        check("// Head.\n\nconst a = 1; // one\n", "\n\nconst a = 1; // one\n");
+        check("// Head.\n\nconst a = 1; // one\n", "\n\nconst a=1;\n");
         check("  /** One line. */\n  let b;\n", "\nlet b;\n");
         check("/**\n * Two\n * lines.\n */\nf();\n", "\n\n\n\nf();\n");
-        check("const c = a\n  * 2;\n", "const c = a\n* 2;\n");
+        check("const c = a\n  * 2;\n", "const c=a\n* 2;\n");
+        check("import { a } from './a.js';", "import{a}from './a.js';");
+        check("return a + +b - --c / d / e", "return a + +b - --c / d / e");
+        check("s = 'a  // b' + \"it's  { }\";", "s='a  // b' + \"it's  { }\";");
+        check("r = /[/ '] +/g.test(x) ? 1 : 2", "r=/[/ '] +/g.test(x)?1:2");
+        check("s.replace(/\\/ +/, 'a  b')", "s.replace(/\\/ +/,'a  b')");
+        check(
+            "t = `a  // ${ f({ b : 1 }) }  c ${ `x  y` }`;",
+            "t=`a  // ${f({b:1})}  c ${`x  y`}`;",
+        );
+        check("h`<p>\n    a  b</p>` ; x", "h`<p>\na  b</p>`;x");
+        check("async (a) => { await b; }", "async(a)=>{await b}");
+        check("a();\n// One.\nb({\n  c,\n});\n[d, e];", "a()\n\nb({\nc\n});\n[d,e];");
         check("", "");
     }
 }

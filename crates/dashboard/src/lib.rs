@@ -2,7 +2,7 @@
 //!
 //! There is no build step. A release build embeds the files; a debug build reads them from the
 //! source, so that a change is seen by reloading the page. What is served lacks the comments and
-//! the indentation, which are a tenth of it, and keeps its line numbers. Any file is public: what
+//! spaces that mean nothing, and keeps its line numbers. Any file is public: what
 //! the pages show comes from the API, which asks for a token.
 
 mod lean;

@@ -13,6 +13,7 @@
 //! repeated unseen or lost.
 
 mod counters;
+mod edit;
 mod histogram;
 mod link;
 mod open;
@@ -30,6 +31,9 @@ mod tests;
 mod writer;
 
 pub use counters::{StoreCount, StoreCounters};
+pub use edit::{
+    AnnotationChange, DatasetItemChange, EDIT_MAX, NewAnnotation, NewDatasetItem, StoreEditError,
+};
 pub use histogram::{DURATION_BINS, SCORE_BINS, add_packed, duration_bound};
 pub use link::{TraceLink, TraceLinkError};
 pub use open::StoreOpenError;

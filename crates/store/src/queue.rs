@@ -15,6 +15,7 @@ use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Ta
 use spanscore_base::value::{Number, Value};
 
 use crate::counters::{StoreCount, StoreCounters};
+use crate::edit::QueuedEdit;
 use crate::record::TrajectoryRecord;
 use crate::rollup::{EvaluationFigures, RollupSums};
 use crate::source::RunSource;
@@ -35,6 +36,9 @@ impl StoreQueueLimits {
     }
 }
 
+/// Most edits of people that wait.
+const EDITS_MAX: usize = 32;
+
 /// Work of the writer.
 pub(crate) enum StoreWork {
     /// A run; of a shed one only the row is stored.
@@ -53,6 +57,8 @@ pub(crate) type MergedSums = HashMap<SumKey, (Arc<EvaluatorInfo>, RollupSums)>;
 pub(crate) struct StoreBatch {
     pub(crate) work: Vec<StoreWork>,
     pub(crate) merged: MergedSums,
+    /// Edits of people.
+    pub(crate) edits: Vec<QueuedEdit>,
     /// Rows and bytes that it holds of the queue until [`StoreQueue::done`].
     held: (usize, usize),
     /// True if nothing will come any more.
@@ -68,12 +74,13 @@ struct QueueState {
     /// Rows that wait.
     waiting: usize,
     merged: MergedSums,
+    edits: Vec<QueuedEdit>,
     is_closed: bool,
 }
 
 impl QueueState {
     fn is_idle(&self) -> bool {
-        self.work.is_empty() && self.merged.is_empty()
+        self.work.is_empty() && self.merged.is_empty() && self.edits.is_empty()
     }
 }
 
@@ -158,10 +165,24 @@ impl StoreQueue {
         self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
     }
 
+    /// Adds an edit of a person; returns false if too many wait, or none is taken any more.
+    pub(crate) fn put_edit(&self, edit: QueuedEdit) -> bool {
+        let mut state = self.lock();
+        let has_room = !state.is_closed && state.edits.len() < EDITS_MAX;
+        if has_room {
+            state.edits.push(edit);
+            self.came.notify_one();
+        }
+        has_room
+    }
+
     /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.
     pub(crate) fn take(&self, rows_max: usize, idle: Duration, gather: Duration) -> StoreBatch {
         let state = self.wait(self.lock(), idle, |state| state.is_idle());
-        let state = self.wait(state, gather, |state| state.waiting < rows_max && !state.is_idle());
+        let gathers = |state: &QueueState| {
+            state.waiting < rows_max && !state.is_idle() && state.edits.is_empty()
+        };
+        let state = self.wait(state, gather, gathers);
         self.take_from(state, rows_max)
     }
 
@@ -190,8 +211,11 @@ impl StoreQueue {
     }
 
     fn take_from(&self, mut state: MutexGuard<'_, QueueState>, rows_max: usize) -> StoreBatch {
-        let mut batch =
-            StoreBatch { merged: std::mem::take(&mut state.merged), ..Default::default() };
+        let mut batch = StoreBatch {
+            merged: std::mem::take(&mut state.merged),
+            edits: std::mem::take(&mut state.edits),
+            ..Default::default()
+        };
         let mut taken = 0;
         while taken < rows_max {
             let Some((work, rows, bytes)) = state.work.pop_front() else { break };

@@ -117,8 +117,12 @@ impl Store {
 
     /// Returns a view of the store, which does not hold its file.
     pub fn view(&self) -> StoreView {
-        let Self { counters, state, path, .. } = self;
-        StoreView { counters: Arc::clone(counters), state: Arc::clone(state), path: path.clone() }
+        StoreView {
+            queue: Arc::clone(&self.queue),
+            counters: Arc::clone(&self.counters),
+            state: Arc::clone(&self.state),
+            path: self.path.clone(),
+        }
     }
 
     /// Returns the state of the file.
@@ -141,15 +145,21 @@ impl Store {
     }
 }
 
-/// View of a store: counters, state, path. A temporary file goes though there are views of it.
+/// View of a store: counters, state, path, edits. A temporary file goes though there are views of
+/// it.
 #[derive(Clone)]
 pub struct StoreView {
+    queue: Arc<StoreQueue>,
     counters: Arc<StoreCounters>,
     state: Arc<SharedState>,
     path: PathBuf,
 }
 
 impl StoreView {
+    pub(crate) fn queue(&self) -> &StoreQueue {
+        &self.queue
+    }
+
     /// Returns the counters.
     pub fn counters(&self) -> &StoreCounters {
         &self.counters

@@ -5,6 +5,7 @@ mod overdue;
 pub(super) mod probing;
 mod reloads;
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
@@ -21,6 +22,8 @@ use self::reloads::Reloads;
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, output};
 use crate::config::{Config, ResolvedConfig};
+use spanscore_api::LocalAccess;
+use spanscore_base::visible;
 use spanscore_pipeline::{Addresses, Collector, ShutdownReport};
 use spanscore_telemetry::{LogFormat, start_logs};
 
@@ -104,8 +107,6 @@ async fn serve(
 ) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
     let secure = Secure::of(&plan.config);
-    let settings = plan.config.dashboard.0.as_ref();
-    let base_path = settings.map(|it| it.base_path()).unwrap_or_default();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
@@ -125,8 +126,9 @@ async fn serve(
     );
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
-        let dashboard = dashboard.map(|at| format!("{}{base_path}/", url(at, secure.dashboard)));
-        for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
+        let pages = collector.pages().map(|pages| entrance(pages, &reloads)).transpose();
+        let pages = pages.map_err(anyhow::Error::new)?;
+        for line in (Ready { grpc, http, metrics, pages, exporters, secure }).lines() {
             output::note(line);
         }
     }
@@ -153,6 +155,17 @@ async fn serve(
             Ok(stopping.await)
         }
     }
+}
+
+/// Returns the way to the pages: on a terminal a link that opens them once, which nothing keeps.
+/// Elsewhere lines are kept, and read by others.
+fn entrance(pages: &LocalAccess, reloads: &Reloads) -> std::io::Result<String> {
+    if std::io::stderr().is_terminal() {
+        return pages.link();
+    }
+    let files = reloads.files().iter().map(|file| format!(" -c {}", file.display()));
+    let files = visible::line(files.collect::<String>()).to_string();
+    Ok(format!("{} (to log in: spanscore open{files})", pages.url()))
 }
 
 /// Signals that stop the collector, and the watch over its end.
@@ -199,7 +212,6 @@ pub(crate) struct Secure {
     grpc: bool,
     http: bool,
     metrics: bool,
-    dashboard: bool,
 }
 
 impl Secure {
@@ -211,7 +223,6 @@ impl Secure {
             grpc: grpc.is_some_and(|it| it.tls.is_some()),
             http: http.is_some_and(|it| it.tls.is_some()),
             metrics: config.telemetry.metrics.tls.is_some(),
-            dashboard: config.dashboard.0.as_ref().is_some_and(|it| it.tls.is_some()),
         }
     }
 }
@@ -230,8 +241,8 @@ pub(crate) struct Ready {
     pub(crate) http: Option<SocketAddr>,
     /// Prometheus metrics.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Pages of the store.
-    pub(crate) dashboard: Option<String>,
+    /// Way to the pages of the store.
+    pub(crate) pages: Option<String>,
     /// Names of the exporters in the config.
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
@@ -259,7 +270,7 @@ impl Ready {
         let mut shown: Vec<String> = exporters.cloned().collect();
         shown.extend(metrics.clone().filter(|_| has_scraped));
         let scores = (!shown.is_empty()).then(|| format!("scores: {}", shown.join(", ")));
-        let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
+        let pages = self.pages.as_ref().map(|way| format!("pages: {way}"));
         let agents = format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}");
         let metrics = metrics.filter(|_| !has_scraped).map(|url| format!("metrics: {url}"));
         let sample = first.map(|url| self.sample(&url));
@@ -286,7 +297,7 @@ mod tests {
             grpc: at(4317),
             http: at(4318),
             metrics: at(8888),
-            dashboard: Some("http://127.0.0.1:8890/".into()),
+            pages: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
         };

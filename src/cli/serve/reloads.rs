@@ -1,6 +1,7 @@
 //! Config reloads while the collector runs: on SIGHUP, or when a watched file changes.
 
 use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{Interval, MissedTickBehavior};
@@ -40,6 +41,11 @@ impl Reloads {
     /// Returns the config in use.
     pub(super) fn loaded(&self) -> &Loaded {
         &self.loaded
+    }
+
+    /// Returns the files of the config.
+    pub(super) fn files(&self) -> &[PathBuf] {
+        self.args.files()
     }
 
     /// Waits until a file of the config has changed; forever without `--watch`.

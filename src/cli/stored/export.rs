@@ -9,8 +9,8 @@ use super::scores::tell_losses;
 use super::{StoreArgs, asked, rows};
 use crate::cli::{CommandError, Exit, output};
 use spanscore_store::query::{
-    PagePlace, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader, StoredCall, StoredPage,
-    StoredTrajectory,
+    AnnotationFilter, PagePlace, RunOrder, RunRow, StoreFilter, StoreQueryError, StoreReader,
+    StoredCall, StoredPage, StoredTrajectory,
 };
 
 /// Rows that are read at once.
@@ -25,7 +25,8 @@ const PAGE_ROWS: usize = 1_000;
 Examples:
   spanscore export -c spanscore.yaml --since 7d > evaluations.jsonl
   spanscore export runs -c spanscore.yaml --where label=fail --format csv > runs.csv
-  spanscore export trajectories -c spanscore.yaml --where label=fail > failed.jsonl")]
+  spanscore export trajectories -c spanscore.yaml --where label=fail > failed.jsonl
+  spanscore export dataset -c spanscore.yaml --dataset golden > golden.jsonl")]
 pub(in crate::cli) struct ExportArgs {
     /// Rows
     #[arg(value_enum, value_name = "ROWS", default_value_t)]
@@ -37,6 +38,9 @@ pub(in crate::cli) struct ExportArgs {
     /// Exports also what a later revision replaced
     #[arg(long)]
     all_revisions: bool,
+    /// The dataset, for `dataset`
+    #[arg(long, value_name = "NAME", required_if_eq("rows", "dataset"))]
+    dataset: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ExportFormat,
@@ -56,6 +60,10 @@ enum ExportedRows {
     Calls,
     /// A row for each session
     Sessions,
+    /// A row for each verdict of a person
+    Annotations,
+    /// A row for each item of a dataset, as `expect.file` of a config reads it
+    Dataset,
 }
 
 /// Output format of an export.
@@ -84,6 +92,15 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
         ),
         ExportedRows::Sessions => {
             pages(|after| reader.sessions(&filter, after, PAGE_ROWS), |row| printer.print(&row))
+        }
+        ExportedRows::Annotations => pages(
+            |after| reader.annotations(&AnnotationFilter::default(), after, PAGE_ROWS),
+            |row| printer.print(&row),
+        ),
+        ExportedRows::Dataset => {
+            let name = args.dataset.as_deref().unwrap_or_default();
+            let items = reader.dataset_items(name).map_err(asked)?;
+            items.iter().try_for_each(|item| printer.print(&item.row()))
         }
         ExportedRows::Runs => runs(&reader, &filter, |row| printer.print(&row)),
         ExportedRows::Trajectories => runs(&reader, &filter, |row| {

@@ -57,6 +57,7 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
             .arg("--config")
             .arg(path)
             .env_remove("SPANSCORE_CONFIG")
+            .env("XDG_RUNTIME_DIR", folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -82,6 +83,7 @@ telemetry: {metrics: {endpoint: "127.0.0.1:0"}, health: {endpoint: null}}
         let metrics = std::iter::repeat_with(&mut line).find_map(page).expect("a metrics page");
         line();
         let pages = early.iter().find_map(|line| line.strip_prefix("pages: "));
+        let pages = pages.and_then(|way| way.split_whitespace().next());
         let interface = pages.map(|url| format!("{url}api/v1"));
         let (_, address) = agents.split_once('=').expect("an address");
         let grpc = address.split_whitespace().next().unwrap_or_default().to_owned();

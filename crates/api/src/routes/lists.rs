@@ -28,7 +28,7 @@ struct RunAnswer {
 }
 
 impl RouteQuery<'_> {
-    fn page<T: Serialize>(&self, page: StoredPage<T>) -> Result<Vec<u8>, ApiProblem> {
+    pub(super) fn page<T: Serialize>(&self, page: StoredPage<T>) -> Result<Vec<u8>, ApiProblem> {
         let losses = self.reader.losses()?;
         let sampled = losses.shed_evaluations + losses.shed_trajectories > 0;
         let next = page.next.map(|place| self.question.cursor(place));

@@ -3,6 +3,7 @@
 mod compare;
 mod figures;
 mod lists;
+mod people;
 mod status;
 mod summary;
 
@@ -35,18 +36,20 @@ const fn filtered(others: &'static [&'static str], groups_max: usize) -> Takes {
     Takes { filter: true, others, groups_max }
 }
 
+/// No parameters.
+const NOTHING: Takes = Takes { filter: false, others: &[], groups_max: 0 };
+/// Parameters of the list of annotations.
+const ANNOTATION_PARAMETERS: [&str; 7] =
+    ["trace_id", "label", "author", "name", "evaluator", "limit", "cursor"];
+
 /// All routes that ask the store.
-pub(crate) const ROUTES: [QueryRoute; 12] = [
+pub(crate) const ROUTES: [QueryRoute; 16] = [
     QueryRoute {
         path: "/traces",
         takes: filtered(&["limit", "cursor", "sort"], 0),
         answer: lists::traces,
     },
-    QueryRoute {
-        path: "/traces/{trace_id}",
-        takes: Takes { filter: false, others: &[], groups_max: 0 },
-        answer: lists::trace,
-    },
+    QueryRoute { path: "/traces/{trace_id}", takes: NOTHING, answer: lists::trace },
     QueryRoute {
         path: "/evaluations",
         takes: filtered(&["limit", "cursor"], 0),
@@ -69,6 +72,18 @@ pub(crate) const ROUTES: [QueryRoute; 12] = [
     QueryRoute { path: "/series", takes: filtered(&["group_by"], 1), answer: summary::series },
     QueryRoute { path: "/distribution", takes: filtered(&[], 0), answer: figures::distribution },
     QueryRoute { path: "/compare", takes: filtered(&["a", "b"], 0), answer: compare::compare },
+    QueryRoute {
+        path: "/annotations",
+        takes: Takes { filter: false, others: &ANNOTATION_PARAMETERS, groups_max: 0 },
+        answer: people::annotations,
+    },
+    QueryRoute { path: "/datasets", takes: NOTHING, answer: people::datasets },
+    QueryRoute { path: "/datasets/{dataset}", takes: NOTHING, answer: people::dataset },
+    QueryRoute {
+        path: "/datasets/{dataset}/items.jsonl",
+        takes: NOTHING,
+        answer: people::dataset_file,
+    },
 ];
 
 /// Formats a time, RFC 3339.

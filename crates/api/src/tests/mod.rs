@@ -1,5 +1,6 @@
 mod answers;
 mod description;
+mod editing;
 mod filled;
 mod guarding;
 mod inspecting;
@@ -67,7 +68,7 @@ impl Harness {
                 _ => Ok(br#"{"traces":[],"explanation":"","left_out":0}"#.to_vec()),
             }),
             settings,
-            port: 8890,
+            instance: "tests".to_owned(),
             progress: Arc::new(|| vec![("spans", 7)]),
             counters: Arc::default(),
             version: "0.0.0",
@@ -92,9 +93,16 @@ impl Harness {
         Answer { status: parts.status, headers: parts.headers, text }
     }
 
+    /// Header of a program of the same user.
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.api.guard.keys.key().reveal())
+    }
+
     /// Asks a path below `/api/v1`.
     async fn ask(&self, path: &str) -> Answer {
-        self.send(request("GET", &format!("/api/v1{path}"), &[])).await
+        let bearer = self.bearer();
+        let headers = [("authorization", bearer.as_str())];
+        self.send(request("GET", &format!("/api/v1{path}"), &headers)).await
     }
 
     /// Asks a path that answers.

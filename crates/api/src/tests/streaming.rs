@@ -34,7 +34,9 @@ async fn read_until(body: &mut Body, fits: impl Fn(&StreamEvent) -> bool) -> Vec
 }
 
 async fn open(harness: &Harness, query: &str, headers: &[(&str, &str)]) -> Body {
-    let request = request("GET", &format!("/api/v1/stream?{query}"), headers);
+    let bearer = harness.bearer();
+    let headers = [&[("authorization", bearer.as_str())], headers].concat();
+    let request = request("GET", &format!("/api/v1/stream?{query}"), &headers);
     let response = harness.router.clone().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], "text/event-stream");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error};
 /// Longest duration of a setting, 100 years: added to any clock it is still a time.
 const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A length of time such as `200ms`, `2s`, `1m30s`, `1h`; never negative.
+/// A length of time such as `200ms`, `2s`, `1m30s`, `1h`, `14d`; never negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct HumanDuration(pub Duration);
 
@@ -43,13 +43,30 @@ impl<'de> Deserialize<'de> for HumanDuration {
         if text.trim() == "0" {
             return Ok(Self::default());
         }
-        let duration = text.parse::<jiff::SignedDuration>().ok();
-        match duration.and_then(|duration| Duration::try_from(duration).ok()) {
+        match duration(&text) {
             Some(duration) if duration <= DURATION_MAX => Ok(Self(duration)),
             Some(_) => Err(D::Error::custom(format!("{text:?} is longer than 100 years"))),
             None => Err(D::Error::custom(format!(
                 "{text:?} is not a duration; write a number and a unit, as in 200ms, 2s, 5m"
             ))),
+        }
+    }
+}
+
+/// Seconds of a day: one by the clock, whatever a calendar makes of it.
+const DAY_S: u64 = 24 * 60 * 60;
+
+/// Reads a duration, which may begin with days.
+fn duration(text: &str) -> Option<Duration> {
+    let plain = |text: &str| Duration::try_from(text.parse::<jiff::SignedDuration>().ok()?).ok();
+    let days = text
+        .split_once('d')
+        .and_then(|(days, rest)| Some((days.trim().parse::<u32>().ok()?, rest.trim())));
+    match days {
+        None => plain(text),
+        Some((days, rest)) => {
+            let rest = if rest.is_empty() { Duration::ZERO } else { plain(rest)? };
+            Some(Duration::from_secs(u64::from(days) * DAY_S) + rest)
         }
     }
 }
@@ -73,7 +90,7 @@ impl JsonSchema for HumanDuration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h; at most 100 years.",
+            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h, 14d; at most 100 years.",
             "pattern": "^\\s*(0|[0-9].*[a-zA-Zµμ].*|[+]?[pP].*[0-9].*)\\s*$",
             "examples": ["200ms", "2s", "5m"]
         })
@@ -92,7 +109,12 @@ mod tests {
         assert_eq!(read("200ms".into()), Ok(HumanDuration::from_millis(200)));
         assert_eq!(read("1m30s".into()), Ok(HumanDuration::from_secs(90)));
         assert_eq!(read("0".into()), Ok(HumanDuration::default()));
-        for wrong in [Value::from("2"), "-2s".into(), "soon".into(), Value::from(5)] {
+        assert_eq!(read("14d".into()), Ok(HumanDuration::from_secs(14 * DAY_S)));
+        assert_eq!(read(" 1d 12h ".into()), Ok(HumanDuration::from_secs(36 * 3600)));
+        for wrong in ["-2s", "soon", "d", "-1d", "1.5d", "1d2", "1dd", "2 seconds d"] {
+            assert!(read(wrong.into()).is_err(), "{wrong}");
+        }
+        for wrong in [Value::from("2"), Value::from(5)] {
             assert!(read(wrong).is_err());
         }
     }
@@ -101,7 +123,7 @@ mod tests {
     fn durations_are_at_most_a_hundred_years() {
         let read = |text: &str| Node::from_value(&text.into()).read::<HumanDuration>();
         assert_eq!(read("876000h"), Ok(HumanDuration(DURATION_MAX)));
-        for wrong in ["876000h1ms", "2562047788015215h"] {
+        for wrong in ["876000h1ms", "2562047788015215h", "4294967295d"] {
             let error = read(wrong).unwrap_err();
             assert!(error.message.contains("longer than 100 years"), "{error}");
         }

@@ -36,6 +36,15 @@ export async function ask(path, query = [], options = {}) {
   throw new ApiProblem(answer.status, body?.title ?? `Status ${answer.status}`, body?.detail ?? wordsOf(answer.status));
 }
 
+/** Changes something; with a revision only if that is still the last. Answers with what is stored. */
+export async function change(method, path, body, revision) {
+  const headers = { 'content-type': 'application/json', ...(revision && { 'if-match': `"${revision}"` }) };
+  const answer = await fetch(`${ROOT}${path}`, { method, headers, body: JSON.stringify(body) });
+  const stored = await answer.json().catch(() => null);
+  if (answer.ok) return stored;
+  throw new ApiProblem(answer.status, stored?.title ?? `Status ${answer.status}`, stored?.detail ?? wordsOf(answer.status));
+}
+
 function wordsOf(status) {
   return status === 401 ? 'This browser has to log in first.' : 'The collector refuses this question.';
 }

@@ -5,7 +5,7 @@ export const FIELDS = {
   evaluator: 'evaluator', kind: 'kind', outcome: 'outcome', label: 'verdict', level: 'level',
   service: 'service', agent: 'agent', version: 'version', environment: 'environment', tool: 'tool',
   case: 'case', session_id: 'session', trace_id: 'trace', completion: 'completion', text: 'text',
-  reason: 'reason', evaluator_version: 'settings', score_gte: 'score from', score_lt: 'score below',
+  reason: 'reason', evaluator_version: 'settings', annotated: 'annotated', score_gte: 'score from', score_lt: 'score below',
 };
 
 /** Fields of which one value is taken, and none is excluded. */
@@ -17,6 +17,7 @@ export const VALUES = {
   outcome: ['scored', 'not_evaluable', 'failed'],
   level: ['call', 'trace', 'session'],
   completion: ['root_ended', 'idle', 'age_max', 'shutdown', 'evicted', 'end_of_input', 'open'],
+  annotated: ['yes', 'no'],
 };
 
 /** Ranges of time that the page offers, with words. */

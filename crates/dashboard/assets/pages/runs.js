@@ -1,5 +1,5 @@
 // List of runs: the newest or the worst first, a column per evaluator, new ones announced.
-import { html, useMemo } from '../lib/html.js';
+import { html, useMemo, useState } from '../lib/html.js';
 import { useList } from '../lib/api.js';
 import { asked, conditions, link, valueOf, withValue } from '../lib/filter.js';
 import { duration, money, score, short, whole } from '../lib/format.js';
@@ -9,6 +9,7 @@ import { visible } from '../lib/text.js';
 import { agent, ended } from '../parts/columns.js';
 import { List } from '../parts/figure.js';
 import { Empty } from '../parts/states.js';
+import { addItem, ChangeForm, datasetField, toDataset } from '../parts/people.js';
 import { bdi, Pick } from '../parts/value.js';
 import { signOf, untitled, Verdict, wordOf, worstOf } from '../parts/verdict.js';
 
@@ -51,8 +52,24 @@ function Calls({ run }) {
   return html`${run.errors > 0 && html`<span class="is-fail" title=${`${run.errors} of them failed`}>${run.errors}<span class="unseen"> failed of</span> / </span>`}${whole(run.calls)}`;
 }
 
-function columnsOf(evaluators, hasCost) {
+function Choice({ run, chosen, onChoose }) {
+  const turn = (event) => onChoose(event.target.checked ? [...chosen, run.trace_id] : chosen.filter((id) => id !== run.trace_id));
+  return html`<input type="checkbox" class="choice" aria-label=${`Choose ${visible(run.title || untitled(run)).slice(0, 80)}`} checked=${chosen.includes(run.trace_id)} onChange=${turn} />`;
+}
+
+/** Form that makes items of the chosen runs. */
+function ChosenRuns({ chosen, onDone }) {
+  const send = async ({ dataset }) => {
+    for (const id of chosen) await addItem(dataset, id);
+    onDone();
+    return toDataset(dataset);
+  };
+  return html`<${ChangeForm} label="Add runs to a dataset" button=${`Add ${chosen.length || 'runs'}`} send=${send}>${datasetField()}<//>`;
+}
+
+function columnsOf(evaluators, hasCost, chosen, onChoose) {
   return [
+    { head: html`<span class="unseen">Choose</span>`, kind: 'wide w-choice', cell: (run) => html`<${Choice} run=${run} chosen=${chosen} onChoose=${onChoose} />` },
     { head: 'Verdict', kind: 'w-verdict', cell: (run) => html`<${RunVerdict} run=${run} />` },
     { head: 'Run', kind: 'main', cell: (run) => html`<${Title} run=${run} />` },
     ...evaluators.map((evaluator) => ({ head: html`<bdi title=${visible(evaluator)}>${bdi(nameOf(evaluator))}</bdi>`, kind: 'wide w-short', cell: (run) => html`<${Cell} run=${run} evaluator=${evaluator} />` })),
@@ -83,7 +100,13 @@ export function Runs({ route }) {
   const arrived = useArrivals('trajectory', query, list.reload);
   const evaluators = useMemo(() => evaluatorsOf(list.rows ?? []), [list.rows]);
   const hasCost = list.rows?.some((run) => run.cost_usd !== null) ?? false;
-  const columns = useMemo(() => columnsOf(evaluators, hasCost), [evaluators, hasCost]);
+  const [chosen, setChosen] = useState([]);
+  const [isChoosing, setChoosing] = useState(false);
+  const choose = (ids) => {
+    setChosen(ids);
+    setChoosing(true);
+  };
+  const columns = useMemo(() => columnsOf(evaluators, hasCost, chosen, choose), [evaluators, hasCost, chosen]);
   return html`<div class="page-head"><h1>Runs</h1><span class="dim" role="status">${countWords(list.count)}</span>
       <span class="end">
         ${arrived.count > 0 && html`<button class="button main" onClick=${arrived.take}>${whole(arrived.count)} new</button>`}
@@ -91,5 +114,6 @@ export function Runs({ route }) {
           ${SORTS.map(([value, words]) => html`<option value=${value} selected=${value === sort}>${words}</option>`)}
         </select>
       </span></div>
+    ${isChoosing && html`<${ChosenRuns} chosen=${chosen} onDone=${() => setChosen([])} />`}
     <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${3.5} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
 }

@@ -9,6 +9,7 @@ import { count, cut, visible } from '../lib/text.js';
 import { Calls } from '../parts/calls.js';
 import { Field } from '../parts/content.js';
 import { dim } from '../parts/figure.js';
+import { Annotations, ToDataset } from '../parts/people.js';
 import { Answer } from '../parts/states.js';
 import { bdi, Id } from '../parts/value.js';
 import { signOf, untitled, Verdict, verdictOf, wordOf } from '../parts/verdict.js';
@@ -75,7 +76,7 @@ function AlignedBy({ choices, current }) {
     ${choices.map((it) => html`<option value=${it.evaluator} selected=${it === current}>${cut(visible(it.evaluator), 60)}</option>`)}</select></label>`;
 }
 
-function Found({ run, query }) {
+function Found({ run, query, reload }) {
   const revision = valueOf(query, 'revision');
   const by = valueOf(query, 'by');
   const evaluations = useMemo(() => evaluationsOf(run, revision), [run, revision]);
@@ -93,11 +94,13 @@ function Found({ run, query }) {
         <${Calls} run=${run} rows=${rows} evaluations=${evaluations} isBare=${!current} query=${query} />
       </section>
       <section class="card flush" aria-label="Evaluations"><div class="head"><h2>Evaluations</h2>${dim(evaluations.length)}</div><${Verdicts} evaluations=${evaluations} /></section>
+      <${Annotations} run=${run} evaluations=${evaluations} query=${query} reload=${reload} />
+      <${ToDataset} run=${run} />
       <section class="card fields" aria-label="Input and output"><${Field} title="User's input" field=${run.input} /><${Field} title="Final output" field=${run.output} /></section>
     </div>`;
 }
 
 export function Trace({ route }) {
   const answer = useAnswer(`/traces/${encodeURIComponent(route.id)}`);
-  return html`<${Answer} of=${answer} rows=${10}>${(run) => html`<${Found} run=${run} query=${route.query} />`}<//>`;
+  return html`<${Answer} of=${answer} rows=${10}>${(run) => html`<${Found} run=${run} query=${route.query} reload=${answer.reload} />`}<//>`;
 }

@@ -4,7 +4,8 @@ import { areKeysOn, setKeysOn } from '../lib/keys.js';
 import { Verdict } from './verdict.js';
 
 const KEYS = [
-  ['j k', 'next, previous row'], ['Enter', 'open the row'], ['/', 'to the filter'], ['g r', 'to runs; also o overview, e evaluators, t tools, c compare, l live, s sessions, i inspect, u setup'],
+  ['j k', 'next, previous row'], ['Enter', 'open the row'], ['/', 'to the filter'], ['g r', 'to runs; also o overview, e evaluators, t tools, c compare, l live, s sessions, d datasets, i inspect, u setup'],
+  ['a d', 'on a run: judge it, add it to a dataset'],
   ['?', 'this help'], ['Esc', 'close'],
 ];
 

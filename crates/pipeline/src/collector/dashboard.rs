@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use opentelemetry::KeyValue;
@@ -12,7 +12,8 @@ use tokio::net::TcpListener;
 
 use crate::store;
 use spanscore_api::{
-    Api, ApiCounters, ApiParts, DashboardSettings, InspectRequest, RequestRefusal, router,
+    Api, ApiCounters, ApiParts, DashboardSettings, InspectRequest, LeftAccess, LocalAccess,
+    RequestRefusal, access_folder, router,
 };
 use spanscore_assemble::{LimitsSettings, SessionKeyFields};
 use spanscore_dashboard::asset;
@@ -68,20 +69,43 @@ pub(crate) fn inspect(
     })
 }
 
+/// Running store, and what its listener left for commands of the same user.
+#[derive(Default)]
+pub(crate) struct ShownStore {
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) access: Option<PagesAccess>,
+}
+
+/// Access of commands of the same user, in files if those could be written.
+pub(crate) enum PagesAccess {
+    Left(LeftAccess),
+    Unwritten(LocalAccess),
+}
+
+impl PagesAccess {
+    pub(crate) fn get(&self) -> &LocalAccess {
+        match self {
+            Self::Left(left) => left.access(),
+            Self::Unwritten(access) => access,
+        }
+    }
+}
+
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
     (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
     data_dir: Option<&Path>,
     inspect: InspectRequest,
     telemetry: &mut Telemetry,
-) -> Result<Option<Arc<Store>>, DashboardStartError> {
-    let Some(own) = own else { return Ok(None) };
+) -> Result<ShownStore, DashboardStartError> {
+    let Some(own) = own else { return Ok(ShownStore::default()) };
     let told = StoreFacts { content: own.content, trace_link: own.trace_url.clone() };
     let store = store::start(own, data_dir, &telemetry.meter());
-    if let Some((store, shown)) = store.as_ref().zip(shown) {
-        start(shown, store, (told, inspect), telemetry).await?;
-    }
-    Ok(store)
+    let access = match store.as_ref().zip(shown) {
+        Some((store, shown)) => start(shown, store, (told, inspect), data_dir, telemetry).await?,
+        None => None,
+    };
+    Ok(ShownStore { store, access })
 }
 
 /// Starts the listener. At the default address it is no error if that is taken: whoever set no
@@ -90,8 +114,9 @@ async fn start(
     settings: DashboardSettings,
     store: &Store,
     (told, inspect): (StoreFacts, InspectRequest),
+    data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
-) -> Result<(), DashboardStartError> {
+) -> Result<Option<PagesAccess>, DashboardStartError> {
     let tls = settings.tls.clone().map(|tls| ServerTls::new(tls, "dashboard.tls", &["http/1.1"]));
     let tls = tls.transpose().map_err(|error| DashboardStartError::Tls(Box::new(error)))?;
     let is_chosen = settings.endpoint.is_some();
@@ -109,17 +134,18 @@ async fn start(
                  `dashboard: false`"
             );
             show(&meter, &counters, 0);
-            return Ok(());
+            return Ok(None);
         }
     };
     let registry = telemetry.registry().clone();
+    let folder = access_folder(data_dir, address.port());
     let api = Api::new(ApiParts {
         store: store.view(),
         content: told.content,
         trace_link: told.trace_link,
         inspect,
         settings,
-        port: address.port(),
+        instance: folder.display().to_string(),
         progress: Arc::new(move || progress(&registry)),
         counters: Arc::clone(&counters),
         version: env!("CARGO_PKG_VERSION"),
@@ -127,9 +153,21 @@ async fn start(
     let api = api.map_err(DashboardStartError::Secret)?;
     show(&meter, &counters, 1);
     let tls = tls.map(Arc::new);
+    let access = leave(LocalAccess::of(&api, address), folder);
     let router = router(api, asset);
     telemetry.serve_dashboard((listener, address), router, tls, CONNECTIONS_MAX);
-    Ok(())
+    Ok(Some(access))
+}
+
+/// Leaves the access in its folder; without that only the first link leads in.
+fn leave(access: LocalAccess, folder: PathBuf) -> PagesAccess {
+    match access.clone().leave(folder) {
+        Ok(left) => PagesAccess::Left(left),
+        Err(error) => {
+            tracing::warn!(%error, "`spanscore open` cannot find this collector");
+            PagesAccess::Unwritten(access)
+        }
+    }
 }
 
 async fn bind(endpoint: &str) -> io::Result<(TcpListener, SocketAddr)> {

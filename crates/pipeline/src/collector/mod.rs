@@ -29,8 +29,10 @@ use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings};
 use crate::store;
 pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
+use dashboard::{PagesAccess, ShownStore};
 pub use settings::{CollectorSettings, LogFolder};
 pub use shutdown_report::{CarriedOver, ShutdownReport};
+use spanscore_api::LocalAccess;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::JudgeStartError;
 use spanscore_base::model::{Evaluation, Facts, Memory};
@@ -139,6 +141,7 @@ pub struct Collector {
     pub(crate) rereader: Rereader,
     pub(crate) reloads: ReloadCounter,
     pub(crate) store: Option<Arc<Store>>,
+    access: Option<PagesAccess>,
     _rereading: DropGuard,
     _keeper: IdleTrimmer,
 }
@@ -161,7 +164,8 @@ impl Collector {
         let shown = (settings.store, settings.dashboard);
         let own = settings.dialects.clone();
         let inspect = dashboard::inspect(own, settings.limits, settings.sessions.key);
-        let store = dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
+        let ShownStore { store, access } =
+            dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
@@ -214,6 +218,7 @@ impl Collector {
             rereader,
             reloads: ReloadCounter::new(&meter),
             store,
+            access,
             _rereading: rereading,
         })
     }
@@ -227,6 +232,11 @@ impl Collector {
             health: self.telemetry.health_address(),
             dashboard: self.telemetry.dashboard_address(),
         }
+    }
+
+    /// Returns the address of the pages and what opens them to a browser of this host.
+    pub fn pages(&self) -> Option<&LocalAccess> {
+        self.access.as_ref().map(PagesAccess::get)
     }
 
     /// Returns the longest shutdown that the config in use allows.

@@ -43,11 +43,13 @@ pub enum StoreField {
     TraceId,
     /// Cause that completed the trace.
     Completion,
+    /// `yes` if a person has judged the run or a part of it, else `no`.
+    Annotated,
 }
 
 impl StoreField {
     /// All fields with their words.
-    const WORDS: [(&'static str, Self); 18] = [
+    const WORDS: [(&'static str, Self); 19] = [
         ("evaluator", Self::Evaluator),
         ("kind", Self::Kind),
         ("evaluator_version", Self::EvaluatorVersion),
@@ -66,6 +68,7 @@ impl StoreField {
         ("session_id", Self::SessionId),
         ("trace_id", Self::TraceId),
         ("completion", Self::Completion),
+        ("annotated", Self::Annotated),
     ];
 
     /// Reads the word of a field.
@@ -116,6 +119,10 @@ impl StoreField {
             Self::SessionId => "ifnull(n.session_id, '')",
             Self::TraceId => "lower(hex(t.trace_id))",
             Self::Completion => "e.completion",
+            Self::Annotated => {
+                "CASE WHEN EXISTS (SELECT 1 FROM annotations a WHERE a.trajectory = t.seq)
+                 THEN 'yes' ELSE 'no' END"
+            }
         }
     }
 

@@ -3,7 +3,9 @@
 //! A reader never changes the file, and never holds it open for long: a query that takes more than
 //! [`QUERY_MAX`] is ended, since the write-ahead file cannot shrink meanwhile.
 
+pub(crate) mod annotation;
 mod compare;
+pub(crate) mod dataset;
 mod field;
 mod figures;
 mod filter;
@@ -14,7 +16,7 @@ mod restore;
 mod run;
 mod tail;
 mod time;
-mod trajectory;
+pub(crate) mod trajectory;
 mod unpack;
 
 use std::os::unix::fs::MetadataExt;
@@ -25,10 +27,12 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
+pub use annotation::{AnnotationFilter, StoredAnnotation};
 pub use compare::{
     CaseCounts, ComparedSide, EvaluatorComparison, NewFailure, SideComparison, ToolComparison,
     ToolSide,
 };
+pub use dataset::{DatasetItem, DatasetRow};
 pub use field::StoreField;
 pub use figures::{CaseFigures, EvaluatorVersionRow, ReasonCount, ToolFigures};
 pub use filter::StoreFilter;
@@ -373,6 +377,35 @@ impl StoreReader {
     /// There is none, or there are several.
     pub fn trajectory(&self, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
         trajectory::find(self.begin(), id)
+    }
+
+    /// Lists annotations page by page, newest first.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn annotations(
+        &self,
+        filter: &AnnotationFilter,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<StoredAnnotation>, StoreQueryError> {
+        Ok(annotation::list(self.begin(), filter, after, limit)?)
+    }
+
+    /// Lists datasets by name.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn datasets(&self) -> Result<Vec<DatasetRow>, StoreQueryError> {
+        Ok(dataset::datasets(self.begin())?)
+    }
+
+    /// Lists the items of a dataset, of which there are a thousand at most.
+    ///
+    /// # Errors
+    /// The query takes too long, or the file cannot be read.
+    pub fn dataset_items(&self, dataset: &str) -> Result<Vec<DatasetItem>, StoreQueryError> {
+        Ok(dataset::items(self.begin(), dataset)?)
     }
 
     /// Returns what was left out of lists and sums since the file was begun.

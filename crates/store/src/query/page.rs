@@ -227,7 +227,7 @@ pub(super) fn calls(
 }
 
 /// Counts the rows of all pages, on the first page.
-fn first_count(
+pub(super) fn first_count(
     connection: &Connection,
     from: &str,
     condition: &SqlCondition,

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use super::StoreQueryError;
+use super::annotation::{StoredAnnotation, of_run};
 use super::list::{EvaluationRow, of_trajectory};
 use super::run::left_out;
 use super::unpack::unpacked;
@@ -60,6 +61,8 @@ pub struct StoredTrajectory {
     pub calls: Vec<StoredCall>,
     /// Evaluations of all revisions.
     pub evaluations: Vec<EvaluationRow>,
+    /// Verdicts of people, in the order in which they were made.
+    pub annotations: Vec<StoredAnnotation>,
 }
 
 /// Stored tool call.
@@ -88,7 +91,13 @@ pub struct StoredCall {
 }
 
 /// Finds a run by the first digits of its trace id.
-pub(super) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
+pub(crate) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory, StoreQueryError> {
+    let (seq, _) = row_of(connection, id)?;
+    Ok(read(connection, seq)?)
+}
+
+/// Finds the row of a run, and its whole trace id, by the first digits of that.
+pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<(i64, String), StoreQueryError> {
     let (low, high) = bounds(id)?;
     let mut query = connection.prepare(
         "SELECT seq, lower(hex(trace_id)) FROM trajectories WHERE trace_id BETWEEN ?1 AND ?2
@@ -100,14 +109,22 @@ pub(super) fn find(connection: &Connection, id: &str) -> Result<StoredTrajectory
     match &found[..] {
         [] => Err(StoreQueryError::NoTrace { id: id.to_owned() }),
         // Groups of clients may have sent one id: the newest of them.
-        [(seq, id), others @ ..] if others.iter().all(|(_, other)| other == id) => {
-            Ok(read(connection, *seq)?)
+        [first, others @ ..] if others.iter().all(|(_, other)| *other == first.1) => {
+            Ok(first.clone())
         }
         _ => {
             let candidates: Vec<_> = found.iter().map(|(_, id)| &id[..12]).collect();
             Err(StoreQueryError::Ambiguous { id: id.to_owned(), candidates: candidates.join(", ") })
         }
     }
+}
+
+/// Returns the bytes of an id in hexadecimal digits; none of what is no id.
+pub(crate) fn bytes_of(id: &str) -> Vec<u8> {
+    let digits: Option<Vec<u8>> =
+        id.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
+    let pairs = digits.filter(|digits| digits.len() % 2 == 0).unwrap_or_default();
+    pairs.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 /// Returns the lowest and the highest id with these first digits.
@@ -148,6 +165,7 @@ fn read(connection: &Connection, seq: i64) -> rusqlite::Result<StoredTrajectory>
     )?;
     run.calls = calls.query_map([seq], call)?.collect::<rusqlite::Result<_>>()?;
     run.evaluations = of_trajectory(connection, seq)?;
+    run.annotations = of_run(connection, seq)?;
     add_content(connection, seq, &mut run)?;
     Ok(run)
 }
@@ -178,6 +196,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<StoredTrajectory> {
         output: None,
         calls: Vec::new(),
         evaluations: Vec::new(),
+        annotations: Vec::new(),
     })
 }
 
@@ -201,12 +220,7 @@ fn add_content(
     seq: i64,
     run: &mut StoredTrajectory,
 ) -> rusqlite::Result<()> {
-    let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
-    let packed: Option<Vec<u8>> =
-        connection.query_row(query, [seq], |row| row.get(0)).optional()?;
-    let text = packed.and_then(|it| unpacked(&it));
-    let content = text.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-    let Some(mut content) = content else { return Ok(()) };
+    let Some(mut content) = content_of(connection, seq)? else { return Ok(()) };
     run.input = content.get_mut("input").map(serde_json::Value::take);
     run.output = content.get_mut("output").map(serde_json::Value::take);
     let fields = content.get_mut("calls").and_then(|calls| calls.as_array_mut());
@@ -216,4 +230,21 @@ fn add_content(
         call.error = fields.get_mut("error").map(serde_json::Value::take);
     }
     Ok(())
+}
+
+/// Returns the user's input of a run: an object with its `value`, or the reason for none.
+pub(super) fn input_of(
+    connection: &Connection,
+    seq: i64,
+) -> rusqlite::Result<Option<serde_json::Value>> {
+    let content = content_of(connection, seq)?;
+    Ok(content.and_then(|mut content| content.get_mut("input").map(serde_json::Value::take)))
+}
+
+fn content_of(connection: &Connection, seq: i64) -> rusqlite::Result<Option<serde_json::Value>> {
+    let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
+    let packed: Option<Vec<u8>> =
+        connection.query_row(query, [seq], |row| row.get(0)).optional()?;
+    let text = packed.and_then(|it| unpacked(&it));
+    Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }

@@ -27,6 +27,7 @@ use rows::RowWriter;
 use spanscore_base::panics::{Panicked, caught};
 
 use crate::counters::{StoreCount, StoreCounters};
+use crate::edit::QueuedEdit;
 use crate::open::{OpenStore, StoreOpenError, beside, is_damage};
 use crate::queue::{StoreBatch, StoreQueue, StoreWork};
 use crate::settings::StoreSettings;
@@ -205,7 +206,8 @@ impl StoreWriter {
         let mut is_behind = false;
         loop {
             let idle = if is_behind { Duration::ZERO } else { IDLE };
-            let batch = self.parts.queue.take(BATCH_ROWS, idle, GATHER);
+            let mut batch = self.parts.queue.take(BATCH_ROWS, idle, GATHER);
+            self.edit(std::mem::take(&mut batch.edits));
             if batch.work.is_empty() && batch.merged.is_empty() {
                 self.rest();
             } else {
@@ -224,6 +226,16 @@ impl StoreWriter {
         let _ = caught(|| self.housekeep());
         self.rest();
         self.parts.state.set(StoreState::Closed);
+    }
+
+    /// Makes the edits of people; one that panics is rolled back.
+    fn edit(&mut self, edits: Vec<QueuedEdit>) {
+        for edit in edits {
+            self.rested = false;
+            if caught(|| edit(&mut self.store.connection)).is_err() {
+                self.parts.counters.add(StoreCount::Failures, 1);
+            }
+        }
     }
 
     /// Writes a batch; while the file cannot be written it tries again.

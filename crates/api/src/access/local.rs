@@ -1,0 +1,198 @@
+//! Files that a running collector leaves for commands of its user: its address, and a header that
+//! `curl -H @FILE` sends.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use spanscore_base::settings::Secret;
+
+use super::{code, now_s};
+use crate::state::Api;
+
+/// Folder below `data_dir`.
+const FOLDER: &str = "dashboard";
+/// File of the address.
+const URL_FILE: &str = "url";
+/// File of the header.
+const HEADER_FILE: &str = "header";
+/// Header before the key.
+const HEADER: &str = "Authorization: Bearer ";
+
+/// Error of files that are not there, or cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalAccessError {
+    /// No collector left anything.
+    #[error(
+        "no running collector has left its address in `{folder}`: start one, or name the config \
+         that it was started with"
+    )]
+    Missing {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The system refuses, or others may read the folder.
+    #[error("cannot use `{folder}`: {error}")]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// Error of the system.
+        error: io::Error,
+    },
+}
+
+/// Returns the folder of a collector: in its `data_dir`, or by its port in the runtime folder of
+/// the user.
+pub fn access_folder(data_dir: Option<&Path>, port: u16) -> PathBuf {
+    match data_dir {
+        Some(data_dir) => data_dir.join(FOLDER),
+        None => runtime_folder().join(port.to_string()),
+    }
+}
+
+fn runtime_folder() -> PathBuf {
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match given.filter(|folder| folder.is_absolute()) {
+        Some(folder) => folder.join("spanscore"),
+        None => {
+            let user = rustix::process::getuid().as_raw();
+            std::env::temp_dir().join(format!("spanscore-{user}"))
+        }
+    }
+}
+
+/// Address and key of a running collector.
+#[derive(Clone, Debug)]
+pub struct LocalAccess {
+    url: String,
+    key: Secret,
+}
+
+impl LocalAccess {
+    /// Takes the key of an API that listens at an address.
+    pub fn of(api: &Api, address: SocketAddr) -> Self {
+        let url = local_url(address, api.guard.is_secure(), &api.base_path);
+        Self { url, key: api.guard.keys.key().clone() }
+    }
+
+    /// Reads what a collector left in a folder.
+    ///
+    /// # Errors
+    /// There is nothing, or others than its user may read it.
+    pub fn find(folder: &Path) -> Result<Self, LocalAccessError> {
+        let read = || {
+            check_private(folder)?;
+            let url = std::fs::read_to_string(folder.join(URL_FILE))?;
+            let header = std::fs::read_to_string(folder.join(HEADER_FILE))?;
+            let key = header.trim_end().strip_prefix(HEADER).unwrap_or_default().to_owned();
+            Ok(Self { url: url.trim_end().to_owned(), key: Secret(key) })
+        };
+        read().map_err(|error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => LocalAccessError::Missing { folder: folder.to_owned() },
+            _ => LocalAccessError::Io { folder: folder.to_owned(), error },
+        })
+    }
+
+    /// Leaves it in a folder, until the answer is dropped.
+    ///
+    /// # Errors
+    /// The files cannot be written, or others could read them.
+    pub fn leave(self, folder: PathBuf) -> Result<LeftAccess, LocalAccessError> {
+        let write = || {
+            let shared = runtime_folder();
+            if folder.starts_with(&shared) {
+                make_private(&shared)?;
+            }
+            make_private(&folder)?;
+            write_private(&folder, HEADER_FILE, &format!("{HEADER}{}\n", self.key.reveal()))?;
+            write_private(&folder, URL_FILE, &format!("{}\n", self.url))
+        };
+        match write() {
+            Ok(()) => Ok(LeftAccess { access: self, folder }),
+            Err(error) => Err(LocalAccessError::Io { folder, error }),
+        }
+    }
+
+    /// Returns the address of the pages.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns a link for one login within ten minutes. The code stands behind the `#`, which no
+    /// browser sends and no proxy logs.
+    ///
+    /// # Errors
+    /// The system has no random numbers to give.
+    pub fn link(&self) -> io::Result<String> {
+        Ok(format!("{}#/login?code={}", self.url, code::make(&self.key, now_s())?))
+    }
+}
+
+/// Files that lie in a folder as long as this does.
+#[derive(Debug)]
+pub struct LeftAccess {
+    access: LocalAccess,
+    folder: PathBuf,
+}
+
+impl LeftAccess {
+    /// Returns address and key.
+    pub fn access(&self) -> &LocalAccess {
+        &self.access
+    }
+}
+
+impl Drop for LeftAccess {
+    fn drop(&mut self) {
+        // Another collector may have begun here since: its files stay.
+        let left = LocalAccess::find(&self.folder);
+        if left.is_ok_and(|left| left.key.reveal() == self.access.key.reveal()) {
+            let _ = std::fs::remove_file(self.folder.join(URL_FILE));
+            let _ = std::fs::remove_file(self.folder.join(HEADER_FILE));
+            // Fails where anything else lies in it.
+            let _ = std::fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// Returns the address at which a browser on this host reaches a listener.
+fn local_url(address: SocketAddr, is_secure: bool, base_path: &str) -> String {
+    let scheme = if is_secure { "https" } else { "http" };
+    let host = match address {
+        at if at.ip().is_unspecified() => format!("localhost:{}", at.port()),
+        at => at.to_string(),
+    };
+    format!("{scheme}://{host}{base_path}/")
+}
+
+/// Makes a folder that its owner alone may read, or checks that it is one.
+fn make_private(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => check_private(folder),
+        other => other,
+    }
+}
+
+/// Checks that a folder is ours, and that nobody else may look into it: in a temporary folder
+/// anybody may have made it before.
+fn check_private(folder: &Path) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(folder)?;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
+    if found.is_dir() && is_ours && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let text = "it must be a folder of this user that nobody else may read: remove it";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Writes a file that its owner alone may read, at once.
+fn write_private(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let fresh = folder.join(format!("{name}.new"));
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.set_permissions(PermissionsExt::from_mode(0o600))?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(&fresh, folder.join(name))
+}

@@ -1,0 +1,77 @@
+//! Items of datasets: made of a run, changed, deleted.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::Value;
+
+use spanscore_store::query::DatasetItem;
+use spanscore_store::{DatasetItemChange, NewDatasetItem, StoreView};
+
+use super::{EditBody, Edited, deleted, edited, read, seen};
+use crate::state::Api;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewBody {
+    trace_id: String,
+    key: Option<String>,
+    criteria: Option<Value>,
+    note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeBody {
+    criteria: Option<Value>,
+    note: Option<String>,
+}
+
+pub(super) async fn add(
+    State(api): State<Arc<Api>>,
+    Path(dataset): Path<String>,
+    headers: HeaderMap,
+    body: EditBody,
+) -> Response {
+    let new = read::<NewBody>(&headers, body);
+    let edit = new.map(|NewBody { trace_id, key, criteria, note }| {
+        let change = DatasetItemChange { criteria, note };
+        let new = NewDatasetItem { dataset, trace_id, key, change };
+        move |store: &StoreView| store.add_item(new).map(|item| of(item, true))
+    });
+    edited(&api, edit).await
+}
+
+pub(super) async fn change(
+    State(api): State<Arc<Api>>,
+    Path((dataset, key)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: EditBody,
+) -> Response {
+    let change = read::<ChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
+    let edit = change.map(|(ChangeBody { criteria, note }, revision)| {
+        let change = DatasetItemChange { criteria, note };
+        move |store: &StoreView| {
+            store.change_item((&dataset, &key), change, revision).map(|item| of(item, false))
+        }
+    });
+    edited(&api, edit).await
+}
+
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    Path((dataset, key)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let edit = seen(&headers)
+        .map(|revision| move |store: &StoreView| store.delete_item((&dataset, &key), revision));
+    deleted(&api, edit).await
+}
+
+fn of(stored: DatasetItem, is_new: bool) -> Edited<DatasetItem> {
+    let revision = stored.revision;
+    Edited { stored, revision, is_new }
+}

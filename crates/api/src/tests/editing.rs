@@ -1,0 +1,150 @@
+//! Annotations and datasets: changes, their answers by `openapi.json`, and what is refused.
+
+use axum::body::Body;
+use serde_json::{Value, json};
+
+use super::description::check as check_schema;
+use super::{Answer, Harness, filled, request};
+use crate::edits::{EDIT_BYTES_MAX, EDITS};
+use crate::router::{OPENAPI, PREFIX};
+use crate::{DashboardSettings, RequestRefusal};
+
+/// Runs of a store that goes on to write.
+fn open_store() -> Harness {
+    let harness = Harness::with(DashboardSettings::default());
+    filled::fill(&harness.store);
+    let count = || harness.store.counters().get(spanscore_store::StoreCount::Evaluations);
+    while count() < 160 {
+        std::thread::yield_now();
+    }
+    harness
+}
+
+/// Sends a change as a program does.
+async fn send(
+    harness: &Harness,
+    method: &str,
+    path: &str,
+    body: &Value,
+    more: &[(&str, &str)],
+) -> Answer {
+    let bearer = harness.bearer();
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let headers: Vec<_> = headers.iter().chain(more).copied().collect();
+    let mut request = request(method, &format!("{PREFIX}{path}"), &headers);
+    *request.body_mut() = Body::from(body.to_string());
+    harness.send(request).await
+}
+
+#[test]
+fn changes_are_those_of_the_description() {
+    let description: Value = serde_json::from_str(OPENAPI).unwrap();
+    let mut described = Vec::new();
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        let mut of_path = methods.as_object().unwrap().keys().filter(|it| *it != "get").peekable();
+        if of_path.peek().is_some() {
+            described.push((path.clone(), of_path.cloned().collect::<Vec<_>>()));
+        }
+    }
+    let known = EDITS.map(|(path, methods)| {
+        let mut methods: Vec<String> = methods.iter().map(|it| (*it).to_owned()).collect();
+        methods.sort();
+        (format!("{PREFIX}{path}"), methods)
+    });
+    described.iter_mut().for_each(|(_, methods)| methods.sort());
+    described.sort();
+    assert_eq!(described, known);
+}
+
+#[tokio::test]
+async fn annotations_are_added_once_listed_changed_and_deleted() {
+    let harness = open_store();
+    let trace_id = filled::trace_id(41).to_string();
+    let run = harness.json(&format!("/traces/{trace_id}")).await;
+    let evaluation_id = &run["evaluations"][0]["evaluation_id"];
+    let new = json!({
+        "trace_id": trace_id, "evaluation_id": evaluation_id, "label": "fail",
+        "comment": "<b>no</b>", "author": "ann",
+    });
+    let key = [("idempotency-key", "k-1")];
+    let added = send(&harness, "POST", "/annotations", &new, &key).await;
+    assert_eq!((added.status.as_u16(), &added.headers["etag"]), (201, &"\"1\"".parse().unwrap()));
+    check_schema("Annotation", &added.json(), "POST /annotations");
+    let again = send(&harness, "POST", "/annotations", &new, &key).await;
+    assert_eq!((again.status.as_u16(), again.json()), (200, added.json()));
+    let list = harness.json("/annotations?label=fail&author=ann").await;
+    check_schema("AnnotationPage", &list, "/annotations");
+    assert_eq!(list["items"], json!([added.json()]));
+    assert_eq!(harness.json("/annotations?label=pass").await["items"], json!([]));
+    assert_eq!(harness.json("/traces?annotated=yes").await["count"]["count"], 1);
+    assert_eq!(harness.json("/evaluations?annotated=!yes").await["count"]["count"], 158);
+    let run = harness.json(&format!("/traces/{trace_id}")).await;
+    assert_eq!(run["annotations"], list["items"]);
+    let own = format!("/annotations/{}", added.json()["annotation_id"].as_str().unwrap());
+    let change = json!({"label": "pass"});
+    let stale = send(&harness, "PATCH", &own, &change, &[("if-match", "\"2\"")]).await;
+    assert_eq!(stale.problem(), (412, "changed".to_owned()));
+    let changed = send(&harness, "PATCH", &own, &change, &[("if-match", "\"1\"")]).await;
+    assert_eq!((changed.status.as_u16(), &changed.json()["label"]), (200, &json!("pass")));
+    check_schema("Annotation", &changed.json(), "PATCH");
+    let deleted = send(&harness, "DELETE", &own, &Value::Null, &[]).await;
+    assert_eq!((deleted.status.as_u16(), deleted.text.as_str()), (204, ""));
+    let gone = send(&harness, "DELETE", &own, &Value::Null, &[]).await;
+    assert_eq!(gone.problem(), (404, "not_found".to_owned()));
+}
+
+#[tokio::test]
+async fn items_of_datasets_are_made_of_runs_listed_and_written_as_a_file() {
+    let harness = open_store();
+    let trace_id = filled::trace_id(41).to_string();
+    let new = json!({"trace_id": trace_id[..8], "key": "refund 1/2", "note": "good"});
+    let added = send(&harness, "POST", "/datasets/golden/items", &new, &[]).await;
+    assert_eq!(added.status.as_u16(), 201, "{}", added.text);
+    check_schema("DatasetItem", &added.json(), "POST");
+    let twice = send(&harness, "POST", "/datasets/golden/items", &new, &[]).await;
+    assert_eq!(twice.problem(), (409, "exists".to_owned()));
+    let datasets = harness.json("/datasets").await;
+    check_schema("Datasets", &datasets, "/datasets");
+    assert_eq!(datasets["items"], json!([{"dataset": "golden", "items": 1}]));
+    let dataset = harness.json("/datasets/golden").await;
+    check_schema("Dataset", &dataset, "/datasets/golden");
+    let own = "/datasets/golden/items/refund%201%2F2";
+    let criteria = json!({"tool_calls": [{"name": "pay"}]});
+    let change = json!({"criteria": criteria});
+    let changed = send(&harness, "PATCH", own, &change, &[]).await;
+    assert_eq!((changed.status.as_u16(), &changed.json()["criteria"]), (200, &criteria));
+    let file = harness.ask("/datasets/golden/items.jsonl").await;
+    assert_eq!(file.headers["content-type"], "application/x-ndjson");
+    let row: Value = serde_json::from_str(file.text.trim_end()).unwrap();
+    assert_eq!((&row["id"], &row["criteria"]), (&json!("refund 1/2"), &criteria));
+    let deleted = send(&harness, "DELETE", own, &Value::Null, &[]).await;
+    assert_eq!(deleted.status.as_u16(), 204);
+    let none = harness.ask("/datasets/golden/items.jsonl").await;
+    assert_eq!(none.problem(), (404, "not_found".to_owned()));
+}
+
+#[tokio::test]
+async fn bodies_that_cannot_be_read_are_refused() {
+    let harness = Harness::with(DashboardSettings::default());
+    let check = async |body: &str, media: &str, status: u16, words: &str| {
+        let bearer = harness.bearer();
+        let headers = [("authorization", bearer.as_str()), ("content-type", media)];
+        let mut request = request("POST", "/api/v1/annotations", &headers);
+        *request.body_mut() = Body::from(body.to_owned());
+        let answer = harness.send(request).await;
+        assert_eq!(answer.problem().0, status, "{body:.40}: {}", answer.text);
+        assert!(answer.text.contains(words), "{body:.40}: {}", answer.text);
+    };
+    let json = "application/json; charset=utf-8";
+    check("{}", "", 415, "Content-Type").await;
+    check("trace_id=1", "application/x-www-form-urlencoded", 415, "Content-Type").await;
+    check("{}", "text/plain", 415, "Content-Type").await;
+    check("{", json, 400, "EOF").await;
+    check("{}", json, 400, "trace_id").await;
+    check(r#"{"trace_id": "5b8a", "lable": "pass"}"#, json, 400, "lable").await;
+    check(r#"{"trace_id": "5b8a"}"#, json, 400, "needs a `label`").await;
+    check(r#"{"trace_id": "5b8a", "label": "good"}"#, json, 400, "`pass` or `fail`").await;
+    check(&"x".repeat(EDIT_BYTES_MAX), json, 400, "expected").await;
+    check(&"x".repeat(EDIT_BYTES_MAX + 1), json, 413, "at most").await;
+    assert_eq!(harness.api.counters.get(RequestRefusal::TooLarge), 1);
+}

@@ -1,0 +1,89 @@
+// What people add to a run: verdicts of their own, and items of datasets.
+import { html, useRef, useState } from '../lib/html.js';
+import { change } from '../lib/api.js';
+import { link, valueOf } from '../lib/filter.js';
+import { ago, moment, score } from '../lib/format.js';
+import { useKeys } from '../lib/keys.js';
+import { remember, remembered } from '../lib/memory.js';
+import { cut, visible } from '../lib/text.js';
+import { bdi } from './value.js';
+import { Verdict } from './verdict.js';
+
+/** Form that sends a change: its fields as an object, what became of it in words. */
+export function ChangeForm({ label, send, children, focusRef, button }) {
+  const [said, setSaid] = useState(null);
+  const [isSending, setSending] = useState(false);
+  const submitted = async (event) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    setSending(true);
+    try {
+      setSaid({ words: await send(Object.fromEntries(new FormData(form)), form) });
+    } catch (problem) {
+      setSaid({ words: bdi(problem.message), isBad: true });
+    }
+    setSending(false);
+  };
+  return html`<form class="change" aria-label=${label} ref=${focusRef} onSubmit=${submitted}>${children}
+    <button class="button main" disabled=${isSending}>${button}</button>
+    <span role="status" class=${said?.isBad ? 'is-fail' : 'dim'}>${said?.words}</span></form>`;
+}
+
+function Said({ it, onDelete }) {
+  const about = it.evaluator ?? (it.call ? `call ${it.call}` : 'the run');
+  return html`<li>${it.label && html`<${Verdict} is=${it.label} />`} ${it.score !== null && score(it.score)} <span class="dim">on</span> ${bdi(about, 120)}
+    ${it.comment && html` <span class="said">${bdi(it.comment, 600)}</span>`}
+    <span class="dim">${bdi(it.author, 80)}, <time datetime=${it.changed} title=${moment(it.changed)}>${ago(it.changed)}</time></span>
+    <button class="quiet" aria-label=${`Delete the verdict on ${visible(about)}`} onClick=${onDelete}>Delete</button></li>`;
+}
+
+/** Verdicts of people on a run, and the form for another. */
+export function Annotations({ run, evaluations, query, reload }) {
+  const form = useRef(null);
+  useKeys({ a: () => form.current?.querySelector('select').focus() });
+  const call = valueOf(query, 'call');
+  const send = async ({ target, label, comment, author }, sent) => {
+    remember('author', author || null);
+    const [is, id] = target.split(':');
+    const about = { evaluation: { evaluation_id: id }, call: { call: Number(id) } }[is];
+    await change('POST', '/annotations', { trace_id: run.trace_id, ...about, ...(label && { label }), comment, author });
+    sent.querySelector('[name="comment"]').value = '';
+    reload();
+    return 'Kept.';
+  };
+  const remove = (it) => change('DELETE', `/annotations/${it.annotation_id}`).catch(() => null).then(reload);
+  return html`<section class="card" aria-label="Verdicts of people"><h2>Verdicts of people</h2>
+    ${run.annotations.length > 0 && html`<ul class="notes">${run.annotations.map((it) => html`<${Said} key=${it.annotation_id} it=${it} onDelete=${() => remove(it)} />`)}</ul>`}
+    <${ChangeForm} label="Add a verdict" button="Keep" send=${send} focusRef=${form}>
+      <label>on <select name="target"><option value="trace">the run</option>${call && html`<option value=${`call:${call}`} selected>call ${call}</option>`}
+        ${evaluations.slice(0, 100).map((it) => html`<option value=${`evaluation:${it.evaluation_id}`}>${cut(visible(it.evaluator), 60)}${it.tool ? ` at ${cut(visible(it.tool), 40)}` : ''}</option>`)}</select></label>
+      <label>verdict <select name="label"><option value="fail">✕ fail</option><option value="pass">✓ pass</option><option value="">none</option></select></label>
+      <label class="long">comment <input type="text" name="comment" maxlength="4000" /></label>
+      <label>by <input type="text" name="author" maxlength="100" size="10" value=${remembered('author') ?? ''} /></label>
+    <//></section>`;
+}
+
+/** Field for the name of a dataset; the last one stays. */
+export const datasetField = () => html`<label>dataset <input type="text" name="dataset" required maxlength="200" size="14" value=${remembered('dataset') ?? 'golden'} /></label>`;
+
+/** Makes an item of a run; returns its dataset. */
+export function addItem(dataset, trace_id, more = {}) {
+  remember('dataset', dataset);
+  return change('POST', `/datasets/${encodeURIComponent(dataset)}/items`, { trace_id, ...more });
+}
+
+export const toDataset = (name) => html`In <a href=${link('datasets', name)}>${bdi(name, 80)}</a>.`;
+
+/** Form that makes an item of one run. */
+export function ToDataset({ run }) {
+  const form = useRef(null);
+  useKeys({ d: () => form.current?.querySelector('input').focus() });
+  const send = async ({ dataset, key }) => {
+    const item = await addItem(dataset, run.trace_id, { key });
+    return toDataset(item.dataset);
+  };
+  return html`<section class="card" aria-label="To a dataset"><h2>To a dataset</h2>
+    <${ChangeForm} label="Make an item" button="Add" send=${send} focusRef=${form}>
+      ${datasetField()}<label class="long">as <input type="text" name="key" maxlength="200" placeholder=${visible(run.cases[0] ?? run.trace_id.slice(0, 12))} /></label>
+    <//></section>`;
+}

@@ -1,0 +1,208 @@
+//! Annotations: a person's verdict on a run, a call of it, or an evaluation.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{StoreEditError, check_revision, check_room, check_text, pin};
+use crate::query::annotation::{StoredAnnotation, by_id};
+use crate::query::trajectory::{bytes_of, row_of};
+use crate::store::StoreView;
+use crate::writer::now_ms;
+
+/// Most annotations of one run.
+const OF_RUN_MAX: i64 = 100;
+/// Most annotations in all: each keeps its run.
+const ALL_MAX: i64 = 100_000;
+/// Longest name and author, bytes.
+const NAME_BYTES_MAX: usize = 100;
+/// Longest comment, bytes.
+const COMMENT_BYTES_MAX: usize = 4_096;
+/// Name that an annotation has without another.
+const NAME: &str = "review";
+
+/// Verdict of a person that is to be stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewAnnotation {
+    /// Identity: the same one again changes nothing.
+    pub id: [u8; 16],
+    /// Run, by the first digits of its trace id.
+    pub trace_id: String,
+    /// Evaluation that it is about, if it is one.
+    pub evaluation_id: Option<String>,
+    /// Call that it is about, from 1, if it is one.
+    pub call: Option<i64>,
+    /// Name of what is judged. Default `review`.
+    pub name: Option<String>,
+    /// Person.
+    pub author: String,
+    /// The verdict.
+    pub verdict: AnnotationChange,
+}
+
+/// Verdict, of which nothing that is missing changes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnnotationChange {
+    /// `pass` or `fail`; an empty text takes it away.
+    pub label: Option<String>,
+    /// 0 to 1.
+    pub score: Option<f64>,
+    /// Words.
+    pub comment: Option<String>,
+}
+
+impl AnnotationChange {
+    fn check(&self) -> Result<(), StoreEditError> {
+        let bad = |name, what: &str| Err(StoreEditError::Value { name, what: what.to_owned() });
+        if !matches!(self.label.as_deref(), None | Some("" | "pass" | "fail")) {
+            return bad("label", "`label` is `pass` or `fail`");
+        }
+        if self.score.is_some_and(|score| !(0.0..=1.0).contains(&score)) {
+            return bad("score", "`score` is a number from 0 to 1");
+        }
+        check_text("comment", self.comment.as_deref().unwrap_or_default(), COMMENT_BYTES_MAX)
+    }
+
+    /// Puts what is missing in from before.
+    fn over(self, before: &StoredAnnotation) -> Self {
+        Self {
+            label: self.label.or_else(|| before.label.clone()),
+            score: self.score.or(before.score),
+            comment: self.comment.or_else(|| before.comment.clone()),
+        }
+    }
+
+    /// Takes empty texts away; what says nothing is an error.
+    fn tidied(self) -> Result<Self, StoreEditError> {
+        let full = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        let tidied =
+            Self { label: full(self.label), score: self.score, comment: full(self.comment) };
+        if tidied == Self::default() {
+            let what = "an annotation needs a `label`, a `score` or a `comment`".to_owned();
+            return Err(StoreEditError::Value { name: "label", what });
+        }
+        Ok(tidied)
+    }
+}
+
+impl StoreView {
+    /// Stores an annotation; returns it as it is stored, and true if it is new.
+    ///
+    /// # Errors
+    /// What it is about is not there, a value cannot be, a limit is reached, or the store cannot
+    /// be written.
+    pub fn annotate(&self, new: NewAnnotation) -> Result<(StoredAnnotation, bool), StoreEditError> {
+        new.verdict.check()?;
+        check_text("author", &new.author, NAME_BYTES_MAX)?;
+        check_text("name", new.name.as_deref().unwrap_or_default(), NAME_BYTES_MAX)?;
+        let new = NewAnnotation { verdict: new.verdict.tidied()?, ..new };
+        self.edit(move |connection| insert(connection, &new))
+    }
+
+    /// Changes the verdict of an annotation; with a revision only if it still has that.
+    ///
+    /// # Errors
+    /// There is none, it was changed, a value cannot be, or the store cannot be written.
+    pub fn change_annotation(
+        &self,
+        id: &str,
+        change: AnnotationChange,
+        revision: Option<i64>,
+    ) -> Result<StoredAnnotation, StoreEditError> {
+        change.check()?;
+        let id = id.to_owned();
+        self.edit(move |connection| {
+            let before = found(connection, &id)?;
+            check_revision(before.revision, revision)?;
+            let AnnotationChange { label, score, comment } = change.over(&before).tidied()?;
+            connection.execute(
+                "UPDATE annotations SET label = ?2, score = ?3, comment = ?4, changed = ?5,
+                 revision = revision + 1 WHERE id = ?1",
+                params![bytes_of(&id), label, score, comment, now_ms()],
+            )?;
+            found(connection, &id)
+        })
+    }
+
+    /// Deletes an annotation; with a revision only if it still has that.
+    ///
+    /// # Errors
+    /// There is none, it was changed, or the store cannot be written.
+    pub fn delete_annotation(&self, id: &str, revision: Option<i64>) -> Result<(), StoreEditError> {
+        let id = id.to_owned();
+        self.edit(move |connection| {
+            let before = found(connection, &id)?;
+            check_revision(before.revision, revision)?;
+            connection.execute("DELETE FROM annotations WHERE id = ?1", [bytes_of(&id)])?;
+            Ok(pin(connection, &bytes_of(&before.trace_id))?)
+        })
+    }
+}
+
+fn found(connection: &Connection, id: &str) -> Result<StoredAnnotation, StoreEditError> {
+    let missing = || StoreEditError::Missing { what: "such annotation".to_owned() };
+    by_id(connection, &bytes_of(id))?.ok_or_else(missing)
+}
+
+fn insert(
+    connection: &Connection,
+    new: &NewAnnotation,
+) -> Result<(StoredAnnotation, bool), StoreEditError> {
+    if let Some(known) = by_id(connection, &new.id)? {
+        return Ok((known, false));
+    }
+    let (run, trace_id) = row_of(connection, &new.trace_id)?;
+    let target = check_target(connection, run, new)?;
+    let of_run = "SELECT count(*) FROM annotations WHERE trajectory = ?1";
+    check_room(connection, of_run, [run], ("annotations of this run", OF_RUN_MAX))?;
+    let all = "SELECT count(*) FROM annotations";
+    check_room(connection, all, [], ("annotations", ALL_MAX))?;
+    let name = new.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(NAME);
+    let AnnotationChange { label, score, comment } = &new.verdict;
+    connection.execute(
+        "INSERT INTO annotations (id, target, trajectory, evaluation, position, name, label,
+         score, comment, author, created, changed, revision)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, 1)",
+        params![
+            new.id,
+            target,
+            run,
+            new.evaluation_id.as_deref().map(bytes_of),
+            new.call.map(|call| call - 1),
+            name,
+            label,
+            score,
+            comment,
+            new.author,
+            now_ms(),
+        ],
+    )?;
+    pin(connection, &bytes_of(&trace_id))?;
+    let stored = by_id(connection, &new.id)?;
+    stored.map(|stored| (stored, true)).ok_or(StoreEditError::Unavailable)
+}
+
+/// Returns the word of what an annotation is about, once that is there.
+fn check_target(
+    connection: &Connection,
+    run: i64,
+    new: &NewAnnotation,
+) -> Result<&'static str, StoreEditError> {
+    let is_there = |query: &str, value: &dyn rusqlite::ToSql| {
+        connection.query_row(query, params![run, value], |_| Ok(())).optional()
+    };
+    let (target, found, what) = match (&new.evaluation_id, new.call) {
+        (Some(_), Some(_)) => {
+            let what = "an annotation is about one evaluation or one call: leave one out";
+            return Err(StoreEditError::Value { name: "call", what: what.to_owned() });
+        }
+        (None, None) => return Ok("trace"),
+        (Some(id), None) => {
+            let query = "SELECT 1 FROM evaluations WHERE trajectory = ?1 AND id = ?2";
+            ("evaluation", is_there(query, &bytes_of(id))?, format!("evaluation `{id}` of it"))
+        }
+        (None, Some(call)) => {
+            let query = "SELECT 1 FROM calls WHERE trajectory = ?1 AND position = ?2";
+            ("call", is_there(query, &call.saturating_sub(1))?, format!("call {call} of it"))
+        }
+    };
+    found.map(|()| target).ok_or(StoreEditError::Missing { what })
+}

@@ -1,0 +1,155 @@
+//! Edits by people: annotations and items of datasets.
+//!
+//! The writer carries them out between its batches, each in a transaction of its own. Whoever asks
+//! waits for that, within a limit; an edit that nobody waits for any more is not begun.
+
+mod annotation;
+mod dataset;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+pub use annotation::{AnnotationChange, NewAnnotation};
+pub use dataset::{DatasetItemChange, NewDatasetItem};
+
+use crate::query::StoreQueryError;
+use crate::store::StoreView;
+
+/// Longest wait for the writer.
+pub const EDIT_MAX: Duration = Duration::from_secs(5);
+
+/// Reason that an edit was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreEditError {
+    /// Its run cannot be found.
+    #[error(transparent)]
+    Run(#[from] StoreQueryError),
+    /// A value that cannot be.
+    #[error("{what}")]
+    Value {
+        /// Name of the value.
+        name: &'static str,
+        /// Description, with the remedy.
+        what: String,
+    },
+    /// No such thing.
+    #[error("there is no {what}")]
+    Missing {
+        /// Description.
+        what: String,
+    },
+    /// It is there already.
+    #[error("there is {what} already: change it, or choose another name")]
+    Exists {
+        /// Description.
+        what: String,
+    },
+    /// Somebody else changed it.
+    #[error("it was changed meanwhile, to revision {revision}: read it again")]
+    Changed {
+        /// Revision in the store.
+        revision: i64,
+    },
+    /// A limit.
+    #[error("there are {most} {what}, the most that are kept: delete some")]
+    Full {
+        /// Description.
+        what: &'static str,
+        /// Limit.
+        most: i64,
+    },
+    /// Too many edits wait.
+    #[error("too many changes wait for the store: try again in a second")]
+    Busy,
+    /// The writer has ended, or does not come to it.
+    #[error("the store cannot be written now: see its state at `/status`")]
+    Unavailable,
+}
+
+impl From<rusqlite::Error> for StoreEditError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+/// Edit that waits for the writer.
+pub(crate) type QueuedEdit = Box<dyn FnOnce(&mut Connection) + Send>;
+
+impl StoreView {
+    /// Has the writer make an edit, and waits for it: not on a thread of the network.
+    fn edit<T: Send + 'static>(
+        &self,
+        edit: impl FnOnce(&Transaction<'_>) -> Result<T, StoreEditError> + Send + 'static,
+    ) -> Result<T, StoreEditError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let is_awaited = Arc::new(AtomicBool::new(true));
+        let goes_on = Arc::clone(&is_awaited);
+        let queued: QueuedEdit = Box::new(move |connection| {
+            if goes_on.load(Ordering::Acquire) {
+                // Fails only if nobody waits.
+                let _ = sender.send(committed(connection, edit));
+            }
+        });
+        if !self.queue().put_edit(queued) {
+            return Err(StoreEditError::Busy);
+        }
+        receiver.recv_timeout(EDIT_MAX).unwrap_or_else(|_| {
+            is_awaited.store(false, Ordering::Release);
+            Err(StoreEditError::Unavailable)
+        })
+    }
+}
+
+fn committed<T>(
+    connection: &mut Connection,
+    edit: impl FnOnce(&Transaction<'_>) -> Result<T, StoreEditError>,
+) -> Result<T, StoreEditError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = edit(&transaction)?;
+    transaction.commit()?;
+    Ok(done)
+}
+
+/// Keeps a run for as long as an annotation or an item hangs on it.
+fn pin(connection: &Connection, trace_id: &[u8]) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE trajectories SET pinned =
+         EXISTS (SELECT 1 FROM annotations a WHERE a.trajectory = trajectories.seq)
+         OR EXISTS (SELECT 1 FROM dataset_items d WHERE d.trace_id = trajectories.trace_id)
+         WHERE trace_id = ?1",
+        params![trace_id],
+    )?;
+    Ok(())
+}
+
+/// Checks that a revision is the one that was read.
+fn check_revision(found: i64, expected: Option<i64>) -> Result<(), StoreEditError> {
+    match expected {
+        Some(expected) if expected != found => Err(StoreEditError::Changed { revision: found }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the length of a text.
+fn check_text(name: &'static str, text: &str, most: usize) -> Result<(), StoreEditError> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    let what = format!("`{name}` has {} bytes: at most {most}", text.len());
+    Err(StoreEditError::Value { name, what })
+}
+
+/// Checks that a table has room for one more row.
+fn check_room(
+    connection: &Connection,
+    count: &str,
+    values: impl rusqlite::Params,
+    (what, most): (&'static str, i64),
+) -> Result<(), StoreEditError> {
+    let rows: i64 = connection.query_row(count, values, |row| row.get(0))?;
+    if rows < most { Ok(()) } else { Err(StoreEditError::Full { what, most }) }
+}

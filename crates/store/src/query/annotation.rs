@@ -1,0 +1,132 @@
+//! Annotations as they are stored, listed the newest first.
+
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+
+use super::page::{Page, PagePlace, StoredPage, first_count};
+
+/// Annotations with the runs that they are of.
+const ANNOTATIONS: &str = "annotations a JOIN trajectories t ON t.seq = a.trajectory";
+/// Columns of [`StoredAnnotation`].
+const COLUMNS: &str = "lower(hex(a.id)), a.target, lower(hex(t.trace_id)),
+    lower(hex(a.evaluation)), (SELECT v.name FROM evaluations e JOIN evaluators v
+    ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation LIMIT 1),
+    a.position + 1, a.name, a.label, a.score, a.comment, a.author,
+    strftime('%Y-%m-%dT%H:%M:%fZ', a.created / 1000.0, 'unixepoch'),
+    strftime('%Y-%m-%dT%H:%M:%fZ', a.changed / 1000.0, 'unixepoch'), a.revision";
+
+/// Verdict of a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoredAnnotation {
+    /// Identity.
+    pub annotation_id: String,
+    /// `trace`, `call` or `evaluation`.
+    pub target: String,
+    /// Trace, 32 digits.
+    pub trace_id: String,
+    /// Evaluation that it is about.
+    pub evaluation_id: Option<String>,
+    /// Evaluator of that.
+    pub evaluator: Option<String>,
+    /// Call that it is about, from 1.
+    pub call: Option<i64>,
+    /// Name of what is judged.
+    pub name: String,
+    /// `pass` or `fail`.
+    pub label: Option<String>,
+    /// 0 to 1.
+    pub score: Option<f64>,
+    /// Words.
+    pub comment: Option<String>,
+    /// Person.
+    pub author: String,
+    /// Time of the first version, RFC 3339.
+    pub created: String,
+    /// Time of the last change.
+    pub changed: String,
+    /// 1, then counting up.
+    pub revision: i64,
+}
+
+/// Filter of annotations: what is missing is not asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnnotationFilter {
+    /// First digits of the trace id.
+    pub trace_id: Option<String>,
+    /// `pass` or `fail`.
+    pub label: Option<String>,
+    /// Person.
+    pub author: Option<String>,
+    /// Name of what is judged.
+    pub name: Option<String>,
+    /// Evaluator of the evaluation that it is about.
+    pub evaluator: Option<String>,
+}
+
+impl StoredAnnotation {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            annotation_id: row.get(0)?,
+            target: row.get(1)?,
+            trace_id: row.get(2)?,
+            evaluation_id: row.get::<_, Option<String>>(3)?.filter(|id| !id.is_empty()),
+            evaluator: row.get(4)?,
+            call: row.get(5)?,
+            name: row.get(6)?,
+            label: row.get(7)?,
+            score: row.get(8)?,
+            comment: row.get(9)?,
+            author: row.get(10)?,
+            created: row.get(11)?,
+            changed: row.get(12)?,
+            revision: row.get(13)?,
+        })
+    }
+}
+
+/// Finds an annotation.
+pub(crate) fn by_id(
+    connection: &Connection,
+    id: &[u8],
+) -> rusqlite::Result<Option<StoredAnnotation>> {
+    let query = format!("SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.id = ?1");
+    connection.query_row(&query, [id], StoredAnnotation::read).optional()
+}
+
+/// Lists the annotations of one run in the order in which they were made.
+pub(super) fn of_run(connection: &Connection, run: i64) -> rusqlite::Result<Vec<StoredAnnotation>> {
+    let query =
+        format!("SELECT {COLUMNS} FROM {ANNOTATIONS} WHERE a.trajectory = ?1 ORDER BY a.seq");
+    connection.prepare(&query)?.query_map([run], StoredAnnotation::read)?.collect()
+}
+
+/// Lists annotations page by page.
+pub(super) fn list(
+    connection: &Connection,
+    filter: &AnnotationFilter,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<StoredAnnotation>> {
+    let begins = filter.trace_id.as_ref().map(|id| format!("{}%", id.to_ascii_lowercase()));
+    let of_evaluator = "EXISTS (SELECT 1 FROM evaluations e JOIN evaluators v
+        ON v.id = e.evaluator WHERE e.trajectory = a.trajectory AND e.id = a.evaluation
+        AND v.name = ?)";
+    let tests = [
+        ("lower(hex(t.trace_id)) LIKE ?", &begins),
+        ("a.label = ?", &filter.label),
+        ("a.author = ?", &filter.author),
+        ("a.name = ?", &filter.name),
+        (of_evaluator, &filter.evaluator),
+    ];
+    let asked = tests.iter().filter_map(|(test, value)| Some((*test, (*value).clone()?)));
+    let (sql, values): (Vec<&str>, Vec<SqlValue>) =
+        asked.map(|(test, value)| (test, SqlValue::Text(value))).unzip();
+    let sql = if sql.is_empty() { "1".to_owned() } else { sql.join(" AND ") };
+    let condition = (sql, values);
+    let count = first_count(connection, ANNOTATIONS, &condition, after)?;
+    let page =
+        Page { columns: COLUMNS, rank: "a.seq", seq: "a.seq", from: ANNOTATIONS, order: None };
+    let page = page.read(connection, condition, after, limit, StoredAnnotation::read)?;
+    Ok(StoredPage { count, ..page })
+}

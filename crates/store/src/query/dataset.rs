@@ -1,0 +1,159 @@
+//! Datasets: items with what is expected of a run, in the form that `expect.file` reads.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::trajectory::{StoredCall, StoredTrajectory, input_of};
+
+/// Columns of [`DatasetItem`].
+const COLUMNS: &str = "d.dataset, d.key, lower(hex(d.trace_id)), d.criteria, d.note, d.revision,
+    (SELECT max(t.seq) FROM trajectories t WHERE t.trace_id = d.trace_id)";
+
+/// Dataset of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DatasetRow {
+    /// Name.
+    pub dataset: String,
+    /// Number of its items.
+    pub items: i64,
+}
+
+/// Item of a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DatasetItem {
+    /// Dataset.
+    pub dataset: String,
+    /// Name of the item, the case of its run.
+    pub key: String,
+    /// Run that it was made of.
+    pub trace_id: String,
+    /// Words of the user, if they are stored as they came.
+    pub user_input: Option<String>,
+    /// Expectations, as the config takes them.
+    pub criteria: Value,
+    /// Words for people.
+    pub note: Option<String>,
+    /// 1, then counting up.
+    pub revision: i64,
+}
+
+impl DatasetItem {
+    /// Returns the row of a dataset's file.
+    pub fn row(&self) -> Value {
+        json!({
+            "id": self.key,
+            "user_input": self.user_input,
+            "criteria": self.criteria,
+            "trace_id": self.trace_id,
+            "note": self.note,
+        })
+    }
+
+    fn read(connection: &Connection, row: &Row<'_>) -> rusqlite::Result<Self> {
+        let criteria: String = row.get(3)?;
+        let run: Option<i64> = row.get(6)?;
+        let input = run.map(|run| input_of(connection, run)).transpose()?.flatten();
+        let words = input.as_ref().filter(|it| it.get("truncated").is_none());
+        let words = words.and_then(|it| it.get("value")?.as_str());
+        Ok(Self {
+            dataset: row.get(0)?,
+            key: row.get(1)?,
+            trace_id: row.get(2)?,
+            user_input: words.filter(|text| !is_redacted(text)).map(str::to_owned),
+            criteria: serde_json::from_str(&criteria).unwrap_or_default(),
+            note: row.get(4)?,
+            revision: row.get(5)?,
+        })
+    }
+}
+
+/// Lists datasets.
+pub(super) fn datasets(connection: &Connection) -> rusqlite::Result<Vec<DatasetRow>> {
+    let query = "SELECT dataset, count(*) FROM dataset_items GROUP BY dataset ORDER BY dataset";
+    let mut query = connection.prepare(query)?;
+    let row = |row: &Row<'_>| Ok(DatasetRow { dataset: row.get(0)?, items: row.get(1)? });
+    query.query_map([], row)?.collect()
+}
+
+/// Lists the items of a dataset in the order in which they were made.
+pub(super) fn items(connection: &Connection, dataset: &str) -> rusqlite::Result<Vec<DatasetItem>> {
+    let query =
+        format!("SELECT {COLUMNS} FROM dataset_items d WHERE d.dataset = ?1 ORDER BY d.seq");
+    let mut query = connection.prepare(&query)?;
+    query.query_map([dataset], |row| DatasetItem::read(connection, row))?.collect()
+}
+
+/// Finds an item.
+pub(crate) fn item_of(
+    connection: &Connection,
+    dataset: &str,
+    key: &str,
+) -> rusqlite::Result<Option<DatasetItem>> {
+    let query =
+        format!("SELECT {COLUMNS} FROM dataset_items d WHERE d.dataset = ?1 AND d.key = ?2");
+    let read = |row: &Row<'_>| DatasetItem::read(connection, row);
+    connection.query_row(&query, [dataset, key], read).optional()
+}
+
+/// Makes the criteria of a run: the calls that it made.
+pub(crate) fn expected_of(run: &StoredTrajectory) -> Value {
+    json!({ "tool_calls": run.calls.iter().map(expected_call).collect::<Vec<_>>() })
+}
+
+/// Makes an expected call. Arguments that are not stored as they came are left open.
+fn expected_call(call: &StoredCall) -> Value {
+    let given = call.arguments.as_ref().filter(|it| it.get("truncated").is_none());
+    match given.and_then(|it| it.get("value")).filter(|value| value.is_object()) {
+        Some(arguments) => {
+            let open = arguments.as_object().into_iter().flatten();
+            let open: Map<_, _> = open.map(|(key, it)| (key.clone(), expected(it))).collect();
+            json!({ "name": call.tool, "arguments": open })
+        }
+        None => json!({ "name": call.tool }),
+    }
+}
+
+/// Makes an expected value: a replaced one may be anything, and what only looks like a matcher is
+/// none.
+fn expected(value: &Value) -> Value {
+    match value {
+        Value::String(text) if is_redacted(text) => json!({ "$is": "any" }),
+        Value::Object(map) if map.len() == 1 && map.contains_key("$is") => {
+            json!({ "$is": { "equals": value } })
+        }
+        Value::Object(map) => {
+            map.iter().map(|(key, it)| (key.clone(), expected(it))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(expected).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Returns true if a text holds a name that stands for something replaced, such as `[EMAIL_1]`.
+fn is_redacted(text: &str) -> bool {
+    text.split('[').skip(1).any(|rest| {
+        let name = rest.split(']').next().filter(|name| name.len() < rest.len());
+        name.and_then(|name| name.rsplit_once('_')).is_some_and(|(word, number)| {
+            let is_word = word.starts_with(|it: char| it.is_ascii_uppercase())
+                && word.chars().all(|it| it.is_ascii_uppercase() || it == '_');
+            is_word && !number.is_empty() && number.chars().all(|it| it.is_ascii_digit())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expected_values_are_those_seen_but_for_replaced_ones_and_seeming_matchers() {
+        let check = |value: Value, wanted: Value| assert_eq!(expected(&value), wanted);
+        check(json!({"a": [1, "x"]}), json!({"a": [1, "x"]}));
+        check(json!({"to": "[EMAIL_1]"}), json!({"to": {"$is": "any"}}));
+        check(json!(["say [CREDIT_CARD_12]!"]), json!([{"$is": "any"}]));
+        check(json!("[1] [EMAIL] [_1] [x_1] [A_]"), json!("[1] [EMAIL] [_1] [x_1] [A_]"));
+        check(json!({"$is": "any"}), json!({"$is": {"equals": {"$is": "any"}}}));
+        check(json!({"$is": 1, "b": 2}), json!({"$is": 1, "b": 2}));
+    }
+}

@@ -1,0 +1,181 @@
+//! Annotations and dataset items, against the runs that they are of.
+
+use super::*;
+use crate::query::{AnnotationFilter, StoreField, StoreQueryError};
+use crate::{
+    AnnotationChange, DatasetItemChange, NewAnnotation, NewDatasetItem, StoreEditError, StoreView,
+};
+
+fn verdict(label: &str) -> AnnotationChange {
+    AnnotationChange { label: Some(label.to_owned()), ..AnnotationChange::default() }
+}
+
+fn on(number: u64, id: u8) -> NewAnnotation {
+    NewAnnotation {
+        id: [id; 16],
+        trace_id: trace_id(number).to_string(),
+        author: "ann".to_owned(),
+        verdict: verdict("fail"),
+        ..NewAnnotation::default()
+    }
+}
+
+fn item(number: u64, key: Option<&str>) -> NewDatasetItem {
+    NewDatasetItem {
+        dataset: "golden".to_owned(),
+        trace_id: trace_id(number).to_string()[..10].to_owned(),
+        key: key.map(str::to_owned),
+        ..NewDatasetItem::default()
+    }
+}
+
+/// Starts a store with runs, and waits until they are in its file.
+fn filled(folder: &Path, runs: u64) -> (Store, StoreView) {
+    let store = start(folder);
+    (0..runs).for_each(|number| {
+        store.trajectory(run(number, 0, true));
+        store.evaluations([evaluation(number, 1, scored(0.2), None)].into());
+    });
+    let view = store.view();
+    while store.counters().get(crate::StoreCount::Evaluations) < runs {
+        std::thread::yield_now();
+    }
+    (store, view)
+}
+
+#[test]
+fn annotations_are_kept_once_changed_by_revision_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 2);
+    let (first, is_new) = view.annotate(on(0, 1)).unwrap();
+    assert!(is_new);
+    assert_eq!(
+        (first.target.as_str(), first.name.as_str(), first.revision),
+        ("trace", "review", 1)
+    );
+    // The same request again.
+    assert_eq!(view.annotate(on(0, 1)).unwrap(), (first.clone(), false));
+    let evaluation_id = all(folder.path())[0].evaluation_id.clone();
+    let of_evaluation = NewAnnotation { evaluation_id: Some(evaluation_id), ..on(1, 2) };
+    let of_evaluation = view.annotate(of_evaluation).unwrap().0;
+    assert_eq!(of_evaluation.target, "evaluation");
+    assert!(of_evaluation.evaluator.is_some());
+    let of_call = view.annotate(NewAnnotation { call: Some(1), ..on(1, 3) }).unwrap().0;
+    assert_eq!((of_call.target.as_str(), of_call.call), ("call", Some(1)));
+    let comment = Some("too much was paid".to_owned());
+    let change = AnnotationChange { comment, label: Some(String::new()), score: None };
+    let id = first.annotation_id.as_str();
+    let stale = view.change_annotation(id, change.clone(), Some(2));
+    assert!(matches!(stale, Err(StoreEditError::Changed { revision: 1 })), "{stale:?}");
+    let changed = view.change_annotation(id, change, Some(1)).unwrap();
+    assert_eq!((changed.revision, changed.label.as_deref()), (2, None));
+    assert_eq!(changed.comment.as_deref(), Some("too much was paid"));
+    let reader = reader(folder.path());
+    let count = |filter: AnnotationFilter| {
+        reader.annotations(&filter, None, 10).unwrap().count.unwrap().count
+    };
+    let of_run = trace_id(1).to_string()[..8].to_owned();
+    assert_eq!(count(AnnotationFilter::default()), 3);
+    assert_eq!(count(AnnotationFilter { trace_id: Some(of_run), ..Default::default() }), 2);
+    let label = Some("fail".to_owned());
+    assert_eq!(count(AnnotationFilter { label, ..Default::default() }), 2);
+    assert_eq!(
+        count(AnnotationFilter { evaluator: of_evaluation.evaluator, ..Default::default() }),
+        1
+    );
+    assert_eq!(reader.trajectory(&trace_id(1).to_string()).unwrap().annotations.len(), 2);
+    let mut annotated = StoreFilter::default();
+    annotated.add(StoreField::Annotated, "yes");
+    assert_eq!(reader.count_runs(&annotated).unwrap().count, 2);
+    view.delete_annotation(id, Some(2)).unwrap();
+    assert!(matches!(view.delete_annotation(id, None), Err(StoreEditError::Missing { .. })));
+    assert_eq!(reader.count_runs(&annotated).unwrap().count, 1);
+    assert_eq!(reader.evaluations(&annotated, StoreOrder::Newest, 10).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_not_there_and_what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, view) = filled(folder.path(), 1);
+    let check = |new: NewAnnotation, words: &str| {
+        let error = view.annotate(new).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    check(NewAnnotation { trace_id: "ffffffff".to_owned(), ..on(0, 1) }, "no trace");
+    check(NewAnnotation { call: Some(2), ..on(0, 1) }, "no call 2");
+    check(NewAnnotation { call: Some(i64::MIN), ..on(0, 1) }, "no call");
+    let evaluation_id = Some("00ff".to_owned());
+    check(NewAnnotation { evaluation_id: evaluation_id.clone(), ..on(0, 1) }, "no evaluation");
+    check(NewAnnotation { evaluation_id, call: Some(1), ..on(0, 1) }, "leave one out");
+    check(NewAnnotation { verdict: verdict("good"), ..on(0, 1) }, "`pass` or `fail`");
+    check(NewAnnotation { verdict: verdict(""), ..on(0, 1) }, "needs a `label`");
+    let score = AnnotationChange { score: Some(1.1), ..AnnotationChange::default() };
+    check(NewAnnotation { verdict: score, ..on(0, 1) }, "from 0 to 1");
+    let long = |bytes: usize| AnnotationChange {
+        comment: Some("x".repeat(bytes)),
+        ..AnnotationChange::default()
+    };
+    check(NewAnnotation { verdict: long(4_097), ..on(0, 1) }, "at most 4096");
+    for id in 0..100 {
+        view.annotate(NewAnnotation { verdict: long(4_096), ..on(0, id) }).unwrap();
+    }
+    check(on(0, 100), "the most that are kept");
+    let bad = |new: NewDatasetItem, words: &str| {
+        let error = view.add_item(new).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    bad(NewDatasetItem { dataset: " ".to_owned(), ..item(0, None) }, "`dataset` needs letters");
+    bad(item(0, Some("a\nb")), "`key` needs letters");
+    let change = DatasetItemChange { criteria: Some(serde_json::json!([])), note: None };
+    bad(NewDatasetItem { change, ..item(0, None) }, "is an object");
+    view.add_item(item(0, Some("a"))).unwrap();
+    bad(item(0, Some("a")), "there is an item `a`");
+    store.close();
+    assert!(matches!(view.annotate(on(0, 101)), Err(StoreEditError::Busy)));
+}
+
+#[test]
+fn items_hold_the_calls_of_a_run_and_are_edited() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 1);
+    let made = view.add_item(item(0, None)).unwrap();
+    // The case of the run.
+    assert_eq!(made.key, "refund");
+    let arguments = serde_json::json!({"order": 17, "token": {"$is": "any"}});
+    let call = serde_json::json!({"name": "refund", "arguments": arguments});
+    assert_eq!(made.criteria, serde_json::json!({"tool_calls": [call]}));
+    let criteria = Some(serde_json::json!({"tool_calls": []}));
+    let change = DatasetItemChange { criteria, note: Some("none".to_owned()) };
+    let place = ("golden", made.key.as_str());
+    let edited = view.change_item(place, change.clone(), Some(1)).unwrap();
+    assert_eq!((edited.revision, edited.note.as_deref()), (2, Some("none")));
+    let stale = view.change_item(place, change, Some(1));
+    assert!(matches!(stale, Err(StoreEditError::Changed { revision: 2 })));
+    let reader = reader(folder.path());
+    assert_eq!(reader.datasets().unwrap()[0].items, 1);
+    let row = reader.dataset_items("golden").unwrap()[0].row();
+    assert_eq!(row["id"], made.key.as_str());
+    assert_eq!(row["criteria"], serde_json::json!({"tool_calls": []}));
+    view.delete_item(place, None).unwrap();
+    assert!(reader.datasets().unwrap().is_empty());
+}
+
+#[test]
+fn annotated_runs_and_those_of_items_outlive_the_retention() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, view) = filled(folder.path(), 4);
+    let annotation = view.annotate(on(1, 1)).unwrap().0;
+    view.add_item(item(2, Some("a"))).unwrap();
+    view.annotate(on(3, 3)).unwrap();
+    view.delete_annotation(&view.annotate(on(3, 3)).unwrap().0.annotation_id, None).unwrap();
+    store.close();
+    let mut settings = StoreSettings::default();
+    settings.retention.age = spanscore_base::settings::HumanDuration::from_millis(1);
+    Store::start(settings, Some(folder.path()), redact()).unwrap().close();
+    let reader = reader(folder.path());
+    let find = |number: u64| reader.trajectory(&trace_id(number).to_string());
+    assert!(matches!(find(0), Err(StoreQueryError::NoTrace { .. })));
+    assert_eq!(find(1).unwrap().annotations, [annotation]);
+    assert_eq!(find(2).unwrap().calls.len(), 1);
+    assert!(matches!(find(3), Err(StoreQueryError::NoTrace { .. })));
+}

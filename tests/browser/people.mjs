@@ -1,0 +1,72 @@
+// What people add on the pages: a verdict, items of a dataset, and the file that a config reads.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { payment, requestOf } from './agent.mjs';
+import { faults, settled } from './checks.mjs';
+
+/** Walks from the list to a verdict and to an item, by keys alone; returns what went wrong. */
+export async function people(page, { base, ask }, id) {
+  const found = [];
+  const expect = (what, isGood) => isGood || found.push(what);
+  const press = async (keys, selector) => {
+    for (const key of keys) await page.keyboard.press(key);
+    await page.waitForSelector(selector, { timeout: 5000 });
+  };
+  await page.goto(`${base}/#/runs?service=till`);
+  await page.waitForSelector('a.row');
+  await press(['j'], 'tr.chosen a.row:focus');
+  await press(['Enter'], '.trace-head');
+  await settled(page);
+  await press(['a'], 'select[name="target"]:focus');
+  await press(['Tab', 'Tab'], 'input[name="comment"]:focus');
+  await page.keyboard.type('paid <b>twice</b>');
+  await press(['Tab'], 'input[name="author"]:focus');
+  await page.keyboard.type('ann');
+  await press(['Enter'], '.notes li .said');
+  found.push(...await faults(page));
+  const [annotation] = (await (await ask(`/annotations?trace_id=${id}`)).json()).items;
+  expect(`the verdict is ${JSON.stringify(annotation)}`, annotation?.label === 'fail' && annotation.author === 'ann' && annotation.comment === 'paid <b>twice</b>');
+  await press(['d'], 'input[name="dataset"]:focus');
+  await page.keyboard.press('Control+A');
+  await page.keyboard.type('golden');
+  await press(['Tab'], 'input[name="key"]:focus');
+  await page.keyboard.type('pay-back');
+  await press(['Enter'], '.change a[href="#/datasets/golden"]');
+  await press(['Tab', 'Tab', 'Enter'], '.items textarea');
+  expect('the item does not hold the calls', (await page.inputValue('textarea')).includes('"amount": 60'));
+  found.push(...await faults(page));
+  await page.fill('textarea', '{');
+  await page.click('.items .button.main');
+  await page.waitForSelector('.items .is-fail');
+  await page.goto(`${base}/#/runs?service=shop`);
+  await page.waitForSelector('.choice');
+  await page.locator('.choice').first().focus();
+  await press(['Space'], '.choice:checked');
+  await page.locator('.change input[name="dataset"]').fill('chosen');
+  await page.click('.change .button.main');
+  await page.waitForSelector('.change a[href="#/datasets/chosen"]');
+  found.push(...await faults(page));
+  return found;
+}
+
+const config = `
+evaluators:
+  tool_trajectory/golden: {expect: {file: items.jsonl, match: auto}}
+`;
+
+/** Judges a recording by the file of a dataset: the run that it was made of passes, another fails. */
+export function judged(binary, folder, items) {
+  writeFileSync(join(folder, 'items.jsonl'), items);
+  writeFileSync(join(folder, 'judge.yaml'), config);
+  const verdict = (amount) => {
+    const recording = join(folder, `${amount}.jsonl`);
+    const { body } = requestOf({ service: 'till', version: '2', environment: 'prod' }, [payment('Pay back  B-1 as promised', amount)]);
+    writeFileSync(recording, `${body}\n`);
+    const lines = execFileSync(binary, ['score', '--config', join(folder, 'judge.yaml'), '--fail-on', 'failed', '--format', 'jsonl', recording], { encoding: 'utf8' });
+    const row = lines.trim().split('\n').map((line) => JSON.parse(line)).find((it) => it.evaluator === 'tool_trajectory/golden');
+    return `${row?.label} ${row?.case}`;
+  };
+  const found = [verdict(60), verdict(90)].join(', ');
+  return found === 'pass pay-back, fail pay-back' ? [] : [found];
+}
