@@ -5,10 +5,17 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod producer;
 mod settings;
+#[cfg(feature = "client")]
+mod token;
 
 #[cfg(feature = "client")]
 pub use client::client_config;
+pub use producer::{
+    BrokerState, MESSAGE_HEAD_BYTES, Message, Partitioner, ProduceError, Producer,
+    ProducerCompression, ProducerSettings, ProducerStartError, key_of,
+};
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 
 /// True if this build holds the client.
@@ -17,3 +24,6 @@ pub const IS_BUILT_IN: bool = cfg!(feature = "client");
 /// Remedy for a config that needs Kafka, in a build without it.
 pub const NOT_BUILT_IN: &str = "this build has no Kafka: the packages for x86_64 Linux have it, \
                                 and so has one made with `--features kafka`";
+
+/// Header of a message that holds OTLP: the signal, `traces` or `logs`. So one topic holds both.
+pub const SIGNAL_HEADER: &str = "spanscore-signal";
