@@ -28,8 +28,8 @@ pub use settings::{MESSAGE_HEAD_BYTES, Partitioner, ProducerCompression, Produce
 pub struct Message {
     /// Key, whose hash names the partition.
     pub key: Bytes,
-    /// Header, if any: name and value.
-    pub header: Option<(&'static str, &'static str)>,
+    /// Headers: name and value of each.
+    pub headers: Vec<(&'static str, String)>,
     /// Content.
     pub payload: Bytes,
 }
@@ -100,5 +100,5 @@ pub enum BrokerState {
     },
 }
 
-#[cfg(all(test, feature = "client"))]
+#[cfg(test)]
 mod tests;

@@ -93,14 +93,28 @@ impl Producer {
     /// # Errors
     /// The reason that it was not taken.
     pub async fn send(&self, message: &Message) -> Result<(), ProduceError> {
-        if let BrokerState::Away { why } = self.state() {
-            return Err(ProduceError::Away(why));
-        }
-        let bytes = message.payload.len();
-        if bytes > self.settings.max_message_bytes {
-            return Err(ProduceError::TooLarge { bytes, limit: "`producer.max_message_bytes`" });
-        }
         let delivery = self.enqueue(message).await?;
+        self.delivered(delivery, message.payload.len()).await
+    }
+
+    /// Sends messages together, in their order; returns the outcome of each.
+    pub async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+        let mut deliveries = Vec::with_capacity(messages.len());
+        for message in messages {
+            deliveries.push(self.enqueue(message).await);
+        }
+        let mut outcomes = Vec::with_capacity(messages.len());
+        for (delivery, message) in deliveries.into_iter().zip(messages) {
+            outcomes.push(match delivery {
+                Ok(delivery) => self.delivered(delivery, message.payload.len()).await,
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    /// Waits for the brokers' answer to a message of so many bytes.
+    async fn delivered(&self, delivery: DeliveryFuture, bytes: usize) -> Result<(), ProduceError> {
         tokio::select! {
             biased;
             delivered = delivery => match delivered {
@@ -114,12 +128,19 @@ impl Producer {
 
     /// Gives the client a message, waiting for room in its queue.
     async fn enqueue(&self, message: &Message) -> Result<DeliveryFuture, ProduceError> {
+        if let BrokerState::Away { why } = self.state() {
+            return Err(ProduceError::Away(why));
+        }
+        let bytes = message.payload.len();
+        if bytes > self.settings.max_message_bytes {
+            return Err(ProduceError::TooLarge { bytes, limit: "`producer.max_message_bytes`" });
+        }
         let deadline = Instant::now() + self.timeout;
         loop {
             match self.shared.client().send_result(self.record(message)) {
                 Ok(delivery) => return Ok(delivery),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
-                Err((error, _)) => return Err(self.failure(&error, message.payload.len())),
+                Err((error, _)) => return Err(self.failure(&error, bytes)),
             }
             if Instant::now() >= deadline {
                 return Err(ProduceError::QueueFull);
@@ -135,13 +156,14 @@ impl Producer {
         let record = FutureRecord::to(&self.shared.topic)
             .key(message.key.as_ref())
             .payload(message.payload.as_ref());
-        match message.header {
-            Some((key, value)) => {
-                let header = Header { key, value: Some(value) };
-                record.headers(OwnedHeaders::new_with_capacity(1).insert(header))
-            }
-            None => record,
+        if message.headers.is_empty() {
+            return record;
         }
+        let headers = OwnedHeaders::new_with_capacity(message.headers.len());
+        let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
+            headers.insert(Header { key, value: Some(value) })
+        };
+        record.headers(message.headers.iter().fold(headers, add))
     }
 
     /// Waits until the brokers are known to be away; returns the reason.

@@ -1,4 +1,5 @@
 //! Producer against the mock brokers of librdkafka.
+#![cfg(feature = "client")]
 
 use std::time::Duration;
 
@@ -74,8 +75,8 @@ impl Fixture {
 
 fn message(key: u8, bytes: usize) -> Message {
     let key = key_of(TraceId([key; 16]));
-    let header = Some((SIGNAL_HEADER, "traces"));
-    Message { key, header, payload: vec![7; bytes].into() }
+    let headers = vec![(SIGNAL_HEADER, "traces".to_owned())];
+    Message { key, headers, payload: vec![7; bytes].into() }
 }
 
 fn is_here(state: &BrokerState) -> bool {
