@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use intake::GatewayIntake;
-use metrics::{BrokerReadings, GatewayMetrics};
+use metrics::{GatewayMetrics, show_brokers};
 pub use settings::{GatewayKafkaSettings, GatewayLimits, GatewaySettings, divide};
 use spanscore_base::model::Memory;
 use spanscore_kafka::{BrokerState, Producer, ProducerStartError};
@@ -87,7 +87,7 @@ impl Gateway {
         let producer =
             Producer::start(&kafka.cluster(), &kafka.producer, &kafka.topic, kafka.timeout.0)?;
         let producer = Arc::new(producer);
-        BrokerReadings::show(&meter, &producer);
+        show_brokers(&meter, &producer);
         let asked = Arc::clone(&producer);
         telemetry.readiness().need(move || matches!(asked.state(), BrokerState::Here { .. }));
         let metrics = GatewayMetrics::new(&meter).of(&[]);

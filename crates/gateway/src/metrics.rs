@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use spanscore_base::otlp::Signal;
 use spanscore_kafka::{BrokerState, Producer};
-use spanscore_net::metrics::Meter;
+use spanscore_net::metrics::{Meter, Scraped};
 use spanscore_net::{metrics, readings};
 
 /// Upper bounds of the histogram of writing times, seconds.
@@ -33,19 +32,8 @@ metrics! {
 
 const SIGNALS: [&str; 2] = ["traces", "logs"];
 
-/// Returns the word for a signal in headers and labels.
-pub(crate) fn word(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Traces => "traces",
-        Signal::Logs => "logs",
-        Signal::Metrics => "metrics",
-    }
-}
-
-/// Numbers that are read of the producer at each scrape.
-pub(crate) struct BrokerReadings;
-
 readings! {
+    /// Numbers that are read of the producer at each scrape.
     const BROKERS: Arc<Producer> {
         gauge("spanscore.gateway.brokers_reachable", "1", "1 while the brokers take messages.",
             |producer| u64::from(matches!(producer.state(), BrokerState::Here { .. })));
@@ -57,17 +45,12 @@ readings! {
     }
 }
 
-impl BrokerReadings {
-    /// Shows them from now on.
-    pub(crate) fn show(meter: &Meter, producer: &Arc<Producer>) {
-        let producer = Arc::downgrade(producer);
-        for reading in BROKERS {
-            let producer = producer.clone();
-            reading.show_all(meter, move |read| {
-                if let Some(producer) = producer.upgrade() {
-                    read(&producer, &[]);
-                }
-            });
+/// Shows the state of the brokers from now on.
+pub(crate) fn show_brokers(meter: &Meter, producer: &Arc<Producer>) {
+    let producer = Arc::downgrade(producer);
+    Scraped::show_all(BROKERS, meter, move |show| {
+        if let Some(producer) = producer.upgrade() {
+            show(&producer, &[]);
         }
-    }
+    });
 }

@@ -1,6 +1,6 @@
 //! `spanscore serve`: the collector.
 
-mod descriptors;
+pub(super) mod descriptors;
 mod overdue;
 pub(super) mod probing;
 mod reloads;
@@ -156,13 +156,13 @@ async fn serve(
 }
 
 /// Signals that stop the collector, and the watch over its end.
-struct StopWatch {
-    signals: StopSignals,
+pub(super) struct StopWatch {
+    pub(super) signals: StopSignals,
     overdue: ShutdownWatch,
 }
 
 impl StopWatch {
-    fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
+    pub(super) fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
         let _entered = runtime.enter();
         // In this order: no signal is seen by the watch alone.
         let signals = StopSignals::new()?;
@@ -171,7 +171,7 @@ impl StopWatch {
 }
 
 /// SIGTERM and SIGINT, which stop the collector.
-struct StopSignals {
+pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -185,7 +185,7 @@ impl StopSignals {
     }
 
     /// Waits for one of them.
-    async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
