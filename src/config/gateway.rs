@@ -126,6 +126,13 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_documentation_holds() {
+        let page = include_str!("../../docs/fleet.md");
+        let block = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+        check(block.expect("a block"), "");
+    }
+
+    #[test]
     fn sections_are_checked_at_their_places() {
         check("kafka: {brokers: [kafka:9092], topic: traces}", "");
         check("kafka: {brokers: []}", "`brokers` is empty");
