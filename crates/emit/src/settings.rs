@@ -27,9 +27,9 @@ pub static KINDS: &[&ExporterKind] = &[
     &super::native::langfuse::KIND,
     &super::native::opik::KIND,
     &super::prometheus::KIND,
+    &super::kafka::KIND,
     &super::otlp::GRPC,
     &super::otlp::HTTP,
-    &super::kafka::KIND,
 ];
 
 /// Kind of exporter.

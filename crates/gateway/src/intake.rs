@@ -71,7 +71,7 @@ impl GatewayIntake {
         if needed > self.quota.limit() {
             let limit = self.quota.limit();
             let text = format!(
-                "splitting this request takes {needed} bytes, and `limits.memory_mib` leaves {limit}"
+                "splitting it takes {needed} bytes, and `limits.memory_mib` leaves {limit} to that"
             );
             return Err(Refused::Malformed(text));
         }

@@ -25,7 +25,7 @@ pub(crate) struct SplitRequest {
     heads: Vec<u8>,
     scopes: Vec<ScopeHead>,
     /// Items by trace, each in the order of the request.
-    items: Vec<Item>,
+    items: Vec<ItemPlace>,
     next: usize,
     /// Items without a valid trace id.
     pub(crate) without_trace: u64,
@@ -43,7 +43,7 @@ struct ScopeHead {
 }
 
 /// Place of an item in the request.
-struct Item {
+struct ItemPlace {
     trace_id: TraceId,
     scope: u32,
     start: u32,
@@ -114,7 +114,7 @@ impl SplitRequest {
             let start = item.as_ptr().addr() - self.request.as_ptr().addr();
             let end = start + item.len();
             // No request is longer than `u32::MAX`.
-            self.items.push(Item { trace_id, scope, start: start as u32, end: end as u32 });
+            self.items.push(ItemPlace { trace_id, scope, start: start as u32, end: end as u32 });
         });
     }
 
@@ -156,14 +156,14 @@ impl SplitRequest {
         parts.collect()
     }
 
-    fn message(&self, trace_id: TraceId, items: &[Item]) -> TraceMessage {
+    fn message(&self, trace_id: TraceId, items: &[ItemPlace]) -> TraceMessage {
         TraceMessage { trace_id, items: items.len() as u64, payload: self.payload(items).into() }
     }
 
     /// Returns the end of the items of one trace that fit a message together.
     fn fitting(&self, first: usize, bytes_max: usize) -> usize {
         let mut bytes = 0;
-        let mut before: Option<&Item> = None;
+        let mut before: Option<&ItemPlace> = None;
         let mut end = first;
         for item in self.items.get(first..).unwrap_or_default() {
             if before.is_some_and(|before| before.trace_id != item.trace_id) {
@@ -188,9 +188,9 @@ impl SplitRequest {
     }
 
     /// Encodes items below their scopes and resources.
-    fn payload(&self, items: &[Item]) -> Vec<u8> {
+    fn payload(&self, items: &[ItemPlace]) -> Vec<u8> {
         let mut payload = Vec::new();
-        let resource = |item: &Item| &self.scopes[item.scope as usize].resource;
+        let resource = |item: &ItemPlace| &self.scopes[item.scope as usize].resource;
         for group in items.chunk_by(|one, next| resource(one) == resource(next)) {
             let mut body = Vec::new();
             for scope in group.chunk_by(|one, next| one.scope == next.scope) {

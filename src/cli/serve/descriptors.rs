@@ -67,7 +67,7 @@ impl DescriptorBudget {
 }
 
 /// Raises the soft limit of open files to the hard one; returns the soft limit after that.
-pub(in crate::cli) fn open_files_max() -> u64 {
+pub(super) fn open_files_max() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(soft) = current else { return u64::MAX };
     // No limit at all is more than some systems let a process have.

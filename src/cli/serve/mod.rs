@@ -1,6 +1,7 @@
 //! `spanscore serve`: the collector.
 
-pub(super) mod descriptors;
+mod descriptors;
+pub(super) mod gateway;
 mod overdue;
 pub(super) mod probing;
 mod reloads;
@@ -156,13 +157,13 @@ async fn serve(
 }
 
 /// Signals that stop the collector, and the watch over its end.
-pub(super) struct StopWatch {
-    pub(super) signals: StopSignals,
+struct StopWatch {
+    signals: StopSignals,
     overdue: ShutdownWatch,
 }
 
 impl StopWatch {
-    pub(super) fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
+    fn new(runtime: &Runtime, timeout: Duration) -> std::io::Result<Self> {
         let _entered = runtime.enter();
         // In this order: no signal is seen by the watch alone.
         let signals = StopSignals::new()?;
@@ -171,7 +172,7 @@ impl StopWatch {
 }
 
 /// SIGTERM and SIGINT, which stop the collector.
-pub(super) struct StopSignals {
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
@@ -185,7 +186,7 @@ impl StopSignals {
     }
 
     /// Waits for one of them.
-    pub(super) async fn stop(&mut self) {
+    async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -8,11 +8,11 @@ use crate::ClusterSettings;
 
 /// Producer that no build without Kafka has.
 #[derive(Debug)]
-pub struct Producer {
+pub struct AbsentProducer {
     never: Infallible,
 }
 
-impl Producer {
+impl AbsentProducer {
     /// Refuses to start.
     ///
     /// # Errors

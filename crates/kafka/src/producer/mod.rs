@@ -18,9 +18,9 @@ use bytes::Bytes;
 use spanscore_base::model::TraceId;
 
 #[cfg(not(feature = "client"))]
-pub use absent::Producer;
+pub use absent::AbsentProducer as Producer;
 #[cfg(feature = "client")]
-pub use running::Producer;
+pub use running::RunningProducer as Producer;
 pub use settings::{MESSAGE_HEAD_BYTES, Partitioner, ProducerCompression, ProducerSettings};
 
 /// Message to the topic.

@@ -25,16 +25,18 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(15);
 /// Interval of probes while they are away.
 const LOOK_AWAY: Duration = Duration::from_millis(500);
+/// Shortest interval of probes, however often the probe is woken.
+const LOOK_LEAST: Duration = Duration::from_millis(50);
 
 /// Client of librdkafka with our callbacks.
-pub(super) type Client = FutureProducer<ProducerCallbacks>;
+pub(super) type ProducerClient = FutureProducer<ProducerCallbacks>;
 
 /// Parts that senders and the probe share.
 pub(super) struct Shared {
     pub(super) topic: String,
     config: ClientConfig,
     sasl: Option<SaslSettings>,
-    client: RwLock<Client>,
+    client: RwLock<ProducerClient>,
     pub(super) state: watch::Sender<BrokerState>,
     wake: SyncSender<()>,
 }
@@ -59,7 +61,7 @@ impl Shared {
     }
 
     /// Returns the client in use.
-    pub(super) fn client(&self) -> Client {
+    pub(super) fn client(&self) -> ProducerClient {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -120,6 +122,7 @@ pub(super) fn run(shared: &Shared, is_closing: &AtomicBool, woken: &Receiver<()>
         let state = shared.look();
         let is_here = matches!(state, BrokerState::Here { .. });
         shared.note(state);
+        std::thread::sleep(LOOK_LEAST);
         // Disconnected it cannot be: `shared` holds the other end.
         let _ = woken.recv_timeout(if is_here { LOOK } else { LOOK_AWAY });
     }
@@ -130,7 +133,7 @@ fn client(
     topic: &str,
     sasl: Option<&SaslSettings>,
     wake: &SyncSender<()>,
-) -> Result<Client, ProducerStartError> {
+) -> Result<ProducerClient, ProducerStartError> {
     let callbacks =
         ProducerCallbacks { topic: topic.to_owned(), sasl: sasl.cloned(), wake: wake.clone() };
     let client = config.create_with_context(callbacks);

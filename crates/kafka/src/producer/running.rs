@@ -28,7 +28,7 @@ const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// Idempotent producer to one topic. Dropped, it gives up what waits; a thread of its own ends the
 /// client, which may take a while.
-pub struct Producer {
+pub struct RunningProducer {
     /// Dropped before `_end`, so that the client's end is never waited for here.
     pub(super) shared: Arc<Shared>,
     settings: ProducerSettings,
@@ -50,13 +50,13 @@ impl Drop for ProbeEnd {
     }
 }
 
-impl std::fmt::Debug for Producer {
+impl std::fmt::Debug for RunningProducer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Producer").field("topic", &self.shared.topic).finish_non_exhaustive()
     }
 }
 
-impl Producer {
+impl RunningProducer {
     /// Starts a producer; the brokers need not be reachable yet. A message that they have not
     /// answered after `timeout` counts as not taken.
     ///

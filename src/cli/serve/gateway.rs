@@ -3,10 +3,10 @@
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::serve::descriptors::open_files_max;
-use super::serve::{StopSignals, StopWatch};
-use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use super::descriptors::open_files_max;
+use super::{StopSignals, StopWatch};
+use crate::cli::source::ConfigArgs;
+use crate::cli::{CommandError, Exit, output};
 use crate::config::GatewayConfig;
 use spanscore_gateway::{Gateway, GatewayAddresses, GatewaySettings};
 use spanscore_telemetry::{BuildFacts, start_logs};
@@ -25,7 +25,7 @@ Examples:
   spanscore gateway --config gateway.yaml
   spanscore gateway --set kafka.brokers='[kafka:9092]' --set kafka.topic=otlp_spans
   spanscore gateway --config gateway.yaml --check")]
-pub(super) struct GatewayArgs {
+pub(in crate::cli) struct GatewayArgs {
     #[command(flatten)]
     config: ConfigArgs,
     /// Checks the config, and ends
@@ -33,7 +33,7 @@ pub(super) struct GatewayArgs {
     check: bool,
 }
 
-pub(super) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &GatewayArgs) -> Result<Exit, CommandError> {
     let loaded = args.config.load_without_built_in()?;
     let mut settings = GatewayConfig::resolve(&loaded)?;
     if args.check {
