@@ -40,9 +40,20 @@ def check_config(config, place):
         must(checked.returncode == 0, f"{place}: {checked.stderr}")
 
 
+def check_gateway_config(config, place):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(config)
+        file.flush()
+        checked = run(BINARY, "gateway", "--check", "--config", file.name)
+        # A build without Kafka finds nothing else wrong.
+        is_bare = "this build has no Kafka" in checked.stderr and "error: 1 mistake" in checked.stderr
+        must(checked.returncode == 0 or is_bare, f"{place}: {checked.stderr}")
+
+
 def known_metrics():
     names = set(re.findall(r"spanscore_[a-z_]+", (ROOT / "docs/operations.md").read_text()))
-    names |= set(re.findall(r"spanscore_[a-z_]+", (ROOT / "docs/output.md").read_text()))
+    for page in ("output", "fleet"):
+        names |= set(re.findall(r"spanscore_[a-z_]+", (ROOT / f"docs/{page}.md").read_text()))
     return names | {f"{name}_{part}" for name in names for part in ("sum", "count", "bucket")}
 
 
@@ -60,8 +71,12 @@ def check_prometheus():
     all_rules = [rule for group in rules["groups"] for rule in group["rules"]]
     must(all(("alert" in r) != ("record" in r) for r in all_rules), "a rule alerts or records")
     check_metrics([rule["expr"] for rule in all_rules], "prometheus/rules.yaml")
+    fleet = yaml.safe_load((HERE / "prometheus/fleet.yaml").read_text())
+    sums = [rule for group in fleet["groups"] for rule in group["rules"]]
+    must(all("record" in rule and "instance" not in rule["expr"] for rule in sums), "a fleet is summed")
+    check_metrics([rule["expr"] for rule in sums], "prometheus/fleet.yaml")
     if shutil.which("promtool"):
-        for what in (("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml")):
+        for what in (("check", "rules", "rules.yaml", "fleet.yaml"), ("test", "rules", "rules_test.yaml")):
             checked = run("promtool", *what, cwd=HERE / "prometheus")
             must(checked.returncode == 0, checked.stdout + checked.stderr)
     tests = yaml.safe_load((HERE / "prometheus/rules_test.yaml").read_text())["tests"]
@@ -99,6 +114,7 @@ def check_helm():
     chart = HERE / "helm/spanscore"
     values = yaml.safe_load((chart / "values.yaml").read_text())
     check_config(yaml.safe_dump(values["config"]), "helm values")
+    check_gateway_config(yaml.safe_dump(values["gateway"]["config"]), "helm values of the gateway")
     if not shutil.which("helm"):
         return "values only: no helm"
     must(run("helm", "lint", "--strict", chart).returncode == 0, "helm lint")
@@ -114,6 +130,13 @@ def check_helm():
         pod = next(doc for doc in documents if doc["kind"] == workload)["spec"]["template"]["spec"]
         mounts = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         must(("data" in mounts) == (mode == "statefulset"), mounts)
+    made = run("helm", "template", "x", chart, "--set", "mode=fleet", "--set", "replicas=3")
+    must(made.returncode == 0, made.stderr)
+    documents = [doc for doc in yaml.safe_load_all(made.stdout) if doc]
+    kinds = sorted(doc["kind"] for doc in documents)
+    must({"Deployment", "StatefulSet", "PodDisruptionBudget"} <= set(kinds), kinds)
+    service = next(doc for doc in documents if doc["kind"] == "Service")
+    must(service["spec"]["selector"]["app.kubernetes.io/name"] == "spanscore-gateway", "agents reach the gateway")
     must(run("helm", "template", "x", chart, "--set", "replicas=2").returncode != 0, "two replicas")
     as_it_is = checksum(chart)
     must(checksum(chart, "config.evaluators.tool_error.threshold=1") == as_it_is, "taken while it runs")

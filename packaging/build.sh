@@ -3,7 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${BINARY:-}" ]; then
-  cargo build --profile dist --locked
+  # Kafka needs OpenSSL and librdkafka compiled: it is in the packages for x86_64, docs/fleet.md says so.
+  features=()
+  [ "$(uname -m)" != x86_64 ] || features=(--features kafka)
+  cargo build --profile dist --locked "${features[@]}"
 fi
 for package in wheel npm deb; do
   "packaging/$package.sh"

@@ -4,6 +4,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out="$root/target/packages"
 binary=$(realpath "${BINARY:-$root/target/dist/spanscore}")
 [ -x "$binary" ] || { echo "no binary at $binary: cargo build --profile dist --locked, or set BINARY" >&2; exit 1; }
+# What a package needs beside itself: the C library and the unwinder alone. OpenSSL, librdkafka, zlib and zstd are in it.
+foreign=$({ ldd "$binary" 2> /dev/null || true; } | awk '{print $1}' |
+  grep -vE '^(linux-vdso|libc|libm|libgcc_s|libpthread|libdl|librt)\.so|ld-linux|^statically|^not' || true)
+[ -z "$foreign" ] || { echo "$binary is linked with what no package has: $foreign" >&2; exit 1; }
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -1)
 mkdir -p "$out"
 # A folder of this script's own, gone when it ends.

@@ -8,6 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 machine=$(uname -m)
 profile=${PROFILE:-dist}
+features=()
+[ "$machine" != x86_64 ] || features=(--features kafka)
 target=$machine-unknown-linux-gnu
 built=${CARGO_TARGET_DIR:-target}
 if [ -n "${BINARY:-}" ]; then
@@ -18,7 +20,7 @@ elif [ -n "${MUSL:-}" ] && [ -d "$(rustc --print sysroot)/lib/rustlib/$machine-u
   cargo build --profile "$profile" --locked --target "$target" --bin spanscore
   binary="$built/$target/$profile/spanscore"
 else
-  cargo rustc --profile "$profile" --locked --bin spanscore -- -C target-feature=+crt-static
+  cargo rustc --profile "$profile" --locked "${features[@]}" --bin spanscore -- -C target-feature=+crt-static
   binary="$built/$profile/spanscore"
 fi
 { ldd "$binary" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic' || { echo "not static" >&2; exit 1; }
@@ -27,6 +29,9 @@ package="target/packages/spanscore-$target"
 install -m 755 "$binary" "$package"
 strip "$package"
 "$package" --version
+if [ -z "${BINARY:-}" ] && [ -n "${features[*]}" ] && [ "$target" = "$machine-unknown-linux-gnu" ]; then
+  "$package" gateway --check
+fi
 "$package" score --fail-on never examples/traces | tail -1
 # A root with nothing else in it: a name is found in its `/etc/hosts`, and a plain address needs no authorities.
 root=$(mktemp -d)

@@ -81,6 +81,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Serve(serve::ServeArgs),
+    Gateway(serve::gateway::GatewayArgs),
     Run(run::RunArgs),
     Record(run::record::RecordArgs),
     Score(score::ScoreArgs),
@@ -143,6 +144,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn command(cli: Cli) -> Result<Exit, CommandError> {
     match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(args) => serve::run(&args),
+        Command::Gateway(args) => serve::gateway::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Record(args) => run::record::run(&args),
         Command::Score(args) => score::run(&args),

@@ -35,10 +35,19 @@ impl ConfigArgs {
 
     /// Reads the config; keeps its error type, for reloads.
     pub(super) fn read(&self) -> Result<Loaded, ConfigError> {
-        let mut parts: Vec<ConfigPart> =
-            self.config.iter().cloned().map(ConfigPart::File).collect();
-        parts.extend(self.set.iter().cloned().map(ConfigPart::Set));
-        config::load(&parts, &config::environment)
+        config::load(&self.parts(), &config::environment)
+    }
+
+    /// Reads a config that no built-in one stands behind; tells slips in it.
+    pub(super) fn load_without_built_in(&self) -> Result<Loaded, CommandError> {
+        let loaded = config::load_without_built_in(&self.parts(), &config::environment)?;
+        loaded.slips().iter().for_each(output::note);
+        Ok(loaded)
+    }
+
+    fn parts(&self) -> Vec<ConfigPart> {
+        let files = self.config.iter().cloned().map(ConfigPart::File);
+        files.chain(self.set.iter().cloned().map(ConfigPart::Set)).collect()
     }
 
     /// Reads and checks the config.

@@ -42,6 +42,7 @@ fn help_and_version_are_successes() {
     check(&["--help"], 0, "Exit codes:", "");
     for command in [
         "serve",
+        "gateway",
         "run",
         "record",
         "score",

@@ -24,6 +24,7 @@ pub mod details;
 mod exporters;
 mod file;
 pub mod forward;
+mod kafka;
 mod native;
 mod otlp;
 pub mod prometheus;

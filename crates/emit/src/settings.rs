@@ -28,6 +28,7 @@ pub static KINDS: &[&ExporterKind] = &[
     &super::native::langfuse::KIND,
     &super::native::opik::KIND,
     &super::prometheus::KIND,
+    &super::kafka::KIND,
     &super::otlp::GRPC,
     &super::otlp::HTTP,
 ];
@@ -225,10 +226,27 @@ mod tests {
         check(r#"{"debug": null}"#, debug);
         check(r#"{"consol": {}}"#, "unknown exporter `consol` (did you mean `console`?)");
         let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-        let unknown = format!("unknown exporter `kafka` (known are {})", known.join(", "));
-        check(r#"{"kafka": {}}"#, &unknown);
+        let unknown = format!("unknown exporter `nats` (known are {})", known.join(", "));
+        check(r#"{"nats": {}}"#, &unknown);
         check(r#"{"file": {}}"#, "`path` is missing (name the file to write)");
         check(r#"{"console": {"format": "json"}}"#, "unknown value `json` (did you mean `jsonl`?)");
+    }
+
+    #[test]
+    fn kafka_is_checked_in_every_build_and_told_where_it_is_not_built_in() {
+        let built_in =
+            if spanscore_kafka::IS_BUILT_IN { "kafka" } else { spanscore_kafka::NOT_BUILT_IN };
+        check(r#"{"kafka": {}}"#, built_in);
+        check(r#"{"kafka": {"encoding": "json", "producer": {"compression": "zstd"}}}"#, built_in);
+        let with = |setting: &str, expected: &str| {
+            check(&format!(r#"{{"kafka": {{{setting}}}}}"#), expected);
+        };
+        let empty = "`brokers` is empty (name one or more brokers as `host:port`)";
+        with(r#""brokers": []"#, empty);
+        with(r#""topic": """#, "`topic` is empty");
+        with(r#""timeout": "1ms""#, "`timeout` must be at least 10ms");
+        with(r#""producer": {"queue_mib": 0}"#, "`queue_mib` must be 1 to 2047");
+        with(r#""encoding": "avro""#, "unknown value `avro` (known are otlp_proto, json)");
     }
 
     #[test]

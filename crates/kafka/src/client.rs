@@ -48,6 +48,10 @@ fn set_tls(config: &mut ClientConfig, tls: &TlsSettings) {
             config.set(name, value);
         }
     }
+    if tls.ca_file.is_none() && tls.ca_pem.is_none() {
+        // The OpenSSL that is linked in knows no folder of the system's authorities.
+        config.set("ssl.ca.location", "probe");
+    }
     if tls.insecure_skip_verify {
         config.set("enable.ssl.certificate.verification", "false");
     }

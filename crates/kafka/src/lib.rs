@@ -5,15 +5,39 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod producer;
 mod settings;
+#[cfg(feature = "client")]
+mod token;
 
 #[cfg(feature = "client")]
 pub use client::client_config;
+pub use producer::{
+    BrokerState, MESSAGE_HEAD_BYTES, Message, Partitioner, ProduceError, Producer,
+    ProducerCompression, ProducerSettings, ProducerStartError, key_of,
+};
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
+
+use spanscore_base::settings::SettingsError;
 
 /// True if this build holds the client.
 pub const IS_BUILT_IN: bool = cfg!(feature = "client");
 
-/// Remedy for a config that needs Kafka, in a build without it.
+/// Fault of a config that needs Kafka, in a build without it, with the remedy.
 pub const NOT_BUILT_IN: &str = "this build has no Kafka: the packages for x86_64 Linux have it, \
                                 and so has one made with `--features kafka`";
+
+/// Checks that this build holds the client.
+///
+/// # Errors
+/// It does not: the message names builds that do.
+pub fn check_built_in() -> Result<(), SettingsError> {
+    if IS_BUILT_IN { Ok(()) } else { Err(SettingsError::new(NOT_BUILT_IN)) }
+}
+
+/// Header of a message that holds OTLP: the signal, `traces` or `logs`. So one topic holds both.
+pub const SIGNAL_HEADER: &str = "spanscore-signal";
+
+/// Header of a message from a client of a group of its own: the group's eight bytes in hexadecimal.
+/// Traces of two groups are never one, whatever their ids. Without it the sender is everybody.
+pub const GROUP_HEADER: &str = "spanscore-group";

@@ -37,7 +37,7 @@ pub(super) struct DescriptorBudget {
 impl DescriptorBudget {
     /// Raises the limit as far as the system allows, and lowers the settings of a plan to fit it.
     pub(super) fn apply(plan: &mut ResolvedConfig) -> Self {
-        let limit = raised();
+        let limit = open_files_max();
         let budget = Self::new(limit, reserve(plan, limit), &plan.config);
         let receivers = &mut plan.config.receivers;
         if let Some(otlp) = &mut receivers.otlp {
@@ -66,8 +66,8 @@ impl DescriptorBudget {
     }
 }
 
-/// Raises the soft limit to the hard one; returns the soft limit after that.
-fn raised() -> u64 {
+/// Raises the soft limit of open files to the hard one; returns the soft limit after that.
+pub(super) fn open_files_max() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(soft) = current else { return u64::MAX };
     // No limit at all is more than some systems let a process have.

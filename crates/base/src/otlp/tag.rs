@@ -6,7 +6,7 @@
 //! resource before it.
 
 use super::number::{REQUEST_RESOURCES, RESOURCE};
-use super::wire::{Field, Fields, Malformed};
+use super::wire::{Field, Fields, Malformed, put_bytes as put};
 
 /// `Resource.attributes`, `KeyValue.key`.
 const FIRST: u32 = 1;
@@ -95,21 +95,6 @@ fn key_value(key: &[u8], value: &[u8]) -> Vec<u8> {
     put(FIRST, key, &mut pair);
     put(VALUE, &any, &mut pair);
     pair
-}
-
-/// Writes a length-delimited field.
-fn put(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
-    varint(u64::from(number) << 3 | 2, out);
-    varint(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
-}
-
-fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[cfg(test)]

@@ -234,6 +234,21 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Writes a length-delimited field.
+pub fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    put_varint(u64::from(number) << 3 | 2, out);
+    put_varint(bytes.len() as u64, out);
+    out.extend_from_slice(bytes);
+}
+
+fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,6 +40,8 @@ pub enum Loss {
     /// The backend refused it for good, and it is in the dead-letter file: not delivered, and not
     /// lost.
     DeadLettered,
+    /// It is larger than the backend takes it.
+    TooLarge,
     /// The backend took the rest of the request (OTLP partial success).
     RejectedPartly,
     /// The time for retries ran out.
@@ -73,9 +75,10 @@ impl Loss {
         Self::Removed,
     ];
     const BEFORE_THE_QUEUE: [Self; 3] = [Self::QueueFull, Self::OverflowFull, Self::ShuttingDown];
-    const BEHIND_THE_QUEUE: [Self; 8] = [
+    const BEHIND_THE_QUEUE: [Self; 9] = [
         Self::Refused,
         Self::DeadLettered,
+        Self::TooLarge,
         Self::RejectedPartly,
         Self::RetriesExhausted,
         Self::Io,
@@ -94,6 +97,7 @@ impl Loss {
             Self::ShuttingDown => "shutting_down",
             Self::Refused => "refused",
             Self::DeadLettered => "dead_lettered",
+            Self::TooLarge => "too_large",
             Self::RejectedPartly => "rejected_partly",
             Self::RetriesExhausted => "retries_exhausted",
             Self::Io => "io",

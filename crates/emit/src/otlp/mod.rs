@@ -8,11 +8,11 @@
 
 mod backend;
 mod circuit;
-mod convert;
+pub(super) mod convert;
 mod report;
 mod sender;
 mod settings;
-mod split;
+pub(super) mod split;
 #[cfg(test)]
 pub(super) mod testing;
 
@@ -25,6 +25,7 @@ use super::{ExporterStartError, Starting};
 use backend::Backend;
 pub(super) use circuit::CircuitGate;
 use sender::BackendSender;
+pub(super) use settings::Placement;
 use settings::{EvaluationForm, OtlpExporterSettings};
 use spanscore_base::settings::{Node, SettingsError};
 use spanscore_net::client::Protocol;

@@ -13,13 +13,13 @@ use prost::Message;
 use spanscore_base::otlp::Signal;
 
 /// Records of a request, in its order.
-pub(super) enum RequestRecords {
+pub(crate) enum RequestRecords {
     Events(Grouped<LogRecord>),
     Spans(Grouped<Span>),
 }
 
 /// Records, each with the index of its head.
-pub(super) struct Grouped<T> {
+pub(crate) struct Grouped<T> {
     heads: Vec<RecordsHead>,
     records: Vec<(usize, T)>,
 }
@@ -55,7 +55,7 @@ impl<T: Clone> Grouped<T> {
 
 impl RequestRecords {
     /// Decodes a request; `None` if it is none of logs or traces.
-    pub(super) fn decode(signal: Signal, request: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(signal: Signal, request: &[u8]) -> Option<Self> {
         match signal {
             Signal::Logs => {
                 let request = ExportLogsServiceRequest::decode(request).ok()?;
@@ -83,7 +83,7 @@ impl RequestRecords {
     }
 
     /// Encodes a request of some of the records.
-    pub(super) fn part(&self, range: Range<usize>) -> Vec<u8> {
+    pub(crate) fn part(&self, range: Range<usize>) -> Vec<u8> {
         match self {
             Self::Events(records) => {
                 let logs = records.part(range).map(|(head, log_records)| ResourceLogs {

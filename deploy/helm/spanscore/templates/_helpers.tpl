@@ -3,6 +3,20 @@ app.kubernetes.io/name: spanscore
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "spanscore.config" -}}
+{{- if eq .Values.mode "fleet" }}
+{{- omit .Values.config "receivers" | toYaml }}
+receivers: {{- toYaml .Values.fleet.receivers | nindent 2 }}
+{{- else }}
+{{- toYaml .Values.config }}
+{{- end }}
+{{- end }}
+
+{{- define "spanscore.gatewayLabels" -}}
+app.kubernetes.io/name: spanscore-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "spanscore.pod" -}}
 metadata:
   labels:
@@ -10,7 +24,7 @@ metadata:
   annotations:
     # What a process can take while it runs (docs/security.md, "Reload") it reads again by `--watch`,
     # once the ConfigMap has reached it; a change of anything else rolls the pods.
-    checksum/config: {{ omit .Values.config "dialects" "evaluators" "exporters" "failures" "forward" "judges" "judging" "limits" "shutdown_timeout" "traces" | toYaml | sha256sum }}
+    checksum/config: {{ omit (include "spanscore.config" . | fromYaml) "dialects" "evaluators" "exporters" "failures" "forward" "judges" "judging" "limits" "shutdown_timeout" "traces" | toYaml | sha256sum }}
 spec:
   automountServiceAccountToken: false
   terminationGracePeriodSeconds: 30
@@ -25,7 +39,13 @@ spec:
       image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/spanscore/config.yaml, --watch]
-      env: {{- toYaml .Values.env | nindent 8 }}
+      env:
+        {{- if eq .Values.mode "fleet" }}
+        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        {{- end }}
+        {{- with .Values.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       ports:
         - {name: otlp-grpc, containerPort: 4317}
         - {name: otlp-http, containerPort: 4318}

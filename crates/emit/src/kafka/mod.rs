@@ -1,0 +1,63 @@
+//! The `kafka` exporter: evaluations as messages to a topic, keyed by the trace's id.
+//!
+//! A batch becomes messages ([`messages`]), which are sent together and tried again one by one
+//! ([`sender`]) until the brokers have them, refuse them for good, or time is out.
+
+mod messages;
+mod sender;
+mod settings;
+
+use std::sync::Arc;
+
+use super::queue::QueueLimits;
+use super::settings::{Exporter, ExporterKind};
+use super::{ExporterStartError, Starting};
+use sender::KafkaSender;
+use settings::KafkaExporterSettings;
+use spanscore_base::settings::{Node, SettingsError};
+use spanscore_kafka::Producer;
+
+/// `kafka`.
+pub(crate) static KIND: ExporterKind = ExporterKind {
+    name: "kafka",
+    aliases: &[],
+    about: "Sends evaluations to a topic of Kafka, as OTLP or JSON, keyed by the trace's id.",
+    single: false,
+    schema: || schemars::schema_for!(KafkaExporterSettings),
+    read: |node| Ok(Arc::new(read(node)?)),
+};
+
+fn read(node: &Node) -> Result<KafkaExporterSettings, SettingsError> {
+    let settings: KafkaExporterSettings = node.read()?;
+    settings.check().map_err(|(key, error)| match node.get(key) {
+        Some(value) => error.at(value.place),
+        None => error,
+    })?;
+    spanscore_kafka::check_built_in()?;
+    Ok(settings)
+}
+
+impl Exporter for KafkaExporterSettings {
+    fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {
+        let cluster = self.cluster();
+        let producer = Producer::start(&cluster, &self.producer, &self.topic, self.timeout.0);
+        let producer = producer.map_err(|error| ExporterStartError::Client {
+            exporter: starting.name().to_owned(),
+            error: error.to_string(),
+        })?;
+        starting.show(self.content.is_shown(), true);
+        let filter = starting.content_filter(self.content);
+        let letters = starting.dead_letters();
+        let is_endless = self.must_deliver && starting.has_log();
+        let sender = KafkaSender::new(starting.name(), self, producer, filter, letters, is_endless);
+        let overflow = starting.overflow(self.must_deliver, self.sending_queue.overflow_mib)?;
+        let limits = QueueLimits::from(&self.sending_queue).must_deliver(self.must_deliver);
+        starting.queue_with(limits, overflow, sender);
+        Ok(())
+    }
+
+    fn queue_bytes(&self) -> Option<usize> {
+        let queue = &self.sending_queue;
+        queue.queue_size.filter(|_| queue.enabled)
+    }
+}

@@ -1,0 +1,161 @@
+//! Consumer of the exporter's queue: sends messages until the brokers have them, and accounts for
+//! the outcome.
+
+use std::sync::Arc;
+
+use super::messages::{self, Outgoing};
+use super::settings::{KafkaEncoding, KafkaExporterSettings};
+use crate::content::ContentFilter;
+use crate::counters::{LogLimiter, Loss};
+use crate::dead_letters::DeadLetters;
+use crate::queue::{Deliver, Delivery, EvaluationBatch, Parcel, count_of};
+use spanscore_base::otlp::Signal;
+use spanscore_base::panics::Panicked;
+use spanscore_kafka::{BrokerState, ProduceError, Producer};
+use spanscore_net::backoff::chance;
+use spanscore_net::client::retry::{Retries, RetrySettings};
+
+/// Consumer of a `kafka` exporter's queue.
+pub(super) struct KafkaSender {
+    name: Arc<str>,
+    producer: Producer,
+    filter: ContentFilter,
+    /// Form of messages, and if they show content.
+    form: (KafkaEncoding, bool),
+    retries: RetrySettings,
+    dead_letters: DeadLetters,
+    trouble: LogLimiter,
+    losses: LogLimiter,
+}
+
+/// Messages to try again, and the reason if they have to wait.
+#[derive(Default)]
+struct Again {
+    messages: Vec<Outgoing>,
+    error: Option<ProduceError>,
+}
+
+impl KafkaSender {
+    pub(super) fn new(
+        name: &str,
+        settings: &KafkaExporterSettings,
+        producer: Producer,
+        filter: ContentFilter,
+        dead_letters: DeadLetters,
+        is_endless: bool,
+    ) -> Self {
+        let retries = &settings.retry_on_failure;
+        let retries = if is_endless { retries.for_ever_unless_told() } else { retries.clone() };
+        Self {
+            name: name.into(),
+            producer,
+            filter,
+            form: (settings.encoding, settings.content.is_shown()),
+            retries,
+            dead_letters,
+            trouble: LogLimiter::new(),
+            losses: LogLimiter::new(),
+        }
+    }
+
+    async fn messages(&self, batch: &EvaluationBatch) -> Result<Vec<Outgoing>, Panicked> {
+        let form = self.form;
+        self.filter.make(batch, move |filter, batch| messages::of_batch(filter, batch, form)).await
+    }
+
+    /// Sends messages until each is taken, refused for good, or out of time.
+    async fn send(&self, mut messages: Vec<Outgoing>) -> Delivery {
+        let mut delivery = Delivery::default();
+        let mut retries = Retries::new(&self.retries);
+        loop {
+            let again = self.try_once(messages, &mut delivery).await;
+            if again.messages.is_empty() {
+                return delivery;
+            }
+            messages = again.messages;
+            let Some(error) = again.error else { continue };
+            let Some(wait) = retries.next(None, chance()) else {
+                let lost = messages.iter().map(|it| u64::from(it.count)).sum();
+                self.tell_of_loss(&error, lost);
+                delivery.add(Delivery { sent: 0, lost: vec![(Loss::RetriesExhausted, lost)] });
+                return delivery;
+            };
+            if self.trouble.may_log() {
+                tracing::warn!(exporter = %self.name, %error, ?wait,
+                    "failed to export evaluations, trying again");
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Sends messages once. Those that are too large are halved while they can be.
+    async fn try_once(&self, messages: Vec<Outgoing>, delivery: &mut Delivery) -> Again {
+        let produced: Vec<_> = messages.iter().map(Outgoing::message).collect();
+        let outcomes = self.producer.send_all(&produced).await;
+        let mut again = Again::default();
+        for (outgoing, outcome) in messages.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => delivery.sent += u64::from(outgoing.count),
+                Err(error) if error.is_transient() => {
+                    again.messages.push(outgoing);
+                    again.error = Some(error);
+                }
+                Err(error) => match outgoing.halves() {
+                    Some(halves) => again.messages.extend(halves),
+                    None => delivery.add(self.give_up(&outgoing, &error).await),
+                },
+            }
+        }
+        again
+    }
+
+    /// Gives up a message that the brokers never take: it goes to the dead letters where it is
+    /// OTLP.
+    async fn give_up(&self, outgoing: &Outgoing, error: &ProduceError) -> Delivery {
+        let count = u64::from(outgoing.count);
+        self.tell_of_loss(error, count);
+        let is_otlp = outgoing.encoding == KafkaEncoding::OtlpProto;
+        let is_kept = is_otlp && {
+            let reason = error.to_string();
+            self.dead_letters.keep(Signal::Logs, &outgoing.payload, &reason).await
+        };
+        let loss = match error {
+            _ if is_kept => Loss::DeadLettered,
+            ProduceError::TooLarge { .. } => Loss::TooLarge,
+            _ => Loss::Refused,
+        };
+        Delivery { sent: 0, lost: vec![(loss, count)] }
+    }
+
+    fn tell_of_loss(&self, error: &ProduceError, evaluations: u64) {
+        if self.losses.may_log() {
+            tracing::warn!(exporter = %self.name, %error, evaluations,
+                "failed to export evaluations, gave up");
+        }
+    }
+}
+
+impl Deliver for KafkaSender {
+    fn is_away(&self) -> bool {
+        matches!(self.producer.state(), BrokerState::Away { .. })
+    }
+
+    async fn deliver(&self, batch: EvaluationBatch) -> Delivery {
+        let Ok(messages) = self.messages(&batch).await else {
+            return Delivery::broken(count_of(&batch));
+        };
+        drop(batch);
+        self.send(messages).await
+    }
+
+    async fn pack(&self, batch: &EvaluationBatch) -> Result<Vec<Parcel>, Panicked> {
+        Ok(vec![messages::pack(batch, &self.messages(batch).await?)])
+    }
+
+    async fn deliver_parcel(&self, parcel: Parcel) -> Delivery {
+        match messages::unpack(&parcel) {
+            Some(messages) => self.send(messages).await,
+            None => Delivery { sent: 0, lost: vec![(Loss::Io, parcel.count.into())] },
+        }
+    }
+}

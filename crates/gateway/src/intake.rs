@@ -1,0 +1,232 @@
+//! Intake of requests: split by trace, written, and answered as the brokers answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::metrics::GatewayMetrics;
+use super::settings::GatewayKafkaSettings;
+use super::split::{SplitRequest, TraceMessage};
+use spanscore_base::model::{ClientGroup, MemoryQuota};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::metrics::count_points;
+use spanscore_base::panics::Panicked;
+use spanscore_kafka::key_of;
+use spanscore_kafka::{BrokerState, GROUP_HEADER, Message, ProduceError, Producer, SIGNAL_HEADER};
+use spanscore_net::blocking::BlockingPool;
+use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
+
+/// Time after which a refused sender is to come again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Bytes of messages that one request has on their way at a time, or one message if that is larger.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of a request from which on it is split by a thread beside those of the network.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// Intake of the receivers.
+pub(crate) struct GatewayIntake {
+    producer: Arc<Producer>,
+    bytes_max: usize,
+    quota: Arc<MemoryQuota>,
+    metrics: GatewayMetrics,
+    pool: BlockingPool,
+}
+
+/// Bytes of the quota, given back when dropped.
+struct SplitRoom<'a> {
+    quota: &'a MemoryQuota,
+    bytes: usize,
+}
+
+impl Drop for SplitRoom<'_> {
+    fn drop(&mut self) {
+        self.quota.give_back(self.bytes);
+    }
+}
+
+/// Outcome of a request so far.
+#[derive(Default)]
+struct Tally {
+    written: u64,
+    too_large: u64,
+    refused: u64,
+}
+
+impl GatewayIntake {
+    pub(crate) fn new(
+        producer: Arc<Producer>,
+        settings: &GatewayKafkaSettings,
+        quota: Arc<MemoryQuota>,
+        metrics: GatewayMetrics,
+    ) -> Self {
+        let bytes_max = settings.producer.max_message_bytes;
+        Self { producer, bytes_max, quota, metrics, pool: BlockingPool::new() }
+    }
+
+    /// Takes room for a request of so many bytes: the places of its items and the heads above them
+    /// are about as much as itself again, and messages of one chunk are copies.
+    fn room(&self, bytes: usize) -> Result<SplitRoom<'_>, Refused> {
+        let needed = 2 * bytes + CHUNK_BYTES.max(self.bytes_max);
+        if needed > self.quota.limit() {
+            let limit = self.quota.limit();
+            let text = format!(
+                "splitting it takes {needed} bytes, and `limits.memory_mib` leaves {limit} to that"
+            );
+            return Err(Refused::Malformed(text));
+        }
+        if !self.quota.try_take(needed) {
+            return Err(self.not_written("memory_full", "no room to split the request"));
+        }
+        Ok(SplitRoom { quota: &self.quota, bytes: needed })
+    }
+
+    fn not_written(&self, reason: &'static str, why: &'static str) -> Refused {
+        self.metrics.refused.add(reason, 1);
+        Refused::NotKept { retry_after: RETRY_AFTER, why }
+    }
+
+    fn brokers_away(&self) -> Refused {
+        self.not_written("brokers_away", "the brokers take no messages")
+    }
+
+    async fn split(&self, received: &Received) -> Result<SplitRequest, Refused> {
+        let Received { signal, request, .. } = received;
+        let signal = *signal;
+        let split = if request.len() < LARGE_BYTES {
+            SplitRequest::new(signal, request.clone())
+        } else {
+            let request = request.clone();
+            let split = self.pool.run(move || SplitRequest::new(signal, request)).await;
+            split.map_err(|Panicked| Refused::Malformed("it cannot be split".to_owned()))?
+        };
+        split.ok_or_else(|| Refused::Malformed("it is larger than 4 GiB".to_owned()))
+    }
+
+    /// Writes some messages; those that the brokers find too large are split again.
+    async fn write(
+        &self,
+        (signal, group): (Signal, ClientGroup),
+        mut messages: Vec<TraceMessage>,
+        tally: &mut Tally,
+    ) -> Result<(), Refused> {
+        while !messages.is_empty() {
+            let produced: Vec<_> =
+                messages.iter().map(|message| produced(message, signal, group)).collect();
+            let outcomes = self.producer.send_all(&produced).await;
+            let mut again = Vec::new();
+            for (message, outcome) in messages.into_iter().zip(outcomes) {
+                match outcome {
+                    Ok(()) => {
+                        tally.written += message.items;
+                        self.metrics.messages.add(signal.as_str(), 1);
+                        self.metrics.items.add(signal.as_str(), message.items);
+                    }
+                    Err(ProduceError::TooLarge { .. }) if message.items > 1 => {
+                        again.extend(halves(&message, signal));
+                    }
+                    Err(ProduceError::TooLarge { .. }) => tally.too_large += 1,
+                    Err(ProduceError::Refused(_)) => tally.refused += message.items,
+                    Err(ProduceError::QueueFull) => {
+                        let why = "the messages that wait for the brokers are too many";
+                        return Err(self.not_written("producer_full", why));
+                    }
+                    Err(ProduceError::Away(_)) => return Err(self.brokers_away()),
+                }
+            }
+            messages = again;
+        }
+        Ok(())
+    }
+
+    /// Writes all messages of a request, a chunk after another.
+    async fn write_all(
+        &self,
+        received: &Received,
+        split: &mut SplitRequest,
+    ) -> Result<Tally, Refused> {
+        let mut tally = Tally::default();
+        let origin = (received.signal, received.sender.group);
+        loop {
+            let mut chunk = Vec::new();
+            let mut bytes = 0;
+            while bytes < CHUNK_BYTES
+                && let Some(message) = split.next_message(self.bytes_max)
+            {
+                bytes += message.payload.len();
+                chunk.push(message);
+            }
+            if chunk.is_empty() {
+                return Ok(tally);
+            }
+            self.write(origin, chunk, &mut tally).await?;
+        }
+    }
+
+    /// Counts the items that were not written, and tells the sender of those that it lost.
+    fn answer(&self, signal: Signal, split: &SplitRequest, tally: &Tally) -> Accepted {
+        let too_large = split.too_large + tally.too_large;
+        let malformed = split.broken.map_or(0, |broken| broken.items);
+        let is_log = signal == Signal::Logs;
+        // Log records without a trace are usual: of them nobody is told.
+        let skipped = if is_log { split.without_trace } else { 0 };
+        let traceless = split.without_trace - skipped;
+        self.metrics.skipped.add("log_without_trace_id", skipped);
+        let mut message = String::new();
+        let mut rejected = 0;
+        for (reason, count, words) in [
+            ("malformed", malformed, "in a part that cannot be read"),
+            ("span_without_trace_id", traceless, "without a trace id of 16 bytes"),
+            ("too_large", too_large, "larger than a message to the brokers may be"),
+            ("refused", tally.refused, "refused by the brokers"),
+        ] {
+            self.metrics.rejected.add(reason, count);
+            rejected += count;
+            if count > 0 {
+                let separator = if message.is_empty() { "" } else { ", " };
+                message += &format!("{separator}{count} {words}");
+            }
+        }
+        Accepted { accepted: tally.written + skipped, rejected, message }
+    }
+}
+
+/// Returns the message as the producer takes it.
+fn produced(message: &TraceMessage, signal: Signal, group: ClientGroup) -> Message {
+    let mut headers = vec![(SIGNAL_HEADER, signal.as_str().to_owned())];
+    if !group.is_everybody() {
+        let hex = |byte: u8| format!("{byte:02x}");
+        headers.push((GROUP_HEADER, group.to_bytes().map(hex).concat()));
+    }
+    Message { key: key_of(message.trace_id), headers, payload: message.payload.clone() }
+}
+
+/// Splits a message that the brokers find too large into two.
+fn halves(message: &TraceMessage, signal: Signal) -> Vec<TraceMessage> {
+    let split = SplitRequest::new(signal, message.payload.clone());
+    split.map(|split| split.halves()).unwrap_or_default()
+}
+
+impl Intake for GatewayIntake {
+    async fn accept(
+        &self,
+        received: Received,
+        _sender: &Arc<ConnectionAccount>,
+    ) -> Result<Accepted, Refused> {
+        if received.signal == Signal::Metrics {
+            let points = count_points(&received.request)
+                .map_err(|broken| Refused::Malformed(broken.to_string()))?;
+            self.metrics.skipped.add("metric", points);
+            return Ok(Accepted { accepted: points, ..Accepted::default() });
+        }
+        if matches!(self.producer.state(), BrokerState::Away { .. }) {
+            return Err(self.brokers_away());
+        }
+        let began = Instant::now();
+        let _room = self.room(received.request.len())?;
+        let mut split = self.split(&received).await?;
+        let tally = self.write_all(&received, &mut split).await?;
+        self.metrics.write_time.record(began.elapsed().as_secs_f64());
+        Ok(self.answer(received.signal, &split, &tally))
+    }
+}

@@ -1,0 +1,179 @@
+//! Settings of the gateway, and the division of its memory.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::model::MemoryLimits;
+use spanscore_base::settings::tls::TlsSettings;
+use spanscore_base::settings::{HumanDuration, SettingsError};
+use spanscore_kafka::{ClusterSettings, ProducerSettings, SignInSettings};
+use spanscore_receive::settings::OtlpReceiverSettings;
+use spanscore_telemetry::TelemetrySettings;
+
+const MIB: usize = 1 << 20;
+/// Memory of the process itself that is not divided.
+const OWN: usize = 16 * MIB;
+/// Least that is divided among connections, bodies and split requests.
+const DIVIDED_MIN: usize = 16 * MIB;
+
+/// Checked settings of a gateway.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// OTLP receiver.
+    pub receivers: GatewayReceivers,
+    /// Topic.
+    pub kafka: GatewayKafkaSettings,
+    /// Metrics, health and logs.
+    pub telemetry: TelemetrySettings,
+    /// Quotas.
+    pub memory: MemoryLimits,
+    /// Longest shutdown.
+    pub shutdown_timeout: HumanDuration,
+}
+
+/// Inputs of the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayReceivers {
+    /// The OTLP receiver, as that of the collector.
+    pub otlp: OtlpReceiverSettings,
+}
+
+/// Topic of the gateway, and the brokers that have it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayKafkaSettings {
+    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them.
+    pub brokers: Vec<String>,
+    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    pub client_id: String,
+    /// TLS; without it the brokers are spoken to in the clear.
+    pub tls: Option<TlsSettings>,
+    /// Sign-in.
+    pub auth: SignInSettings,
+    /// Topic of spans and log records. Default `otlp_spans`.
+    pub topic: String,
+    /// Messages and their limits.
+    pub producer: ProducerSettings,
+    /// Longest wait for the brokers' answer before the sender is told to come again. Default 5s.
+    pub timeout: HumanDuration,
+}
+
+impl Default for GatewayKafkaSettings {
+    fn default() -> Self {
+        let ClusterSettings { brokers, client_id, tls, auth } = ClusterSettings::default();
+        Self {
+            brokers,
+            client_id,
+            tls,
+            auth,
+            topic: "otlp_spans".to_owned(),
+            producer: ProducerSettings::default(),
+            timeout: HumanDuration::from_secs(5),
+        }
+    }
+}
+
+impl GatewayKafkaSettings {
+    /// Checks the settings; the error comes with the key that it stands under.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        self.cluster().check().map_err(|error| ("brokers", error))?;
+        let error = |key, text: &str| Err((key, SettingsError::new(text)));
+        if self.topic.is_empty() {
+            return error("topic", "`topic` is empty");
+        }
+        if self.timeout < HumanDuration::from_millis(10) {
+            return error("timeout", "`timeout` must be at least 10ms");
+        }
+        self.producer.check().map_err(|(_, error)| ("producer", error))
+    }
+
+    /// Returns the connection to the brokers.
+    pub fn cluster(&self) -> ClusterSettings {
+        let Self { brokers, client_id, tls, auth, .. } = self.clone();
+        ClusterSettings { brokers, client_id, tls, auth }
+    }
+}
+
+/// Limits of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayLimits {
+    /// Most mebibytes for all that senders send, `kafka.producer.queue_mib` included. Default 512.
+    #[schemars(range(min = 32))]
+    pub memory_mib: u32,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self { memory_mib: 512 }
+    }
+}
+
+/// Divides the memory: of what is left beside the process itself and the messages that wait for the
+/// brokers, connections get a part, bodies of requests half, and split requests the rest.
+///
+/// # Errors
+/// It is too little.
+pub fn divide(
+    limits: &GatewayLimits,
+    kafka: &GatewayKafkaSettings,
+    otlp: &OtlpReceiverSettings,
+) -> Result<MemoryLimits, SettingsError> {
+    let total = limits.memory_mib as usize * MIB;
+    let rest = total.saturating_sub(OWN + kafka.producer.queue_bytes());
+    let given = |mib: Option<usize>, else_bytes: usize| {
+        mib.map_or(else_bytes, |mib| mib.saturating_mul(MIB))
+    };
+    let connections = given(otlp.max_connections_mib, rest / 8);
+    let requests = given(otlp.max_in_flight_mib, rest / 2);
+    let split = rest.saturating_sub(connections).saturating_sub(requests);
+    if rest < DIVIDED_MIN || split < rest / 8 {
+        let needed = OWN + kafka.producer.queue_bytes() + DIVIDED_MIN;
+        let named = otlp.max_connections_mib.unwrap_or(0) + otlp.max_in_flight_mib.unwrap_or(0);
+        let error = "`limits.memory_mib` has no room for `kafka.producer.queue_mib` and the \
+                     receivers' shares";
+        let least = needed / MIB + named.saturating_mul(8).div_ceil(7);
+        return Err(SettingsError::new(error).with_help(format!("raise it to {least} or more")));
+    }
+    Ok(MemoryLimits {
+        total,
+        connections,
+        requests,
+        queue: split,
+        traces: 0,
+        judging: 0,
+        sessions: 0,
+        exporters: 0,
+        forward: 0,
+        series: 0,
+        rules: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(memory_mib: u32, in_flight: Option<usize>, fits: bool) {
+        let otlp = OtlpReceiverSettings { max_in_flight_mib: in_flight, ..Default::default() };
+        let divided = divide(&GatewayLimits { memory_mib }, &Default::default(), &otlp);
+        assert_eq!(divided.is_ok(), fits, "{memory_mib} {in_flight:?}: {divided:?}");
+        if let Ok(limits) = divided {
+            let sum = limits.connections + limits.requests + limits.queue + OWN + 64 * MIB;
+            assert!(sum <= limits.total, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_divided_where_it_is_enough() {
+        check(512, None, true);
+        check(96, None, true);
+        check(95, None, false);
+        check(512, Some(256), true);
+        check(512, Some(400), false);
+    }
+}

@@ -1,0 +1,246 @@
+//! Splitting of a request by trace: messages that each hold items of one trace, in at most so many
+//! bytes.
+//!
+//! Items are copied as they came, below their resource and scope; nothing is decoded. What has no
+//! trace id is counted and left out, as is an item that fits no message by itself.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use spanscore_base::model::TraceId;
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::number::{ITEMS, REQUEST_RESOURCES, SCOPES, log, span};
+use spanscore_base::otlp::request::{Broken, walk};
+use spanscore_base::otlp::wire::{Field, Fields, put_bytes};
+
+/// Most bytes of tag and length before a field.
+const FRAME_BYTES: usize = 11;
+
+/// Request, ordered by trace.
+pub(crate) struct SplitRequest {
+    request: Bytes,
+    signal: Signal,
+    /// Fields of resources and scopes other than what is below them.
+    heads: Vec<u8>,
+    scopes: Vec<ScopeHead>,
+    /// Items by trace, each in the order of the request.
+    items: Vec<ItemPlace>,
+    next: usize,
+    /// Items without a valid trace id.
+    pub(crate) without_trace: u64,
+    /// Items that are larger than a message may be.
+    pub(crate) too_large: u64,
+    /// Part that cannot be read, if any.
+    pub(crate) broken: Option<Broken>,
+}
+
+/// Places in `heads`.
+#[derive(Clone)]
+struct ScopeHead {
+    resource: Range<u32>,
+    scope: Range<u32>,
+}
+
+/// Place of an item in the request.
+struct ItemPlace {
+    trace_id: TraceId,
+    scope: u32,
+    start: u32,
+    end: u32,
+}
+
+/// Items of one trace as a request of their own.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TraceMessage {
+    pub(crate) trace_id: TraceId,
+    pub(crate) items: u64,
+    pub(crate) payload: Bytes,
+}
+
+impl SplitRequest {
+    /// Orders the items of an encoded request of spans or log records; `None` if it is larger than
+    /// 4 GiB.
+    pub(crate) fn new(signal: Signal, request: Bytes) -> Option<Self> {
+        u32::try_from(request.len()).ok()?;
+        let broken = walk(&request, |_| {}).err();
+        let mut split = Self {
+            request: request.clone(),
+            signal,
+            heads: Vec::new(),
+            scopes: Vec::new(),
+            items: Vec::new(),
+            next: 0,
+            without_trace: 0,
+            too_large: 0,
+            broken,
+        };
+        each(&request, |number, group, _| {
+            if number == REQUEST_RESOURCES {
+                split.add_group(group);
+            }
+        });
+        split.items.sort_unstable_by_key(|item| (item.trace_id, item.start));
+        Some(split)
+    }
+
+    fn add_group(&mut self, group: &[u8]) {
+        let mut resource = None;
+        each(group, |number, scope, _| {
+            if number == SCOPES {
+                self.add_scope(group, scope, &mut resource);
+            }
+        });
+    }
+
+    /// Adds the items of a scope; its head and that of its resource are kept with the first one.
+    fn add_scope(&mut self, group: &[u8], scope: &[u8], resource: &mut Option<Range<u32>>) {
+        let mut place = None;
+        each(scope, |number, item, _| {
+            if number != ITEMS {
+                return;
+            }
+            let Some(trace_id) = trace_id(self.signal, item) else {
+                self.without_trace += 1;
+                return;
+            };
+            let scope = *place.get_or_insert_with(|| {
+                let resource =
+                    resource.get_or_insert_with(|| self.keep_head(group, SCOPES)).clone();
+                let scope = self.keep_head(scope, ITEMS);
+                self.scopes.push(ScopeHead { resource, scope });
+                self.scopes.len() as u32 - 1
+            });
+            let start = item.as_ptr().addr() - self.request.as_ptr().addr();
+            let end = start + item.len();
+            // No request is longer than `u32::MAX`.
+            self.items.push(ItemPlace { trace_id, scope, start: start as u32, end: end as u32 });
+        });
+    }
+
+    /// Copies the fields of a message but those of one number.
+    fn keep_head(&mut self, message: &[u8], but: u32) -> Range<u32> {
+        let start = self.heads.len() as u32;
+        let heads = &mut self.heads;
+        each(message, |number, _, field| {
+            if number != but {
+                heads.extend_from_slice(field);
+            }
+        });
+        start..self.heads.len() as u32
+    }
+
+    /// Returns the next message of at most so many bytes; `None` behind the last one.
+    pub(crate) fn next_message(&mut self, bytes_max: usize) -> Option<TraceMessage> {
+        loop {
+            let first = self.next;
+            let trace_id = self.items.get(first)?.trace_id;
+            let end = self.fitting(first, bytes_max);
+            if end == first {
+                self.too_large += 1;
+                self.next += 1;
+                continue;
+            }
+            self.next = end;
+            return Some(self.message(trace_id, &self.items[first..end]));
+        }
+    }
+
+    /// Returns two messages with half of the items each, of a request that holds one trace.
+    pub(crate) fn halves(&self) -> Vec<TraceMessage> {
+        let (first, second) = self.items.split_at(self.items.len() / 2);
+        let parts = [first, second].into_iter().filter_map(|items| {
+            let trace_id = items.first()?.trace_id;
+            Some(self.message(trace_id, items))
+        });
+        parts.collect()
+    }
+
+    fn message(&self, trace_id: TraceId, items: &[ItemPlace]) -> TraceMessage {
+        TraceMessage { trace_id, items: items.len() as u64, payload: self.payload(items).into() }
+    }
+
+    /// Returns the end of the items of one trace that fit a message together.
+    fn fitting(&self, first: usize, bytes_max: usize) -> usize {
+        let mut bytes = 0;
+        let mut before: Option<&ItemPlace> = None;
+        let mut end = first;
+        for item in self.items.get(first..).unwrap_or_default() {
+            if before.is_some_and(|before| before.trace_id != item.trace_id) {
+                break;
+            }
+            let head = &self.scopes[item.scope as usize];
+            let scope_before = before.map(|before| &self.scopes[before.scope as usize]);
+            if scope_before.is_none_or(|before| before.resource != head.resource) {
+                bytes += head.resource.len() + FRAME_BYTES;
+            }
+            if before.is_none_or(|before| before.scope != item.scope) {
+                bytes += head.scope.len() + FRAME_BYTES;
+            }
+            bytes += (item.end - item.start) as usize + FRAME_BYTES;
+            if bytes > bytes_max {
+                break;
+            }
+            before = Some(item);
+            end += 1;
+        }
+        end
+    }
+
+    /// Encodes items below their scopes and resources.
+    fn payload(&self, items: &[ItemPlace]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let resource = |item: &ItemPlace| &self.scopes[item.scope as usize].resource;
+        for group in items.chunk_by(|one, next| resource(one) == resource(next)) {
+            let mut body = Vec::new();
+            for scope in group.chunk_by(|one, next| one.scope == next.scope) {
+                let head = &self.scopes[scope[0].scope as usize];
+                if body.is_empty() {
+                    body.extend_from_slice(self.head(&head.resource));
+                }
+                let mut inner = self.head(&head.scope).to_vec();
+                for item in scope {
+                    let item = &self.request[item.start as usize..item.end as usize];
+                    put_bytes(ITEMS, item, &mut inner);
+                }
+                put_bytes(SCOPES, &inner, &mut body);
+            }
+            put_bytes(REQUEST_RESOURCES, &body, &mut payload);
+        }
+        payload
+    }
+
+    fn head(&self, place: &Range<u32>) -> &[u8] {
+        &self.heads[place.start as usize..place.end as usize]
+    }
+}
+
+/// Visits the fields of a message up to its damage: number, content if it is length-delimited, and
+/// the field whole.
+fn each<'a>(message: &'a [u8], mut visit: impl FnMut(u32, &'a [u8], &'a [u8])) {
+    let mut fields = Fields::new(message);
+    loop {
+        let before = fields.rest();
+        let Ok(Some((number, field))) = fields.next() else { return };
+        let whole = before.get(..before.len() - fields.rest().len()).unwrap_or_default();
+        match field {
+            Field::Bytes(content) => visit(number, content, whole),
+            _ => visit(0, &[], whole),
+        }
+    }
+}
+
+/// Reads the trace id of a span or a log record.
+fn trace_id(signal: Signal, item: &[u8]) -> Option<TraceId> {
+    let wanted = if signal == Signal::Logs { log::TRACE_ID } else { span::TRACE_ID };
+    let mut fields = Fields::new(item);
+    while let Ok(Some((number, field))) = fields.next() {
+        if let (true, Field::Bytes(id)) = (number == wanted, field) {
+            return TraceId::from_wire(id);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Producer of a build without Kafka: none can start.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use super::{BrokerState, Message, ProduceError, ProducerSettings, ProducerStartError};
+use crate::ClusterSettings;
+
+/// Producer that no build without Kafka has.
+#[derive(Debug)]
+pub struct AbsentProducer {
+    never: Infallible,
+}
+
+impl AbsentProducer {
+    /// Refuses to start.
+    ///
+    /// # Errors
+    /// Always [`ProducerStartError::NotBuiltIn`].
+    pub fn start(
+        _cluster: &ClusterSettings,
+        _settings: &ProducerSettings,
+        _topic: &str,
+        _timeout: Duration,
+    ) -> Result<Self, ProducerStartError> {
+        Err(ProducerStartError::NotBuiltIn)
+    }
+
+    /// Sends a message; see the build with Kafka.
+    ///
+    /// # Errors
+    /// None: there is no such producer.
+    pub async fn send(&self, _message: &Message) -> Result<(), ProduceError> {
+        match self.never {}
+    }
+
+    /// Sends messages; see the build with Kafka.
+    pub async fn send_all(&self, _messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+        match self.never {}
+    }
+
+    /// Returns the state of the brokers.
+    pub fn state(&self) -> BrokerState {
+        match self.never {}
+    }
+}

@@ -1,0 +1,141 @@
+//! Probe of the brokers: a thread that asks for the topic, and for a new client after a fatal
+//! error.
+//!
+//! It asks at an interval, and at once when the client tells of an error or a message was not
+//! answered in time. While the brokers are away it asks more often, and senders are refused without
+//! waiting.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::{FutureProducer, Producer as _};
+use tokio::sync::watch;
+
+use super::client_context::ProducerCallbacks;
+use super::{BrokerState, ProducerStartError};
+use crate::settings::SaslSettings;
+
+/// Longest wait for the answer to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of probes while the brokers are there.
+const LOOK: Duration = Duration::from_secs(15);
+/// Interval of probes while they are away.
+const LOOK_AWAY: Duration = Duration::from_millis(500);
+/// Shortest interval of probes, however often the probe is woken.
+const LOOK_LEAST: Duration = Duration::from_millis(50);
+
+/// Client of librdkafka with our callbacks.
+pub(super) type ProducerClient = FutureProducer<ProducerCallbacks>;
+
+/// Parts that senders and the probe share.
+pub(super) struct Shared {
+    pub(super) topic: String,
+    config: ClientConfig,
+    sasl: Option<SaslSettings>,
+    client: RwLock<ProducerClient>,
+    pub(super) state: watch::Sender<BrokerState>,
+    wake: SyncSender<()>,
+}
+
+impl Shared {
+    /// Makes the client, without connecting.
+    pub(super) fn new(
+        config: ClientConfig,
+        topic: &str,
+        sasl: Option<&SaslSettings>,
+        wake: SyncSender<()>,
+    ) -> Result<Self, ProducerStartError> {
+        let client = client(&config, topic, sasl, &wake)?;
+        Ok(Self {
+            topic: topic.to_owned(),
+            config,
+            sasl: sasl.cloned(),
+            client: RwLock::new(client),
+            state: watch::Sender::new(BrokerState::Unknown),
+            wake,
+        })
+    }
+
+    /// Returns the client in use.
+    pub(super) fn client(&self) -> ProducerClient {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the probe ask at once.
+    pub(super) fn probe(&self) {
+        // One that is woken already will ask.
+        let _ = self.wake.try_send(());
+    }
+
+    /// Asks for the topic once.
+    fn look(&self) -> BrokerState {
+        let client = self.client();
+        if let Some((code, why)) = client.client().fatal_error() {
+            tracing::warn!(topic = %self.topic, ?code, why, "the client of Kafka is made anew");
+            match self::client(&self.config, &self.topic, self.sasl.as_ref(), &self.wake) {
+                Ok(anew) => {
+                    *self.client.write().unwrap_or_else(PoisonError::into_inner) = anew;
+                }
+                Err(error) => return BrokerState::Away { why: error.to_string() },
+            }
+        }
+        let client = self.client();
+        let metadata = match client.client().fetch_metadata(Some(&self.topic), PROBE_TIMEOUT) {
+            Ok(metadata) => metadata,
+            Err(error) => return BrokerState::Away { why: error.to_string() },
+        };
+        let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
+        let Some(topic) = topic else {
+            return BrokerState::Away { why: format!("there is no topic `{}`", self.topic) };
+        };
+        match topic.error() {
+            Some(error) => {
+                let why = RDKafkaErrorCode::from(error).to_string();
+                BrokerState::Away { why: format!("topic `{}`: {why}", self.topic) }
+            }
+            None => BrokerState::Here { partitions: topic.partitions().len() },
+        }
+    }
+
+    /// Notes the state, and tells of a change.
+    fn note(&self, now: BrokerState) {
+        let before = self.state.send_replace(now.clone());
+        match (&before, &now) {
+            (BrokerState::Here { .. } | BrokerState::Unknown, BrokerState::Away { why }) => {
+                tracing::warn!(topic = %self.topic, why, "the brokers take no messages");
+            }
+            (BrokerState::Away { .. }, BrokerState::Here { partitions }) => {
+                tracing::info!(topic = %self.topic, partitions, "the brokers take messages again");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Runs the probe until the producer is dropped.
+pub(super) fn run(shared: &Shared, is_closing: &AtomicBool, woken: &Receiver<()>) {
+    while !is_closing.load(Ordering::Acquire) {
+        let state = shared.look();
+        let is_here = matches!(state, BrokerState::Here { .. });
+        shared.note(state);
+        std::thread::sleep(LOOK_LEAST);
+        // Disconnected it cannot be: `shared` holds the other end.
+        let _ = woken.recv_timeout(if is_here { LOOK } else { LOOK_AWAY });
+    }
+}
+
+fn client(
+    config: &ClientConfig,
+    topic: &str,
+    sasl: Option<&SaslSettings>,
+    wake: &SyncSender<()>,
+) -> Result<ProducerClient, ProducerStartError> {
+    let callbacks =
+        ProducerCallbacks { topic: topic.to_owned(), sasl: sasl.cloned(), wake: wake.clone() };
+    let client = config.create_with_context(callbacks);
+    client.map_err(|error| ProducerStartError::Client(error.to_string()))
+}

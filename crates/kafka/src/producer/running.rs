@@ -1,0 +1,232 @@
+//! Running producer on librdkafka.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::FutureRecord;
+use rdkafka::producer::future_producer::DeliveryFuture;
+use tokio::time::{Instant, sleep};
+
+use super::reach::{self, Shared};
+use super::{
+    BrokerState, MESSAGE_HEAD_BYTES, Message, ProduceError, ProducerSettings, ProducerStartError,
+};
+use crate::client_config;
+use crate::settings::ClusterSettings;
+
+/// Wait for room in the client's queue between two tries.
+const ROOM_LOOK: Duration = Duration::from_millis(10);
+/// Most messages that wait for the brokers; `queue_mib` bounds their bytes.
+const QUEUED_MESSAGES_MAX: u32 = 1_000_000;
+/// Longest wait before the client connects to a broker again.
+const RECONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// Idempotent producer to one topic. Dropped, it gives up what waits; a thread of its own ends the
+/// client, which may take a while.
+pub struct RunningProducer {
+    /// Dropped before `_end`, so that the client's end is never waited for here.
+    pub(super) shared: Arc<Shared>,
+    settings: ProducerSettings,
+    timeout: Duration,
+    _end: ProbeEnd,
+}
+
+/// End of the probe, once it is dropped.
+struct ProbeEnd {
+    is_closing: Arc<AtomicBool>,
+    wake: SyncSender<()>,
+}
+
+impl Drop for ProbeEnd {
+    fn drop(&mut self) {
+        self.is_closing.store(true, Ordering::Release);
+        // A probe that is woken already will see it.
+        let _ = self.wake.try_send(());
+    }
+}
+
+impl std::fmt::Debug for RunningProducer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Producer").field("topic", &self.shared.topic).finish_non_exhaustive()
+    }
+}
+
+impl RunningProducer {
+    /// Starts a producer; the brokers need not be reachable yet. A message that they have not
+    /// answered after `timeout` counts as not taken.
+    ///
+    /// # Errors
+    /// The client refuses its settings, or there is no thread for it.
+    pub fn start(
+        cluster: &ClusterSettings,
+        settings: &ProducerSettings,
+        topic: &str,
+        timeout: Duration,
+    ) -> Result<Self, ProducerStartError> {
+        let config = producer_config(cluster, settings, timeout);
+        let (wake, woken) = sync_channel(1);
+        let end = ProbeEnd { is_closing: Arc::default(), wake: wake.clone() };
+        let shared = Shared::new(config, topic, cluster.auth.sasl.as_ref(), wake)?;
+        let shared = Arc::new(shared);
+        let of_probe = Arc::clone(&shared);
+        let is_closing = Arc::clone(&end.is_closing);
+        std::thread::Builder::new()
+            .name("kafka-probe".to_owned())
+            .spawn(move || reach::run(&of_probe, &is_closing, &woken))
+            .map_err(|error| ProducerStartError::Thread(error.to_string()))?;
+        Ok(Self { shared, settings: settings.clone(), timeout, _end: end })
+    }
+
+    /// Returns the state of the brokers.
+    pub fn state(&self) -> BrokerState {
+        self.shared.state.borrow().clone()
+    }
+
+    /// Sends a message, and returns once the brokers have it. What is dropped or given up while it
+    /// waits may be written all the same.
+    ///
+    /// # Errors
+    /// The reason that it was not taken.
+    pub async fn send(&self, message: &Message) -> Result<(), ProduceError> {
+        let delivery = self.enqueue(message).await?;
+        self.delivered(delivery, message.payload.len()).await
+    }
+
+    /// Sends messages together, in their order; returns the outcome of each.
+    pub async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+        let mut deliveries = Vec::with_capacity(messages.len());
+        for message in messages {
+            deliveries.push(self.enqueue(message).await);
+        }
+        let mut outcomes = Vec::with_capacity(messages.len());
+        for (delivery, message) in deliveries.into_iter().zip(messages) {
+            outcomes.push(match delivery {
+                Ok(delivery) => self.delivered(delivery, message.payload.len()).await,
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    /// Waits for the brokers' answer to a message of so many bytes.
+    async fn delivered(&self, delivery: DeliveryFuture, bytes: usize) -> Result<(), ProduceError> {
+        tokio::select! {
+            biased;
+            delivered = delivery => match delivered {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err((error, _))) => Err(self.failure(&error, bytes)),
+                Err(_) => Err(ProduceError::Away("the client has ended".to_owned())),
+            },
+            why = self.away() => Err(ProduceError::Away(why)),
+        }
+    }
+
+    /// Gives the client a message, waiting for room in its queue.
+    async fn enqueue(&self, message: &Message) -> Result<DeliveryFuture, ProduceError> {
+        if let BrokerState::Away { why } = self.state() {
+            return Err(ProduceError::Away(why));
+        }
+        let bytes = message.payload.len();
+        if bytes > self.settings.max_message_bytes {
+            return Err(ProduceError::TooLarge { bytes, limit: "`producer.max_message_bytes`" });
+        }
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            match self.shared.client().send_result(self.record(message)) {
+                Ok(delivery) => return Ok(delivery),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
+                Err((error, _)) => return Err(self.failure(&error, bytes)),
+            }
+            if Instant::now() >= deadline {
+                return Err(ProduceError::QueueFull);
+            }
+            tokio::select! {
+                () = sleep(ROOM_LOOK) => {}
+                why = self.away() => return Err(ProduceError::Away(why)),
+            }
+        }
+    }
+
+    fn record<'a>(&'a self, message: &'a Message) -> FutureRecord<'a, [u8], [u8]> {
+        let record = FutureRecord::to(&self.shared.topic)
+            .key(message.key.as_ref())
+            .payload(message.payload.as_ref());
+        if message.headers.is_empty() {
+            return record;
+        }
+        let headers = OwnedHeaders::new_with_capacity(message.headers.len());
+        let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
+            headers.insert(Header { key, value: Some(value) })
+        };
+        record.headers(message.headers.iter().fold(headers, add))
+    }
+
+    /// Waits until the brokers are known to be away; returns the reason.
+    async fn away(&self) -> String {
+        let mut states = self.shared.state.subscribe();
+        loop {
+            if let BrokerState::Away { why } = &*states.borrow_and_update() {
+                return why.clone();
+            }
+            if states.changed().await.is_err() {
+                return "the client has ended".to_owned();
+            }
+        }
+    }
+
+    /// Says what an error of the client means for the message, and has the probe look where it may
+    /// concern all messages.
+    fn failure(&self, error: &KafkaError, bytes: usize) -> ProduceError {
+        use RDKafkaErrorCode as Code;
+        let code = error.rdkafka_error_code();
+        match code {
+            Some(Code::MessageSizeTooLarge) => {
+                let limit = "`max.message.bytes` of the topic";
+                ProduceError::TooLarge { bytes, limit }
+            }
+            Some(
+                Code::InvalidMessage
+                | Code::InvalidRecord
+                | Code::PolicyViolation
+                | Code::InvalidTimestamp
+                | Code::InvalidArgument
+                | Code::UnsupportedForMessageFormat,
+            ) => ProduceError::Refused(error.to_string()),
+            _ => {
+                self.shared.probe();
+                ProduceError::Away(error.to_string())
+            }
+        }
+    }
+}
+
+fn producer_config(
+    cluster: &ClusterSettings,
+    settings: &ProducerSettings,
+    timeout: Duration,
+) -> ClientConfig {
+    let mut config = client_config(cluster);
+    let timeout_ms = timeout.as_millis().max(10);
+    // The client counts key, header and framing, too.
+    let message_bytes = settings.max_message_bytes + MESSAGE_HEAD_BYTES;
+    for (name, value) in [
+        ("enable.idempotence", "true".to_owned()),
+        ("message.max.bytes", message_bytes.to_string()),
+        ("message.timeout.ms", timeout_ms.to_string()),
+        ("socket.timeout.ms", timeout_ms.clamp(1000, 60_000).to_string()),
+        ("linger.ms", settings.linger.as_ms().to_string()),
+        ("compression.type", settings.compression.as_str().to_owned()),
+        ("partitioner", settings.partitioner.as_str().to_owned()),
+        ("queue.buffering.max.messages", QUEUED_MESSAGES_MAX.to_string()),
+        ("queue.buffering.max.kbytes", (u64::from(settings.queue_mib) << 10).to_string()),
+        ("reconnect.backoff.max.ms", RECONNECT_MAX.as_millis().to_string()),
+    ] {
+        config.set(name, value);
+    }
+    config
+}

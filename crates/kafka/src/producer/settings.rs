@@ -1,0 +1,145 @@
+//! Settings of the producer that all its users share.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use spanscore_base::settings::{HumanDuration, SettingsError};
+
+/// Bytes beside the payload that one message may take: its key and header.
+pub const MESSAGE_HEAD_BYTES: usize = 128;
+
+/// Messages to the brokers. They are always written to all replicas in sync, and once each.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProducerSettings {
+    /// Most bytes of one message, before compression. Default 1000000; the brokers' own limit is
+    /// `message.max.bytes`, of one topic `max.message.bytes`.
+    #[schemars(range(min = 1024, max = 100_000_000))]
+    pub max_message_bytes: usize,
+    /// Compression of what goes to one partition together. Default `lz4`.
+    pub compression: ProducerCompression,
+    /// Wait for more messages to the same partition. Default 5ms.
+    pub linger: HumanDuration,
+    /// Hash of the key that names the partition. All producers of a topic need the same, else
+    /// traces are split. Default `murmur2`.
+    pub partitioner: Partitioner,
+    /// Most mebibytes of messages that wait for the brokers. Default 64.
+    #[schemars(range(min = 1, max = 2047))]
+    pub queue_mib: u32,
+}
+
+impl Default for ProducerSettings {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 1_000_000,
+            compression: ProducerCompression::default(),
+            linger: HumanDuration::from_millis(5),
+            partitioner: Partitioner::default(),
+            queue_mib: 64,
+        }
+    }
+}
+
+impl ProducerSettings {
+    /// Checks the settings; the error comes with the key that it stands under.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), (&'static str, SettingsError)> {
+        let error = |key, text: &str| Err((key, SettingsError::new(text)));
+        if !(1024..=100_000_000).contains(&self.max_message_bytes) {
+            return error("max_message_bytes", "`max_message_bytes` must be 1024 to 100000000");
+        }
+        if !(1..=2047).contains(&self.queue_mib) {
+            return error("queue_mib", "`queue_mib` must be 1 to 2047");
+        }
+        if self.queue_bytes() < self.max_message_bytes + MESSAGE_HEAD_BYTES {
+            return error("queue_mib", "`queue_mib` must hold one message of `max_message_bytes`");
+        }
+        if self.linger > HumanDuration::from_secs(60) {
+            return error("linger", "`linger` must be at most 60s");
+        }
+        Ok(())
+    }
+
+    /// Returns `queue_mib` in bytes.
+    pub fn queue_bytes(&self) -> usize {
+        (self.queue_mib as usize) << 20
+    }
+}
+
+/// Compression of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProducerCompression {
+    /// None.
+    None,
+    /// Gzip.
+    Gzip,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    #[default]
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+impl ProducerCompression {
+    /// Returns the word for it in the config.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
+    }
+}
+
+/// Hash of a message's key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Partitioner {
+    /// That of Kafka's own clients.
+    #[default]
+    Murmur2,
+    /// That of Sarama, and so of the OpenTelemetry Collector.
+    Fnv1a,
+}
+
+impl Partitioner {
+    /// Returns the word for it in the config.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Murmur2 => "murmur2",
+            Self::Fnv1a => "fnv1a",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_cannot_work_are_refused() {
+        let default = ProducerSettings::default();
+        for (settings, expected) in [
+            (default.clone(), None),
+            (
+                ProducerSettings { max_message_bytes: 0, ..default.clone() },
+                Some("max_message_bytes"),
+            ),
+            (ProducerSettings { queue_mib: 0, ..default.clone() }, Some("queue_mib")),
+            (
+                ProducerSettings { queue_mib: 1, max_message_bytes: 1 << 20, ..default.clone() },
+                Some("queue_mib"),
+            ),
+            (ProducerSettings { linger: HumanDuration::from_secs(61), ..default }, Some("linger")),
+        ] {
+            assert_eq!(settings.check().err().map(|(key, _)| key), expected, "{settings:?}");
+        }
+    }
+}

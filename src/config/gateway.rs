@@ -1,0 +1,146 @@
+//! Config of the gateway: its sections, and the settings that they resolve to.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::listeners;
+use super::plan::Config;
+use spanscore_api::DashboardSection;
+use spanscore_base::settings::{HumanDuration, Node, SettingsError};
+use spanscore_engine::settings::{ConfigError, Loaded, read_all, report};
+use spanscore_gateway::{
+    GatewayKafkaSettings, GatewayLimits, GatewayReceivers, GatewaySettings, divide,
+};
+use spanscore_receive::settings::ReceiversSettings;
+use spanscore_store::StoreSection;
+use spanscore_telemetry::TelemetrySettings;
+
+/// The config of `spanscore gateway`.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GatewayConfig {
+    /// Inputs of data. Without this section OTLP is received over gRPC and HTTP on the loopback
+    /// address.
+    pub receivers: GatewayReceivers,
+    /// Topic that all is written to, and the brokers that have it.
+    pub kafka: GatewayKafkaSettings,
+    /// Limits on memory.
+    pub limits: GatewayLimits,
+    /// Its own metrics, health and logs.
+    pub telemetry: TelemetrySettings,
+    /// Longest shutdown: requests under way get their answers.
+    pub shutdown_timeout: HumanDuration,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            receivers: GatewayReceivers::default(),
+            kafka: GatewayKafkaSettings::default(),
+            limits: GatewayLimits::default(),
+            telemetry: TelemetrySettings::default(),
+            shutdown_timeout: HumanDuration::from_secs(20),
+        }
+    }
+}
+
+impl GatewayConfig {
+    /// Checks a config, and resolves it.
+    ///
+    /// # Errors
+    /// All mistakes found; also that this build has no Kafka.
+    pub fn resolve(loaded: &Loaded) -> Result<GatewaySettings, ConfigError> {
+        let node = &loaded.node;
+        let mut errors = Vec::new();
+        let config = read_all(node, &mut errors, |node| node.read::<Self>());
+        let memory = config.as_ref().and_then(|config| {
+            config.check(node, &mut errors);
+            let divided = divide(&config.limits, &config.kafka, &config.receivers.otlp);
+            let place = node.get("limits").unwrap_or(node).place;
+            divided.map_err(|error| errors.push(error.at(place))).ok()
+        });
+        match (config, memory) {
+            (Some(config), Some(memory)) if errors.is_empty() => Ok(GatewaySettings {
+                receivers: config.receivers,
+                kafka: config.kafka,
+                telemetry: config.telemetry,
+                memory,
+                shutdown_timeout: config.shutdown_timeout,
+            }),
+            _ => Err(report(errors, &loaded.sources)),
+        }
+    }
+
+    fn check(&self, node: &Node, errors: &mut Vec<SettingsError>) {
+        let kafka = node.get("kafka");
+        let place = |key: &str| {
+            let section = kafka.unwrap_or(node);
+            section.get(key).unwrap_or(section).place
+        };
+        errors.extend(self.kafka.check().err().map(|(key, error)| error.at(place(key))));
+        if let Err(error) = spanscore_kafka::check_built_in() {
+            errors.push(error.at(kafka.unwrap_or(node).place));
+        }
+        let protocols = &self.receivers.otlp.protocols;
+        if protocols.grpc.is_none() && protocols.http.is_none() {
+            let error = SettingsError::new("no receiver is on");
+            let help = "name what is on, as in `otlp: {protocols: {grpc: , http: }}`";
+            let place = node.get("receivers").unwrap_or(node).place;
+            errors.push(error.with_help(help).at(place));
+        }
+        listeners::check(&self.as_collector(), node, errors);
+    }
+
+    /// Returns the listeners as those of a collector, whose checks they share.
+    fn as_collector(&self) -> Config {
+        let otlp = Some(self.receivers.otlp.clone());
+        Config {
+            receivers: ReceiversSettings { otlp, ..ReceiversSettings::default() },
+            telemetry: self.telemetry.clone(),
+            store: StoreSection(None),
+            dashboard: DashboardSection(None),
+            ..Config::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanscore_engine::settings::{ConfigPart, load};
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let part = ConfigPart::Text { name: "gateway.yaml".to_owned(), text: text.to_owned() };
+        let loaded = load(&[part], "{}", &|_| None).expect("readable");
+        let found = match GatewayConfig::resolve(&loaded) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        let is_expected = match expected {
+            // A build without Kafka says so beside any other mistake.
+            "" => found.is_empty() || found.contains(spanscore_kafka::NOT_BUILT_IN),
+            _ => found.contains(expected),
+        };
+        assert!(is_expected, "{text}: {found}");
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_holds() {
+        let page = include_str!("../../docs/fleet.md");
+        let block = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+        check(block.expect("a block"), "");
+    }
+
+    #[test]
+    fn sections_are_checked_at_their_places() {
+        check("kafka: {brokers: [kafka:9092], topic: traces}", "");
+        check("kafka: {brokers: []}", "`brokers` is empty");
+        check("kafka: {brocers: []}", "did you mean `brokers`?");
+        check("evaluators: {}", "unknown setting `evaluators`");
+        check("limits: {memory_mib: 64}", "raise it to 96 or more");
+        check("receivers: {otlp: {protocols: {}}}", "no receiver is on");
+        let exposed = "receivers: {otlp: {protocols: {grpc: {endpoint: '0.0.0.0:4317'}}}}";
+        check(exposed, "insecure: true");
+    }
+}
