@@ -5,10 +5,15 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod consumer;
 mod settings;
 
 #[cfg(feature = "client")]
 pub use client::client_config;
+pub use consumer::settings::{InitialOffset, KafkaReceiverSettings, RecordEncoding, TopicSettings};
+pub use consumer::{
+    FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, SIGNAL_HEADER, Untaken,
+};
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 
 /// True if this build holds the client.

@@ -80,6 +80,8 @@ enum RequestOrigin<'a> {
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64, sender: SenderId },
+    /// Record of a topic, which is its log.
+    Topic { claim: Claim },
 }
 
 impl PipelineIntake {
@@ -219,6 +221,7 @@ impl PipelineIntake {
             }
             RequestOrigin::Sender(received) => (None, None, received.sender),
             RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
+            RequestOrigin::Topic { claim } => (Some(claim), None, SenderId::default()),
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
@@ -285,6 +288,37 @@ impl PipelineIntake {
                 Err(self.not_kept("restore_failed", why))
             }
             IntakeState::Closed => Err(Refused::ShuttingDown),
+        }
+    }
+
+    /// Takes a request of a topic: it is in no log of this process.
+    ///
+    /// # Errors
+    /// None of it was taken.
+    pub(super) async fn accept_of_topic(
+        &self,
+        received: &Received,
+        claim: Claim,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Extracted, Refused> {
+        let deadline = Instant::now() + ROOM_WAIT;
+        if self.is_restoring()? {
+            return Err(self.overloaded("restoring"));
+        }
+        self.is_used.store(true, Ordering::Relaxed);
+        let room = self.room_for(received.request.len(), sender, deadline).await?;
+        let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
+        self.hand_over(batches, room, deadline, RequestOrigin::Topic { claim }).await?;
+        self.metrics.extracted(&extracted);
+        self.pass_on(received, &extracted, None);
+        Ok(extracted)
+    }
+
+    /// Has each shard drop the traces of partitions that others own.
+    pub(super) async fn drop_revoked(&self) {
+        for (shard, _) in &self.shards {
+            // Fails only if the shard has ended.
+            let _ = shard.send(ShardMessage::DropRevoked).await;
         }
     }
 
