@@ -1,7 +1,9 @@
 // Writes traces of agents to a topic, each over several records, as the gateway does: both signals
 // in one topic, keyed by trace id. Prints the id of each trace once the brokers have all of it.
 //
-//   java -cp 'libs/*' Load.java BROKERS TOPIC TRACES_PER_SECOND SECONDS
+//   java -cp 'libs/*' Load.java BROKERS TOPIC TRACES_PER_SECOND SECONDS [KIND]
+//
+// KIND: `whole` traces, or those with `other_key`; one `endless` trace; `poison` records alone.
 
 import java.io.ByteArrayOutputStream;
 import java.util.*;
@@ -52,7 +54,7 @@ public class Load {
     }
 
     static byte[] span(byte[] trace, int number, long now) {
-        byte[] id = {1, 2, 3, 4, 5, 6, 7, (byte) number};
+        byte[] id = {1, 2, 3, 4, 5, 6, (byte) (7 + (number >> 8)), (byte) number};
         byte[] root = {1, 2, 3, 4, 5, 6, 7, 0};
         boolean isRoot = number == 0;
         byte[] times = join(fixed(7, now + number * 1000L), fixed(8, now + 900_000L));
@@ -89,12 +91,18 @@ public class Load {
         String topic = args[1];
         int rate = Integer.parseInt(args[2]);
         int count = (int) (rate * Double.parseDouble(args[3]));
+        String kind = args.length > 4 ? args[4] : "whole";
+        if (kind.equals("endless") || kind.equals("poison")) {
+            sendAlone(producer, topic, kind.equals("endless"), Double.parseDouble(args[3]));
+            producer.close();
+            return;
+        }
         var timer = Executors.newScheduledThreadPool(2);
         var left = new CountDownLatch(count);
         long started = System.nanoTime();
         for (int at = 0; at < count; at++) {
             long due = started + at * 1_000_000_000L / rate;
-            timer.schedule(() -> send(producer, timer, topic, left),
+            timer.schedule(() -> send(producer, timer, topic, kind, left),
                 due - System.nanoTime(), TimeUnit.NANOSECONDS);
         }
         left.await();
@@ -102,11 +110,33 @@ public class Load {
         producer.close();
     }
 
-    static void send(KafkaProducer<String, byte[]> producer, ScheduledExecutorService timer,
-            String topic, CountDownLatch left) {
+    static byte[] newTrace() {
         byte[] trace = new byte[16];
         synchronized (RANDOM) { RANDOM.nextBytes(trace); }
+        return trace;
+    }
+
+    // Spans of one trace that never ends, five a second; or records that are no requests.
+    static void sendAlone(KafkaProducer<String, byte[]> producer, String topic, boolean isEndless,
+            double seconds) throws Exception {
+        byte[] trace = newTrace();
         String key = HexFormat.of().formatHex(trace);
+        int count = (int) (seconds * 5);
+        for (int number = 1; number <= count; number++) {
+            long now = System.currentTimeMillis() * 1_000_000L;
+            byte[] payload = request(span(trace, number, now));
+            if (!isEndless) payload = Arrays.copyOf(payload, payload.length - 1 - number);
+            producer.send(new ProducerRecord<>(topic, key, payload)).get();
+            if (isEndless) Thread.sleep(200);
+        }
+        System.out.println(key);
+    }
+
+    static void send(KafkaProducer<String, byte[]> producer, ScheduledExecutorService timer,
+            String topic, String kind, CountDownLatch left) {
+        byte[] trace = newTrace();
+        String id = HexFormat.of().formatHex(trace);
+        String key = kind.equals("other_key") ? "tenant" : id;
         long now = System.currentTimeMillis() * 1_000_000L;
         List<byte[]> records = new ArrayList<>();
         for (int number = 1; number <= CALLS; number += 2) {
@@ -127,7 +157,7 @@ public class Load {
                         System.exit(1);
                     }
                     if (unacknowledged.decrementAndGet() == 0) {
-                        System.out.println(key);
+                        System.out.println(id);
                         left.countDown();
                     }
                 });

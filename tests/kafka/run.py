@@ -10,10 +10,12 @@ its calls and its log record, and distinct evaluation ids must be one per trace 
 import argparse
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import defaultdict
 from pathlib import Path
 
@@ -53,11 +55,22 @@ class Member:
         config = fleet.folder / f"member-{number}.yaml"
         config.write_text(fleet.config(self.out))
         self.log = fleet.folder / f"member-{number}.log"
+        self.metrics = {}
         self.process = subprocess.Popen([fleet.binary, "--config", str(config)],
                                         stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
 
     def signal(self, number):
         self.process.send_signal(number)
+
+    def metric(self, name):
+        """The sum of the series of a metric; none before it can be asked."""
+        address = re.search(r"metrics=(\S+)", self.log.read_text())
+        if not address:
+            return None
+        with urllib.request.urlopen(f"http://{address[1]}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        values = [line.split()[-1] for line in lines if re.match(name + r"[{ ]", line)]
+        return sum(map(float, values))
 
 
 class Fleet:
@@ -103,9 +116,9 @@ class Fleet:
         return passed
 
 
-def load(broker, topic, rate, seconds, out):
+def load(broker, topic, rate, seconds, out, kind="whole"):
     command = broker.java(str(HERE / "Load.java"), broker.address, topic, str(rate), str(seconds),
-                          heap="256m")
+                          kind, heap="256m")
     return subprocess.Popen(command, stdout=open(out, "w"), stderr=subprocess.STDOUT)
 
 
@@ -202,10 +215,86 @@ def churn(arguments, broker, folder):
     return is_right
 
 
+def alone(arguments, broker, name, **settings):
+    """A topic of its own with one member."""
+    topic = f"{name}-{random.randrange(1 << 32)}"
+    broker.create(topic, 2)
+    fleet = Fleet(arguments.binary, broker.folder, broker, topic, **settings)
+    fleet.add()
+    return fleet, broker.folder / f"{topic}.sent"
+
+
+def wait_until(holds, patience=60):
+    until = time.time() + patience
+    while time.time() < until:
+        if holds():
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def killed_before_commit(arguments, broker, folder):
+    """A kill after delivery and before the commit: the same verdicts again, under equal ids."""
+    fleet, out = alone(arguments, broker, "kill")
+    load(broker, fleet.topic, 20, 2, out).wait()
+    missing = wait_for_all(fleet, out, 60)
+    fleet.remove(fleet.members[0], signal.SIGKILL)
+    fleet.add()
+    again = wait_until(lambda: judge(fleet, sent(out))["copies of verdicts, under equal ids"] > 0)
+    fleet.stop()
+    shown = judge(fleet, sent(out))
+    print("killed between delivery and commit:", shown)
+    return not missing and again and shown["whole verdicts with more than one id"] == 0
+
+
+def poison(arguments, broker, folder):
+    """Records that are no requests, among others that are."""
+    fleet, out = alone(arguments, broker, "poison")
+    load(broker, fleet.topic, 0, 2, folder / "poison.sent", "poison").wait()
+    load(broker, fleet.topic, 20, 2, out).wait()
+    missing = wait_for_all(fleet, out, 60)
+    member = fleet.members[0]
+    skipped = member.metric("spanscore_receiver_kafka_passed_over_total")
+    is_past = wait_until(lambda: broker.lag(fleet.topic)[0] == 0)
+    fleet.stop()
+    print(f"poison: {skipped:.0f} of 10 skipped, {len(missing)} traces missing, "
+          f"positions {'at the end' if is_past else 'stuck'}")
+    return not missing and skipped == 10 and is_past
+
+
+def other_key(arguments, broker, folder):
+    """Traces whose key is not their id: taken, counted and warned of."""
+    fleet, out = alone(arguments, broker, "key")
+    load(broker, fleet.topic, 20, 2, out, "other_key").wait()
+    missing = wait_for_all(fleet, out, 60)
+    member = fleet.members[0]
+    counted = member.metric("spanscore_receiver_kafka_key_mismatches_total")
+    warnings = member.log.read_text().count("is not its only trace id")
+    fleet.stop()
+    records = 5 * len(sent(out))
+    print(f"other keys: {counted:.0f} of {records} counted, {warnings} warnings in the log")
+    return not missing and counted == records and warnings == 1
+
+
+def endless(arguments, broker, folder):
+    """A trace without an end holds its position back for `age_max` only."""
+    fleet, out = alone(arguments, broker, "endless", age_max="8s")
+    loading = load(broker, fleet.topic, 0, 40, out, "endless")
+    lags, ages = [], []
+    while loading.poll() is None:
+        time.sleep(2)
+        ages.append(fleet.members[0].metric("spanscore_receiver_kafka_oldest_trace_seconds") or 0)
+        lags.append(fleet.members[0].metric("spanscore_receiver_kafka_held_back") or 0)
+    fleet.stop()
+    print(f"endless: records held back {[int(it) for it in lags]}, age {[int(it) for it in ages]}")
+    return max(lags) < 5 * 20 and max(ages) < 20
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
-    parser.add_argument("--moments", type=int, default=60)
+    parser.add_argument("--moments", type=int, default=60, help="0 leaves the fleet out")
+    parser.add_argument("--only", help="one of the other scenarios")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--rate", type=int, default=30)
     parser.add_argument("--folder", type=Path, default=Path("target/kafka"))
@@ -214,7 +303,13 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     broker = Broker(folder)
     try:
-        is_right = churn(arguments, broker, folder)
+        scenarios = [killed_before_commit, poison, other_key, endless]
+        if arguments.only:
+            scenarios = [it for it in scenarios if it.__name__ == arguments.only]
+        elif arguments.moments > 0:
+            scenarios.insert(0, churn)
+        results = [scenario(arguments, broker, folder) for scenario in scenarios]
+        is_right = all(results)
     finally:
         broker.kill()
     sys.exit(0 if is_right else 1)

@@ -218,7 +218,7 @@ impl Shard {
             if let Some(trace) =
                 self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
             {
-                trace.spans.claims.join(&batch.claims);
+                trace.spans.claims.join(batch.claims_of(trace_id));
             }
             self.recount(handle);
         }

@@ -21,6 +21,8 @@ mod absent;
 #[cfg(feature = "client")]
 mod chunk;
 #[cfg(feature = "client")]
+mod done;
+#[cfg(feature = "client")]
 mod group;
 #[cfg(feature = "client")]
 mod lane;
@@ -37,10 +39,11 @@ mod tests;
 mod topics;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use spanscore_base::model::Claim;
+use spanscore_base::model::{Claim, ClaimsByTrace};
 use spanscore_base::otlp::Signal;
 
 #[cfg(not(feature = "client"))]
@@ -58,8 +61,17 @@ pub struct FetchedRequest {
     pub signal: Signal,
     /// OTLP in protobuf.
     pub request: Bytes,
-    /// Claim on the offset of its first record.
-    pub claim: Claim,
+    /// Claims on the offsets of its records.
+    pub claims: RecordClaims,
+}
+
+/// Claims on the records of a request.
+#[derive(Clone, Debug)]
+pub enum RecordClaims {
+    /// It is one record, of whatever traces.
+    One(Claim),
+    /// Each record is of one trace.
+    ByTrace(Arc<ClaimsByTrace>),
 }
 
 /// Reason for which a request was not taken.
@@ -78,7 +90,7 @@ pub enum Untaken {
 
 /// Destination of the records: the pipeline, or a test.
 pub trait RecordSink: Send + Sync + 'static {
-    /// Takes a request, or none of it; holds its claim for as long as anything made of it is
+    /// Takes a request, or none of it; holds its claims for as long as anything made of it is
     /// unfinished. May wait for room, up to a second.
     fn take(&self, fetched: FetchedRequest) -> impl Future<Output = Result<(), Untaken>> + Send;
 

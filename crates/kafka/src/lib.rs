@@ -12,7 +12,8 @@ mod settings;
 pub use client::client_config;
 pub use consumer::settings::{InitialOffset, KafkaReceiverSettings, RecordEncoding, TopicSettings};
 pub use consumer::{
-    FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, SIGNAL_HEADER, Untaken,
+    FetchedRequest, KafkaReceiver, KafkaStartError, RecordClaims, RecordSink, SIGNAL_HEADER,
+    Untaken,
 };
 pub use settings::{ClusterSettings, SaslMechanism, SaslSettings, SignInSettings};
 

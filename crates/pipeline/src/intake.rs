@@ -33,6 +33,7 @@ use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, sha
 use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
+use spanscore_kafka::RecordClaims;
 use spanscore_log::AppendError;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
@@ -81,7 +82,7 @@ enum RequestOrigin<'a> {
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64, sender: SenderId },
     /// Record of a topic, which is its log.
-    Topic { claim: Claim },
+    Topic { claims: RecordClaims },
 }
 
 impl PipelineIntake {
@@ -213,6 +214,7 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
+        let mut by_trace = None;
         let (claim, at_ms, sender) = match origin {
             RequestOrigin::Sender(received)
                 if !places.is_empty() || self.forwards.wants(received.signal) =>
@@ -221,12 +223,19 @@ impl PipelineIntake {
             }
             RequestOrigin::Sender(received) => (None, None, received.sender),
             RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
-            RequestOrigin::Topic { claim } => (Some(claim), None, SenderId::default()),
+            RequestOrigin::Topic { claims: RecordClaims::One(claim) } => {
+                (Some(claim), None, SenderId::default())
+            }
+            RequestOrigin::Topic { claims: RecordClaims::ByTrace(claims) } => {
+                by_trace = Some(claims);
+                (None, None, SenderId::default())
+            }
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
+            batch.claims_by_trace.clone_from(&by_trace);
             batch.sender = sender;
             let room = Arc::new((own, Arc::clone(&room)));
             let batch = Arc::new(batch);
@@ -298,7 +307,7 @@ impl PipelineIntake {
     pub(super) async fn accept_of_topic(
         &self,
         received: &Received,
-        claim: Claim,
+        claims: RecordClaims,
         sender: &Arc<ConnectionAccount>,
     ) -> Result<Extracted, Refused> {
         let deadline = Instant::now() + ROOM_WAIT;
@@ -308,7 +317,7 @@ impl PipelineIntake {
         self.is_used.store(true, Ordering::Relaxed);
         let room = self.room_for(received.request.len(), sender, deadline).await?;
         let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
-        self.hand_over(batches, room, deadline, RequestOrigin::Topic { claim }).await?;
+        self.hand_over(batches, room, deadline, RequestOrigin::Topic { claims }).await?;
         self.metrics.extracted(&extracted);
         self.pass_on(received, &extracted, None);
         Ok(extracted)

@@ -88,9 +88,9 @@ impl TopicIntake {
 
 impl RecordSink for TopicIntake {
     async fn take(&self, fetched: FetchedRequest) -> Result<(), Untaken> {
-        let FetchedRequest { signal, request, claim } = fetched;
+        let FetchedRequest { signal, request, claims } = fetched;
         let received = Received::protobuf(signal, request);
-        let taken = self.intake.accept_of_topic(&received, claim, &self.account).await;
+        let taken = self.intake.accept_of_topic(&received, claims, &self.account).await;
         match taken {
             Ok(extracted) => {
                 self.accepted.add(signal, extracted.accepted);

@@ -70,6 +70,8 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
+    let kafka = plan.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
+    let topics = kafka.map(str::to_owned).collect();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
     let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
@@ -126,7 +128,7 @@ async fn serve(
     // A program that parses JSON lines would stumble over a greeting for people.
     if !is_json {
         let dashboard = dashboard.map(|at| format!("{}{base_path}/", url(at, secure.dashboard)));
-        for line in (Ready { grpc, http, metrics, dashboard, exporters, secure }).lines() {
+        for line in (Ready { grpc, http, metrics, dashboard, exporters, secure, topics }).lines() {
             output::note(line);
         }
     }
@@ -236,6 +238,8 @@ pub(crate) struct Ready {
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
     pub(crate) secure: Secure,
+    /// Topics of Kafka that are read.
+    pub(crate) topics: Vec<String>,
 }
 
 impl Ready {
@@ -251,6 +255,13 @@ impl Ready {
             (None, Some(grpc)) => format!("{grpc} (gRPC only)"),
             (None, None) => "(no receiver is on)".to_owned(),
         };
+        let agents = if first.is_none() && !self.topics.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}")]
+        };
+        let topics = self.topics.join(", ");
+        let topics = (!topics.is_empty()).then(|| format!("Kafka: {topics}"));
         // A scraped exporter is listed by its URL.
         let scraped = |name: &&String| self.metrics.is_some() && name.starts_with("prometheus");
         let exporters = self.exporters.iter().filter(|name| !scraped(name));
@@ -265,12 +276,9 @@ impl Ready {
             _ => String::new(),
         };
         let pages = self.dashboard.as_ref().map(|url| format!("pages: {url}"));
-        let rest = [
-            format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"),
-            format!("scores: {shown}"),
-            format!("try it: spanscore send --sample{at}"),
-        ];
-        pages.into_iter().chain(rest).collect()
+        let tried = (!agents.is_empty()).then(|| format!("try it: spanscore send --sample{at}"));
+        let inputs = pages.into_iter().chain(agents).chain(topics);
+        inputs.chain([format!("scores: {shown}")]).chain(tried).collect()
     }
 }
 
@@ -288,6 +296,7 @@ mod tests {
             dashboard: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
+            topics: Vec::new(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         pages: http://127.0.0.1:8890/
@@ -295,6 +304,8 @@ mod tests {
         scores: console, http://127.0.0.1:8888/metrics
         try it: spanscore send --sample
         ");
+        let of_topics = Ready { topics: vec!["otlp".into()], ..Ready::default() };
+        assert_eq!(of_topics.lines(), ["Kafka: otlp", "scores: (no exporter is on)"]);
         let elsewhere = Ready { http: at(5000), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000

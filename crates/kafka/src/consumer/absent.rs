@@ -27,6 +27,11 @@ impl KafkaReceiver {
         settings.map_or(Ok(Self {}), |_| Err(KafkaStartError::NotBuiltIn))
     }
 
+    /// Returns false: no topic is read.
+    pub fn is_divided(&self) -> bool {
+        false
+    }
+
     /// Returns a probe that is true: nothing is waited for.
     pub fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         || true

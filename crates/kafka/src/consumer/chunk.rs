@@ -3,10 +3,12 @@
 //! Encoded requests joined end to end are one request, which is what protobuf's repeated fields
 //! mean. Each record must be whole for that: one that is cut would swallow the next.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
+use super::RecordClaims;
 use super::metrics::{KeyMismatch, Skip};
 use super::ownership::Partition;
 use spanscore_base::model::{Claim, Source, TraceId};
@@ -15,7 +17,7 @@ use spanscore_base::otlp::wire::{Field, Fields, Malformed};
 
 /// Bytes from which on a chunk is handed over.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
-/// Records from which on it is. A crash reads as many again at most for the sake of one.
+/// Records from which on it is.
 pub(super) const CHUNK_RECORDS: usize = 256;
 /// Bytes of a hexadecimal trace id.
 const HEX_BYTES: usize = 32;
@@ -45,9 +47,10 @@ impl RecordKey {
 }
 
 /// Place of a record in its chunk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RecordMark {
     pub(super) offset: i64,
+    pub(super) claim: Claim,
     /// Index of its end in the bytes.
     pub(super) end: usize,
     pub(super) key: RecordKey,
@@ -60,27 +63,20 @@ pub(super) struct Chunk {
     pub(super) signal: Signal,
     /// Ownership under which they were read.
     pub(super) source: Arc<Source>,
-    /// Claim on the first of them, and so on all.
-    pub(super) claim: Claim,
     pub(super) bytes: BytesMut,
     pub(super) records: Vec<RecordMark>,
 }
 
 impl Chunk {
-    pub(super) fn new(
-        (partition, signal): (Partition, Signal),
-        source: &Arc<Source>,
-        offset: i64,
-    ) -> Self {
-        let claim = source.claim(u64::try_from(offset).unwrap_or(0), 0);
+    pub(super) fn new((partition, signal): (Partition, Signal), source: &Arc<Source>) -> Self {
         let source = Arc::clone(source);
-        let bytes = BytesMut::new();
-        Self { partition, signal, source, claim, bytes, records: Vec::new() }
+        Self { partition, signal, source, bytes: BytesMut::new(), records: Vec::new() }
     }
 
     pub(super) fn push(&mut self, offset: i64, key: RecordKey, payload: &[u8]) {
         self.bytes.extend_from_slice(payload);
-        self.records.push(RecordMark { offset, end: self.bytes.len(), key });
+        let claim = self.source.claim(u64::try_from(offset).unwrap_or(0), 0);
+        self.records.push(RecordMark { offset, claim, end: self.bytes.len(), key });
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -93,7 +89,24 @@ impl Chunk {
 pub(super) struct RecordRun {
     pub(super) request: Bytes,
     /// Indexes of the first record and of the one behind the last.
-    pub(super) records: std::ops::Range<usize>,
+    pub(super) records: Range<usize>,
+    /// True if the key of each is its only trace.
+    pub(super) is_keyed: bool,
+}
+
+impl RecordRun {
+    /// Returns the claims on its records, of those of its chunk.
+    pub(super) fn claims(&self, records: &[RecordMark]) -> Option<RecordClaims> {
+        let own = records.get(self.records.clone()).unwrap_or_default();
+        if !self.is_keyed {
+            return own.first().map(|record| RecordClaims::One(record.claim.clone()));
+        }
+        let by_trace = own.iter().filter_map(|record| match record.key {
+            RecordKey::Trace(trace_id) => Some((trace_id, record.claim.clone())),
+            RecordKey::None | RecordKey::Other => None,
+        });
+        Some(RecordClaims::ByTrace(Arc::new(by_trace.collect())))
+    }
 }
 
 /// Records of a chunk by what is to be done with them.
@@ -116,12 +129,18 @@ pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> Sor
         match key_fit(signal, &request, record.key) {
             Ok(fit) => {
                 sorted.mismatches.extend(fit.map(|mismatch| (index, mismatch)));
-                match sorted.runs.last_mut().filter(|run| run.records.end == index) {
+                // A record of several traces, or without a key, stands alone.
+                let is_keyed = fit.is_none() && matches!(record.key, RecordKey::Trace(_));
+                let before = sorted.runs.last_mut().filter(|run| is_keyed && run.is_keyed);
+                match before.filter(|run| run.records.end == index) {
                     Some(run) => {
                         run.request = bytes.slice(start - run.request.len()..record.end);
                         run.records.end += 1;
                     }
-                    None => sorted.runs.push(RecordRun { request, records: index..index + 1 }),
+                    None => {
+                        let records = index..index + 1;
+                        sorted.runs.push(RecordRun { request, records, is_keyed });
+                    }
                 }
             }
             Err(Malformed) => sorted.skipped.push((index, Skip::Malformed)),
@@ -204,7 +223,7 @@ mod tests {
 
     fn chunk(records: &[(Vec<u8>, RecordKey)]) -> Chunk {
         let partition = Partition { topic: "spans".into(), number: 0 };
-        let mut chunk = Chunk::new((partition, Signal::Traces), &Arc::default(), 5);
+        let mut chunk = Chunk::new((partition, Signal::Traces), &Arc::default());
         for (offset, (payload, key)) in (5..).zip(records) {
             chunk.push(offset, *key, payload);
         }
@@ -259,9 +278,28 @@ mod tests {
     }
 
     #[test]
-    fn chunk_is_claimed_from_its_first_record() {
-        let chunk = chunk(&[(vec![0; 10], RecordKey::None), (vec![0; 10], RecordKey::None)]);
-        assert_eq!((chunk.source.lowest(), chunk.is_full()), (Some(5), false));
+    fn records_are_claimed_one_by_one_and_taken_alone_where_their_key_is_no_trace() {
+        let key = |trace| RecordKey::Trace(TraceId([trace; 16]));
+        let [one, two] = [1, 2].map(|trace| request(&[[trace; 16]], 1));
+        let records = [
+            (one.clone(), key(1)),
+            (two.clone(), key(2)),
+            (one.clone(), key(1)),
+            (one, RecordKey::None),
+        ];
+        let mut chunk = chunk(&records);
+        assert_eq!((chunk.source.claim_count(), chunk.is_full()), (4, false));
+        let bytes = std::mem::take(&mut chunk.bytes).freeze();
+        let runs = sort(Signal::Traces, &bytes, &chunk.records).runs;
+        let claims: Vec<_> = runs.iter().filter_map(|run| run.claims(&chunk.records)).collect();
+        let source = Arc::clone(&chunk.source);
         drop(chunk);
+        let [RecordClaims::ByTrace(keyed), RecordClaims::One(alone)] = &claims[..] else {
+            panic!("{claims:?}")
+        };
+        let of = |trace| keyed.get(TraceId([trace; 16])).unwrap().positions().collect::<Vec<_>>();
+        assert_eq!((of(1), of(2), alone.position()), (vec![5, 7], vec![6], 8));
+        drop(claims);
+        assert_eq!(source.lowest(), None);
     }
 }

@@ -18,7 +18,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::Notify;
 
 use super::metrics::KafkaMetrics;
-use super::ownership::{Ownership, Partition};
+use super::ownership::{Ownership, Partition, Position};
 use super::settings::InitialOffset;
 use crate::settings::SaslSettings;
 
@@ -50,7 +50,10 @@ impl GroupContext {
 
     /// Commits the positions that have changed.
     pub(super) fn commit(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) {
-        let positions = self.owned().uncommitted();
+        let (positions, cut) = self.owned().uncommitted();
+        if cut > 0 {
+            self.metrics.cut_positions.add(cut);
+        }
         if let Some(list) = list_of(positions) {
             self.commit_list(consumer, &list, mode);
         }
@@ -77,6 +80,8 @@ impl GroupContext {
             else {
                 continue;
             };
+            let metadata = element.metadata().to_owned();
+            let position = Position { offset: position, metadata };
             owned.committed(&partition_of(element.topic(), element.partition()), position);
         }
     }
@@ -99,11 +104,12 @@ impl GroupContext {
         for element in committed.elements() {
             let partition = partition_of(element.topic(), element.partition());
             let known = match element.offset() {
-                Offset::Offset(offset) => Some(offset),
-                _ => self.first_offset(consumer, &partition),
+                Offset::Offset(offset) => Some((offset, element.metadata().to_owned())),
+                _ => self.first_offset(consumer, &partition).map(|offset| (offset, String::new())),
             };
+            let known = known.map(|(offset, metadata)| Position { offset, metadata });
             if element.offset() == Offset::Invalid {
-                begun.extend(known.map(|offset| (partition.clone(), offset)));
+                begun.extend(known.clone().map(|position| (partition.clone(), position)));
             }
             self.owned().assign(partition, known);
         }
@@ -164,11 +170,13 @@ pub(super) fn partition_of(topic: &str, number: i32) -> Partition {
 }
 
 /// Returns a list of partitions with their positions; `None` if there are none.
-fn list_of(positions: Vec<(Partition, i64)>) -> Option<TopicPartitionList> {
+fn list_of(positions: Vec<(Partition, Position)>) -> Option<TopicPartitionList> {
     let mut list = TopicPartitionList::with_capacity(positions.len());
     for (Partition { topic, number }, position) in &positions {
-        // Fails for positions below zero alone, which no record has.
-        let _ = list.add_partition_offset(topic, *number, Offset::Offset(*position));
+        let mut element = list.add_partition(topic, *number);
+        element.set_metadata(&position.metadata);
+        // Fails for offsets below zero alone, which no record has.
+        let _ = element.set_offset(Offset::Offset(position.offset));
     }
     (list.count() > 0).then_some(list)
 }

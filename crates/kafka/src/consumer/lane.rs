@@ -11,7 +11,7 @@ use super::metrics::{KafkaMetrics, KeyMismatch, Skip};
 use super::ownership::Partition;
 use super::poller::ChunkRoom;
 use super::settings::RecordEncoding;
-use super::{FetchedRequest, RecordSink, Untaken};
+use super::{FetchedRequest, RecordClaims, RecordSink, Untaken};
 use spanscore_base::otlp::{Signal, json};
 use spanscore_base::panics::{Panicked, caught_future};
 
@@ -113,7 +113,9 @@ impl<S: RecordSink> Lane<S> {
         }
         for run in runs {
             let count = run.records.len();
-            let taken = self.take(chunk, chunk.signal, run.request, count).await;
+            let Some(claims) = run.claims(&chunk.records) else { continue };
+            let request = run.request.clone();
+            let taken = self.take(chunk, (chunk.signal, request, claims), count).await;
             let Err(Untaken::Malformed(why)) = taken else { continue };
             if count == 1 {
                 self.skip(chunk, run.records.start, Skip::Malformed, &why);
@@ -123,7 +125,8 @@ impl<S: RecordSink> Lane<S> {
             for index in run.records {
                 let start = index.checked_sub(1).map_or(0, |before| chunk.records[before].end);
                 let request = bytes.slice(start..chunk.records[index].end);
-                let taken = self.take(chunk, chunk.signal, request, 1).await;
+                let claims = RecordClaims::One(chunk.records[index].claim.clone());
+                let taken = self.take(chunk, (chunk.signal, request, claims), 1).await;
                 if let Err(Untaken::Malformed(why)) = taken {
                     self.skip(chunk, index, Skip::Malformed, &why);
                 }
@@ -145,11 +148,13 @@ impl<S: RecordSink> Lane<S> {
                 Ok(request) => request,
                 Err(error) => return malformed(&error.to_string()),
             };
-            let mark = RecordMark { end: request.len(), ..*record };
+            let mark = RecordMark { end: request.len(), ..record.clone() };
             for (_, mismatch) in sort(signal, &request, &[mark]).mismatches {
                 self.skips.mismatch(place, mismatch);
             }
-            if let Err(Untaken::Malformed(why)) = self.take(chunk, signal, request, 1).await {
+            let claims = RecordClaims::One(record.claim.clone());
+            let taken = self.take(chunk, (signal, request, claims), 1).await;
+            if let Err(Untaken::Malformed(why)) = taken {
                 malformed(&why);
             }
         }
@@ -159,16 +164,15 @@ impl<S: RecordSink> Lane<S> {
     async fn take(
         &self,
         chunk: &Chunk,
-        signal: Signal,
-        request: Bytes,
+        (signal, request, claims): (Signal, Bytes, RecordClaims),
         records: usize,
     ) -> Result<(), Untaken> {
         loop {
             if chunk.source.is_retired() {
                 return Ok(());
             }
-            let claim = chunk.claim.clone();
-            let fetched = FetchedRequest { signal, request: request.clone(), claim };
+            let request = request.clone();
+            let fetched = FetchedRequest { signal, request, claims: claims.clone() };
             match self.sink.take(fetched).await {
                 Err(Untaken::NoRoom) => {
                     self.metrics.waits.add(1);

@@ -61,6 +61,9 @@ metrics! {
             "event", ["assigned", "revoked", "lost"]);
         commit_failures: Counter("spanscore.receiver.kafka.commit_failures", "{commit}",
             "Commits of positions that the brokers did not take; they are tried again.");
+        cut_positions: Counter("spanscore.receiver.kafka.cut_positions", "{commit}",
+            "Commits whose metadata could not tell of all records that are done: after a crash \
+             some may be read again without the rest of their trace.");
         errors: CounterBy("spanscore.receiver.kafka.errors", "{error}",
             "Errors of the client.", "reason", ["brokers_down", "sign_in", "fatal", "other"]);
         partitions: Gauge("spanscore.receiver.kafka.partitions", "{partition}",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::done::DoneRecords;
 use spanscore_base::model::Source;
 
 /// Topic and number of a partition.
@@ -19,10 +20,26 @@ pub(super) struct OwnedPartition {
     pub(super) source: Arc<Source>,
     /// Offset behind the last record that was read; `None` before the first if that is unknown.
     pub(super) next: Option<i64>,
-    /// Last offset that the brokers have taken.
-    pub(super) committed: Option<i64>,
+    /// Last position that the brokers have taken.
+    pub(super) committed: Option<Position>,
+    /// Records that were done before this process owned the partition.
+    done_before: Option<DoneRecords>,
     /// Last record of the partition at the brokers, as far as is known.
     pub(super) end: i64,
+}
+
+/// Offset to go on from, and what is done behind it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Position {
+    pub(super) offset: i64,
+    pub(super) metadata: String,
+}
+
+impl OwnedPartition {
+    /// Returns true if an earlier owner was done with a record.
+    pub(super) fn was_done(&self, offset: i64) -> bool {
+        self.done_before.as_ref().is_some_and(|done| done.has(offset))
+    }
 }
 
 /// Partitions of this process.
@@ -34,9 +51,13 @@ pub(super) struct Ownership {
 }
 
 impl Ownership {
-    /// Begins to own a partition, from an offset on if that is known.
-    pub(super) fn assign(&mut self, partition: Partition, committed: Option<i64>) {
-        let state = OwnedPartition { next: committed, committed, ..OwnedPartition::default() };
+    /// Begins to own a partition, from a position on if that is known.
+    pub(super) fn assign(&mut self, partition: Partition, committed: Option<Position>) {
+        let next = committed.as_ref().map(|position| position.offset);
+        let done_before = committed
+            .as_ref()
+            .and_then(|position| DoneRecords::decode(position.offset, &position.metadata));
+        let state = OwnedPartition { next, committed, done_before, ..OwnedPartition::default() };
         self.owned.insert(partition, state);
     }
 
@@ -74,27 +95,45 @@ impl Ownership {
         self.owned.len()
     }
 
-    /// Returns the positions that may be committed and are not.
-    pub(super) fn uncommitted(&mut self) -> Vec<(Partition, i64)> {
+    /// Returns the positions that may be committed and are not, and the number of those that could
+    /// not tell of all that is done.
+    pub(super) fn uncommitted(&mut self) -> (Vec<(Partition, Position)>, u64) {
         self.forget_done();
-        let positions = self.owned.iter().filter_map(|(partition, state)| {
-            let position = self.position(partition, state)?;
-            (Some(position) != state.committed).then(|| (partition.clone(), position))
-        });
-        positions.collect()
+        let mut cut = 0;
+        let mut positions = Vec::new();
+        for (partition, state) in &self.owned {
+            let Some((position, is_cut)) = self.position(partition, state) else { continue };
+            if Some(&position) != state.committed.as_ref() {
+                cut += u64::from(is_cut);
+                positions.push((partition.clone(), position));
+            }
+        }
+        (positions, cut)
     }
 
-    /// Returns the lowest offset that unfinished work needs, else that of the next record.
-    fn position(&self, partition: &Partition, state: &OwnedPartition) -> Option<i64> {
+    /// Returns the lowest offset that unfinished work needs, else that of the next record; from it
+    /// on, the records that are done; and true if not all of those could be told of.
+    fn position(&self, partition: &Partition, state: &OwnedPartition) -> Option<(Position, bool)> {
         let former = self.former.get(partition).into_iter().flatten();
-        let claimed = former.chain([&state.source]).filter_map(|source| source.lowest()).min();
-        let claimed = claimed.and_then(|position| i64::try_from(position).ok());
+        let claimed = former.chain([&state.source]).flat_map(|source| {
+            let records = source.claimed_records().records;
+            records.into_iter().filter_map(|(offset, _)| i64::try_from(offset).ok())
+        });
+        let mut needed: Vec<i64> = claimed.collect();
+        needed.sort_unstable();
         // What an earlier ownership still needs may lie behind a position that was reset.
-        claimed.into_iter().chain(state.next).min()
+        let next = state.next?;
+        let offset = needed.first().map_or(next, |first| *first.min(&next));
+        let known = state.done_before.as_ref().filter(|done| done.end() > next);
+        let end = known.map_or(next, DoneRecords::end);
+        let unread = (next..end).filter(|offset| !state.was_done(*offset));
+        let done = DoneRecords::except(offset, end, needed.into_iter().chain(unread));
+        let (metadata, is_cut) = done.encode();
+        Some((Position { offset, metadata }, is_cut))
     }
 
     /// Notes that the brokers have taken a position.
-    pub(super) fn committed(&mut self, partition: &Partition, position: i64) {
+    pub(super) fn committed(&mut self, partition: &Partition, position: Position) {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = Some(position);
         }
@@ -107,7 +146,8 @@ impl Ownership {
         };
         self.owned.values().fold((0, 0), |(lag, held_back), state| {
             let read = state.next.unwrap_or(0);
-            (lag + between(state.next, state.end), held_back + between(state.committed, read))
+            let committed = state.committed.as_ref().map(|position| position.offset);
+            (lag + between(state.next, state.end), held_back + between(committed, read))
         })
     }
 }
@@ -120,39 +160,69 @@ mod tests {
         Partition { topic: "spans".into(), number: 3 }
     }
 
-    fn positions(owned: &mut Ownership) -> Vec<i64> {
-        owned.uncommitted().into_iter().map(|(_, position)| position).collect()
+    fn positions(owned: &mut Ownership) -> Vec<Position> {
+        owned.uncommitted().0.into_iter().map(|(_, position)| position).collect()
+    }
+
+    fn offsets(owned: &mut Ownership) -> Vec<i64> {
+        positions(owned).into_iter().map(|position| position.offset).collect()
+    }
+
+    fn at(offset: i64) -> Option<Position> {
+        Some(Position { offset, metadata: DoneRecords::default().encode().0 })
     }
 
     #[test]
     fn position_is_that_of_the_oldest_work_or_of_the_next_record() {
         let mut owned = Ownership::default();
-        owned.assign(partition(), Some(7));
-        assert_eq!(positions(&mut owned), [] as [i64; 0], "it is committed");
+        owned.assign(partition(), at(7));
+        assert_eq!(offsets(&mut owned), [] as [i64; 0], "it is committed");
         let state = owned.get_mut(&partition()).unwrap();
         state.next = Some(12);
         state.end = 20;
         let claims = [8, 10].map(|offset| state.source.claim(offset, 0));
-        assert_eq!(positions(&mut owned), [8]);
-        owned.committed(&partition(), 8);
-        assert_eq!((positions(&mut owned).len(), owned.behind()), (0, (8, 4)));
+        let first = positions(&mut owned).remove(0);
+        assert_eq!(first.offset, 8);
+        owned.committed(&partition(), first);
+        assert_eq!((offsets(&mut owned).len(), owned.behind()), (0, (8, 4)));
         drop(claims);
-        assert_eq!(positions(&mut owned), [12]);
+        assert_eq!(offsets(&mut owned), [12]);
+    }
+
+    #[test]
+    fn next_owner_skips_what_is_done_and_so_does_the_one_after_it() {
+        let mut owned = Ownership::default();
+        owned.assign(partition(), at(0));
+        let state = owned.get_mut(&partition()).unwrap();
+        state.next = Some(10);
+        let _open = [3, 7].map(|offset| state.source.claim(offset, 0));
+        let mut position = positions(&mut owned).remove(0);
+        // Each of them reads no more than the first records before the next takes over.
+        for read in [4, 4, 5] {
+            let mut next = Ownership::default();
+            next.assign(partition(), Some(position.clone()));
+            let state = next.get_mut(&partition()).unwrap();
+            let done: Vec<i64> = (0..12).filter(|offset| state.was_done(*offset)).collect();
+            assert_eq!((position.offset, done), (3, vec![4, 5, 6, 8, 9]));
+            state.next = Some(read);
+            let _open = state.source.claim(3, 0);
+            position = positions(&mut next).pop().unwrap_or(position);
+        }
     }
 
     #[test]
     fn work_of_an_earlier_ownership_moves_nothing_and_is_not_overtaken() {
         let mut owned = Ownership::default();
-        owned.assign(partition(), Some(0));
+        owned.assign(partition(), at(0));
         let first = Arc::clone(&owned.get_mut(&partition()).unwrap().source);
         let on_its_way = first.claim(5, 0);
         owned.revoke(&partition());
-        assert!(first.is_retired() && positions(&mut owned).is_empty());
-        owned.assign(partition(), Some(3));
+        assert!(first.is_retired() && offsets(&mut owned).is_empty());
+        owned.assign(partition(), at(3));
         owned.get_mut(&partition()).unwrap().next = Some(9);
-        assert_eq!(positions(&mut owned), [5]);
+        assert_eq!(offsets(&mut owned), [5]);
         drop(on_its_way);
-        assert_eq!(positions(&mut owned), [9]);
+        assert_eq!(offsets(&mut owned), [9]);
         owned.revoke_all();
         assert_eq!((owned.len(), owned.former.len()), (0, 0));
     }
@@ -161,6 +231,6 @@ mod tests {
     fn unknown_position_is_not_committed() {
         let mut owned = Ownership::default();
         owned.assign(partition(), None);
-        assert!(positions(&mut owned).is_empty());
+        assert!(offsets(&mut owned).is_empty());
     }
 }

@@ -133,8 +133,8 @@ impl Poller {
     /// Reads until it is stopped; then commits, and leaves the group.
     pub(super) fn run(mut self) {
         while !self.stop.is_cancelled() && self.turn() {}
-        self.filling.clear();
         let context = Arc::clone(self.consumer.context());
+        // Before any claim goes: a record that nobody claims is done.
         context.commit(&self.consumer, CommitMode::Sync);
         context.owned().revoke_all();
         context.is_member.store(false, Ordering::Release);
@@ -241,6 +241,9 @@ fn take(
     let Some(state) = owned.get_mut(&partition) else { return };
     state.next = Some(offset + 1);
     state.end = state.end.max(offset + 1);
+    if state.was_done(offset) {
+        return;
+    }
     let Some(payload) = message.payload().filter(|payload| !payload.is_empty()) else {
         return skips.skip((&partition, offset), Skip::Empty, "it holds nothing");
     };
@@ -254,11 +257,11 @@ fn take(
             let chunk = known.into_mut();
             // That of an ownership that has ended goes: its records come again.
             if chunk.source.is_retired() {
-                *chunk = Chunk::new(place, &state.source, offset);
+                *chunk = Chunk::new(place, &state.source);
             }
             chunk
         }
-        Entry::Vacant(new) => new.insert(Chunk::new(place, &state.source, offset)),
+        Entry::Vacant(new) => new.insert(Chunk::new(place, &state.source)),
     };
     chunk.push(offset, RecordKey::of(message.key()), payload);
 }

@@ -51,6 +51,7 @@ pub struct KafkaReceiver(Option<RunningReceiver>);
 struct RunningReceiver {
     context: Arc<GroupContext>,
     stop: CancellationToken,
+    is_divided: bool,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
     _stop_when_dropped: DropGuard,
 }
@@ -71,7 +72,7 @@ impl KafkaReceiver {
         let Some(settings) = settings.cloned() else { return Ok(Self::default()) };
         let looking = settings.clone();
         let looking = tokio::task::spawn_blocking(move || look(&looking, has_sessions));
-        let assignor = looking.await.unwrap_or_else(|_| {
+        let (assignor, is_divided) = looking.await.unwrap_or_else(|_| {
             Err(KafkaStartError::Client("looking at the topics met a fault".to_owned()))
         })?;
         let metrics = KafkaMetrics::new(meter).of(&[]);
@@ -117,7 +118,12 @@ impl KafkaReceiver {
         })?;
         let ended = Mutex::new(Some(ended));
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self(Some(RunningReceiver { context, stop, ended, _stop_when_dropped })))
+        Ok(Self(Some(RunningReceiver { context, stop, is_divided, ended, _stop_when_dropped })))
+    }
+
+    /// Returns true if a topic has more than one partition: no session is whole in one process.
+    pub fn is_divided(&self) -> bool {
+        self.0.as_ref().is_some_and(|running| running.is_divided)
     }
 
     /// Returns a probe that is true while the group counts this process among its members.
@@ -177,8 +183,11 @@ fn config_of(settings: &KafkaReceiverSettings, assignor: Assignor) -> ClientConf
     config
 }
 
-/// Looks at the topics, on a thread that may block.
-fn look(settings: &KafkaReceiverSettings, has_sessions: bool) -> Result<Assignor, KafkaStartError> {
+/// Looks at the topics, on a thread that may block; returns true as well if one is divided.
+fn look(
+    settings: &KafkaReceiverSettings,
+    has_sessions: bool,
+) -> Result<(Assignor, bool), KafkaStartError> {
     let unreachable = |error: KafkaError| {
         let brokers = settings.brokers.join(", ");
         KafkaStartError::Unreachable { brokers, error: error.to_string() }
@@ -193,5 +202,6 @@ fn look(settings: &KafkaReceiverSettings, has_sessions: bool) -> Result<Assignor
         let count = found.filter(|it| it.error().is_none()).map_or(0, |it| it.partitions().len());
         counts.push((topic, count));
     }
-    assignor(settings, &counts, has_sessions)
+    let is_divided = counts.iter().any(|(_, count)| *count > 1);
+    Ok((assignor(settings, &counts, has_sessions)?, is_divided))
 }

@@ -140,7 +140,7 @@ pub struct Collector {
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
-    kafka: KafkaReceiver,
+    pub(crate) kafka: KafkaReceiver,
     pub(crate) shutdown_timeout: Mutex<Duration>,
     pub(crate) rereader: Rereader,
     pub(crate) reloads: ReloadCounter,

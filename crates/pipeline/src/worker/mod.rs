@@ -221,7 +221,7 @@ impl Worker {
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         let mut steps = 0;
         // Records of a partition that others read by now are theirs.
-        if !batch.claims.are_retired() {
+        if !batch.is_retired() {
             self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
         }
         self.context.backlog.unqueue(records, is_spans);
