@@ -311,10 +311,15 @@ fn check_receivers(config: &Config, node: &Node, errors: &mut Vec<SettingsError>
         let place = file.map_or(node.place, |file| file.place);
         errors.push(SettingsError::new(text).at(place));
     }
+    if let Some(Err(error)) = config.receivers.kafka.as_ref().map(|kafka| kafka.check()) {
+        let kafka = node.get("receivers").and_then(|receivers| receivers.get("kafka"));
+        let place = kafka.map_or(node.place, |kafka| kafka.place);
+        errors.push(error.at(place));
+    }
     let protocols = config.receivers.otlp.as_ref().map(|otlp| &otlp.protocols);
     let is_listening =
         protocols.is_some_and(|protocols| protocols.grpc.is_some() || protocols.http.is_some());
-    if is_listening || config.receivers.file.is_some() {
+    if is_listening || config.receivers.file.is_some() || config.receivers.kafka.is_some() {
         return;
     }
     let place = node.get("receivers").map_or(node.place, |receivers| receivers.place);
@@ -359,7 +364,11 @@ fn check_circles(
 impl ResolvedConfig {
     /// Returns warnings about settings that are valid but hardly meant, for people.
     pub fn warnings(&self) -> Vec<String> {
-        listeners::warnings(&self.config)
+        let mut warnings = listeners::warnings(&self.config);
+        if self.config.receivers.kafka.is_some() && !spanscore_kafka::IS_BUILT_IN {
+            warnings.push(format!("`receivers.kafka`: {}", spanscore_kafka::NOT_BUILT_IN));
+        }
+        warnings
     }
 
     /// Returns a summary of the plan, for people: titles with their lines.
@@ -387,9 +396,11 @@ impl ResolvedConfig {
             otlp.and_then(|otlp| Some(format!("OTLP/HTTP {}", otlp.http.as_ref()?.endpoint)));
         let files = self.config.receivers.file.iter().flat_map(|file| &file.include);
         let files = files.map(|pattern| format!("files {pattern}"));
+        let topics = self.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
+        let topics = topics.map(|topic| format!("Kafka {topic}"));
         let exporters = self.exporters.iter().map(|exporter| exporter.name.clone());
         let mut summary = vec![
-            ("receivers", grpc.into_iter().chain(http).chain(files).collect()),
+            ("receivers", grpc.into_iter().chain(http).chain(files).chain(topics).collect()),
             ("evaluators", evaluators.collect()),
             ("exporters", exporters.collect()),
             ("forward", self.forward.iter().map(|it| it.name.clone()).collect()),

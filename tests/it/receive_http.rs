@@ -348,7 +348,7 @@ async fn a_taken_port_is_an_error_that_names_the_setting() {
     if let Some(grpc) = &mut otlp.protocols.grpc {
         grpc.endpoint = harness.grpc.to_string();
     }
-    let settings = ReceiversSettings { otlp: Some(otlp), file: None };
+    let settings = ReceiversSettings { otlp: Some(otlp), ..ReceiversSettings::default() };
     let intake = std::sync::Arc::clone(&harness.intake);
     let started =
         Receivers::start(&settings, intake, &Memory::default(), &harness.telemetry.meter()).await;

@@ -266,6 +266,25 @@ impl Sessions {
         }
     }
 
+    /// Drops the traces of partitions that others own, and the sessions that had no others.
+    pub fn drop_revoked(&mut self) {
+        let keys: Vec<_> = self.by_key.keys().cloned().collect();
+        for key in keys {
+            let Some(session) = self.by_key.get_mut(&key) else { continue };
+            let traces = session.traces.iter().map(|(trace, _)| trace);
+            let revoked = traces.filter(|trace| trace.claims.are_retired());
+            let revoked: Vec<TraceId> = revoked.map(|trace| trace.trace_id).collect();
+            for trace_id in &revoked {
+                self.bytes -= session.remove(*trace_id);
+                self.by_trace.remove(trace_id);
+            }
+            if session.traces.is_empty() && !revoked.is_empty() {
+                self.open_count -= usize::from(session.is_open);
+                self.forget(&key);
+            }
+        }
+    }
+
     /// Undoes a judgement of which no evaluation left: the next one revises the one before it, if
     /// any.
     pub fn not_judged(&mut self, due: &DueSession) {

@@ -9,6 +9,7 @@ mod grouped;
 mod held;
 mod judging;
 mod kept;
+mod partitions;
 mod reform;
 mod restore;
 mod room;
@@ -20,6 +21,7 @@ mod waiting;
 use std::collections::VecDeque;
 
 pub use counts::{ShardCounts, SpanCounts};
+pub use partitions::HoldingTrace;
 pub use restore::{PriorTrace, PriorVerdict};
 pub use room::CutTrace;
 
@@ -216,7 +218,7 @@ impl Shard {
             if let Some(trace) =
                 self.get_mut(handle).filter(|it| is_news || it.spans.claims.is_empty())
             {
-                trace.spans.claims.join(&batch.claims);
+                trace.spans.claims.join(batch.claims_of(trace_id));
             }
             self.recount(handle);
         }

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "client")]
 mod client;
+mod consumer;
 mod producer;
 mod settings;
 #[cfg(feature = "client")]
@@ -12,6 +13,10 @@ mod token;
 
 #[cfg(feature = "client")]
 pub use client::client_config;
+pub use consumer::settings::{InitialOffset, KafkaReceiverSettings, RecordEncoding, TopicSettings};
+pub use consumer::{
+    FetchedRequest, KafkaReceiver, KafkaStartError, RecordClaims, RecordSink, Untaken,
+};
 pub use producer::{
     BrokerState, MESSAGE_HEAD_BYTES, Message, Partitioner, ProduceError, Producer,
     ProducerCompression, ProducerSettings, ProducerStartError, key_of,

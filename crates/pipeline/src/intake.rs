@@ -33,6 +33,7 @@ use spanscore_base::model::{Claim, Claims, MemoryQuota, SenderId, SpanBatch, sha
 use spanscore_base::otlp::Signal;
 use spanscore_emit::forward::{Forwards, Passing};
 use spanscore_extract::Extracted;
+use spanscore_kafka::RecordClaims;
 use spanscore_log::AppendError;
 use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
@@ -80,6 +81,8 @@ enum RequestOrigin<'a> {
     Sender(&'a Received),
     /// Log record, with its arrival on the clock of the shards.
     Log { claim: Claim, at_ms: u64, sender: SenderId },
+    /// Record of a topic, which is its log.
+    Topic { claims: RecordClaims },
 }
 
 impl PipelineIntake {
@@ -211,6 +214,7 @@ impl PipelineIntake {
             };
             places.push((place, batch, own));
         }
+        let mut by_trace = None;
         let (claim, at_ms, sender) = match origin {
             RequestOrigin::Sender(received)
                 if !places.is_empty() || self.forwards.wants(received.signal) =>
@@ -219,11 +223,19 @@ impl PipelineIntake {
             }
             RequestOrigin::Sender(received) => (None, None, received.sender),
             RequestOrigin::Log { claim, at_ms, sender } => (Some(claim), Some(at_ms), sender),
+            RequestOrigin::Topic { claims: RecordClaims::One(claim) } => {
+                (Some(claim), None, SenderId::default())
+            }
+            RequestOrigin::Topic { claims: RecordClaims::ByTrace(claims) } => {
+                by_trace = Some(claims);
+                (None, None, SenderId::default())
+            }
         };
         let claims = claim.clone().map(Claims::from).unwrap_or_default();
         for (place, mut batch, own) in places {
             self.backlog.queue(batch.spans.len(), batch.is_of_spans());
             batch.claims = claims.clone();
+            batch.claims_by_trace.clone_from(&by_trace);
             batch.sender = sender;
             let room = Arc::new((own, Arc::clone(&room)));
             let batch = Arc::new(batch);
@@ -285,6 +297,37 @@ impl PipelineIntake {
                 Err(self.not_kept("restore_failed", why))
             }
             IntakeState::Closed => Err(Refused::ShuttingDown),
+        }
+    }
+
+    /// Takes a request of a topic: it is in no log of this process.
+    ///
+    /// # Errors
+    /// None of it was taken.
+    pub(super) async fn accept_of_topic(
+        &self,
+        received: &Received,
+        claims: RecordClaims,
+        sender: &Arc<ConnectionAccount>,
+    ) -> Result<Extracted, Refused> {
+        let deadline = Instant::now() + ROOM_WAIT;
+        if self.is_restoring()? {
+            return Err(self.overloaded("restoring"));
+        }
+        self.is_used.store(true, Ordering::Relaxed);
+        let room = self.room_for(received.request.len(), sender, deadline).await?;
+        let (batches, extracted) = self.read(received.signal, &received.request, deadline).await?;
+        self.hand_over(batches, room, deadline, RequestOrigin::Topic { claims }).await?;
+        self.metrics.extracted(&extracted);
+        self.pass_on(received, &extracted, None);
+        Ok(extracted)
+    }
+
+    /// Has each shard drop the traces of partitions that others own.
+    pub(super) async fn drop_revoked(&self) {
+        for (shard, _) in &self.shards {
+            // Fails only if the shard has ended.
+            let _ = shard.send(ShardMessage::DropRevoked).await;
         }
     }
 

@@ -16,6 +16,7 @@ mod extraction;
 mod intake;
 mod journal;
 mod judging;
+mod kafka;
 mod metrics;
 mod panic_recovery;
 mod pool;

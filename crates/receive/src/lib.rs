@@ -36,6 +36,7 @@ pub use compression::unpack;
 pub use follow::FileReceiver;
 pub use listen::ReceiverStartError;
 pub use meter::ConnectionAccount;
+pub use metrics::AcceptedItems;
 pub use server::Receivers;
 
 /// Outcome of a request, by its items.

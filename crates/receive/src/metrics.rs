@@ -216,6 +216,21 @@ impl AcceptedMetrics {
     }
 }
 
+/// Count of the items that a receiver outside of this crate takes, beside those of its own.
+pub struct AcceptedItems(AcceptedMetrics);
+
+impl AcceptedItems {
+    /// Shows it under the name of the receiver, at zero.
+    pub fn of(meter: &Meter, receiver: &'static str) -> Self {
+        Self(AcceptedMetrics::new(meter).of(&labels(receiver, receiver)))
+    }
+
+    /// Counts items that were taken.
+    pub fn add(&self, signal: Signal, items: u64) {
+        self.0.add(signal, items);
+    }
+}
+
 /// Returns the labels of a receiver.
 pub(super) fn labels(receiver: &'static str, transport: &'static str) -> [KeyValue; 2] {
     [KeyValue::new("receiver", receiver), KeyValue::new("transport", transport)]

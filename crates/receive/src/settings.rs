@@ -12,6 +12,7 @@ pub use super::http::cors::CorsSettings;
 pub use super::http::url_paths::UrlPaths;
 use spanscore_base::settings::tls::ListenerTlsSettings;
 use spanscore_base::settings::{HumanDuration, above_zero, listen_address, some_above_zero};
+use spanscore_kafka::KafkaReceiverSettings;
 
 /// Bytes in a mebibyte.
 const MIB: usize = 1 << 20;
@@ -26,11 +27,14 @@ pub struct ReceiversSettings {
     /// Files that another process writes; off unless named.
     #[serde(default)]
     pub file: Option<FileReceiverSettings>,
+    /// Topics of Kafka; off unless named.
+    #[serde(default, deserialize_with = "named")]
+    pub kafka: Option<KafkaReceiverSettings>,
 }
 
 impl Default for ReceiversSettings {
     fn default() -> Self {
-        Self { otlp: Some(OtlpReceiverSettings::default()), file: None }
+        Self { otlp: Some(OtlpReceiverSettings::default()), file: None, kafka: None }
     }
 }
 

@@ -107,6 +107,8 @@ async fn serve(
     watch: StopWatch,
 ) -> Result<ShutdownReport, CommandError> {
     let exporters = plan.exporters.iter().map(|exporter| exporter.name.clone()).collect();
+    let kafka = plan.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
+    let topics = kafka.map(str::to_owned).collect();
     let secure = Secure::of(&plan.config);
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
@@ -129,7 +131,7 @@ async fn serve(
     if !is_json {
         let pages = collector.pages().map(|pages| entrance(pages, &reloads)).transpose();
         let pages = pages.map_err(anyhow::Error::new)?;
-        for line in (Ready { grpc, http, metrics, pages, exporters, secure }).lines() {
+        for line in (Ready { grpc, http, metrics, pages, exporters, secure, topics }).lines() {
             output::note(line);
         }
     }
@@ -248,6 +250,8 @@ pub(crate) struct Ready {
     pub(crate) exporters: Vec<String>,
     /// Ports with TLS.
     pub(crate) secure: Secure,
+    /// Topics of Kafka that are read.
+    pub(crate) topics: Vec<String>,
 }
 
 impl Ready {
@@ -264,6 +268,10 @@ impl Ready {
             (None, None) => "(no receiver is on)".to_owned(),
         };
         let metrics = self.metrics.map(|at| format!("{}/metrics", url(at, self.secure.metrics)));
+        let has_door = first.is_some() || self.topics.is_empty();
+        let agents = has_door.then(|| format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}"));
+        let topics = self.topics.join(", ");
+        let topics = (!topics.is_empty()).then(|| format!("Kafka: {topics}"));
         // A scraped exporter is listed by its URL.
         let is_scraped = |name: &&String| name.starts_with("prometheus");
         let has_scraped = metrics.is_some() && self.exporters.iter().any(|it| is_scraped(&it));
@@ -272,10 +280,10 @@ impl Ready {
         shown.extend(metrics.clone().filter(|_| has_scraped));
         let scores = (!shown.is_empty()).then(|| format!("scores: {}", shown.join(", ")));
         let pages = self.pages.as_ref().map(|way| format!("pages: {way}"));
-        let agents = format!("agents: OTEL_EXPORTER_OTLP_ENDPOINT={door}");
         let metrics = metrics.filter(|_| !has_scraped).map(|url| format!("metrics: {url}"));
         let sample = first.map(|url| self.sample(&url));
-        pages.into_iter().chain([agents]).chain(scores).chain(metrics).chain(sample).collect()
+        let inputs = pages.into_iter().chain(agents).chain(topics);
+        inputs.chain(scores).chain(metrics).chain(sample).collect()
     }
 
     /// Formats the command that sends a sample run to an address.
@@ -301,6 +309,7 @@ mod tests {
             pages: Some("http://127.0.0.1:8890/".into()),
             exporters: vec!["console".into(), "prometheus".into()],
             secure: Secure::default(),
+            topics: Vec::new(),
         };
         insta::assert_snapshot!(ready.lines().join("\n"), @r"
         pages: http://127.0.0.1:8890/
@@ -308,6 +317,8 @@ mod tests {
         scores: console, http://127.0.0.1:8888/metrics
         try it: spanscore send --sample
         ");
+        let of_topics = Ready { topics: vec!["otlp".into()], ..Ready::default() };
+        assert_eq!(of_topics.lines(), ["Kafka: otlp", "scores: (no exporter is on)"]);
         let elsewhere = Ready { http: at(5000), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000

@@ -102,7 +102,7 @@ impl Harness {
     pub(crate) async fn within(otlp: OtlpReceiverSettings, memory: &Memory) -> Self {
         let intake = Arc::new(FakeIntake::default());
         let telemetry = Telemetry::without_endpoints().unwrap();
-        let settings = ReceiversSettings { otlp: Some(otlp), file: None };
+        let settings = ReceiversSettings { otlp: Some(otlp), ..ReceiversSettings::default() };
         let own = Arc::clone(&intake);
         let receivers = Receivers::start(&settings, own, memory, &telemetry.meter()).await.unwrap();
         let (grpc, http) = (receivers.grpc_address().unwrap(), receivers.http_address().unwrap());

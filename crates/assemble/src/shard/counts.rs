@@ -23,6 +23,8 @@ pub struct SpanCounts {
     pub lost: u64,
     /// Forgotten without an evaluation: an earlier process had judged their trace on other spans.
     pub forgotten: u64,
+    /// Left to whoever owns the partition of their trace now.
+    pub revoked: u64,
 }
 
 impl ShardCounts {

@@ -187,7 +187,7 @@ impl Shard {
     }
 
     /// Remembers of a trace that goes what its later parts revise.
-    fn sever(&mut self, handle: Handle, now_ms: u64) {
+    pub(super) fn sever(&mut self, handle: Handle, now_ms: u64) {
         let Some(trace) = self.get(handle) else { return };
         if let Some(judged) = trace.judged() {
             let trace_id = trace.spans.trace_id;

@@ -1,5 +1,6 @@
 mod conflicts;
 mod held;
+mod partitions;
 mod restore;
 mod room;
 mod ticking;

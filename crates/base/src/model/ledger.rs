@@ -21,10 +21,14 @@ use notes::{TiedCount, TiedNotes};
 mod notes;
 
 /// Origin of records, such as a log, with its claimed positions.
+///
+/// A partition of a topic is a source for as long as this process owns it: then the source is
+/// [retired](Self::retire), and whoever owns the partition next reads what was claimed.
 #[derive(Debug, Default)]
 pub struct Source {
     claimed: Mutex<Claimed>,
     tied: TiedCount,
+    is_retired: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +75,16 @@ impl Source {
     pub fn claim_onwards(self: &Arc<Self>, position: u64) -> Claim {
         *self.claimed().onwards.entry(position).or_default() += 1;
         Claim::new(self, position, 0, true)
+    }
+
+    /// Marks the source as one that others read: work that only it has the records of is theirs.
+    pub fn retire(&self) {
+        self.is_retired.store(true, atomic::Ordering::Release);
+    }
+
+    /// Returns true if others read it.
+    pub fn is_retired(&self) -> bool {
+        self.is_retired.load(atomic::Ordering::Acquire)
     }
 
     /// Returns the lowest claimed position.
@@ -292,6 +306,16 @@ impl Claims {
         })
     }
 
+    /// Returns true if others read all of the records from now on.
+    pub fn are_retired(&self) -> bool {
+        !self.is_empty() && self.iter().all(|claim| claim.0.source.is_retired())
+    }
+
+    /// Returns true if all of the records are of this source.
+    pub fn are_of(&self, source: &Arc<Source>) -> bool {
+        self.iter().all(|claim| Arc::ptr_eq(&claim.0.source, source))
+    }
+
     /// Returns true if nothing is claimed: the records are in no log.
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
@@ -434,6 +458,18 @@ mod tests {
         assert_eq!((claimed.records.len(), claimed.onwards, log.lowest()), (0, Some(4), Some(4)));
         drop(onwards);
         assert_eq!((log.lowest_onwards(), log.lowest()), (None, None));
+    }
+
+    #[test]
+    fn claims_are_retired_with_the_last_of_their_sources() {
+        let sources: [Arc<Source>; 2] = Default::default();
+        let mut claims = Claims::from(sources[0].claim(1, 0));
+        claims.join(&sources[1].claim(1, 0).into());
+        assert!(!claims.are_of(&sources[0]) && !Claims::default().are_retired());
+        for (source, are_retired) in sources.iter().zip([false, true]) {
+            source.retire();
+            assert_eq!(claims.are_retired(), are_retired);
+        }
     }
 
     #[test]

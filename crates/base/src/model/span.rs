@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Claims, ClientGroup, SpanId, TraceId};
+use super::{Claim, Claims, ClientGroup, SpanId, TraceId};
 
 /// Resource of spans, as it came.
 #[derive(Debug, Default, PartialEq)]
@@ -113,8 +113,35 @@ pub struct SpanBatch {
     pub resources: Vec<Arc<Resource>>,
     /// Claims on the log positions of the records.
     pub claims: Claims,
+    /// Claims on records of a topic, which have one trace each: they stand beside `claims`.
+    pub claims_by_trace: Option<Arc<ClaimsByTrace>>,
     /// Sender of the request.
     pub sender: SenderId,
+}
+
+/// Claims on records that have one trace each.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimsByTrace(Vec<(TraceId, Claims)>);
+
+impl ClaimsByTrace {
+    /// Returns the claims of a trace.
+    pub fn get(&self, trace_id: TraceId) -> Option<&Claims> {
+        let at = self.0.binary_search_by_key(&trace_id, |(trace_id, _)| *trace_id).ok()?;
+        self.0.get(at).map(|(_, claims)| claims)
+    }
+}
+
+impl FromIterator<(TraceId, Claim)> for ClaimsByTrace {
+    fn from_iter<I: IntoIterator<Item = (TraceId, Claim)>>(records: I) -> Self {
+        let mut records: Vec<_> = records.into_iter().collect();
+        records.sort_by_key(|(trace_id, _)| *trace_id);
+        let same = records.chunk_by(|a, b| a.0 == b.0);
+        let of_trace = same.filter_map(|same| {
+            let claims = same.iter().map(|(_, claim)| Claims::from(claim.clone()));
+            same.first().map(|(trace_id, _)| (*trace_id, claims.collect()))
+        });
+        Self(of_trace.collect())
+    }
 }
 
 /// Run of records of one trace in a batch.
@@ -150,6 +177,22 @@ impl SpanBatch {
         })
     }
 
+    /// Returns the claims that the records of a trace need.
+    pub fn claims_of(&self, trace_id: TraceId) -> &Claims {
+        let by_trace = self.claims_by_trace.as_ref().and_then(|by_trace| by_trace.get(trace_id));
+        by_trace.unwrap_or(&self.claims)
+    }
+
+    /// Returns true if others read the records from now on.
+    pub fn is_retired(&self) -> bool {
+        let of_traces = self.claims_by_trace.iter().flat_map(|by_trace| &by_trace.0);
+        let mut claims = of_traces.map(|(_, claims)| claims).peekable();
+        match claims.peek() {
+            Some(_) => claims.all(Claims::are_retired),
+            None => self.claims.are_retired(),
+        }
+    }
+
     /// Empties it; its capacity stays.
     pub fn clear(&mut self) {
         self.arena.clear();
@@ -157,6 +200,7 @@ impl SpanBatch {
         self.runs.clear();
         self.resources.clear();
         self.claims = Claims::default();
+        self.claims_by_trace = None;
         self.sender = SenderId::default();
     }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::idle_trimmer::IdleTrimmer;
 use super::journal::{Journal, JournalOpenError, RecoveryClaim};
 use super::judging::{JudgePlaces, RunningDispatchers};
+use super::kafka::{PartitionMetrics, TopicIntake};
 use super::metrics::PipelineMetrics;
 use super::reload::ReloadCounter;
 use super::reload::setup::Setup;
@@ -35,11 +36,12 @@ pub use shutdown_report::{CarriedOver, ShutdownReport};
 use spanscore_api::LocalAccess;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::JudgeStartError;
-use spanscore_base::model::{Evaluation, Facts, Memory};
+use spanscore_base::model::{Evaluation, Facts, Level, Memory};
 use spanscore_emit::forward::{ForwardLog, ForwardStartError, Forwards, HoldTimes, ReadBack};
 use spanscore_emit::{self, Exporters, Persistence, Undelivered};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
+use spanscore_kafka::KafkaReceiver;
 use spanscore_net::tls::Rereader;
 use spanscore_receive::{self, FileReceiver, Receivers};
 use spanscore_store::Store;
@@ -105,6 +107,9 @@ pub enum CollectorStartError {
     /// Write-ahead log.
     #[error(transparent)]
     Log(#[from] JournalOpenError),
+    /// Receiver of topics of Kafka.
+    #[error(transparent)]
+    Kafka(#[from] spanscore_kafka::KafkaStartError),
     /// Receiver.
     #[error(transparent)]
     Receiver(#[from] spanscore_receive::ReceiverStartError),
@@ -137,6 +142,7 @@ pub struct Collector {
     journal: Option<Arc<Journal>>,
     restoring: Option<JoinHandle<()>>,
     files: FileReceiver,
+    pub(crate) kafka: KafkaReceiver,
     pub(crate) shutdown_timeout: Mutex<Duration>,
     pub(crate) rereader: Rereader,
     pub(crate) reloads: ReloadCounter,
@@ -168,6 +174,8 @@ impl Collector {
             dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
+        let of_topics = settings.receivers.kafka.as_ref();
+        let has_sessions = settings.evaluators.iter().any(|it| it.info.level == Level::Session);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
         let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
         let outlet = outlet_of(&exporters, &store);
@@ -188,18 +196,22 @@ impl Collector {
             store: store.clone(),
             journal: journal.clone(),
             dispatchers: dispatchers.handles(),
+            partitions: of_topics.map(|_| Arc::new(PartitionMetrics::new(&meter))),
             ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
         };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
             .map_err(CollectorStartError::Threads)?;
         telemetry.readiness().watch(pipeline.heartbeats());
-        journal.iter().for_each(|journal| telemetry.readiness().need(journal.works()));
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let intake = pipeline.intake();
         let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
         let files = settings.receivers.file.as_ref();
         let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
+        let sink = Arc::new(TopicIntake::new(pipeline.intake(), &meter));
+        let kafka =
+            KafkaReceiver::start(of_topics, has_sessions, sink, &memory.requests, &meter).await?;
+        telemetry.readiness().need(works(journal.as_ref(), &kafka));
         let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
         telemetry.readiness().set(true);
         Ok(Self {
@@ -214,6 +226,7 @@ impl Collector {
             journal,
             restoring,
             files,
+            kafka,
             shutdown_timeout: Mutex::new(settings.shutdown_timeout),
             rereader,
             reloads: ReloadCounter::new(&meter),
@@ -269,6 +282,8 @@ impl Collector {
         if !self.receivers.settle(no_more_time(part(all / 4))).await {
             tracing::warn!("requests that did not end were told to come again");
         }
+        self.kafka.stop(no_more_time(part(all / 4))).await;
+        self.pipeline.intake().drop_revoked().await;
         if let Some(journal) = &self.journal {
             journal.log().keep_all();
         }
@@ -321,6 +336,16 @@ impl Collector {
         }
         lost
     }
+}
+
+/// Returns a probe that is true while the inputs can take what comes.
+fn works(
+    journal: Option<&Arc<Journal>>,
+    kafka: &KafkaReceiver,
+) -> impl Fn() -> bool + Send + Sync + 'static {
+    let log = journal.map(|journal| journal.works());
+    let kafka = kafka.works();
+    move || log.as_ref().is_none_or(|works| works()) && kafka()
 }
 
 /// Returns the number of cores, one if it is unknown.

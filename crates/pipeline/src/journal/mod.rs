@@ -34,7 +34,7 @@ pub(super) use holders::LogHolder;
 use metrics::JournalMetrics;
 use notes::{ANSWER_TAG, DELIVERED_TAG, JUDGED_TAG, JudgedNote, WITH_RECORDS};
 use spanscore_ask::judge::AnswerLog;
-use spanscore_base::model::{Claim, Claims, NoteCell, NoteKind, Receipt};
+use spanscore_base::model::{Claim, Claims, NoteCell, NoteKind, Receipt, TraceSpans};
 use spanscore_base::otlp::{RawBody, Signal};
 use spanscore_emit::forward::ReadBack;
 use spanscore_log::{
@@ -199,6 +199,11 @@ impl Journal {
     pub(super) fn held_by_forwards(&self) -> Option<(&'static str, u64)> {
         let onwards = self.log.source().lowest_onwards()?;
         Some(("see spanscore_forward_requests_in_log", self.log.bytes_from(onwards)))
+    }
+
+    /// Returns true if all records of a trace are in the log: then it can tell of its judgement.
+    pub(super) fn has_all_of(&self, trace: &TraceSpans) -> bool {
+        trace.claims.are_of(self.log.source())
     }
 
     /// Returns a probe that is true while the log takes records. It does not keep the log open.

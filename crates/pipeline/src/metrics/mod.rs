@@ -166,7 +166,7 @@ const REFUSALS: [&str; 7] = [
 ];
 
 /// Returns the spans that were dropped, by reason.
-fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 6] {
+fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 7] {
     [
         ("duplicate", counts.duplicate),
         ("conflict", counts.conflicting),
@@ -174,6 +174,7 @@ fn dropped(counts: &SpanCounts) -> [(&'static str, u64); 6] {
         ("trace_over_limit", counts.over_limit),
         ("fault", counts.lost),
         ("forgotten", counts.forgotten),
+        ("revoked", counts.revoked),
     ]
 }
 

@@ -41,6 +41,12 @@ pub enum ReloadError {
     /// The evaluators and dialects broke off while they were built.
     #[error("cannot build the evaluators and dialects: {0}; please report it, with the config")]
     Build(#[from] tokio::task::JoinError),
+    /// Sessions cannot be put together of several partitions.
+    #[error(
+        "evaluators of `level: session` need all traces of a session in one process, and the \
+             topics of `receivers.kafka` have several partitions"
+    )]
+    Sessions,
     /// A file of tokens cannot be used.
     #[error("cannot read the tokens of receivers.otlp.auth: {0}")]
     Tokens(String),
@@ -107,6 +113,9 @@ impl Collector {
         let evaluators = std::mem::take(&mut settings.evaluators);
         let dialects = std::mem::take(&mut settings.dialects);
         let evaluators = store::evaluators(evaluators, exporters.want(), &self.store);
+        if evaluators.has_session_level() && self.kafka.is_divided() {
+            return Err(ReloadError::Sessions);
+        }
         let facts = store::facts(&evaluators, &self.store);
         let judges = (&settings.judges, &settings.judging);
         let judges = self.dispatchers.prepare(judges, &evaluators)?;

@@ -35,6 +35,8 @@ pub(super) enum SessionMessage {
     Trace(SessionTrace),
     /// Config update.
     ConfigUpdate(Arc<ConfigUpdate>),
+    /// Revocation of partitions: their traces are dropped.
+    DropRevoked,
 }
 
 /// Judged trace on its way to its session.
@@ -113,6 +115,12 @@ impl SessionWorker {
                         Some(SessionMessage::Trace(received)) => received,
                         Some(SessionMessage::ConfigUpdate(update)) => {
                             self.update(&update);
+                            continue;
+                        }
+                        Some(SessionMessage::DropRevoked) => {
+                            self.guarded(elapsed_ms(start), &mut due, |own, _| {
+                                own.sessions.drop_revoked();
+                            });
                             continue;
                         }
                         None => break,
@@ -217,11 +225,9 @@ impl SessionWorker {
             self.context.metrics.stages.cut_texts.add(cut_texts);
             self.context.metrics.session_judged(skips, limited, &self.context.evaluators);
             if !evaluations.is_empty() || !asked.is_empty() {
-                let receipt = self.context.journal.as_ref().map(|journal| {
-                    let mut claims = Claims::default();
-                    due.traces.iter().for_each(|trace| claims.join(&trace.claims));
-                    journal.receipt(claims, Vec::new())
-                });
+                let mut claims = Claims::default();
+                due.traces.iter().for_each(|trace| claims.join(&trace.claims));
+                let receipt = self.context.receipt(claims, Vec::new());
                 self.context.dispatchers.ask(asked, receipt.as_ref());
                 if !evaluations.is_empty() {
                     (self.context.outlet)(evaluations, receipt);

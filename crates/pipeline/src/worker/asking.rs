@@ -37,7 +37,7 @@ impl Worker {
         if asked.is_empty() {
             return self.hand_out(evaluations, claims, notes);
         }
-        let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
+        let receipt = self.context.receipt(claims, notes);
         self.context.dispatchers.ask(asked, receipt.as_ref());
         if !evaluations.is_empty() {
             self.context.metrics.evaluations(&evaluations);

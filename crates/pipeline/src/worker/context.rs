@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use super::long_traces::{LongTraceThread, LongTraces};
-use super::{ExpensiveTraceLog, JudgingPace, ShardClock, Worker};
+use super::{ExpensiveTraceLog, JudgingPace, PartitionWatch, ShardClock, Worker};
 use crate::backlog::Backlog;
-use crate::journal::Journal;
+use crate::journal::{Journal, JudgedTraces};
 use crate::judging::Dispatchers;
+use crate::kafka::PartitionMetrics;
 use crate::metrics::PipelineMetrics;
 use crate::pool::BatchPool;
 use crate::reload::setup::{HeldSettings, Setup, Translator};
 use crate::sessions::{SessionSender, SessionVerdicts, SessionWorker};
 use crate::{Outlet, PipelineSettings};
 use spanscore_assemble::{Sessions, Shard};
-use spanscore_base::model::MemoryQuota;
+use spanscore_base::model::{Claims, MemoryQuota, Receipt};
 use spanscore_emit::forward::Forwards;
 use spanscore_evaluate::engine::run::Evaluators;
 use spanscore_extract::Resolver;
@@ -50,6 +51,8 @@ pub(crate) struct WorkerContext {
     pub(crate) forwards: Arc<Forwards>,
     /// Store of judged runs.
     pub(crate) store: Option<Arc<Store>>,
+    /// Partitions of topics that traces come from, if any do.
+    pub(crate) partitions: Option<Arc<PartitionMetrics>>,
 }
 
 impl WorkerContext {
@@ -76,6 +79,16 @@ impl WorkerContext {
             dispatchers: Dispatchers::default(),
             forwards: Arc::clone(&settings.forwards),
             store: None,
+            partitions: None,
+        }
+    }
+
+    /// Returns the receipt of evaluations: it holds their claims, and notes judgement and delivery
+    /// in the log, if there is one.
+    pub(crate) fn receipt(&self, claims: Claims, notes: JudgedTraces) -> Option<Receipt> {
+        match &self.journal {
+            Some(journal) => Some(journal.receipt(claims, notes)),
+            None => (!claims.is_empty()).then(|| Receipt::new(claims, || {})),
         }
     }
 
@@ -107,6 +120,7 @@ impl WorkerContext {
             translator: Translator::default(),
             long: LongTraces::default(),
             epoch: 0,
+            watch: PartitionWatch::default(),
         }
     }
 

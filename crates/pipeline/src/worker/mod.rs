@@ -29,6 +29,7 @@ use expensive_traces::ExpensiveTraceLog;
 use inbox::Inbox;
 use long_traces::{ATTEMPT_STEPS, LongTraces};
 use pace::{JudgingPace, SLICE_STEPS};
+use partitions::PartitionWatch;
 
 use spanscore_assemble::{Due, Handle, Shard, TakenSteps};
 use spanscore_base::model::{
@@ -55,6 +56,8 @@ pub(super) enum ShardMessage {
     },
     /// Config update.
     ConfigUpdate(Arc<ConfigUpdate>),
+    /// Revocation of partitions: their traces are dropped.
+    DropRevoked,
     /// Start of a restore, with the verdicts of earlier processes.
     Restore { priors: Arc<EarlierVerdicts> },
     /// End of a restore, with the current time on its clock.
@@ -86,6 +89,8 @@ pub(super) struct Worker {
     pub(super) long: LongTraces,
     /// Number of restarts of the shard.
     pub(super) epoch: u64,
+    /// Times of the looks at traces of partitions.
+    pub(super) watch: PartitionWatch,
 }
 
 impl Worker {
@@ -107,9 +112,10 @@ impl Worker {
                 }
                 _ = ticks.tick() => {
                     // During a restore the arrival times of records drive the clock.
-                    if !self.shard.is_restoring() {
+                    if !self.shard.is_restoring() && !self.has_overslept() {
                         self.pass_time(self.clock.now_ms(), self.pace.most(), &mut due);
                         self.name_holder();
+                        self.release_aged();
                         if self.shard.behind() > 0 {
                             ticks.reset_immediately();
                         }
@@ -162,6 +168,7 @@ impl Worker {
                     bytes += room.0.bytes();
                 }
                 Some(ShardMessage::ConfigUpdate(update)) => self.update(update).await,
+                Some(ShardMessage::DropRevoked) => self.drop_revoked(due).await,
                 Some(ShardMessage::Restore { priors }) => self.restore(priors),
                 Some(ShardMessage::Resume { now_ms }) => self.resume(now_ms, due),
                 // Requests with a reserved place are acknowledged: `close` still lets them in.
@@ -214,7 +221,10 @@ impl Worker {
         }
         let now_ms = at_ms.unwrap_or_else(|| self.clock.now_ms());
         let mut steps = 0;
-        self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
+        // Records of a partition that others read by now are theirs.
+        if !batch.is_retired() {
+            self.guarded(now_ms, due, |own, due| steps = own.take_in(batch, is_old, now_ms, due));
+        }
         self.context.backlog.unqueue(records, is_spans);
         steps
     }
@@ -264,6 +274,9 @@ impl Worker {
             for due in some {
                 let before = evaluations.len();
                 self.context.heartbeats.beat(self.index);
+                if self.is_revoked(due) {
+                    continue;
+                }
                 if self.long.has(due.handle) {
                     self.put_long(*due);
                     continue;
@@ -337,16 +350,17 @@ impl Worker {
 
     /// Returns the log's note of a judged trace, if there is a log.
     fn note_of(&mut self, due: &Due) -> Option<(JudgedNote, NoteCell)> {
-        self.context.journal.as_ref()?;
+        let journal = self.context.journal.as_ref()?;
         let trace = self.shard.trace(due.handle)?;
-        let note = note(due, trace);
+        let note = journal.has_all_of(trace).then(|| note(due, trace))?;
         Some((note, self.shard.notes(due.handle)))
     }
 
     /// Returns the same of a trace as it was judged.
     fn note_of_trace(&mut self, due: &Due, trace: &TraceSpans) -> Option<(JudgedNote, NoteCell)> {
-        self.context.journal.as_ref()?;
-        Some((note(due, trace), self.shard.notes(due.handle)))
+        let journal = self.context.journal.as_ref()?;
+        let note = journal.has_all_of(trace).then(|| note(due, trace))?;
+        Some((note, self.shard.notes(due.handle)))
     }
 
     /// Notes the judged traces, then passes their evaluations on; a receipt claims their evidence
@@ -356,7 +370,7 @@ impl Worker {
             return;
         }
         self.context.metrics.evaluations(&evaluations);
-        let receipt = self.context.journal.as_ref().map(|journal| journal.receipt(claims, notes));
+        let receipt = self.context.receipt(claims, notes);
         (self.context.outlet)(evaluations, receipt);
     }
 
@@ -445,6 +459,7 @@ mod judgement;
 mod long;
 pub(super) mod long_traces;
 mod pace;
+mod partitions;
 mod reform;
 mod verdict_notices;
 

@@ -1,0 +1,67 @@
+//! Traces of partitions: they go with the partition, and hold its position back for a time only.
+//!
+//! A partition that another process owns is read there from the position that was committed, so its
+//! traces are dropped here unjudged. An open or remembered trace holds that position back; one that
+//! goes on for ever would do so for ever, so a judged trace beyond `age_max` claims nothing more.
+
+use std::sync::Arc;
+
+use super::{Handle, Shard};
+use spanscore_base::model::{Claims, Source, TraceId};
+
+/// Trace that has claimed its records for longest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoldingTrace {
+    /// Id as its senders gave it.
+    pub trace_id: TraceId,
+    /// Time since its first record, milliseconds.
+    pub age_ms: u64,
+}
+
+impl Shard {
+    /// Drops the traces of partitions that others own, unjudged; returns their number. What was
+    /// said of them is remembered, so that they revise it if they come back.
+    pub fn drop_revoked(&mut self, now_ms: u64) -> usize {
+        let revoked = self.handles(|claims| claims.are_retired());
+        for handle in &revoked {
+            let spans = self.get_mut(*handle).map_or(0, |trace| trace.tally.settle());
+            self.open_spans -= spans as usize;
+            self.counts.spans.revoked += u64::from(spans);
+            // Of one that is being judged nothing was said yet.
+            if self.get(*handle).is_some_and(|it| it.is_open || it.remembered_bytes > 0) {
+                self.sever(*handle, now_ms);
+            }
+            self.forget(*handle);
+        }
+        revoked.len()
+    }
+
+    /// Lets go of the records of judged traces beyond `age_max`, but for those of `log`; returns
+    /// the oldest trace that still claims some.
+    pub fn release_aged(&mut self, now_ms: u64, log: Option<&Arc<Source>>) -> Option<HoldingTrace> {
+        let age_max = self.traces.age_max.as_ms();
+        let is_of_partition =
+            |claims: &Claims| !claims.is_empty() && log.is_none_or(|log| !claims.are_of(log));
+        let mut oldest: Option<HoldingTrace> = None;
+        for handle in self.handles(is_of_partition) {
+            let Some(trace) = self.get_mut(handle) else { continue };
+            let age_ms = now_ms.saturating_sub(trace.first_ms);
+            if age_ms > age_max && trace.judged().is_some() {
+                trace.spans.claims = Claims::default();
+                self.recount(handle);
+            } else if oldest.is_none_or(|it| it.age_ms < age_ms) {
+                oldest = Some(HoldingTrace { trace_id: trace.spans.sent_id(), age_ms });
+            }
+        }
+        oldest
+    }
+
+    /// Returns the handles of the traces with such claims.
+    fn handles(&self, is_such: impl Fn(&Claims) -> bool) -> Vec<Handle> {
+        let places = self.places.iter().zip(0..);
+        let such = places.filter(|(place, _)| {
+            place.trace.as_ref().is_some_and(|trace| is_such(&trace.spans.claims))
+        });
+        such.map(|(place, index)| Handle { index, generation: place.generation }).collect()
+    }
+}

@@ -1,0 +1,42 @@
+//! The receiver of a build without the client: it does not start.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::settings::KafkaReceiverSettings;
+use super::{KafkaStartError, RecordSink};
+use spanscore_base::model::MemoryQuota;
+use spanscore_net::metrics::Meter;
+
+/// A running receiver; in this build none ever is.
+#[derive(Default)]
+pub struct KafkaReceiver {}
+
+impl KafkaReceiver {
+    /// Refuses to start, if it is to.
+    ///
+    /// # Errors
+    /// [`KafkaStartError::NotBuiltIn`].
+    pub async fn start<S: RecordSink>(
+        settings: Option<&KafkaReceiverSettings>,
+        _has_sessions: bool,
+        _sink: Arc<S>,
+        _memory: &Arc<MemoryQuota>,
+        _meter: &Meter,
+    ) -> Result<Self, KafkaStartError> {
+        settings.map_or(Ok(Self {}), |_| Err(KafkaStartError::NotBuiltIn))
+    }
+
+    /// Returns false: no topic is read.
+    pub fn is_divided(&self) -> bool {
+        false
+    }
+
+    /// Returns a probe that is true: nothing is waited for.
+    pub fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        || true
+    }
+
+    /// Does nothing.
+    pub async fn stop(&self, _no_more_time: impl Future<Output = ()>) {}
+}

@@ -1,0 +1,305 @@
+//! Chunks: records of one partition, end to end, so that they are handed over together.
+//!
+//! Encoded requests joined end to end are one request, which is what protobuf's repeated fields
+//! mean. Each record must be whole for that: one that is cut would swallow the next.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::RecordClaims;
+use super::metrics::{KeyMismatch, Skip};
+use super::ownership::Partition;
+use spanscore_base::model::{Claim, Source, TraceId};
+use spanscore_base::otlp::Signal;
+use spanscore_base::otlp::wire::{Field, Fields, Malformed};
+
+/// Bytes from which on a chunk is handed over.
+pub(super) const CHUNK_BYTES: usize = 128 << 10;
+/// Records from which on it is.
+pub(super) const CHUNK_RECORDS: usize = 256;
+/// Bytes of a hexadecimal trace id.
+const HEX_BYTES: usize = 32;
+
+/// Key of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RecordKey {
+    /// There is none.
+    None,
+    /// A trace id: 32 hexadecimal digits, as the Collector writes it, or 16 bytes.
+    Trace(TraceId),
+    /// Something else.
+    Other,
+}
+
+impl RecordKey {
+    pub(super) fn of(key: Option<&[u8]>) -> Self {
+        match key {
+            None | Some([]) => Self::None,
+            Some(key) => {
+                let hex = std::str::from_utf8(key).ok().filter(|text| text.len() == HEX_BYTES);
+                let bytes = key.try_into().ok().map(TraceId);
+                hex.and_then(TraceId::from_hex).or(bytes).map_or(Self::Other, Self::Trace)
+            }
+        }
+    }
+}
+
+/// Place of a record in its chunk.
+#[derive(Clone, Debug)]
+pub(super) struct RecordMark {
+    pub(super) offset: i64,
+    pub(super) claim: Claim,
+    /// Index of its end in the bytes.
+    pub(super) end: usize,
+    pub(super) key: RecordKey,
+}
+
+/// Records of a partition and signal that were read one after another.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) partition: Partition,
+    pub(super) signal: Signal,
+    /// Ownership under which they were read.
+    pub(super) source: Arc<Source>,
+    pub(super) bytes: BytesMut,
+    pub(super) records: Vec<RecordMark>,
+}
+
+impl Chunk {
+    pub(super) fn new((partition, signal): (Partition, Signal), source: &Arc<Source>) -> Self {
+        let source = Arc::clone(source);
+        Self { partition, signal, source, bytes: BytesMut::new(), records: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, offset: i64, key: RecordKey, payload: &[u8]) {
+        self.bytes.extend_from_slice(payload);
+        let claim = self.source.claim(u64::try_from(offset).unwrap_or(0), 0);
+        self.records.push(RecordMark { offset, claim, end: self.bytes.len(), key });
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= CHUNK_BYTES || self.records.len() >= CHUNK_RECORDS
+    }
+}
+
+/// Records of protobuf that stand one behind the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct RecordRun {
+    pub(super) request: Bytes,
+    /// Indexes of the first record and of the one behind the last.
+    pub(super) records: Range<usize>,
+    /// True if the key of each is its only trace.
+    pub(super) is_keyed: bool,
+}
+
+impl RecordRun {
+    /// Returns the claims on its records, of those of its chunk.
+    pub(super) fn claims(&self, records: &[RecordMark]) -> Option<RecordClaims> {
+        let own = records.get(self.records.clone()).unwrap_or_default();
+        if !self.is_keyed {
+            return own.first().map(|record| RecordClaims::One(record.claim.clone()));
+        }
+        let by_trace = own.iter().filter_map(|record| match record.key {
+            RecordKey::Trace(trace_id) => Some((trace_id, record.claim.clone())),
+            RecordKey::None | RecordKey::Other => None,
+        });
+        Some(RecordClaims::ByTrace(Arc::new(by_trace.collect())))
+    }
+}
+
+/// Records of a chunk by what is to be done with them.
+#[derive(Debug, Default)]
+pub(super) struct SortedRecords {
+    /// Those to be taken.
+    pub(super) runs: Vec<RecordRun>,
+    /// Indexes of those to be skipped.
+    pub(super) skipped: Vec<(usize, Skip)>,
+    /// Indexes of those whose key is not their trace.
+    pub(super) mismatches: Vec<(usize, KeyMismatch)>,
+}
+
+/// Sorts the records of a chunk; each is walked down to its trace ids.
+pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> SortedRecords {
+    let mut sorted = SortedRecords::default();
+    let mut start = 0;
+    for (index, record) in records.iter().enumerate() {
+        let request = bytes.slice(start..record.end);
+        match key_fit(signal, &request, record.key) {
+            Ok(fit) => {
+                sorted.mismatches.extend(fit.map(|mismatch| (index, mismatch)));
+                // A record of several traces, or without a key, stands alone.
+                let is_keyed = fit.is_none() && matches!(record.key, RecordKey::Trace(_));
+                let before = sorted.runs.last_mut().filter(|run| is_keyed && run.is_keyed);
+                match before.filter(|run| run.records.end == index) {
+                    Some(run) => {
+                        run.request = bytes.slice(start - run.request.len()..record.end);
+                        run.records.end += 1;
+                    }
+                    None => {
+                        let records = index..index + 1;
+                        sorted.runs.push(RecordRun { request, records, is_keyed });
+                    }
+                }
+            }
+            Err(Malformed) => sorted.skipped.push((index, Skip::Malformed)),
+        }
+        start = record.end;
+    }
+    sorted
+}
+
+/// Compares a key with the trace ids of a request. Items without a trace fit any key.
+fn key_fit(
+    signal: Signal,
+    request: &[u8],
+    key: RecordKey,
+) -> Result<Option<KeyMismatch>, Malformed> {
+    let trace_field = if signal == Signal::Logs { 9 } else { 1 };
+    let mut mismatch = None;
+    let mut resources = Fields::new(request);
+    while let Some(field) = resources.next()? {
+        // Damage inside costs this record alone, which is found where it is read.
+        if let (1, Field::Bytes(resource)) = field
+            && mismatch.is_none()
+        {
+            each(resource, 2, &mut |scope| {
+                each(scope, 2, &mut |item| {
+                    if let Some(trace_id) = trace_id(item, trace_field) {
+                        mismatch = mismatch.or(mismatch_of(key, trace_id));
+                    }
+                });
+            });
+        }
+    }
+    Ok(mismatch)
+}
+
+fn mismatch_of(key: RecordKey, trace_id: &[u8]) -> Option<KeyMismatch> {
+    match key {
+        RecordKey::Trace(key) if key.0 == trace_id => None,
+        RecordKey::None => Some(KeyMismatch::None),
+        _ => Some(KeyMismatch::Other),
+    }
+}
+
+/// Calls `visit` with each message of a field, up to damage.
+fn each(message: &[u8], number: u32, visit: &mut impl FnMut(&[u8])) {
+    let mut fields = Fields::new(message);
+    while let Ok(Some((found, field))) = fields.next() {
+        if let (true, Field::Bytes(part)) = (found == number, field) {
+            visit(part);
+        }
+    }
+}
+
+/// Returns the trace id of a span or log record; `None` if it has none.
+fn trace_id(item: &[u8], number: u32) -> Option<&[u8]> {
+    let mut fields = Fields::new(item);
+    while let Ok(Some((found, field))) = fields.next() {
+        if let (true, Field::Bytes(id)) = (found == number, field) {
+            return Some(id).filter(|id| !id.is_empty());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Encodes a request whose items have these trace ids, in the field of that number.
+    fn request(ids: &[[u8; 16]], number: u8) -> Vec<u8> {
+        let message = |number: u8, parts: Vec<Vec<u8>>| {
+            parts
+                .iter()
+                .flat_map(|part| [&[number << 3 | 2, part.len() as u8][..], part].concat())
+                .collect::<Vec<u8>>()
+        };
+        let items = ids.iter().map(|id| message(number, vec![id.to_vec()])).collect();
+        message(1, vec![message(2, vec![message(2, items)])])
+    }
+
+    fn chunk(records: &[(Vec<u8>, RecordKey)]) -> Chunk {
+        let partition = Partition { topic: "spans".into(), number: 0 };
+        let mut chunk = Chunk::new((partition, Signal::Traces), &Arc::default());
+        for (offset, (payload, key)) in (5..).zip(records) {
+            chunk.push(offset, *key, payload);
+        }
+        chunk
+    }
+
+    #[test]
+    fn keys_are_trace_ids_in_either_form() {
+        let id = TraceId([0xab; 16]);
+        for (key, expected) in [
+            (None, RecordKey::None),
+            (Some(&b""[..]), RecordKey::None),
+            (Some(&b"abababababababababababababababab"[..]), RecordKey::Trace(id)),
+            (Some(&[0xab; 16][..]), RecordKey::Trace(id)),
+            (Some(&b"tenant"[..]), RecordKey::Other),
+            (Some(&[b'x'; 32][..]), RecordKey::Other),
+        ] {
+            assert_eq!(RecordKey::of(key), expected, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn key_must_be_the_only_trace_of_a_record() {
+        let [one, two] = [[1; 16], [2; 16]];
+        let key = RecordKey::Trace(TraceId(one));
+        for (signal, number) in [(Signal::Traces, 1), (Signal::Logs, 9)] {
+            for (ids, key, expected) in [
+                (&[one, one][..], key, None),
+                (&[], RecordKey::None, None),
+                (&[one], RecordKey::None, Some(KeyMismatch::None)),
+                (&[one, two], key, Some(KeyMismatch::Other)),
+                (&[two], key, Some(KeyMismatch::Other)),
+                (&[two], RecordKey::Other, Some(KeyMismatch::Other)),
+            ] {
+                assert_eq!(key_fit(signal, &request(ids, number), key), Ok(expected), "{ids:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_join_to_one_request_around_those_that_are_cut() {
+        let whole = request(&[[1; 16]], 1);
+        let key = RecordKey::Trace(TraceId([1; 16]));
+        let cut = whole[..whole.len() - 1].to_vec();
+        let records = [&whole, &whole, &cut, &whole].map(|record| (record.clone(), key));
+        let chunk = chunk(&records);
+        let sorted = sort(Signal::Traces, &chunk.bytes.freeze(), &chunk.records);
+        let runs: Vec<_> =
+            sorted.runs.iter().map(|run| (run.records.clone(), run.request.to_vec())).collect();
+        assert_eq!(runs, [(0..2, whole.repeat(2)), (3..4, whole)]);
+        assert_eq!((sorted.skipped, sorted.mismatches), (vec![(2, Skip::Malformed)], Vec::new()));
+    }
+
+    #[test]
+    fn records_are_claimed_one_by_one_and_taken_alone_where_their_key_is_no_trace() {
+        let key = |trace| RecordKey::Trace(TraceId([trace; 16]));
+        let [one, two] = [1, 2].map(|trace| request(&[[trace; 16]], 1));
+        let records = [
+            (one.clone(), key(1)),
+            (two.clone(), key(2)),
+            (one.clone(), key(1)),
+            (one, RecordKey::None),
+        ];
+        let mut chunk = chunk(&records);
+        assert_eq!((chunk.source.claim_count(), chunk.is_full()), (4, false));
+        let bytes = std::mem::take(&mut chunk.bytes).freeze();
+        let runs = sort(Signal::Traces, &bytes, &chunk.records).runs;
+        let claims: Vec<_> = runs.iter().filter_map(|run| run.claims(&chunk.records)).collect();
+        let source = Arc::clone(&chunk.source);
+        drop(chunk);
+        let [RecordClaims::ByTrace(keyed), RecordClaims::One(alone)] = &claims[..] else {
+            panic!("{claims:?}")
+        };
+        let of = |trace| keyed.get(TraceId([trace; 16])).unwrap().positions().collect::<Vec<_>>();
+        assert_eq!((of(1), of(2), alone.position()), (vec![5, 7], vec![6], 8));
+        drop(claims);
+        assert_eq!(source.lowest(), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! Membership in the group: what the client calls when partitions come and go, and commits.
+//!
+//! All of it runs on the poller's thread, so nothing is read while an assignment changes. A commit
+//! carries the generation of the membership: from a member that the group has given up, the brokers
+//! take none.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rdkafka::client::{ClientContext, OAuthToken};
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::statistics::Statistics;
+use rdkafka::{Offset, TopicPartitionList};
+use tokio::sync::Notify;
+
+use super::metrics::KafkaMetrics;
+use super::ownership::{Ownership, Partition, Position};
+use super::settings::InitialOffset;
+use crate::settings::SaslSettings;
+
+/// Longest wait for an answer of the brokers while an assignment changes.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Time for which a bearer token is said to hold; it is handed over again before that.
+const TOKEN_TIME: Duration = Duration::from_secs(3600);
+
+/// State that the poller shares with what the client calls.
+pub(super) struct GroupContext {
+    pub(super) owned: Mutex<Ownership>,
+    pub(super) metrics: KafkaMetrics,
+    pub(super) initial_offset: InitialOffset,
+    pub(super) sign_in: SignIn,
+    /// Tells that partitions were revoked: their traces are to be dropped.
+    pub(super) revoked: Notify,
+    /// True while the group counts this process among its members.
+    pub(super) is_member: AtomicBool,
+    /// True once the client works no more.
+    pub(super) has_failed: AtomicBool,
+    /// True if the assignment has changed since the poller looked.
+    pub(super) is_changed: AtomicBool,
+}
+
+impl GroupContext {
+    pub(super) fn owned(&self) -> MutexGuard<'_, Ownership> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits the positions that have changed.
+    pub(super) fn commit(&self, consumer: &BaseConsumer<Self>, mode: CommitMode) {
+        let (positions, cut) = self.owned().uncommitted();
+        if cut > 0 {
+            self.metrics.cut_positions.add(cut);
+        }
+        if let Some(list) = list_of(positions) {
+            self.commit_list(consumer, &list, mode);
+        }
+    }
+
+    fn commit_list(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &TopicPartitionList,
+        mode: CommitMode,
+    ) {
+        match consumer.commit(list, mode) {
+            // The answer comes later, to `commit_callback`.
+            Ok(()) if matches!(mode, CommitMode::Async) => {}
+            Ok(()) => self.note_committed(list),
+            Err(error) => self.note_failed_commit(&error),
+        }
+    }
+
+    fn note_committed(&self, list: &TopicPartitionList) {
+        let mut owned = self.owned();
+        for element in list.elements() {
+            let Some(position) = element.offset().to_raw().filter(|_| element.error().is_ok())
+            else {
+                continue;
+            };
+            let metadata = element.metadata().to_owned();
+            let position = Position { offset: position, metadata };
+            owned.committed(&partition_of(element.topic(), element.partition()), position);
+        }
+    }
+
+    fn note_failed_commit(&self, error: &KafkaError) {
+        self.metrics.commit_failures.add(1);
+        tracing::warn!(%error, "positions in Kafka were not committed; this is tried again");
+    }
+
+    /// Begins to own partitions. One that the group has never read is committed where it begins, so
+    /// that a crash before the next commit skips nothing.
+    fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        self.metrics.rebalances.add("assigned", 1);
+        let committed = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
+        let committed = committed.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the group's positions are not known yet");
+            list.clone()
+        });
+        let mut begun = Vec::new();
+        for element in committed.elements() {
+            let partition = partition_of(element.topic(), element.partition());
+            let known = match element.offset() {
+                Offset::Offset(offset) => Some((offset, element.metadata().to_owned())),
+                _ => self.first_offset(consumer, &partition).map(|offset| (offset, String::new())),
+            };
+            let known = known.map(|(offset, metadata)| Position { offset, metadata });
+            if element.offset() == Offset::Invalid {
+                begun.extend(known.clone().map(|position| (partition.clone(), position)));
+            }
+            self.owned().assign(partition, known);
+        }
+        if let Some(list) = list_of(begun) {
+            self.commit_list(consumer, &list, CommitMode::Sync);
+        }
+        self.is_member.store(true, Ordering::Release);
+        self.changed();
+    }
+
+    fn first_offset(&self, consumer: &BaseConsumer<Self>, partition: &Partition) -> Option<i64> {
+        let marks = consumer.fetch_watermarks(&partition.topic, partition.number, ANSWER_WAIT);
+        let (first, end) = marks.ok()?;
+        Some(match self.initial_offset {
+            InitialOffset::Earliest => first,
+            InitialOffset::Latest => end,
+        })
+    }
+
+    /// Ends to own partitions: commits what unfinished work still needs, then drops that work.
+    fn revoke(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
+        let is_lost = consumer.assignment_lost();
+        self.metrics.rebalances.add(if is_lost { "lost" } else { "revoked" }, 1);
+        if is_lost {
+            // Others may be reading already: a commit could only move them.
+            self.is_member.store(false, Ordering::Release);
+            tracing::warn!("the group has given this process's partitions to others");
+        } else {
+            self.commit(consumer, CommitMode::Sync);
+        }
+        let mut owned = self.owned();
+        for element in list.elements() {
+            owned.revoke(&partition_of(element.topic(), element.partition()));
+        }
+        drop(owned);
+        self.changed();
+        self.revoked.notify_one();
+    }
+
+    /// Gives up all partitions without a commit: the client works no more.
+    pub(super) fn fail(&self, error: &KafkaError) {
+        self.metrics.errors.add("fatal", 1);
+        self.has_failed.store(true, Ordering::Release);
+        self.owned().revoke_all();
+        self.changed();
+        self.revoked.notify_one();
+        tracing::error!(%error, "the client of Kafka has failed; nothing more is read");
+    }
+
+    fn changed(&self) {
+        self.metrics.partitions.record(self.owned().len() as u64);
+        self.is_changed.store(true, Ordering::Release);
+    }
+}
+
+pub(super) fn partition_of(topic: &str, number: i32) -> Partition {
+    Partition { topic: topic.into(), number }
+}
+
+/// Returns a list of partitions with their positions; `None` if there are none.
+fn list_of(positions: Vec<(Partition, Position)>) -> Option<TopicPartitionList> {
+    let mut list = TopicPartitionList::with_capacity(positions.len());
+    for (Partition { topic, number }, position) in &positions {
+        let mut element = list.add_partition(topic, *number);
+        element.set_metadata(&position.metadata);
+        // Fails for offsets below zero alone, which no record has.
+        let _ = element.set_offset(Offset::Offset(position.offset));
+    }
+    (list.count() > 0).then_some(list)
+}
+
+impl ConsumerContext for GroupContext {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => self.assign(consumer, list),
+            Rebalance::Revoke(list) => self.revoke(consumer, list),
+            Rebalance::Error(error) => {
+                self.metrics.errors.add("other", 1);
+                tracing::warn!(%error, "the group could not divide its partitions");
+            }
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        match result {
+            Ok(()) => self.note_committed(offsets),
+            // There was nothing to commit, which is said of lists that came too late as well.
+            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
+            Err(error) => self.note_failed_commit(&error),
+        }
+    }
+}
+
+impl ClientContext for GroupContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn log(&self, level: RDKafkaLogLevel, part: &str, text: &str) {
+        match level {
+            RDKafkaLogLevel::Debug | RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
+                tracing::debug!(part, "librdkafka: {text}");
+            }
+            _ => tracing::warn!(part, "librdkafka: {text}"),
+        }
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let mut owned = self.owned();
+        for (topic, shown) in &statistics.topics {
+            for (number, partition) in &shown.partitions {
+                if let Some(state) = owned.get_mut(&partition_of(topic, *number)) {
+                    state.end = partition.hi_offset.max(partition.ls_offset);
+                }
+            }
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let kind = match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure) => {
+                "brokers_down"
+            }
+            Some(RDKafkaErrorCode::Authentication) => "sign_in",
+            _ => "other",
+        };
+        self.metrics.errors.add(kind, 1);
+        tracing::debug!(%error, reason, "the client of Kafka met an error");
+    }
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.sign_in.token()
+    }
+}
+
+/// Sign-in by a bearer token, and a context of a client that does nothing else.
+pub(super) struct SignIn(Option<SaslSettings>);
+
+impl SignIn {
+    pub(super) fn of(sasl: Option<SaslSettings>) -> Self {
+        Self(sasl)
+    }
+
+    fn token(&self) -> Result<OAuthToken, Box<dyn Error>> {
+        let sasl = self.0.as_ref().ok_or("`auth.sasl` is not set")?;
+        let until = SystemTime::now().duration_since(UNIX_EPOCH)? + TOKEN_TIME;
+        Ok(OAuthToken {
+            token: sasl.password.reveal().to_owned(),
+            principal_name: sasl.username.clone(),
+            lifetime_ms: i64::try_from(until.as_millis())?,
+        })
+    }
+}
+
+impl ConsumerContext for SignIn {}
+
+impl ClientContext for SignIn {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn log(&self, _: RDKafkaLogLevel, part: &str, text: &str) {
+        tracing::debug!(part, "librdkafka: {text}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, reason, "the client of Kafka met an error");
+    }
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.token()
+    }
+}

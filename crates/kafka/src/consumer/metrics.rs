@@ -1,0 +1,81 @@
+//! Metrics of the receiver; none names a partition or a member, so those of a fleet add up.
+
+use spanscore_net::metrics;
+
+/// Reason for which a record was skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Skip {
+    /// It is no OTLP request.
+    Malformed,
+    /// It is empty.
+    Empty,
+    /// Its header names no signal, or it holds two in JSON.
+    UnknownSignal,
+}
+
+impl Skip {
+    const ALL: [Self; 3] = [Self::Malformed, Self::Empty, Self::UnknownSignal];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Empty => "empty",
+            Self::UnknownSignal => "unknown_signal",
+        }
+    }
+}
+
+/// Deviation of a record's key from its only trace id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum KeyMismatch {
+    /// It has no key.
+    None,
+    /// It has another key, or more than one trace.
+    Other,
+}
+
+impl KeyMismatch {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "no_key",
+            Self::Other => "other_key",
+        }
+    }
+}
+
+metrics! {
+    /// Instruments of the receiver.
+    pub(super) struct KafkaMetrics {
+        records: Counter("spanscore.receiver.kafka.records", "{record}",
+            "Records that were read and taken.");
+        passed_over: CounterBy("spanscore.receiver.kafka.passed_over", "{record}",
+            "Records that were not taken, by reason.", "reason", Skip::ALL.map(Skip::as_str));
+        key_mismatches: CounterBy("spanscore.receiver.kafka.key_mismatches", "{record}",
+            "Records whose key is not their only trace id: parts of a trace may be read by \
+             different processes.",
+            "reason", [KeyMismatch::None, KeyMismatch::Other].map(KeyMismatch::as_str));
+        waits: Counter("spanscore.receiver.kafka.waits", "{wait}",
+            "Waits for room behind the receiver.");
+        rebalances: CounterBy("spanscore.receiver.kafka.rebalances", "{rebalance}",
+            "Changes of the assignment, by what happened to this process's partitions.",
+            "event", ["assigned", "revoked", "lost"]);
+        commit_failures: Counter("spanscore.receiver.kafka.commit_failures", "{commit}",
+            "Commits of positions that the brokers did not take; they are tried again.");
+        cut_positions: Counter("spanscore.receiver.kafka.cut_positions", "{commit}",
+            "Commits whose metadata could not tell of all records that are done: after a crash \
+             some may be read again without the rest of their trace.");
+        errors: CounterBy("spanscore.receiver.kafka.errors", "{error}",
+            "Errors of the client.", "reason", ["brokers_down", "sign_in", "fatal", "other"]);
+        partitions: Gauge("spanscore.receiver.kafka.partitions", "{partition}",
+            "Partitions that this process owns.");
+        paused: Gauge("spanscore.receiver.kafka.paused_partitions", "{partition}",
+            "Partitions that are paused until there is room.");
+        lag: Gauge("spanscore.receiver.kafka.lag", "{record}",
+            "Records of these partitions that have not been read yet.");
+        held_back: Gauge("spanscore.receiver.kafka.held_back", "{record}",
+            "Records that were read and would be read again after a crash: from the committed \
+             positions on.");
+        queued: Gauge("spanscore.receiver.kafka.queued", "By",
+            "Bytes of records that were read and wait for room.");
+    }
+}

@@ -1,0 +1,186 @@
+//! Settings of the receiver, under the names of the OpenTelemetry Collector's.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::settings::{ClusterSettings, SignInSettings};
+use spanscore_base::settings::tls::TlsSettings;
+use spanscore_base::settings::{HumanDuration, SettingsError, above_zero};
+
+/// Topics of Kafka that spans and log records are read from; off unless named. Each record is one
+/// OTLP request, and its key the trace id.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KafkaReceiverSettings {
+    /// Addresses `host:port` of brokers; the others of the cluster are learnt from them. Default
+    /// `localhost:9092`.
+    pub brokers: Vec<String>,
+    /// Name under which the brokers' logs and quotas show this client. Default `spanscore`.
+    pub client_id: String,
+    /// TLS; without it the brokers are spoken to in the clear.
+    pub tls: Option<TlsSettings>,
+    /// Sign-in.
+    pub auth: SignInSettings,
+    /// Topics of spans. One that is also under `logs` holds both, told by the header
+    /// `spanscore-signal`.
+    pub traces: TopicSettings,
+    /// Topics of log records.
+    pub logs: TopicSettings,
+    /// Form of the records.
+    pub encoding: RecordEncoding,
+    /// Group of all processes that share the topics. Default `spanscore`.
+    pub group_id: String,
+    /// Name of this process in its group, the same after a restart: its partitions then wait for it
+    /// for `session_timeout`. Such as the name of a pod of a stateful set.
+    pub group_instance_id: Option<String>,
+    /// Place from which a partition is read that its group has never read.
+    pub initial_offset: InitialOffset,
+    /// Time without a sign of life after which the group gives this process's partitions to others.
+    /// Default 10s.
+    #[serde(deserialize_with = "above_zero")]
+    pub session_timeout: HumanDuration,
+    /// Interval of the signs of life, at most a third of `session_timeout`. Default 3s.
+    #[serde(deserialize_with = "above_zero")]
+    pub heartbeat_interval: HumanDuration,
+}
+
+impl Default for KafkaReceiverSettings {
+    fn default() -> Self {
+        let ClusterSettings { brokers, client_id, tls, auth } = ClusterSettings::default();
+        Self {
+            brokers,
+            client_id,
+            tls,
+            auth,
+            traces: TopicSettings { topics: vec!["otlp_spans".to_owned()] },
+            logs: TopicSettings { topics: vec!["otlp_logs".to_owned()] },
+            encoding: RecordEncoding::default(),
+            group_id: "spanscore".to_owned(),
+            group_instance_id: None,
+            initial_offset: InitialOffset::default(),
+            session_timeout: HumanDuration::from_secs(10),
+            heartbeat_interval: HumanDuration::from_secs(3),
+        }
+    }
+}
+
+/// Topics of one signal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopicSettings {
+    /// Names of the topics; none turns the signal off. Default `otlp_spans` and `otlp_logs`.
+    pub topics: Vec<String>,
+}
+
+/// Form of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordEncoding {
+    /// OTLP in protobuf.
+    #[default]
+    OtlpProto,
+    /// OTLP in JSON.
+    OtlpJson,
+}
+
+/// Place from which a partition is read that its group has never read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InitialOffset {
+    /// Its end: only records that come later.
+    #[default]
+    Latest,
+    /// Its oldest record.
+    Earliest,
+}
+
+impl KafkaReceiverSettings {
+    /// Returns the connection.
+    pub fn cluster(&self) -> ClusterSettings {
+        ClusterSettings {
+            brokers: self.brokers.clone(),
+            client_id: self.client_id.clone(),
+            tls: self.tls.clone(),
+            auth: self.auth.clone(),
+        }
+    }
+
+    /// Returns the topics, each once.
+    pub fn topics(&self) -> Vec<&str> {
+        let named = self.traces.topics.iter().chain(&self.logs.topics).map(String::as_str);
+        let mut topics: Vec<&str> = named.collect();
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
+
+    /// Checks the settings themselves; nothing is opened.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        self.cluster().check()?;
+        if self.topics().is_empty() {
+            let error = SettingsError::new("neither `traces` nor `logs` names a topic");
+            return Err(error.with_help("name one, as in `traces: {topics: [otlp_spans]}`"));
+        }
+        if let Some(pattern) = self.topics().into_iter().find(|it| it.starts_with('^')) {
+            let error = SettingsError::new(format!("`{pattern}` is a pattern, not a topic"));
+            return Err(error.with_help("name each topic"));
+        }
+        if self.group_id.is_empty() {
+            let error = SettingsError::new("`group_id` is empty");
+            return Err(error.with_help("leave it out for `spanscore`, or name the group"));
+        }
+        if self.heartbeat_interval.0 * 3 > self.session_timeout.0 {
+            let error = SettingsError::new("`session_timeout` is less than three heartbeats");
+            return Err(error.with_help("raise it, or lower `heartbeat_interval`"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_named() {
+        type Change = fn(&mut KafkaReceiverSettings);
+        let cases: [(Change, Option<&str>); 7] = [
+            (|_| {}, None),
+            (|it| it.logs.topics.clear(), None),
+            (|it| it.brokers.clear(), Some("`brokers` is empty")),
+            (
+                |it| [&mut it.traces, &mut it.logs].into_iter().for_each(|it| it.topics.clear()),
+                Some("neither `traces` nor `logs` names a topic"),
+            ),
+            (
+                |it| it.traces.topics = vec!["^otlp.*".to_owned()],
+                Some("`^otlp.*` is a pattern, not a topic"),
+            ),
+            (|it| it.group_id.clear(), Some("`group_id` is empty")),
+            (
+                |it| it.session_timeout = HumanDuration::from_secs(8),
+                Some("`session_timeout` is less than three heartbeats"),
+            ),
+        ];
+        for (change, mistake) in cases {
+            let mut settings = KafkaReceiverSettings::default();
+            change(&mut settings);
+            let checked = settings.check().map_err(|error| error.message);
+            assert_eq!(checked.err().as_deref(), mistake);
+        }
+    }
+
+    #[test]
+    fn topic_of_both_signals_is_read_once() {
+        let both = TopicSettings { topics: vec!["b".to_owned(), "a".to_owned()] };
+        let settings = KafkaReceiverSettings {
+            traces: both.clone(),
+            logs: both,
+            ..KafkaReceiverSettings::default()
+        };
+        assert_eq!(settings.topics(), ["a", "b"]);
+    }
+}

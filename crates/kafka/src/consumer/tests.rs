@@ -1,0 +1,262 @@
+//! The receiver against the client's own mock of a cluster.
+
+mod sink;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::config::FromClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use self::sink::{TestSink, records_of};
+use super::*;
+use crate::{InitialOffset, KafkaReceiverSettings, RecordEncoding, TopicSettings};
+use spanscore_base::model::{Claims, MemoryQuota, SpanBatch};
+use spanscore_base::settings::HumanDuration;
+use spanscore_net::metrics::unread_meter;
+
+/// Longest wait for what must happen; a loaded machine takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+const TOPIC: &str = "spans";
+/// Bytes of a request with one item.
+const SMALL_BYTES: usize = 24;
+/// Bytes of a large request.
+const LARGE_BYTES: usize = 800_004;
+
+/// Mock of a cluster with one topic, and a receiver's settings for it.
+struct Broker {
+    cluster: MockCluster<'static, DefaultProducerContext>,
+    settings: KafkaReceiverSettings,
+    producer: BaseProducer,
+}
+
+impl Broker {
+    fn start(partitions: i32) -> Self {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic(TOPIC, partitions, 1).unwrap();
+        let brokers = cluster.bootstrap_servers();
+        let topics = TopicSettings { topics: vec![TOPIC.to_owned()] };
+        let settings = KafkaReceiverSettings {
+            brokers: vec![brokers.clone()],
+            traces: topics.clone(),
+            logs: topics,
+            initial_offset: InitialOffset::Earliest,
+            session_timeout: HumanDuration::from_secs(6),
+            heartbeat_interval: HumanDuration::from_millis(500),
+            ..KafkaReceiverSettings::default()
+        };
+        let producer = ClientConfig::new().set("bootstrap.servers", brokers).clone();
+        let producer = BaseProducer::from_config(&producer).unwrap();
+        Self { cluster, settings, producer }
+    }
+
+    /// Writes a record to a partition.
+    fn write(&self, partition: i32, key: &str, signal: Option<&str>, payload: &[u8]) {
+        let mut record = BaseRecord::to(TOPIC).partition(partition).key(key).payload(payload);
+        if let Some(signal) = signal {
+            let header = Header { key: SIGNAL_HEADER, value: Some(signal) };
+            record = record.headers(OwnedHeaders::new().insert(header));
+        }
+        self.producer.send(record).map_err(|(error, _)| error).unwrap();
+        self.producer.flush(PATIENCE).unwrap();
+    }
+
+    async fn receiver(&self, sink: &Arc<TestSink>) -> KafkaReceiver {
+        let sink = Arc::clone(sink);
+        let memory = MemoryQuota::new("requests", 64 << 20);
+        let settings = Some(&self.settings);
+        KafkaReceiver::start(settings, false, sink, &memory, &unread_meter()).await.unwrap()
+    }
+
+    /// Waits until the group's position of a partition is this.
+    fn wait_for_position(&self, partition: i32, position: i64) {
+        let config = ClientConfig::new()
+            .set("bootstrap.servers", &self.settings.brokers[0])
+            .set("group.id", &self.settings.group_id)
+            .clone();
+        let client: BaseConsumer = config.create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition(TOPIC, partition);
+        let started = std::time::Instant::now();
+        loop {
+            let found = client.committed_offsets(list.clone(), PATIENCE).unwrap();
+            let found = found.find_partition(TOPIC, partition).unwrap().offset();
+            if found == Offset::Offset(position) {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{found:?} instead of {position}");
+        }
+    }
+}
+
+/// Encodes a request with one span, or log record, of a trace.
+fn request(trace: u8, signal: Signal) -> Vec<u8> {
+    let field = |number: u8, part: &[u8]| [&[number << 3 | 2, part.len() as u8], part].concat();
+    let id = field(if signal == Signal::Logs { 9 } else { 1 }, &[trace; 16]);
+    field(1, &field(2, &field(2, &id)))
+}
+
+fn key(trace: u8) -> String {
+    format!("{trace:02x}").repeat(16)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_follow_the_oldest_unfinished_work() {
+    let broker = Broker::start(2);
+    for trace in 0..3 {
+        broker.write(0, &key(trace), None, &request(trace, Signal::Traces));
+    }
+    broker.write(1, &key(9), Some("logs"), &request(9, Signal::Logs));
+    let sink = TestSink::open();
+    let receiver = broker.receiver(&sink).await;
+    sink.wait_for(4).await;
+    broker.wait_for_position(0, 0);
+    let mut signals: Vec<_> = sink.taken().iter().map(|it| it.signal.as_str()).collect();
+    signals.dedup();
+    signals.sort_unstable();
+    assert_eq!(signals, ["logs", "traces"]);
+    sink.forget();
+    broker.wait_for_position(0, 3);
+    broker.wait_for_position(1, 1);
+    broker.write(0, &key(5), None, &request(5, Signal::Traces));
+    sink.wait_for(5).await;
+    assert!(receiver.works()());
+    receiver.stop(std::future::pending()).await;
+    broker.wait_for_position(0, 3);
+    assert!(sink.taken().iter().all(|it| is_retired(it)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poison_records_are_skipped_and_pass_nothing_else_by() {
+    let broker = Broker::start(1);
+    let whole = request(1, Signal::Traces);
+    let records = [&whole[..], &whole[..whole.len() - 1], b"", &whole[..], &[0xff; 40][..]];
+    for record in records {
+        broker.write(0, &key(1), None, record);
+    }
+    broker.write(0, &key(1), Some("metrics"), &whole);
+    broker.write(0, "tenant", None, &whole);
+    let sink = TestSink::open();
+    let _receiver = broker.receiver(&sink).await;
+    sink.wait_for(3).await;
+    sink.forget();
+    broker.wait_for_position(0, 7);
+    assert_eq!(sink.records(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_in_json_tell_their_signal() {
+    let mut broker = Broker::start(1);
+    broker.settings.encoding = RecordEncoding::OtlpJson;
+    for record in [r#"{"resourceSpans":[{}]}"#, r#"{"resourceLogs":[{}]}"#, "{}", "no json"] {
+        broker.write(0, &key(1), None, record.as_bytes());
+    }
+    let sink = TestSink::open();
+    let _receiver = broker.receiver(&sink).await;
+    sink.wait_for(2).await;
+    let signals: Vec<_> = sink.taken().iter().map(|it| it.signal).collect();
+    assert_eq!(signals, [Signal::Traces, Signal::Logs]);
+    sink.forget();
+    broker.wait_for_position(0, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_pause_without_room_and_go_on_with_it() {
+    let broker = Broker::start(2);
+    // Each in a field that nobody knows.
+    let mut large = vec![0x7a, 0x80, 0xea, 0x30];
+    large.resize(LARGE_BYTES, 0);
+    let count = 30;
+    for number in 0..count {
+        broker.write(number % 2, &key(1), None, &large);
+    }
+    let sink = TestSink::closed();
+    let memory = MemoryQuota::new("requests", 64 << 20);
+    let own = Arc::clone(&sink);
+    let settings = Some(&broker.settings);
+    let meter = unread_meter();
+    let receiver = KafkaReceiver::start(settings, false, own, &memory, &meter).await.unwrap();
+    sink.wait_for_refusals(20).await;
+    assert!(receiver.works()(), "polling goes on, so it stays a member");
+    assert!(memory.held() < 24 << 20, "{}", memory.held());
+    sink.make_room();
+    sink.wait_for(count as usize).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_member_takes_over_from_the_oldest_unfinished_record() {
+    let broker = Broker::start(4);
+    for partition in 0..4 {
+        for trace in 0..3 {
+            broker.write(partition, &key(trace), None, &request(trace, Signal::Traces));
+        }
+    }
+    let first = TestSink::open();
+    let _first = broker.receiver(&first).await;
+    first.wait_for(12).await;
+    let second = TestSink::open();
+    let other = broker.receiver(&second).await;
+    // Whatever it owns comes from the first record on: nothing of it is finished.
+    second.wait_for(3).await;
+    first.wait_for_drop().await;
+    let moved = |sink: &TestSink| {
+        let taken = sink.taken();
+        let moved = taken.iter().filter(|it| is_retired(it));
+        moved.map(|it| records_of(&it.request)).sum::<usize>()
+    };
+    let moved = moved(&first);
+    assert!((3..12).contains(&moved) && moved % 3 == 0, "{moved} of 12 records moved");
+    other.stop(std::future::pending()).await;
+    first.wait_for(12 + moved).await;
+}
+
+fn is_retired(fetched: &FetchedRequest) -> bool {
+    let (claims, traces) = match &fetched.claims {
+        RecordClaims::One(claim) => (claim.clone().into(), None),
+        RecordClaims::ByTrace(by_trace) => (Claims::default(), Some(Arc::clone(by_trace))),
+    };
+    SpanBatch { claims, claims_by_trace: traces, ..SpanBatch::default() }.is_retired()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn group_that_reads_from_the_end_begins_there_even_if_it_crashes_at_once() {
+    let mut broker = Broker::start(1);
+    broker.settings.initial_offset = InitialOffset::Latest;
+    broker.write(0, &key(1), None, &request(1, Signal::Traces));
+    let sink = TestSink::open();
+    let receiver = broker.receiver(&sink).await;
+    broker.wait_for_position(0, 1);
+    broker.write(0, &key(2), None, &request(2, Signal::Traces));
+    sink.wait_for(1).await;
+    assert!(sink.taken()[0].request.ends_with(&[2; 16]));
+    receiver.stop(std::future::pending()).await;
+    let again = TestSink::open();
+    let _receiver = broker.receiver(&again).await;
+    again.wait_for(1).await;
+    assert!(again.taken()[0].request.ends_with(&[2; 16]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_is_refused_with_the_reason() {
+    let broker = Broker::start(2);
+    for (has_sessions, topic, part) in
+        [(true, TOPIC, "has 2 partitions"), (false, "other", "there is no topic `other`")]
+    {
+        let mut settings = broker.settings.clone();
+        settings.logs.topics = vec![topic.to_owned()];
+        let memory = MemoryQuota::new("requests", 1 << 20);
+        let sink = TestSink::open();
+        // The mock makes any topic that is asked for, unless it is told not to.
+        let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        broker.cluster.topic_error("other", unknown).unwrap();
+        let meter = unread_meter();
+        let started = KafkaReceiver::start(Some(&settings), has_sessions, sink, &memory, &meter);
+        let error = started.await.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Topics of Kafka as an input: their records enter the pipeline, and their traces hold positions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opentelemetry::metrics::Meter;
+
+use crate::PipelineIntake;
+use spanscore_assemble::HoldingTrace;
+use spanscore_kafka::{FetchedRequest, RecordSink, Untaken};
+use spanscore_net::metrics;
+use spanscore_receive::{AcceptedItems, ConnectionAccount, Received, Refused};
+
+/// Age of a trace from which on it is named for holding its partition back.
+const NAMED_AGE: Duration = Duration::from_secs(10 * 60);
+/// Shortest time between two log lines that name one.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+metrics! {
+    /// Instruments of traces of partitions.
+    struct TopicMetrics {
+        dropped: Counter("spanscore.receiver.kafka.dropped_traces", "{trace}",
+            "Open and remembered traces that went with their partition: its next owner reads them \
+             again.");
+        oldest: Gauge("spanscore.receiver.kafka.oldest_trace", "s",
+            "Age of the trace that has held the position of its partition back for longest.");
+    }
+}
+
+/// What shards show of the traces of partitions.
+pub(crate) struct PartitionMetrics {
+    metrics: TopicMetrics,
+    shown: Mutex<HeldPositions>,
+}
+
+/// Oldest trace of each shard, and the time of the last log line.
+#[derive(Default)]
+struct HeldPositions {
+    oldest: Vec<Option<HoldingTrace>>,
+    last_logged: Option<Instant>,
+}
+
+impl PartitionMetrics {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        Self { metrics: TopicMetrics::new(meter).of(&[]), shown: Mutex::default() }
+    }
+
+    /// Counts traces that a shard has dropped.
+    pub(crate) fn dropped(&self, index: usize, count: usize) {
+        self.metrics.dropped.add(count as u64);
+        if count > 0 {
+            tracing::info!(shard = index, traces = count, "traces went with their partitions");
+        }
+    }
+
+    /// Shows the trace of a shard that has claimed its records for longest.
+    pub(crate) fn held(&self, index: usize, oldest: Option<HoldingTrace>) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.oldest.len() <= index {
+            shown.oldest.resize(index + 1, None);
+        }
+        shown.oldest[index] = oldest;
+        let oldest = shown.oldest.iter().flatten().max_by_key(|trace| trace.age_ms);
+        let age = Duration::from_millis(oldest.map_or(0, |trace| trace.age_ms));
+        self.metrics.oldest.record(age.as_secs());
+        let is_due = shown.last_logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if let Some(HoldingTrace { trace_id, .. }) = oldest.filter(|_| is_due && age >= NAMED_AGE) {
+            tracing::warn!(%trace_id, ?age, "a trace holds the position of its partition back, \
+                until it is complete or beyond `traces.age_max`");
+            shown.last_logged = Some(Instant::now());
+        }
+    }
+}
+
+/// Entry of the records of topics.
+pub(crate) struct TopicIntake {
+    intake: Arc<PipelineIntake>,
+    account: Arc<ConnectionAccount>,
+    accepted: AcceptedItems,
+}
+
+impl TopicIntake {
+    pub(crate) fn new(intake: Arc<PipelineIntake>, meter: &Meter) -> Self {
+        let accepted = AcceptedItems::of(meter, "kafka");
+        Self { intake, account: Arc::default(), accepted }
+    }
+}
+
+impl RecordSink for TopicIntake {
+    async fn take(&self, fetched: FetchedRequest) -> Result<(), Untaken> {
+        let FetchedRequest { signal, request, claims } = fetched;
+        let received = Received::protobuf(signal, request);
+        let taken = self.intake.accept_of_topic(&received, claims, &self.account).await;
+        match taken {
+            Ok(extracted) => {
+                self.accepted.add(signal, extracted.accepted);
+                Ok(())
+            }
+            Err(Refused::Malformed(why)) => Err(Untaken::Malformed(why)),
+            Err(Refused::Overloaded { .. } | Refused::NotKept { .. }) => Err(Untaken::NoRoom),
+            Err(Refused::ShuttingDown) => Err(Untaken::Ending),
+        }
+    }
+
+    async fn drop_revoked(&self) {
+        self.intake.drop_revoked().await;
+    }
+}

@@ -1,0 +1,102 @@
+"""A real broker of Kafka, from Maven: formatted, started, killed, started again."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+VERSION = os.environ.get("KAFKA_VERSION", "4.1.0")
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def libraries(folder):
+    """The jars of Kafka, fetched once."""
+    jars = folder / "libs"
+    if not jars.exists():
+        command = ["mvn", "-q", "-f", str(HERE / "pom.xml"), f"-Dkafka.version={VERSION}",
+                   "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        subprocess.run(command, check=True)
+    return jars
+
+
+class Broker:
+    """One broker that is its own controller."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.classpath = f"{libraries(folder)}/*"
+        port, controller = free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        self.config = folder / "server.properties"
+        self.config.write_text(f"""
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+broker.session.timeout.ms=1000
+broker.heartbeat.interval.ms=200
+auto.create.topics.enable=false
+""")
+        self.run("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c",
+                 str(self.config))
+        self.process = None
+        self.start()
+
+    def java(self, *arguments, heap="512m"):
+        return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-cp", self.classpath,
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", *arguments]
+
+    def run(self, *arguments):
+        done = subprocess.run(self.java(*arguments), check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stdout + done.stderr)
+        return done.stdout
+
+    def start(self):
+        log = open(self.folder / "broker.log", "a")
+        self.process = subprocess.Popen(self.java("kafka.Kafka", str(self.config)), stdout=log,
+                                        stderr=log)
+        host, port = self.address.split(":")
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return
+            time.sleep(0.1)
+        raise RuntimeError("the broker does not listen")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def create(self, topic, partitions):
+        self.run("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.address,
+                 "--create", "--topic", topic, "--partitions", str(partitions))
+
+    def lag(self, group):
+        """Records of the group's topics behind its committed positions, and partitions seen."""
+        shown = self.run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+                         "--bootstrap-server", self.address, "--describe", "--group", group)
+        rows = [re.split(r"\s+", line) for line in shown.splitlines() if line.startswith(group)]
+        return sum(int(row[5]) for row in rows if row[5].isdigit()), len(rows)
