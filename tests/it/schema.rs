@@ -11,7 +11,7 @@ use spanscore_base::value;
 use spanscore_evaluate::{KINDS, Kind};
 
 /// The settings of all kinds, which the kind itself does not read.
-const SHARED: [&str; 11] = [
+const SHARED: [&str; 12] = [
     "when",
     "sample",
     "threshold",
@@ -22,6 +22,7 @@ const SHARED: [&str; 11] = [
     "only_tools",
     "exclude_tools",
     "only_agents",
+    "only_chosen",
     "tool_aliases",
 ];
 

@@ -37,9 +37,9 @@ use spanscore_pipeline::recordings;
 ///
 /// Reads OTLP/JSON (one request, one per line, a list of them) and binary protobuf requests (one,
 /// or each behind its length), plain, gzip or zstd; exports of Jaeger, Tempo, Phoenix and Langfuse;
-/// transcripts of messages, of Inspect and of Claude Code. Folders are walked, patterns expanded. Traces that are spread over several files are put
-/// together. Evaluators come from the config, as in `serve`; its receivers and exporters are not
-/// used.
+/// transcripts of messages, of Inspect and of Claude Code. Folders are walked, patterns expanded.
+/// Traces that are spread over several files are put together. Evaluators come from the config, as
+/// in `serve`; its receivers and exporters are not used.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -60,6 +60,8 @@ impl Wanted {
 /// The fields of one object that detectors read.
 pub(super) struct ResultFields<'v> {
     entries: Vec<(String, Cow<'v, Value<'v>>)>,
+    /// Bits of their names: most of those that detectors ask for are not there.
+    marks: u64,
     /// Number of all fields of the object.
     count: usize,
 }
@@ -73,7 +75,7 @@ pub(super) fn folded(name: &str) -> String {
 impl<'v> ResultFields<'v> {
     /// Picks the fields of an object.
     pub(super) fn of_map(map: &'v Map<'v>, wanted: &Wanted) -> Self {
-        let mut found = Self { entries: Vec::new(), count: map.len() };
+        let mut found = Self { entries: Vec::new(), marks: 0, count: map.len() };
         let entries = map.iter().map(|(key, value)| (folded(key), value));
         for (key, value) in entries.filter(|(key, _)| wanted.holds(key)) {
             found.replace(key, Cow::Borrowed(value));
@@ -84,7 +86,7 @@ impl<'v> ResultFields<'v> {
     /// Picks the fields of a text that begins with a JSON object, of a truncated one those that it
     /// still shows; `None` where it has no field.
     pub(super) fn of_text(text: &'v str, wanted: &Wanted) -> Option<Self> {
-        let mut found = Self { entries: Vec::new(), count: 0 };
+        let mut found = Self { entries: Vec::new(), marks: 0, count: 0 };
         let whole = fields::walk(text, |key, value| {
             found.count += 1;
             let key = folded(key);
@@ -100,7 +102,10 @@ impl<'v> ResultFields<'v> {
     fn replace(&mut self, key: String, value: Cow<'v, Value<'v>>) {
         match self.entries.iter().position(|(known, _)| *known == key) {
             Some(at) => self.entries[at].1 = value,
-            None if self.entries.len() < FIELDS_MAX => self.entries.push((key, value)),
+            None if self.entries.len() < FIELDS_MAX => {
+                self.marks |= mark(&key);
+                self.entries.push((key, value));
+            }
             None => {}
         }
     }
@@ -119,6 +124,9 @@ impl<'v> ResultFields<'v> {
     /// Returns true if a value that a path leads to passes.
     fn any_at(&self, path: &[String], passes: impl Fn(&Value<'v>) -> bool) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
+        if self.marks & mark(first) == 0 {
+            return false;
+        }
         let leads = |value| below(value, rest).is_some_and(&passes);
         match first.strip_prefix('*') {
             Some(ending) => {
@@ -127,6 +135,14 @@ impl<'v> ResultFields<'v> {
             }
             None => self.get(first).is_some_and(leads),
         }
+    }
+}
+
+/// Returns the bit of a name: one of a set whose bits lack it is not there. An ending has all bits.
+fn mark(name: &str) -> u64 {
+    match name.as_bytes() {
+        [] | [b'*', ..] => u64::MAX,
+        [first, ..] => 1 << ((usize::from(*first) + name.len() * 7) % 64),
     }
 }
 

@@ -117,6 +117,17 @@ fn results_that_name_errors_to_say_there_are_none_are_ordinary() {
 }
 
 #[test]
+fn a_call_that_waits_for_a_person_has_not_failed() {
+    for text in [
+        "agent_kit.exceptions.ApprovalRequired",
+        "CallDeferred",
+        "kit::tools::HumanInputRequiredError: ask first",
+    ] {
+        check(text, Some(Says::Interrupted));
+    }
+}
+
+#[test]
 fn what_a_browser_or_an_editor_shows_of_a_failure_is_one() {
     for text in [
         "Opened x.test, [x.test](chrome-error://chromewebdata/) at the top of the page",

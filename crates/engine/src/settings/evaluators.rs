@@ -64,6 +64,9 @@ pub struct SharedSettings {
     /// Globs of the only agents whose calls it sees, by the names that traces give them; all
     /// without it. A call of which no agent is known is then not seen.
     pub only_agents: Vec<String>,
+    /// True to see only the calls that a message of a model lists, and not those that a tool made
+    /// by itself. Default `false`; where no message lists any call, all are seen.
+    pub only_chosen: bool,
     /// Further names of tools: `{find_order: [mcp__*__find_order]}` shows the calls and
     /// definitions of all tools that the globs fit as `find_order`. `only_tools`, `exclude_tools`
     /// and everything else of the evaluator then name it so.
@@ -83,6 +86,7 @@ impl Default for SharedSettings {
             only_tools: Vec::new(),
             exclude_tools: Vec::new(),
             only_agents: Vec::new(),
+            only_chosen: false,
             tool_aliases: BTreeMap::new(),
         }
     }
@@ -207,6 +211,7 @@ fn configure_one(
         only: settings.only_tools,
         exclude: settings.exclude_tools,
         agents: settings.only_agents,
+        chosen: settings.only_chosen,
         aliases: settings.tool_aliases,
         named,
     };
@@ -270,6 +275,9 @@ fn info(
             if !globs.is_empty() {
                 map.insert(key, list(globs));
             }
+        }
+        if settings.only_chosen {
+            map.insert("only_chosen", Value::from(true));
         }
         if !settings.tool_aliases.is_empty() {
             let aliases = settings.tool_aliases.iter();

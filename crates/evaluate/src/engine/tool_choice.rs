@@ -1,6 +1,6 @@
-//! Filter of the tool calls that an evaluator sees: by `only_tools`, `exclude_tools` and
-//! `only_agents`, under the names that `tool_aliases` gives them, and without the calls by which
-//! an agent gave its answer, unless settings or criteria name their tool.
+//! Filter of the tool calls that an evaluator sees: by `only_tools`, `exclude_tools`, `only_agents`
+//! and `only_chosen`, under the names that `tool_aliases` gives them, and without the calls by
+//! which an agent gave its answer, unless settings or criteria name their tool.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub struct ToolChoice {
     pub exclude: Vec<String>,
     /// Globs of the only agents whose calls to see; all where empty.
     pub agents: Vec<String>,
+    /// True to see only the calls that a model asked for.
+    pub chosen: bool,
     /// Names of tools, each with the globs of further names for the same tool.
     pub aliases: BTreeMap<String, Vec<String>>,
     /// Texts in settings and criteria: an output tool among them is seen.
@@ -77,11 +79,17 @@ impl ToolChoice {
         named: &[String],
         run: impl FnOnce(&mut Trajectory<'a>) -> T,
     ) -> T {
-        if trajectory.tool_calls.iter().all(|call| self.includes(call, named)) {
+        // Without messages nothing tells who asked for a call.
+        let calls = &trajectory.tool_calls;
+        let tells_chosen = self.chosen && calls.iter().any(|call| call.message_place.is_some());
+        let includes = |call: &ToolCall<'_>| {
+            (!tells_chosen || call.message_place.is_some()) && self.includes(call, named)
+        };
+        if calls.iter().all(includes) {
             return run(trajectory);
         }
         let all = std::mem::take(&mut trajectory.tool_calls);
-        let includes: Vec<bool> = all.iter().map(|call| self.includes(call, named)).collect();
+        let includes: Vec<bool> = all.iter().map(includes).collect();
         let mut left_out = Vec::new();
         for (call, includes) in all.into_iter().zip(&includes) {
             let list = if *includes { &mut trajectory.tool_calls } else { &mut left_out };
@@ -152,6 +160,20 @@ mod tests {
         check(only, &["find", "find"]);
         let agents = ToolChoice { agents: texts(&["ro*"]), ..ToolChoice::default() };
         check(agents, &["mcp__shop__find"]);
+    }
+
+    #[test]
+    fn calls_that_a_tool_made_are_left_out_where_messages_tell_them() {
+        let check = |places: [Option<u32>; 3], expected: usize| {
+            let call = |message_place| ToolCall { message_place, ..ToolCall::default() };
+            let tool_calls = places.map(call).into();
+            let mut trajectory = Trajectory { tool_calls, ..Trajectory::default() };
+            let choice = ToolChoice { chosen: true, ..ToolChoice::default() };
+            let seen = choice.narrow(&mut trajectory, &[], |seen| seen.tool_calls.len());
+            assert_eq!((seen, trajectory.tool_calls.len()), (expected, 3));
+        };
+        check([Some(0), None, Some(1)], 2);
+        check([None; 3], 3);
     }
 
     #[test]
