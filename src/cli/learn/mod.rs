@@ -2,6 +2,7 @@
 
 mod alignment;
 mod golden;
+pub(super) mod init;
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Parts of a span that an expression reads: name, kind, status and attributes, in one encoded text.
+//! Parts of a span that an expression reads, in one encoded text: name, kind, status and
+//! attributes.
 //!
 //! Written by `extract` where the span came, read by `evaluate` where an expression names `spans`.
 //! The form is a protobuf message of this process: attributes as `KeyValue` in field 1, the name in
@@ -20,8 +21,8 @@ const KINDS: [&str; 6] = ["unspecified", "internal", "server", "client", "produc
 /// Words of `StatusCode`, by number.
 const STATUSES: [&str; 3] = ["unset", "ok", "error"];
 
-/// Returns `name`, `kind`, `status` and `attributes` of an encoded span. What cannot be read is left
-/// out.
+/// Returns `name`, `kind`, `status` and `attributes` of an encoded span. What cannot be read is
+/// left out.
 pub fn span_parts(encoded: &[u8]) -> Value<'_> {
     let mut name = "";
     let mut kind = 0;

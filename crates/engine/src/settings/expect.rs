@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::dataset::{self, Mistake, Row, Turn};
+use super::dataset::{self, CaseTurn, Mistake, Row};
 use super::expression::compile;
 use super::read::read_all;
 use super::sources::ConfigSources;
@@ -207,7 +207,7 @@ impl RowBuild<'_> {
         for Row { names, user_input, criteria, turns, line, is_imported } in rows {
             let is_literal = is_imported && !self.matchers;
             let case = names.first().map(String::as_str);
-            for Turn { user_input, criteria } in turns {
+            for CaseTurn { user_input, criteria } in turns {
                 // What is wrong with a turn is wrong with the whole case.
                 if let Ok(turn) = self.expectation(&criteria, is_literal, case) {
                     built.add_turn(&user_input, &turn);

@@ -4,10 +4,10 @@
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
 //! span), `tool_names` (a list, in call order), `user_input` and `final_output` (texts, empty where
-//! not recorded), and `spans`, a list of maps with `name`, `kind`, `status` and `attributes` of every
-//! span, in order of start. `json(attributes["metadata"])` is what a JSON text says ([`parsed`]). A key that
-//! a map does not have makes the expression false. A comparison of different types does, too, and
-//! is counted.
+//! not recorded), and `spans`, a list of maps with `name`, `kind`, `status` and `attributes` of
+//! every span, in order of start. `json(attributes["metadata"])` is what a JSON text says
+//! ([`parsed`]). A key that a map does not have makes the expression false. A comparison of
+//! different types does, too, and is counted.
 
 mod parsed;
 mod reads;

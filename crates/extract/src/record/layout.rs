@@ -13,7 +13,7 @@
 //! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
 //! | `SCOPE` | hash of the scope's name, `u32` little endian, of the spans of tools |
 //! | `DROPPED` | attributes that the SDK dropped, `u32` little endian; absent if none |
-//! | `PARTS` | what an expression reads of a span, as `span_parts` has it; written if one reads spans |
+//! | `PARTS` | name, kind, status and attributes as `span_parts` reads them, if one does |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |

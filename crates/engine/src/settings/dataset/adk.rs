@@ -1,6 +1,6 @@
 //! Eval sets of the Agent Development Kit, in the current format and the one before.
 
-use super::{Lines, Mistake, NamedCase, ROWS_MAX, Row, Turn, field, list, name_of, push};
+use super::{CaseTurn, Lines, Mistake, NamedCase, ROWS_MAX, Row, field, list, name_of, push};
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::Case;
@@ -67,7 +67,7 @@ fn named(
     let single = |turn: &Value<'_>| {
         let mut expected = Case::default();
         add(turn, &mut expected);
-        Some(Turn { user_input: said(turn)?, criteria: expected.criteria(kind)? })
+        Some(CaseTurn { user_input: said(turn)?, criteria: expected.criteria(kind)? })
     };
     let is_several = turns.len() > 1;
     let case = NamedCase {

@@ -33,7 +33,7 @@ pub(super) struct Row {
     /// The criteria.
     pub(super) criteria: Value<'static>,
     /// Turns of a conversation of several, for traces that hold one turn each.
-    pub(super) turns: Vec<Turn>,
+    pub(super) turns: Vec<CaseTurn>,
     /// Line of the row, from 1, if known.
     pub(super) line: Option<usize>,
     /// True if it comes from the eval set of another system, which knows no matchers.
@@ -42,7 +42,7 @@ pub(super) struct Row {
 
 /// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Turn {
+pub(super) struct CaseTurn {
     /// The user's words.
     pub(super) user_input: String,
     /// The criteria of this turn alone.
@@ -235,7 +235,7 @@ const EVALUATORS_SHOWN: usize = 20;
 struct NamedCase {
     names: Vec<String>,
     user_input: Option<String>,
-    turns: Vec<Turn>,
+    turns: Vec<CaseTurn>,
 }
 
 /// Adds a row unless it expects nothing, or a mistake.
