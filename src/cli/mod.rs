@@ -4,20 +4,16 @@
 //! printing lives in the stages and in [`pipeline`](spanscore_pipeline).
 
 mod calibrate;
-mod certs;
 mod check;
 mod exit_code;
 mod generated;
-mod init;
 mod inputs;
 mod inspect;
-mod interrupt;
 mod kinds;
 mod learn;
 mod mcp;
 mod open;
 mod output;
-mod progress;
 mod recorded;
 mod rejudge;
 mod run;
@@ -96,11 +92,11 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     Rejudge(rejudge::RejudgeArgs),
     Mcp(mcp::McpArgs),
-    Init(init::InitArgs),
+    Init(learn::init::InitArgs),
     Learn(learn::LearnArgs),
     Check(check::CheckArgs),
     Send(send::SendArgs),
-    Certs(certs::CertsArgs),
+    Certs(send::certs::CertsArgs),
     Evaluators(kinds::evaluators::EvaluatorsArgs),
     Exporters(kinds::ExportersArgs),
     Receivers(kinds::ReceiversArgs),
@@ -159,11 +155,11 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Rejudge(args) => rejudge::run(&args),
         Command::Mcp(args) => mcp::run(&args),
-        Command::Init(args) => init::run(&args),
+        Command::Init(args) => learn::init::run(&args),
         Command::Learn(args) => learn::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Send(args) => send::run(&args),
-        Command::Certs(args) => certs::run(&args),
+        Command::Certs(args) => send::certs::run(&args),
         Command::Evaluators(args) => kinds::evaluators::run(&args),
         Command::Exporters(args) => kinds::exporters(&args),
         Command::Receivers(args) => kinds::receivers(&args),

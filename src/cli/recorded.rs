@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-use super::progress::Progress;
 use super::{CommandError, output};
+use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
 use spanscore_assemble::CutTrace;
 use spanscore_base::model::{Facts, Want};

@@ -85,6 +85,23 @@ fn a_first_config_is_one_that_check_accepts_and_replaces_nothing() {
     assert_eq!(run(&["init", "-o", text(&path), "--force", "--from", "-"]).code, 64);
 }
 
+#[test]
+fn expressions_find_any_span_of_a_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("c.yaml");
+    let check = |when: &str, count: usize| {
+        let written = format!("evaluators: {{tool_error: {{when: '{when}'}}}}");
+        std::fs::write(&config, written).expect("written");
+        let traces = "examples/traces/refund_agent.json";
+        let args = ["score", "--fail-on", "never", "--config", text(&config), traces];
+        let scored = run(&args).out;
+        assert!(scored.contains(&format!("{count} evaluation")), "{when}: {scored}");
+    };
+    check(r#"spans.exists(s, s.name == "find_order" && s.status == "unset")"#, 0);
+    check(r#"spans.exists(s, s.attributes["tool.name"] == "find_order")"#, 1);
+    check(r#"spans.exists(s, s.status == "error" && s.kind == "internal")"#, 1);
+}
+
 /// Sends the sample to a collector that shows the certificate of these files.
 fn sent(folder: &Path, (cert, key): (&str, &str), args: &[&str]) -> Result<String, String> {
     let file = |name: &str| folder.join(name).display().to_string();

@@ -82,6 +82,44 @@ fn cases_named_by_words_are_learned_with_short_names() {
 }
 
 #[test]
+fn a_turn_of_a_conversation_is_judged_against_its_turn_of_the_case() {
+    let walk = Walk::new();
+    let turn = |words: &str, tool: &str| {
+        json!({
+            "user_content": {"role": "user", "parts": [{"text": words}]},
+            "intermediate_data": {"tool_uses": [{"name": tool, "args": {}}]},
+        })
+    };
+    let case = |id: &str, turns: &[Json]| json!({"eval_id": id, "conversation": turns});
+    let talks = [
+        case("talk", &[turn("Find A-17", "find"), turn("Refund it", "pay"), turn("Thanks", "end")]),
+        case("single", &[turn("Thanks", "bow")]),
+    ];
+    walk.write("talks.json", &json!({"eval_cases": talks}).to_string());
+    let said = |id: usize, words: &str, tools: &[&str]| {
+        run_with(id, &[("input.value", words), ("session.id", "s-1")], tools).to_string()
+    };
+    let check = |level: &str, runs: &[String], code: i32, words: &[&str]| {
+        let expect = "expect: {file: talks.json, match: auto}";
+        let matching = "match_mode: exact, argument_matcher: {mode: ignore}";
+        let kind = format!("tool_trajectory/a: {{level: {level}, {matching}, {expect}}}");
+        let config = walk.write("eval.yaml", &format!("evaluators: {{{kind}}}"));
+        let file = walk.write("runs.jsonl", &runs.join("\n"));
+        let ended = run(&["score", "--config", &config, &file]);
+        assert_eq!(ended.code, code, "{level}: {} {}", ended.out, ended.err);
+        let said = ended.out + &ended.err;
+        assert!(words.iter().all(|word| said.contains(word)), "{level}: {said}");
+    };
+    let find = said(1, "Find A-17", &["find"]);
+    let pay = said(2, " Refund  it", &["pay"]);
+    check("trace", &[find.clone(), pay.clone()], 0, &["2 evaluations: 2 pass", "`single`"]);
+    check("trace", &[find.clone(), said(2, "Refund it", &["find"])], 2, &["1 pass, 1 fail"]);
+    check("trace", &[said(3, "Thanks", &["bow"])], 2, &["several cases have the user's words"]);
+    let end = said(3, "Thanks", &["end"]);
+    check("session", &[find, pay, end], 0, &["3 of 3 turns are as expected"]);
+}
+
+#[test]
 fn a_run_has_one_name_in_every_report() {
     let walk = Walk::new();
     let config = walk.config(&CASES[..2]);

@@ -2,6 +2,7 @@
 
 mod alignment;
 mod golden;
+pub(super) mod init;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -65,7 +66,7 @@ pub(super) fn run(args: &LearnArgs) -> Result<Exit, CommandError> {
     }
     let key = When::compile(&args.key)
         .map_err(|error| CommandError::Usage(format!("--key {:?}: {error}", args.key)))?;
-    let resolver = recorded::resolver(&plan, &Facts::all())?;
+    let resolver = recorded::resolver(&plan, &Facts::all().union(&key.facts()))?;
     let mut replay = Replay::new(&resolver, plan.config.limits, plan.config.sessions.key);
     let is_broken = recorded::read(&mut replay, &inputs::expand(&args.files)?)?;
     let mut cases: BTreeMap<String, GoldenCase> = BTreeMap::new();

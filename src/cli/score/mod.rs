@@ -25,9 +25,10 @@ use self::report::Report;
 use self::rows::{RowSpool, ScoreRows};
 pub(super) use self::silence::{Heard, Silence};
 use self::tally::Tallies;
-use super::progress::Progress;
 use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs, interrupt, output, recorded};
+use super::{CommandError, Exit, inputs, output, recorded};
+use crate::cli::output::interrupt;
+use crate::cli::output::progress::Progress;
 use crate::config::ResolvedConfig;
 use spanscore_base::visible;
 use spanscore_engine::batch::{Batch, BatchError, BatchPlan, BatchProgress};
@@ -157,7 +158,8 @@ fn interrupted(
     progress: &BatchProgress,
 ) -> Result<Exit, CommandError> {
     let silence = Silence::default();
-    let verdict = GateVerdict::default();
+    let reasons = vec!["stopped before all traces were judged".to_owned()];
+    let verdict = GateVerdict { reasons, ..GateVerdict::default() };
     Report { rows, tallies, silence: &silence, repeated: &[], verdict: &verdict, is_broken: true }
         .print(&gate.args)?;
     let judged = progress.judged.load(Relaxed);
@@ -165,7 +167,7 @@ fn interrupted(
         0 => "stopped while files were read: nothing is judged".to_owned(),
         traces => format!("stopped: {judged} of {traces} traces are judged"),
     };
-    output::note(format_args!("spanscore: {said}; the gate says nothing"));
+    output::note(format_args!("spanscore: {said}"));
     Ok(Exit::Interrupted)
 }
 

@@ -56,8 +56,8 @@ impl CommandJudges {
         Self { judges, recording, folder: std::sync::OnceLock::new(), stop }
     }
 
-    /// Returns the same judges, asked until `stop` is cancelled: what is not answered by then has no
-    /// evaluations.
+    /// Returns the same judges, asked until `stop` is cancelled: what is not answered by then has
+    /// no evaluations.
     pub(in crate::cli) fn until(self, stop: CancellationToken) -> Self {
         Self { stop, ..self }
     }

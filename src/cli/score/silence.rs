@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 
 use super::tally::{OutcomeTally, Tallies};
-use spanscore_base::model::{Evaluation, Level, Outcome, Reason, TraceId};
+use spanscore_base::model::{Evaluation, EvaluatorInfo, Level, Outcome, Reason, TraceId};
 use spanscore_engine::batch::BatchCounts;
 use spanscore_evaluate::engine::run::{Against, Configured, Evaluators};
 use spanscore_evaluate::kind;
@@ -57,6 +57,11 @@ impl Heard {
 }
 
 impl Heard {
+    /// Returns true if a trace was judged against the case, or the turn, of this info.
+    fn is_asked(&self, info: &Arc<EvaluatorInfo>) -> bool {
+        self.asked.contains(&(Arc::as_ptr(info) as usize))
+    }
+
     /// Adds the collection of another thread.
     pub(in crate::cli) fn merge(&mut self, other: Self) {
         self.names.extend(other.names);
@@ -187,9 +192,8 @@ fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
         return false;
     }
-    let mut cases = expectations.cases().peekable();
-    let is_asked = |info: &Arc<_>| heard.asked.contains(&(Arc::as_ptr(info) as usize));
-    cases.peek().is_some() && !cases.any(|(_, info)| is_asked(info))
+    let mut cases = expectations.cases().map(|(_, info)| info).peekable();
+    cases.peek().is_some() && !cases.chain(expectations.turns()).any(|info| heard.is_asked(info))
 }
 
 /// Explains the silence of an evaluator.
@@ -225,8 +229,10 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
 fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
     let cases = || expectations.cases();
+    let turns = expectations.turns().filter(|info| heard.is_asked(info));
+    let by_turn: HashSet<&str> = turns.filter_map(|info| info.case.as_deref()).collect();
     let mut unnamed: Vec<&str> = cases()
-        .filter(|(_, info)| !heard.asked.contains(&(Arc::as_ptr(info) as usize)))
+        .filter(|(case, info)| !heard.is_asked(info) && !by_turn.contains(case))
         .map(|(case, _)| case)
         .collect();
     unnamed.sort_unstable();

@@ -1,5 +1,6 @@
 //! `spanscore send`: replays recorded traces to a collector.
 
+pub(super) mod certs;
 mod destination;
 mod fresh;
 pub(super) mod typed;

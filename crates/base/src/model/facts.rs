@@ -19,6 +19,8 @@ pub struct Facts {
     pub finish_reasons: bool,
     /// All attributes of the root span.
     pub root_attributes: bool,
+    /// Name, kind, status and all attributes of every span.
+    pub spans: bool,
     /// The id of the reply that the root span is about.
     pub response_id: bool,
     /// Attributes to retain as they came, on every span that has the first of them
@@ -38,6 +40,7 @@ impl Facts {
         self.usage |= other.usage;
         self.finish_reasons |= other.finish_reasons;
         self.root_attributes |= other.root_attributes;
+        self.spans |= other.spans;
         self.response_id |= other.response_id;
         for group in &other.attributes {
             if !self.attributes.contains(group) {
@@ -47,7 +50,7 @@ impl Facts {
         self
     }
 
-    /// Returns all facts but attributes as they came, for `inspect`.
+    /// Returns all facts but spans and attributes as they came, for `inspect`.
     pub fn all() -> Self {
         Self {
             arguments: true,
@@ -58,6 +61,7 @@ impl Facts {
             usage: true,
             finish_reasons: true,
             root_attributes: true,
+            spans: false,
             response_id: true,
             attributes: Vec::new(),
         }

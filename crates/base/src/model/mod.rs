@@ -13,6 +13,7 @@ pub mod memory;
 pub mod recent;
 pub mod session;
 pub mod span;
+pub mod span_parts;
 pub mod tool_call;
 pub mod trajectory;
 pub mod verdicts;

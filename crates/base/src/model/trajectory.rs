@@ -168,6 +168,9 @@ pub struct Trajectory<'a> {
     /// ([`Facts::attributes`](super::Facts)), in order of their ends; at one instant, inner spans
     /// before outer ones.
     pub kept_spans: Vec<KeptSpan<'a>>,
+    /// All spans in order of start, each encoded as [`span_parts`](super::span_parts) reads it;
+    /// empty unless an expression reads them.
+    pub spans: Vec<&'a [u8]>,
     /// Bytes of the records that it was read from.
     pub bytes: usize,
     /// Remaining work budget of judging it; reading it is charged already.

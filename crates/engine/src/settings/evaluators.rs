@@ -33,8 +33,9 @@ pub struct SharedSettings {
     /// Condition on the traces that it judges: a CEL expression over `service_name`, `agent_name`,
     /// `session_id`, `trace_id`, `span_name` (texts, of the root span), `resource` and `attributes`
     /// (maps, of the root span), `tool_names` (a list, in call order), `user_input` and
-    /// `final_output` (texts). `json(attributes["metadata"]).case` reads a text of JSON. All traces
-    /// without it.
+    /// `final_output` (texts), `spans` (a list of maps with `name`, `kind`, `status` and
+    /// `attributes` of every span, in order of start). `json(attributes["metadata"]).case` reads a
+    /// text of JSON. All traces without it.
     pub when: Option<String>,
     /// Fraction of those traces, 0 to 1, chosen by trace id: the same traces for every evaluator
     /// with that fraction.

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::dataset::{self, Mistake, Row};
+use super::dataset::{self, CaseTurn, Mistake, Row};
 use super::expression::compile;
 use super::read::read_all;
 use super::sources::ConfigSources;
@@ -204,19 +204,17 @@ impl RowBuild<'_> {
     fn build(&self, rows: Vec<Row>, mistakes: &mut Vec<Mistake>) -> CaseRows {
         let mut built = CaseRows::default();
         let mut lines: HashMap<String, Option<usize>> = HashMap::new();
-        for Row { names, user_input, criteria, line, is_imported } in rows {
-            let read = if is_imported && !self.matchers {
-                self.template.build_literal(&criteria, self.place)
-            } else {
-                self.template.build(&criteria, self.place)
-            };
-            let expectation = match read {
-                Ok(mut expectation) => {
-                    if let Some(info) = Arc::get_mut(&mut expectation.info) {
-                        info.case = names.first().map(|name| name.as_str().into());
-                    }
-                    Arc::new(expectation)
+        for Row { names, user_input, criteria, turns, line, is_imported } in rows {
+            let is_literal = is_imported && !self.matchers;
+            let case = names.first().map(String::as_str);
+            for CaseTurn { user_input, criteria } in turns {
+                // What is wrong with a turn is wrong with the whole case.
+                if let Ok(turn) = self.expectation(&criteria, is_literal, case) {
+                    built.add_turn(&user_input, &turn);
                 }
+            }
+            let expectation = match self.expectation(&criteria, is_literal, case) {
+                Ok(expectation) => expectation,
                 Err(error) => {
                     mistakes.push(Mistake { line, what: error.message, help: error.help });
                     continue;
@@ -244,6 +242,24 @@ impl RowBuild<'_> {
             }
         }
         built
+    }
+
+    /// Builds the evaluator of a case, or of one of its turns.
+    fn expectation(
+        &self,
+        criteria: &Value<'_>,
+        is_literal: bool,
+        case: Option<&str>,
+    ) -> Result<Arc<Expectation>, SettingsError> {
+        let mut expectation = if is_literal {
+            self.template.build_literal(criteria, self.place)?
+        } else {
+            self.template.build(criteria, self.place)?
+        };
+        if let Some(info) = Arc::get_mut(&mut expectation.info) {
+            info.case = case.map(Into::into);
+        }
+        Ok(Arc::new(expectation))
     }
 }
 

@@ -4,22 +4,22 @@
 //! The expression sees `service_name`, `agent_name`, `session_id`, `trace_id` and `span_name`
 //! (texts, of the root span; empty where unknown), `resource` and `attributes` (maps, of the root
 //! span), `tool_names` (a list, in call order), `user_input` and `final_output` (texts, empty where
-//! not recorded). `json(attributes["metadata"])` is what a JSON text says ([`parsed`]). A key that
-//! a map does not have makes the expression false. A comparison of different types does, too, and
-//! is counted.
+//! not recorded), and `spans`, a list of maps with `name`, `kind`, `status` and `attributes` of
+//! every span, in order of start. `json(attributes["metadata"])` is what a JSON text says
+//! ([`parsed`]). A key that a map does not have makes the expression false. A comparison of
+//! different types does, too, and is counted.
 
 mod keys;
 mod parsed;
 mod reads;
 mod sample;
+mod values;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::common::ast::Expr;
-use cel::common::types::{
-    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
-};
+use cel::common::types::{CelBool, CelList, CelMap, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, IdedExpr};
@@ -31,20 +31,24 @@ pub use keys::{ReadKeys, RootReads};
 pub(super) use parsed::json_within_limits;
 pub use reads::Reads;
 pub use sample::Randomness;
+use spanscore_base::model::span_parts::span_parts;
 use spanscore_base::model::{Content, Facts, TraceId, Trajectory, WorkBudget};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
-use spanscore_base::value::{Number, Value};
+use spanscore_base::value::Value;
+use values::{cel_list, cel_map, list, map};
 
 /// Step limit of one expression on one trajectory.
 pub const STEPS_MAX: usize = 16_000_000;
 /// Steps per name each time that an expression reads the list of names.
 const STEPS_PER_NAME: usize = 8;
+/// Steps per span each time that an expression reads the list of them.
+const STEPS_PER_SPAN: usize = 32;
 /// Bytes of attributes per step each time that an expression reads the map of them.
 const BYTES_PER_STEP: usize = 32;
 
 /// Names that an expression may use.
-pub const VARIABLES: [&str; 10] = [
+pub const VARIABLES: [&str; 11] = [
     "service_name",
     "agent_name",
     "session_id",
@@ -55,6 +59,7 @@ pub const VARIABLES: [&str; 10] = [
     "tool_names",
     USER_INPUT,
     "final_output",
+    "spans",
 ];
 /// Name of the user's words.
 const USER_INPUT: &str = "user_input";
@@ -170,6 +175,7 @@ impl When {
             tool_names: references.has_variable("tool_names"),
             user_input: references.has_variable(USER_INPUT),
             final_output: references.has_variable("final_output"),
+            spans: references.has_variable("spans"),
         };
         let is_user_input =
             matches!(&program.expression().expr, Expr::Ident(name) if name == USER_INPUT);
@@ -193,6 +199,7 @@ impl When {
             root_attributes: self.attributes,
             user_input: self.reads.user_input,
             final_output: self.reads.final_output,
+            spans: self.reads.spans,
             ..Facts::default()
         }
     }
@@ -284,6 +291,8 @@ pub struct Scope<'a> {
     resource: OnceLock<CelMap<'a>>,
     attributes: OnceLock<CelMap<'a>>,
     scores: Option<CelMap<'a>>,
+    encoded_spans: &'a [&'a [u8]],
+    spans: OnceLock<CelList<'a>>,
     user_input: Cow<'a, str>,
     final_output: Cow<'a, str>,
     parsed: ParsedTexts<'a>,
@@ -312,6 +321,8 @@ impl<'a> Scope<'a> {
             resource: OnceLock::new(),
             attributes: OnceLock::new(),
             scores: None,
+            encoded_spans: &trajectory.spans,
+            spans: OnceLock::new(),
             user_input: text(reads.user_input, &trajectory.user_input),
             final_output: text(reads.final_output, &trajectory.final_output),
             parsed: ParsedTexts::default(),
@@ -360,6 +371,12 @@ impl VariableResolver for Scope<'_> {
             "tool_names" => {
                 self.take(self.names.len() * STEPS_PER_NAME)?;
                 Some(CowVal::Borrowed(self.tool_names.get_or_init(|| list(&self.names))))
+            }
+            "spans" => {
+                let bytes: usize = self.encoded_spans.iter().map(|span| span.len()).sum();
+                self.take(self.encoded_spans.len() * STEPS_PER_SPAN + bytes / BYTES_PER_STEP)?;
+                let list = || cel_list(self.encoded_spans.iter().map(|span| span_parts(span)));
+                Some(CowVal::Borrowed(self.spans.get_or_init(list)))
             }
             USER_INPUT => self.words(&self.user_input),
             "final_output" => self.words(&self.final_output),
@@ -448,11 +465,6 @@ impl Scope<'_> {
     }
 }
 
-fn list<'v>(names: &[&'v str]) -> CelList<'v> {
-    let names = names.iter().map(|name| Box::new(CelString::from(*name)) as Box<dyn Val + 'v>);
-    CelList::from(names.collect::<Vec<_>>())
-}
-
 /// Returns the bytes of an attribute.
 fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
     key.len()
@@ -464,35 +476,6 @@ fn bytes((key, value): &(&str, AnyValue<'_>)) -> usize {
             | AnyValue::KeyValues(bytes) => bytes.len(),
             _ => 8,
         }
-}
-
-/// Builds a map of attributes; those that cannot be decoded are left out.
-fn map<'v>(entries: impl Iterator<Item = (&'v str, AnyValue<'v>)>) -> CelMap<'v> {
-    let entries = entries.filter_map(|(key, value)| Some((key, value.to_value().ok()?)));
-    cel_map(entries.map(|(key, value)| (CelString::from(key), value)))
-}
-
-#[expect(clippy::disallowed_types, reason = "the CEL crate builds its maps from this type only")]
-fn cel_map<'v>(entries: impl Iterator<Item = (CelString<'v>, Value<'v>)>) -> CelMap<'v> {
-    let entries = entries.map(|(key, value)| (CelMapKey::String(key), cel_value(value)));
-    CelMap::from(entries.collect::<std::collections::HashMap<_, _>>())
-}
-
-fn cel_value<'v>(value: Value<'v>) -> Box<dyn Val + 'v> {
-    match value {
-        Value::Null => Box::new(CelNull),
-        Value::Bool(value) => Box::new(CelBool::from(value)),
-        Value::Number(Number::Int(value)) => Box::new(CelInt::from(value)),
-        Value::Number(number) => Box::new(CelDouble::from(number.as_f64())),
-        Value::String(text) => Box::new(CelString::from(text)),
-        Value::List(list) => {
-            Box::new(CelList::from(list.into_iter().map(cel_value).collect::<Vec<_>>()))
-        }
-        Value::Map(entries) => {
-            let entries = entries.into_entries().into_iter();
-            Box::new(cel_map(entries.map(|(key, value)| (CelString::from(key), value))))
-        }
-    }
 }
 
 #[cfg(test)]

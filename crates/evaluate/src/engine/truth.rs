@@ -18,7 +18,7 @@ pub(super) fn check(expression: &IdedExpr) -> Result<(), &'static str> {
                 Err("a text")
             }
             "resource" | "attributes" => Err("a map"),
-            "tool_names" => Err("a list"),
+            "tool_names" | "spans" => Err("a list"),
             _ => Ok(()),
         },
         Expr::Call(call) => check_call(call),

@@ -13,6 +13,7 @@
 //! | `NUMBERED` | as `OTHER`, where the key is that of a field of a numbered message |
 //! | `SCOPE` | hash of the scope's name, `u32` little endian, of the spans of tools |
 //! | `DROPPED` | attributes that the SDK dropped, `u32` little endian; absent if none |
+//! | `PARTS` | name, kind, status and attributes as `span_parts` reads them, if one does |
 //! | `EVENT` | name of a span event; its attributes follow |
 //! | `EVENT_ATTRIBUTE` | as `ATTRIBUTE`, of the last event |
 //! | others | a text or an encoded `AnyValue` |
@@ -37,6 +38,7 @@ pub(crate) const NUMBERED: u8 = 11;
 pub(crate) const WORD_MATCH: u8 = 12;
 pub(crate) const SCOPE: u8 = 13;
 pub(crate) const DROPPED: u8 = 14;
+pub(crate) const PARTS: u8 = 15;
 
 /// Appends a field.
 #[inline]
@@ -281,6 +283,11 @@ impl<'a> FactsReader<'a> {
     /// another process, and where a source names it; else empty.
     pub(crate) fn span_name(self) -> &'a str {
         self.text(SPAN_NAME)
+    }
+
+    /// The encoded parts of the span, kept where an expression reads spans.
+    pub(crate) fn parts(self) -> Option<&'a [u8]> {
+        self.fields().find(|(field, _)| *field == PARTS).map(|(_, bytes)| bytes)
     }
 
     /// The status message, kept where a source names the status; empty where there is none.

@@ -52,6 +52,9 @@ pub(super) fn fill<'a>(
     trajectory.final_output = first_text(plan, outputs, |_, _| {});
     count(plan, tree, counts, trajectory);
     trajectory.kept_spans = kept_spans(table, tree);
+    if table.spans {
+        trajectory.spans = tree.spans.iter().filter_map(|span| span.facts.parts()).collect();
+    }
 }
 
 /// Sorts the candidates for the user's input and the final output into the order in which they are

@@ -50,6 +50,7 @@ pub(super) struct Builder {
     ways: Vec<Vec<Vec<Term>>>,
     pub(super) groups: Vec<Vec<KeySlot>>,
     pub(super) root_attributes: bool,
+    pub(super) spans: bool,
     pub(super) response_id: Option<KeySlot>,
     pub(super) facts: Facts,
 }
@@ -152,6 +153,7 @@ impl Builder {
             statements,
             base: self.base,
             root_attributes: self.root_attributes,
+            spans: self.spans,
             response_id: self.response_id,
             groups: self.groups,
             facts: self.facts,

@@ -11,6 +11,7 @@ pub(super) fn lower(mut dialects: Vec<Dialect>, facts: &Facts) -> Result<Table, 
     dialects.sort_by_key(|dialect| dialect.priority);
     let mut builder = Builder::default();
     builder.root_attributes = facts.root_attributes;
+    builder.spans = facts.spans;
     builder.facts = facts.clone();
     for (number, dialect) in (0..).zip(&dialects) {
         lower_marks(&mut builder, number, dialect)?;

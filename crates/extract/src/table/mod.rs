@@ -59,6 +59,8 @@ pub struct Table {
     /// Parts that are retained of every span.
     pub(super) base: Projection,
     pub(super) root_attributes: bool,
+    /// True if the parts of every span are needed.
+    pub(super) spans: bool,
     /// Slot of the id of a model's reply, if it is needed.
     pub(super) response_id: Option<KeySlot>,
     groups: Vec<Vec<KeySlot>>,

@@ -1,7 +1,7 @@
 //! Remedies for certificates that a client refuses, as plain `openssl req -x509` makes them.
 //!
-//! The errors of `rustls` name the fault in one word; what to do about it is told here, once for all
-//! clients.
+//! The errors of `rustls` name the fault in one word; what to do about it is told here, once for
+//! all clients.
 
 /// Part of an error's text, what it means, and what to do.
 const REMEDIES: [(&str, &str); 4] = [

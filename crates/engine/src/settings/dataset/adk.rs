@@ -1,6 +1,6 @@
 //! Eval sets of the Agent Development Kit, in the current format and the one before.
 
-use super::{Lines, Mistake, NamedCase, ROWS_MAX, Row, field, list, name_of, push};
+use super::{CaseTurn, Lines, Mistake, NamedCase, ROWS_MAX, Row, field, list, name_of, push};
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::Kind;
 use spanscore_evaluate::engine::expect::case::Case;
@@ -19,11 +19,8 @@ pub(super) fn rows(
         let name = field(case, "eval_id").and_then(name_of);
         let line = name.as_deref().and_then(|name| lines.of(name));
         let row = name.ok_or_else(|| "a case has no `eval_id`".to_owned()).map(|name| {
-            let mut expected = Case::default();
-            list(case, "conversation").iter().for_each(|turn| add_turn(turn, &mut expected));
-            let turns = list(case, "conversation");
-            let user_input = turns.first().and_then(|turn| texts(field(turn, "user_content")?));
-            (NamedCase { names: vec![name], user_input }, expected.criteria(kind))
+            let said = |turn: &Value<'_>| texts(field(turn, "user_content")?);
+            named(name, list(case, "conversation"), kind, &said, &add_turn)
         });
         push(row, line, &mut rows, mistakes);
     }
@@ -46,17 +43,39 @@ pub(super) fn rows_of_list(
         let turns = case.get("data").and_then(Value::as_list);
         let row = match (name, turns) {
             (Some(name), Some(turns)) => {
-                let mut expected = Case::default();
-                turns.iter().for_each(|turn| add_old_turn(turn, &mut expected));
-                let said = turns.first().and_then(|turn| turn.get("query")?.as_str());
-                let user_input = said.map(str::to_owned);
-                Ok((NamedCase { names: vec![name], user_input }, expected.criteria(kind)))
+                let said = |turn: &Value<'_>| turn.get("query")?.as_str().map(str::to_owned);
+                Ok(named(name, turns, kind, &said, &add_old_turn))
             }
             _ => Err("a case of the list has no `name`, or no `data`".to_owned()),
         };
         push(row, line, &mut rows, mistakes);
     }
     rows
+}
+
+/// Returns a case with the criteria of all its turns, and with those of each where there are
+/// several. `said` finds the user's words in a turn, `add` adds what it expects.
+fn named(
+    name: String,
+    turns: &[Value<'_>],
+    kind: &Kind,
+    said: &dyn Fn(&Value<'_>) -> Option<String>,
+    add: &dyn Fn(&Value<'_>, &mut Case),
+) -> (NamedCase, Option<Value<'static>>) {
+    let mut expected = Case::default();
+    turns.iter().for_each(|turn| add(turn, &mut expected));
+    let single = |turn: &Value<'_>| {
+        let mut expected = Case::default();
+        add(turn, &mut expected);
+        Some(CaseTurn { user_input: said(turn)?, criteria: expected.criteria(kind)? })
+    };
+    let is_several = turns.len() > 1;
+    let case = NamedCase {
+        names: vec![name],
+        user_input: turns.first().and_then(said),
+        turns: turns.iter().filter(|_| is_several).filter_map(single).collect(),
+    };
+    (case, expected.criteria(kind))
 }
 
 fn add_old_turn(turn: &Value<'_>, case: &mut Case) {

@@ -32,10 +32,21 @@ pub(super) struct Row {
     pub(super) user_input: Option<String>,
     /// The criteria.
     pub(super) criteria: Value<'static>,
+    /// Turns of a conversation of several, for traces that hold one turn each.
+    pub(super) turns: Vec<CaseTurn>,
     /// Line of the row, from 1, if known.
     pub(super) line: Option<usize>,
     /// True if it comes from the eval set of another system, which knows no matchers.
     pub(super) is_imported: bool,
+}
+
+/// One turn of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CaseTurn {
+    /// The user's words.
+    pub(super) user_input: String,
+    /// The criteria of this turn alone.
+    pub(super) criteria: Value<'static>,
 }
 
 /// Mistake in a dataset.
@@ -99,7 +110,8 @@ fn json_lines(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>
         let row = read.and_then(|value| {
             let names = vec![name_at(&value, &settings.id_field)?];
             let said = at_path(&value, &settings.input_field).and_then(Value::as_str);
-            let case = NamedCase { names, user_input: said.map(str::to_owned) };
+            let case =
+                NamedCase { names, user_input: said.map(str::to_owned), ..NamedCase::default() };
             Ok((case, at_path(&value, &settings.criteria_field).map(criteria_or_none)))
         });
         let row = row.and_then(|(case, found)| match found {
@@ -135,7 +147,14 @@ fn csv_rows(text: &str, settings: &ExpectSettings, mistakes: &mut Vec<Mistake>) 
                     "" => Err(format!("the case has no `{}`", settings.id_field)),
                     name => criteria_or_none(&text).map(|read| {
                         let user_input = said.map(|at| cell(at).to_owned());
-                        (NamedCase { names: vec![name.to_owned()], user_input }, read)
+                        (
+                            NamedCase {
+                                names: vec![name.to_owned()],
+                                user_input,
+                                ..NamedCase::default()
+                            },
+                            read,
+                        )
                     }),
                 };
                 (row, record.position().cloned())
@@ -200,7 +219,7 @@ fn uipath_rows(
             [] => Err("an evaluation has no `id`".to_owned()),
             _ => {
                 let criteria = found.map(|criteria| criteria.clone().into_owned());
-                Ok((NamedCase { names, user_input: None }, criteria))
+                Ok((NamedCase { names, ..NamedCase::default() }, criteria))
             }
         };
         push(row, line, &mut rows, mistakes);
@@ -211,10 +230,12 @@ fn uipath_rows(
 /// Most evaluators that a mistake names, or one more.
 const EVALUATORS_SHOWN: usize = 20;
 
-/// Names of a case, and the user's words.
+/// Names of a case, the user's words, and its turns if there are several.
+#[derive(Default)]
 struct NamedCase {
     names: Vec<String>,
     user_input: Option<String>,
+    turns: Vec<CaseTurn>,
 }
 
 /// Adds a row unless it expects nothing, or a mistake.
@@ -225,8 +246,8 @@ fn push(
     mistakes: &mut Vec<Mistake>,
 ) {
     match row {
-        Ok((NamedCase { names, user_input }, Some(criteria))) => {
-            rows.push(Row { names, user_input, criteria, line, is_imported: false });
+        Ok((NamedCase { names, user_input, turns }, Some(criteria))) => {
+            rows.push(Row { names, user_input, criteria, turns, line, is_imported: false });
         }
         Ok((_, None)) => {}
         Err(what) => mistakes.push(Mistake::new(line, what)),

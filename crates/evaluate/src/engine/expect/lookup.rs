@@ -72,6 +72,8 @@ pub struct CaseRows {
     pub(super) by_name: HashMap<String, Arc<Expectation>>,
     /// By words as [`words`] makes them; nothing where several cases have them.
     by_words: HashMap<String, Option<Arc<Expectation>>>,
+    /// Single turns of cases of several, by their words; nothing where several turns have them.
+    pub(super) by_turn: HashMap<String, Option<Arc<Expectation>>>,
 }
 
 impl CaseRows {
@@ -88,16 +90,12 @@ impl CaseRows {
 
     /// Adds a case under the user's words; returns false if another has them, too.
     pub fn add_words(&mut self, text: &str, expectation: &Arc<Expectation>) -> bool {
-        match self.by_words.entry(words(text)) {
-            Entry::Occupied(mut taken) => {
-                taken.insert(None);
-                false
-            }
-            Entry::Vacant(free) => {
-                free.insert(Some(Arc::clone(expectation)));
-                true
-            }
-        }
+        add_unless_taken(&mut self.by_words, text, expectation)
+    }
+
+    /// Adds one turn of a case of several under the user's words.
+    pub fn add_turn(&mut self, text: &str, expectation: &Arc<Expectation>) {
+        add_unless_taken(&mut self.by_turn, text, expectation);
     }
 
     /// Finds the case of a trajectory.
@@ -113,22 +111,34 @@ impl CaseRows {
         };
         let Some(text) = key.text(scope) else { return Err(Missed::Nameless) };
         if key.is_user_input() {
-            return self.find_by_words(&text);
+            return self.find_by_words(&text, trajectory);
         }
         let is_content = key.reads().user_input || key.reads().final_output;
         self.by_name.get(&text).ok_or_else(|| Missed::unknown(&text, is_content))
     }
 
-    fn find_by_words(&self, text: &str) -> Result<&Arc<Expectation>, Missed> {
+    /// A trace of a conversation holds one turn, so that the turn with its words goes before the
+    /// case that begins with them. A session is a whole conversation.
+    fn find_by_words(
+        &self,
+        text: &str,
+        trajectory: &Trajectory<'_>,
+    ) -> Result<&Arc<Expectation>, Missed> {
         let words = words(text);
         if words.is_empty() {
             return Err(Missed::Wordless);
         }
-        match self.by_words.get(&words) {
-            Some(Some(found)) => Ok(found),
-            Some(None) => Err(Missed::Ambiguous { words: shown_by_hash(&words) }),
-            None => Err(Missed::Words { words: shown_by_hash(&words) }),
-        }
+        let case = self.by_words.get(&words);
+        let is_trace = trajectory.turn_starts.is_empty();
+        let is_of_conversation = trajectory.session_id.is_some() || case.is_none();
+        let turn = self.by_turn.get(&words).filter(|_| is_trace && is_of_conversation);
+        let found = match (case, turn) {
+            (Some(Some(case)), Some(Some(turn))) if case.info.case != turn.info.case => None,
+            (_, Some(turn)) => turn.as_ref(),
+            (Some(case), None) => case.as_ref(),
+            (None, None) => return Err(Missed::Words { words: shown_by_hash(&words) }),
+        };
+        found.ok_or_else(|| Missed::Ambiguous { words: shown_by_hash(&words) })
     }
 
     /// Tries a case id, the user's words, the session id. A case id that the dataset lacks is a
@@ -141,7 +151,7 @@ impl CaseRows {
         if let Some(name) = case_name(trajectory, scope) {
             return self.by_name.get(&*name).ok_or_else(|| Missed::unknown(&name, false));
         }
-        let by_words = self.find_by_words(scope.user_input());
+        let by_words = self.find_by_words(scope.user_input(), trajectory);
         by_words.or_else(|missed| {
             let session = trajectory.session_id.as_deref().unwrap_or_default();
             self.by_name.get(session).ok_or(match missed {
@@ -149,6 +159,24 @@ impl CaseRows {
                 other => other,
             })
         })
+    }
+}
+
+/// Adds an expectation under words, or nothing where another has them; returns false then.
+fn add_unless_taken(
+    known: &mut HashMap<String, Option<Arc<Expectation>>>,
+    text: &str,
+    expectation: &Arc<Expectation>,
+) -> bool {
+    match known.entry(words(text)) {
+        Entry::Occupied(mut taken) => {
+            taken.insert(None);
+            false
+        }
+        Entry::Vacant(free) => {
+            free.insert(Some(Arc::clone(expectation)));
+            true
+        }
     }
 }
 

@@ -191,6 +191,15 @@ impl Expectations {
         rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
     }
 
+    /// Returns the evaluator info of evaluations of single turns of cases.
+    pub fn turns(&self) -> impl Iterator<Item = &Arc<EvaluatorInfo>> {
+        let rows = match &self.source {
+            ExpectationSource::Dataset { rows, .. } => Some(&rows.by_turn),
+            ExpectationSource::Attribute { .. } => None,
+        };
+        rows.into_iter().flat_map(HashMap::values).flatten().map(|turn| &turn.info)
+    }
+
     /// Returns true if the answers depend on the calls.
     pub fn reads_calls(&self) -> bool {
         self.reads_calls

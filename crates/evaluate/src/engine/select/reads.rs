@@ -9,6 +9,8 @@ pub struct Reads {
     pub user_input: bool,
     /// The answer.
     pub final_output: bool,
+    /// All spans.
+    pub spans: bool,
 }
 
 impl Reads {
@@ -18,6 +20,7 @@ impl Reads {
             tool_names: self.tool_names || other.tool_names,
             user_input: self.user_input || other.user_input,
             final_output: self.final_output || other.final_output,
+            spans: self.spans || other.spans,
         }
     }
 }

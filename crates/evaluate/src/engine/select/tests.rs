@@ -32,6 +32,11 @@ fn check(expression: &str, expected: Selected) {
         ],
         user_input: Content::Recorded(Lazy::ready(Value::from("refund order 7"))),
         tool_calls: vec![call("search"), call("issue_refund")],
+        // Two spans: `run`, internal, unset; `db`, a client's, failed, with one attribute.
+        spans: vec![
+            b"\x12\x03run\x1a\x02\x01\x00",
+            b"\x0a\x0b\x0a\x02db\x12\x05\x0a\x03sql\x12\x02db\x1a\x02\x03\x02",
+        ],
         ..Trajectory::default()
     };
     let when = When::compile(expression).expect(expression);
@@ -54,6 +59,31 @@ fn expression_names_a_case_by_text_or_whole_number() {
     assert_eq!(text(r#"attributes.n"#).as_deref(), Some("3"));
     assert_eq!(text(r#"attributes["none"]"#), None);
     assert_eq!(text("attributes.n > 2"), None);
+}
+
+#[test]
+fn expressions_read_all_spans() {
+    check("size(spans) == 2", Selected::Yes);
+    check(r#"spans.exists(s, s.kind == "client" && s.status == "error")"#, Selected::Yes);
+    check(r#"spans.exists(s, s.name == "db" && s.attributes["db"] == "sql")"#, Selected::Yes);
+    check(r#"spans.all(s, s.status == "unset")"#, Selected::No);
+    check(r#"spans[0].attributes["db"] == "sql""#, Selected::No);
+    assert!(When::compile_condition("spans").is_err());
+    assert!(When::compile("size(spans) == 2").expect("CEL").facts().spans);
+    assert!(!When::compile("size(tool_names) == 2").expect("CEL").facts().spans);
+}
+
+#[test]
+fn a_list_of_spans_takes_steps_for_its_bytes() {
+    let long = [b"\x12\xff\x7f".as_slice(), &[b'x'; 0x3fff]].concat();
+    let trajectory = Trajectory { spans: vec![&long; 8], ..Trajectory::default() };
+    let when = When::compile("size(spans) == 8").expect("CEL");
+    let selected = |steps: usize| {
+        let scope = Scope { steps: StepsLeft::new(steps), ..Scope::new(&trajectory, when.reads()) };
+        when.selects(&scope)
+    };
+    assert_eq!(selected(8 * 0x4000 / BYTES_PER_STEP), Selected::TooExpensive);
+    assert_eq!(selected(8 * 0x4000), Selected::Yes);
 }
 
 #[test]

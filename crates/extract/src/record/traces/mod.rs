@@ -10,11 +10,13 @@ use super::batch_writer::BatchWriter;
 use super::cache::ExtractionCache;
 use super::counts::{Extracted, Rejection};
 use super::key_trie::KeyTrie;
-use super::layout::{DROPPED, SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
+use super::layout::{DROPPED, PARTS, SCOPE, SPAN_NAME, STATUS_MESSAGE, put};
 use super::peer;
 use crate::table::{Matching, Projection, SpanPart, Table};
 use crate::unknown_tool;
-use spanscore_base::model::{SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint};
+use spanscore_base::model::{
+    SpanBatch, SpanFlags, SpanId, SpanRecord, TraceId, fingerprint, span_parts,
+};
 use spanscore_base::otlp::number::span;
 use spanscore_base::otlp::request::{Broken, RequestStep, walk};
 use spanscore_base::otlp::semconv::OWN_SCOPE;
@@ -206,6 +208,9 @@ impl<'a> SpanReader<'_, 'a> {
                 let count = u32::try_from(view.dropped_attributes).unwrap_or(u32::MAX);
                 put(arena, DROPPED, &count.to_le_bytes());
             }
+            if self.table.spans {
+                put(arena, PARTS, &encoded_parts(view, status_code)?);
+            }
             if kind.tool {
                 put(arena, SCOPE, &self.scope.to_le_bytes());
             }
@@ -238,6 +243,21 @@ impl<'a> SpanReader<'_, 'a> {
             }))
         })
     }
+}
+
+/// Returns the parts of a span that an expression reads, in the order of the span.
+fn encoded_parts(view: &SpanView<'_>, status_code: u64) -> Result<Vec<u8>, Malformed> {
+    let mut parts = Vec::new();
+    put(&mut parts, span_parts::NAME, view.name);
+    let byte = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
+    put(&mut parts, span_parts::KIND_AND_STATUS, &[byte(view.kind), byte(status_code)]);
+    let mut fields = Fields::new(view.encoded);
+    while let Some(field) = fields.next()? {
+        if let (span::ATTRIBUTES, Field::Bytes(entry)) = field {
+            put(&mut parts, span_parts::ATTRIBUTE, entry);
+        }
+    }
+    Ok(parts)
 }
 
 /// Returns true if the name of a span holds the word "title", whatever the case of its first

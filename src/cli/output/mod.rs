@@ -3,6 +3,9 @@
 //! Commands print foreign names and texts, so control sequences must not leave here: fields pass
 //! [`visible::line`] where lines are composed, the rest is escaped here.
 
+pub(super) mod interrupt;
+pub(super) mod progress;
+
 use std::fmt::Display;
 use std::io::{self, Write};
 

@@ -11,21 +11,21 @@ use rcgen::{
     KeyUsagePurpose, SanType, date_time_ymd,
 };
 
-use super::run::recording::create_own;
-use super::{CommandError, Exit, output};
+use crate::cli::run::recording::create_own;
+use crate::cli::{CommandError, Exit, output};
 use spanscore_base::visible;
 
 /// Makes an authority, a server's and a client's certificate, to try TLS with
 ///
-/// Writes ca.pem, server.pem, server.key, client.pem and client.key to a folder. The authority's key
-/// is not kept: nobody can make a further certificate that it vouches for. For production use those
-/// of your own authority.
+/// Writes ca.pem, server.pem, server.key, client.pem and client.key to a folder. The authority's
+/// key is not kept: nobody can make a further certificate that it vouches for. For production use
+/// those of your own authority.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore certs certs
   spanscore certs certs --host collector.shop.svc --host 10.0.0.7 --days 7")]
-pub(super) struct CertsArgs {
+pub(in crate::cli) struct CertsArgs {
     /// Folder to write to; it is made if it is not there
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -33,7 +33,12 @@ pub(super) struct CertsArgs {
     #[arg(long = "host", value_name = "NAME", default_values = ["localhost", "127.0.0.1", "::1"])]
     hosts: Vec<String>,
     /// Days that they are valid
-    #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "DAYS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     days: u16,
     /// Replaces files that are there
     #[arg(long)]
@@ -50,7 +55,7 @@ struct Issued {
     key: String,
 }
 
-pub(super) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
     let names = args.hosts.iter().map(|host| server_name(host));
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let mut params = valid_for(args.days)?;

@@ -7,12 +7,12 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, output};
+use crate::cli::{Exit, output};
 use spanscore_engine::batch::BatchProgress;
 
-/// Watches SIGINT for the rest of the process; the token is cancelled, and the batch stopped, by the
-/// first.
-pub(super) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<CancellationToken> {
+/// Watches SIGINT for the rest of the process; the token is cancelled, and the batch stopped, by
+/// the first.
+pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<CancellationToken> {
     let stop = CancellationToken::new();
     let told = stop.clone();
     let progress = Arc::clone(progress);

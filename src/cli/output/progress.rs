@@ -21,7 +21,7 @@ const BAR_CELLS: usize = 20;
 const EVERY_UNWATCHED: Duration = Duration::from_secs(10);
 
 /// Progress display.
-pub(super) struct Progress {
+pub(in crate::cli) struct Progress {
     /// Bytes of all files; 0 if one has no size.
     total: u64,
     start: Instant,
@@ -30,7 +30,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Runs `work`, and shows its progress meanwhile: on a terminal in one line, else in a line now
     /// and then.
-    pub(super) fn show<T>(
+    pub(in crate::cli) fn show<T>(
         files: &[PathBuf],
         progress: &BatchProgress,
         work: impl FnOnce() -> T,

@@ -9,25 +9,25 @@ use anyhow::Context;
 use clap::Args;
 
 use self::proposal::Proposal;
-use super::source::ConfigArgs;
-use super::{CommandError, Exit, inputs, output};
 use crate::cli::run::recording::create_own;
+use crate::cli::source::ConfigArgs;
+use crate::cli::{CommandError, Exit, inputs, output};
 use crate::config::{self, ConfigPart, ResolvedConfig};
 use spanscore_base::visible;
 
 /// Writes a first config, with comments, that `check` accepts
 ///
-/// With `--from` it proposes evaluators from recorded runs: those that can judge them, with how they
-/// judged; the most calls of each tool that a run made; and a dialect for spans that no dialect
-/// knows. Runs whose root span failed are left out. Review it: it says what the agent does, not what
-/// it should.
+/// With `--from` it proposes evaluators from recorded runs: those that can judge them, with how
+/// they judged; the most calls of each tool that a run made; and a dialect for spans that no
+/// dialect knows. Runs whose root span failed are left out. Review it: it says what the agent does,
+/// not what it should.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   spanscore init
   spanscore init --from good/*.jsonl --output shop.yaml
   spanscore check spanscore.yaml")]
-pub(super) struct InitArgs {
+pub(in crate::cli) struct InitArgs {
     /// Recorded runs to propose evaluators from: a file, a folder or a pattern; may be repeated
     #[arg(long, value_name = "RECORDING", num_args = 1..)]
     from: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(super) struct InitArgs {
 
 /// First lines of every config that is written.
 const HEAD: &str = "\
-# The config of spanscore: what it leaves out is as in the built-in config (`spanscore docs config`).
+# The config of spanscore: what it leaves out is as in the built-in one (`spanscore docs config`).
 #
 #   spanscore check FILE                finds mistakes, with their place
 #   spanscore score --config FILE RUNS  judges recorded runs
@@ -77,7 +77,7 @@ exporters:
 # data_dir: /var/lib/spanscore
 ";
 
-pub(super) fn run(args: &InitArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &InitArgs) -> Result<Exit, CommandError> {
     let path = visible::line(args.output.display()).to_string();
     if !args.force && args.output.exists() {
         return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
