@@ -60,6 +60,7 @@ evaluators:
   plan_quality: {judge: small}
   plan_adherence: {judge: small}
   faithfulness: {judge: small}
+  citations: {judge: small}
   helpfulness: {judge: small}
   refusal: {judge: small}
   topic_adherence: {judge: small, criteria: {topics: [x]}}

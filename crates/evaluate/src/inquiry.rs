@@ -13,13 +13,15 @@ use spanscore_base::model::{Outcome, SpanId};
 use spanscore_base::settings::{SettingsError, nearest};
 
 /// Version of the words around record and statements; hashed into the identity of evaluations.
-pub const PROMPT_VERSION: u32 = 1;
+pub const PROMPT_VERSION: u32 = 2;
 
 /// Plan for asking: the judge, the number of samples and the limits, from an evaluator's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JudgePlan {
     /// Name of the judge in the config.
     pub judge: String,
+    /// Further judges, each with one vote: with the first one they are the samples.
+    pub jury: Vec<String>,
     /// Judge that decides where the first is unsure.
     pub escalate_to: Option<String>,
     /// Samples that are always drawn, at least 1.
@@ -58,6 +60,10 @@ pub trait Inquiry: Send + Sync + fmt::Debug {
 
     /// Concludes from votes, of which the first is the first sample. `votes` is never empty.
     fn conclude(&self, room: &PromptRoom, votes: &[JudgeAnswers]) -> Conclusion;
+
+    /// Returns the number of statements, those that code has settled among them; 0 where the reply
+    /// gives one score for all.
+    fn statements(&self) -> usize;
 
     /// Returns the bytes held while it waits.
     fn bytes(&self) -> usize;

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::agreement::RatedPair;
 use crate::cli::CommandError;
 use spanscore_base::model::{
     Completion, Evaluation, EvaluationId, EvaluatorInfo, Label, Level, Outcome, Target, Trajectory,
     Want,
 };
 use spanscore_base::settings::Node;
+use spanscore_base::statistics::agreement::RatedPair;
 use spanscore_base::value::{Map, Value};
 use spanscore_evaluate::inquiry::{Conclusion, Inquired};
 use spanscore_evaluate::judged::labelled::LabelledRun;
@@ -20,18 +20,20 @@ const LINES_MAX: usize = 100_000;
 
 /// Answers that a statement can get.
 pub(super) const ANSWERS: [&str; 4] = ["yes", "no", "unclear", "not_applicable"];
+/// Verdicts that a run can get.
+pub(super) const VERDICTS: [&str; 3] = ["pass", "fail", "not_evaluable"];
 
-/// Inquiries, each with the index of its run.
-type PlacedInquiries = Vec<(usize, JudgeRequest)>;
+/// Labelled run with its line in the file.
+pub(super) type NumberedRun = (usize, LabelledRun);
 
-/// Labelled run, ready to be judged.
-pub(super) struct PreparedRun {
-    pub(super) run: LabelledRun,
-    /// Evaluation of a run that needs no judge.
-    pub(super) known: Option<Evaluation>,
+/// Evaluations of runs that need no judge, and inquiries about the others, by place.
+pub(super) struct PreparedRuns {
+    pub(super) known: Vec<(usize, Evaluation)>,
+    pub(super) asked: Vec<(usize, JudgeRequest)>,
 }
 
 /// Evaluator that is measured.
+#[derive(Clone)]
 pub(super) struct Measured {
     /// Settings, overridden by the command line.
     pub(super) settings: Map<'static>,
@@ -39,44 +41,66 @@ pub(super) struct Measured {
     pub(super) threshold: Option<f64>,
 }
 
-/// Reads the runs of a file, with their line numbers.
-pub(super) fn read(path: &Path) -> Result<Vec<(usize, LabelledRun)>, CommandError> {
+/// Reads the runs of a file, with their line numbers: all with labels of their statements, or all
+/// with a verdict alone.
+pub(super) fn read(path: &Path, kind: Option<&str>) -> Result<Vec<NumberedRun>, CommandError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| anyhow::anyhow!("failed to read {}: {error}", path.display()))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let read = lines.take(LINES_MAX).map(|(at, line)| {
-        let run = LabelledRun::read(line).map_err(|error| {
+    let mut runs = Vec::new();
+    for (at, line) in lines.take(LINES_MAX) {
+        let fault = |error: String| {
             anyhow::anyhow!("failed to read {}:{}: {error}", path.display(), at + 1)
-        })?;
-        Ok((at + 1, run))
-    });
-    read.collect()
+        };
+        let run = LabelledRun::read(line).map_err(|error| fault(error.to_string()))?;
+        if kind.is_some_and(|kind| kind != run.evaluator) {
+            continue;
+        }
+        if !VERDICTS.contains(&&*run.verdict) {
+            let known = VERDICTS.join(", ");
+            return Err(fault(format!("`verdict` is `{}`, none of {known}", run.verdict)).into());
+        }
+        runs.push((at + 1, run));
+    }
+    let has_items = |(_, run): &NumberedRun| !run.items.is_empty();
+    if let Some((line, _)) = runs.iter().find(|run| has_items(run) != has_items(&runs[0])) {
+        let error = "labels of statements and verdicts alone cannot be measured together: give all \
+                     lines `items`, or none, or choose with --kind";
+        return Err(anyhow::anyhow!("{}:{line}: {error}", path.display()).into());
+    }
+    Ok(runs)
 }
 
-/// Builds the inquiries about the runs, each with the index of its run.
+/// Builds the inquiries about the runs.
 pub(super) fn prepare(
-    runs: Vec<(usize, LabelledRun)>,
+    runs: &[NumberedRun],
     measured: &Measured,
-) -> Result<(Vec<PreparedRun>, PlacedInquiries), CommandError> {
-    let mut prepared = Vec::new();
-    let mut asked = Vec::new();
-    for (line, run) in runs {
+) -> Result<PreparedRuns, CommandError> {
+    let mut prepared = PreparedRuns { known: Vec::new(), asked: Vec::new() };
+    for (place, (line, run)) in runs.iter().enumerate() {
         let fault = |error: String| anyhow::anyhow!("line {line} (`{}`): {error}", run.id);
-        let inquired = inquire(&run, measured).map_err(fault)?;
-        let place = prepared.len();
-        let known = match inquired {
+        let inquired = inquire(run, measured).map_err(fault)?;
+        let statements = inquired.statements();
+        let labels = run.items.len();
+        if labels > 0 && statements.is_some_and(|statements| statements != labels) {
+            let statements = statements.unwrap_or(0);
+            let error = format!(
+                "{labels} labels in `items` for {statements} statements (leave `items` out to \
+                 compare verdicts alone)"
+            );
+            return Err(fault(error).into());
+        }
+        match inquired {
             Prepared::Asked(inquiry) => {
                 let mut inquiry = *inquiry;
                 inquiry.evaluation.id = EvaluationId(id_of(place));
                 inquiry.subject = id_of(place);
-                asked.push((place, inquiry));
-                None
+                prepared.asked.push((place, inquiry));
             }
-            Prepared::Known(evaluation) => Some(*evaluation),
-        };
-        prepared.push(PreparedRun { run, known });
+            Prepared::Known(evaluation) => prepared.known.push((place, *evaluation)),
+        }
     }
-    Ok((prepared, asked))
+    Ok(prepared)
 }
 
 fn id_of(place: usize) -> [u8; 16] {
@@ -88,6 +112,23 @@ fn id_of(place: usize) -> [u8; 16] {
 enum Prepared {
     Asked(Box<JudgeRequest>),
     Known(Box<Evaluation>),
+}
+
+impl Prepared {
+    /// Returns the number of statements; `None` of a run that cannot be judged.
+    fn statements(&self) -> Option<usize> {
+        match self {
+            Self::Asked(request) => Some(request.inquiry.statements()),
+            Self::Known(evaluation) => match &evaluation.outcome {
+                Outcome::Scored(score) => Some(items(&score.details).len()),
+                _ => None,
+            },
+        }
+    }
+}
+
+fn items<'v>(details: &'v Value<'static>) -> &'v [Value<'static>] {
+    details.get("items").and_then(Value::as_list).unwrap_or_default()
 }
 
 fn inquire(run: &LabelledRun, measured: &Measured) -> Result<Prepared, String> {
@@ -164,16 +205,19 @@ pub(super) fn verdict(evaluation: &Evaluation) -> &'static str {
     }
 }
 
-/// Pairs labels with answers, statement by statement; none if the judge failed. Without a score all
-/// answers are `unclear`.
+/// Pairs labels with answers, statement by statement, or the verdicts where no statement is
+/// labelled; none if the judge failed. Without a score all answers are `unclear`.
 pub(super) fn rated(run: &LabelledRun, evaluation: &Evaluation) -> Vec<RatedPair> {
     let labels = run.items.iter().map(|answer| answer.as_str());
     match &evaluation.outcome {
         Outcome::Failed { .. } => Vec::new(),
+        _ if run.items.is_empty() => {
+            let label = VERDICTS.into_iter().find(|known| *known == run.verdict);
+            label.map(|label| (label, verdict(evaluation))).into_iter().collect()
+        }
         Outcome::NotEvaluable { .. } => labels.map(|label| (label, "unclear")).collect(),
         Outcome::Scored(score) => {
-            let items = score.details.get("items").and_then(Value::as_list).unwrap_or_default();
-            let said = items.iter().map(|item| {
+            let said = items(&score.details).iter().map(|item| {
                 let word = item.get("answer").and_then(Value::as_str).unwrap_or_default();
                 ANSWERS.into_iter().find(|known| *known == word).unwrap_or("unclear")
             });

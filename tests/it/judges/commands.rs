@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use super::asking;
 use crate::support::fake_judge::{FakeJudge, JudgeAsked, Scripted};
 
-async fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+pub(super) async fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spanscore"));
     command.args(args).args(["--config", folder.join("c.yaml").to_str().unwrap()]);
     command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("SPANSCORE_CONFIG");

@@ -12,8 +12,8 @@ use spanscore_evaluate::kinds::external::settings::REACHING_KEYS;
 /// Identities of judges (model and parameters) by their names.
 pub type JudgeIdentities = BTreeMap<String, String>;
 
-/// Settings that name a judge.
-const NAMING: [&str; 2] = ["judge", "escalate_to"];
+/// Settings that name a judge, or a list of them.
+const NAMING: [&str; 3] = ["judge", "jury", "escalate_to"];
 
 /// Returns true if an evaluator of a kind with these settings asks a judge, or an evaluator outside
 /// of this process.
@@ -55,11 +55,17 @@ pub(super) fn mistakes(
     let named = NAMING.into_iter().filter_map(|key| Some((key, own.get(key)?)));
     for (key, node) in named {
         let (Some(judges), value) = (judges, node.to_value()) else { continue };
-        if let Some(name) = value.as_str().filter(|name| !judges.contains_key(*name)) {
+        for name in names(&value).filter(|name| !judges.contains_key(*name)) {
             errors.push(unknown_judge(key, name, judges.keys().map(String::as_str)).at(node.place));
         }
     }
     errors
+}
+
+/// Returns the names in a setting that names one judge or several.
+fn names<'v>(value: &'v Value<'static>) -> impl Iterator<Item = &'v str> {
+    let list = value.as_list().unwrap_or_else(|| std::slice::from_ref(value));
+    list.iter().filter_map(Value::as_str)
 }
 
 /// Replaces names of judges by model and parameters: an answer depends on those, not on the names
@@ -77,11 +83,16 @@ pub(super) fn identify(
         return;
     }
     for key in NAMING {
-        let name = map.get(key).and_then(Value::as_str).map(str::to_owned);
-        let judge = name.and_then(|name| judges?.get(&name));
-        if let Some(judge) = judge {
-            map.insert(key, Value::from(judge.clone()));
-        }
+        let identity = |value: &Value<'static>| {
+            let judge = value.as_str().and_then(|name| judges?.get(name));
+            judge.map_or_else(|| value.clone(), |judge| Value::from(judge.clone()))
+        };
+        let identified = match map.get(key) {
+            None => continue,
+            Some(Value::List(list)) => Value::List(list.iter().map(identity).collect()),
+            Some(value) => identity(value),
+        };
+        map.insert(key, identified);
     }
     map.insert("prompt_version", Value::from(u64::from(PROMPT_VERSION)));
 }

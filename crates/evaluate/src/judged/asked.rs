@@ -213,6 +213,10 @@ impl AskedQuestion {
             entry.insert("statement", item.shown().to_owned());
             entry.insert("answer", answered.answer.as_str());
             entry.insert("by", if answered.by_code { "code" } else { "judge" });
+            if answered.votes.len() > 1 {
+                let votes = answered.votes.iter().map(|vote| Value::from(vote.as_str()));
+                entry.insert("votes", Value::List(votes.collect()));
+            }
             if let Some(told) = &answered.item {
                 let cites = told.cites.iter().map(|cite| Value::from(*cite));
                 entry.insert("cites", Value::List(cites.collect()));
@@ -406,6 +410,10 @@ impl Inquiry for AskedQuestion {
             }
             Err(_) => self.concluded(votes, false, 0),
         }
+    }
+
+    fn statements(&self) -> usize {
+        if self.question.scoring == Scoring::Given { 0 } else { self.question.items.len() }
     }
 
     fn bytes(&self) -> usize {

@@ -14,6 +14,8 @@ pub(super) struct Answered {
     pub(super) by_code: bool,
     /// Vote for that answer.
     pub(super) item: Option<AnsweredItem>,
+    /// All votes in order.
+    pub(super) votes: Vec<JudgeAnswer>,
 }
 
 /// Tallies votes statement by statement; also returns the mean share of the majorities.
@@ -22,7 +24,7 @@ pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answ
     let mut shares = 0.0;
     let answered = items.iter().map(|item| {
         if let Some(answer) = item.settled {
-            return Answered { answer, by_code: true, item: None };
+            return Answered { answer, by_code: true, item: None, votes: Vec::new() };
         }
         let all: Vec<&AnsweredItem> =
             votes.iter().filter_map(|vote| vote.items.get(asked)).collect();
@@ -30,7 +32,8 @@ pub(super) fn tally(items: &[QuestionItem], votes: &[JudgeAnswers]) -> (Vec<Answ
         let (answer, share) = majority(all.iter().map(|item| item.answer));
         shares += share;
         let item = all.iter().find(|item| item.answer == answer).or(all.first());
-        Answered { answer, by_code: false, item: item.map(|item| (*item).clone()) }
+        let votes = all.iter().map(|item| item.answer).collect();
+        Answered { answer, by_code: false, item: item.map(|item| (*item).clone()), votes }
     });
     let answered = answered.collect();
     (answered, if asked == 0 { 1.0 } else { shares / asked as f64 })

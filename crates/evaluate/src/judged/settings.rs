@@ -15,12 +15,18 @@ const EVIDENCE_TOKENS_MIN: u32 = 500;
 /// Samples of one request at most.
 const SAMPLES_MAX: u32 = 15;
 
+/// Judges of a jury beside the first at most.
+const JURY_MAX: usize = 6;
+
 /// Settings of every kind that asks a judge.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgedSettings {
     /// The judge that is asked, as `judges:` names it.
     pub judge: Option<String>,
+    /// Further judges, of other models, each with a vote: the majority counts, `agreement` tells how
+    /// far they agree, and where two of them differ the answer is unsure.
+    pub jury: Vec<String>,
     /// A second judge that has the last word where the first stays unsure.
     pub escalate_to: Option<String>,
     /// Samples of the same question: `min` always, up to `max` while the answer is unsure. The
@@ -46,6 +52,7 @@ impl Default for JudgedSettings {
     fn default() -> Self {
         Self {
             judge: None,
+            jury: Vec::new(),
             escalate_to: None,
             samples: Samples::default(),
             redact: Redact::default(),
@@ -142,11 +149,32 @@ pub(crate) fn read<S>(
         let message = format!("`samples` must be 1 to {SAMPLES_MAX}, and `max` not below `min`");
         return fault("samples", message, "write `samples: {min: 1, max: 3}`");
     }
+    if let Some((message, help)) = jury_fault(&settings) {
+        return fault("jury", message, help);
+    }
     if settings.evidence_tokens < EVIDENCE_TOKENS_MIN {
         let message = format!("`evidence_tokens` must be at least {EVIDENCE_TOKENS_MIN}");
         return fault("evidence_tokens", message, "the default is 12000");
     }
     Ok((settings, own(&rest)?))
+}
+
+/// Returns the mistake in a jury, with its help.
+fn jury_fault(settings: &JudgedSettings) -> Option<(String, &'static str)> {
+    let jury = &settings.jury;
+    if jury.len() > JURY_MAX {
+        let message = format!("`jury` names more than {JURY_MAX} judges beside `judge`");
+        return Some((message, "more votes change little: name fewer"));
+    }
+    let seats = settings.judge.iter().chain(jury);
+    let twice = jury.iter().find(|name| seats.clone().filter(|seat| seat == name).count() > 1);
+    if let Some(name) = twice {
+        let message = format!("`{name}` is twice among `judge` and `jury`");
+        return Some((message, "name it once; `samples` has one model vote several times"));
+    }
+    let has_samples = settings.samples.min > 1 || settings.samples.max.is_some_and(|max| max > 1);
+    let message = "`samples` does not go with `jury`: each judge has one vote".to_owned();
+    (has_samples && !jury.is_empty()).then_some((message, "leave one of them out"))
 }
 
 /// Returns the error of a judged kind without a judge.
@@ -159,11 +187,14 @@ pub(crate) fn no_judge(node: &Node) -> SettingsError {
 impl JudgedSettings {
     /// Returns the plan for the lane; `None` without a judge.
     pub(crate) fn plan(&self) -> Option<JudgePlan> {
+        let seats = u32::try_from(self.jury.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let samples_max = self.samples.max.unwrap_or(self.samples.min);
         Some(JudgePlan {
             judge: self.judge.clone()?,
+            jury: self.jury.clone(),
             escalate_to: self.escalate_to.clone(),
-            samples_min: self.samples.min,
-            samples_max: self.samples.max.unwrap_or(self.samples.min),
+            samples_min: self.samples.min.max(seats),
+            samples_max: samples_max.max(seats),
             rechecks_injections: self.on_injection == OnInjection::Recheck,
             evidence_tokens: self.evidence_tokens,
         })
@@ -214,6 +245,13 @@ mod tests {
                        1, max: 3}`)";
         check(r#"{"judge":"a","samples":{"min":0}}"#, samples);
         check(r#"{"judge":"a","samples":{"min":3,"max":2}}"#, samples);
+        check(r#"{"judge":"a","jury":["b","c"]}"#, "Some(3)");
+        let twice = "`a` is twice among `judge` and `jury` (name it once; `samples` has one model \
+                     vote several times)";
+        check(r#"{"judge":"a","jury":["b","a"]}"#, twice);
+        let both = "`samples` does not go with `jury`: each judge has one vote (leave one of them \
+                    out)";
+        check(r#"{"judge":"a","jury":["b"],"samples":{"min":3}}"#, both);
         check(r#"{"redact":"none"}"#, "`redact` goes with `judge` (name a judge of `judges:`)");
     }
 }

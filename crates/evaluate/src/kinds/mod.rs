@@ -34,6 +34,7 @@ pub static KINDS: &[&Kind] = &[
     &judged::plan_quality::KIND,
     &judged::plan_adherence::KIND,
     &judged::faithfulness::KIND,
+    &judged::citations::KIND,
     &judged::helpfulness::KIND,
     &judged::refusal::KIND,
     &judged::topic_adherence::KIND,

@@ -16,6 +16,17 @@ const ABBREVIATIONS: [&str; 28] = [
     "inc", "ltd", "jr", "sr", "cf", "z.b", "d.h", "bzw", "ca", "nr", "p.ej", "sra", "sa", "co",
 ];
 
+/// Returns the units in order, at most so many: the remainder of the text stands in the last one.
+pub(crate) fn first_units(text: &str, most: usize) -> Vec<Range<u32>> {
+    let mut units = units(text);
+    let end = units.last().map_or(0, |last| last.end);
+    units.truncate(most);
+    if let Some(last) = units.last_mut() {
+        last.end = end;
+    }
+    units
+}
+
 /// The units with a letter or digit, in order.
 pub(crate) fn units(text: &str) -> Vec<Range<u32>> {
     let mut units = Vec::new();

@@ -120,7 +120,8 @@ impl JudgeBackend {
     /// Fills in the end of a session.
     fn end(&self, entry: ScheduledRequest<Self>, end: SamplingEnd) -> Vec<Evaluation> {
         let ScheduledRequest { request, progress: JudgeProgress { session, .. }, .. } = entry;
-        let used = session.used(&self.judges[session.judge].settings, &end);
+        let models = session.counted().iter().map(|at| &*self.judges[*at].settings.model);
+        let used = session.used(models.collect::<Vec<_>>().join(", "), &end);
         match end {
             SamplingEnd::Concluded(conclusion) => request.conclude(conclusion, used),
             SamplingEnd::GivenUp(outcome) => request.give_up(outcome, used),
@@ -145,10 +146,18 @@ impl SchedulerBackend for JudgeBackend {
             error_type: "judge_unknown",
             error: format!("judge `{}` is not configured", plan.judge),
         })?;
+        let jury = plan.jury.iter().map(|name| {
+            backend.find(name).ok_or_else(|| Outcome::Failed {
+                error_type: "judge_unknown",
+                error: format!("judge `{name}` of the jury is not configured"),
+            })
+        });
+        let jury = jury.collect::<Result<Vec<_>, _>>()?;
+        let seats: Vec<usize> = std::iter::once(judge).chain(jury).collect();
         let escalate_to = plan.escalate_to.as_deref().and_then(|name| backend.find(name));
-        let JudgeState { settings, bytes_per_token, .. } = &backend.judges[judge];
-        let known = (*bytes_per_token, backend.mark_key);
-        let session = SamplingSession::new(plan.clone(), judge, escalate_to, settings, known);
+        let settings: Vec<_> = seats.iter().map(|at| &backend.judges[*at].settings).collect();
+        let known = (backend.judges[judge].bytes_per_token, backend.mark_key);
+        let session = SamplingSession::new(plan.clone(), seats, escalate_to, &settings, known);
         Ok(JudgeProgress { session, question: None, adaptations: 0 })
     }
 

@@ -66,6 +66,8 @@ pub(super) struct SamplingSession {
     plan: JudgePlan,
     /// Judges asked before, which failed.
     given_up: Vec<usize>,
+    /// Judges with a vote of their own, in order: one, or a jury.
+    seats: Vec<usize>,
     /// Judge that is asked now, and the one that decides unsure cases.
     pub(super) judge: usize,
     escalate_to: Option<usize>,
@@ -90,18 +92,22 @@ pub(super) struct SamplingSession {
 }
 
 impl SamplingSession {
-    /// Starts a session. `bytes_per_token` is the current estimate for the judge.
+    /// Starts a session of judges with these settings, which all see the same record.
+    /// `bytes_per_token` is the current estimate for the first.
     pub(super) fn new(
         plan: JudgePlan,
-        judge: usize,
+        seats: Vec<usize>,
         escalate_to: Option<usize>,
-        settings: &JudgeSettings,
+        settings: &[&JudgeSettings],
         (bytes_per_token, mark_key): (f64, MarkKey),
     ) -> Self {
+        let least = |of: fn(&JudgePlan, &JudgeSettings) -> u32| {
+            settings.iter().map(|settings| of(&plan, settings)).min().unwrap_or(0)
+        };
         let room = PromptRoom {
-            evidence_tokens: evidence_tokens(&plan, settings),
+            evidence_tokens: least(evidence_tokens),
             bytes_per_token,
-            answer_tokens: answer_tokens(&plan, settings),
+            answer_tokens: least(answer_tokens),
             withholds_injections: false,
             withheld: Vec::new(),
             window: 0,
@@ -110,7 +116,8 @@ impl SamplingSession {
         Self {
             plan,
             given_up: Vec::new(),
-            judge,
+            judge: seats.first().copied().unwrap_or(0),
+            seats,
             escalate_to,
             room,
             prompt: None,
@@ -136,7 +143,8 @@ impl SamplingSession {
         }
         let Some(prompt) = &self.prompt else { return SamplingStep::Render(self.room.clone()) };
         let question = Box::new(self.question(prompt.clone(), settings));
-        SamplingStep::Ask { question, sample: self.answers }
+        let sample = if self.is_jury() { 0 } else { self.answers };
+        SamplingStep::Ask { question, sample }
     }
 
     /// Takes in the prompt, or the reason why there is none.
@@ -152,7 +160,8 @@ impl SamplingSession {
     }
 
     fn question(&self, prompt: JudgePrompt, settings: &JudgeSettings) -> JudgeQuestion {
-        let is_vote = self.plan.samples_max > 1
+        let is_vote = !self.is_jury()
+            && self.plan.samples_max > 1
             && (self.answers > 0 || self.plan.samples_min > 1)
             && self.phase == Phase::Sampling;
         let longer = if self.is_longer { LONGER } else { 1 };
@@ -291,6 +300,23 @@ impl SamplingSession {
         self.room.evidence_tokens /= 2;
         (self.prompt, self.part, self.room.window) = (None, None, 0);
         self.votes.clear();
+        if self.phase == Phase::Sampling && self.is_jury() {
+            self.judge = self.seats[0];
+        }
+    }
+
+    /// Returns true if several judges vote.
+    fn is_jury(&self) -> bool {
+        self.seats.len() > 1
+    }
+
+    /// Returns the judges whose answers count: the jury, or the one that was asked last.
+    pub(super) fn counted(&self) -> &[usize] {
+        if self.is_jury() && !self.is_escalated {
+            &self.seats
+        } else {
+            std::slice::from_ref(&self.judge)
+        }
     }
 
     /// Returns true if nothing was answered yet, so that another process can take over for free.

@@ -6,7 +6,7 @@ use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::judged::question::{Question, QuestionItem};
 use crate::judged::record::{LineKind, RecordWishes};
 use crate::judged::settings::{self, NoSettings};
-use crate::shared::sentences::units;
+use crate::shared::sentences::first_units;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::value::Value;
 
@@ -71,12 +71,7 @@ impl JudgedKind for Faithfulness {
 
 /// Splits a text into sentences, in order.
 fn sentences(text: &str) -> Vec<String> {
-    let mut units = units(text);
-    let end = units.last().map_or(0, |last| last.end);
-    units.truncate(SENTENCES_MAX);
-    if let Some(last) = units.last_mut() {
-        last.end = end;
-    }
+    let units = first_units(text, SENTENCES_MAX);
     let texts = units.iter().filter_map(|unit| text.get(unit.start as usize..unit.end as usize));
     texts.map(|text| text.trim().to_owned()).collect()
 }

@@ -11,6 +11,7 @@ mod plan;
 pub mod plan_adherence;
 pub mod plan_quality;
 
+pub mod citations;
 pub mod faithfulness;
 pub mod helpfulness;
 pub mod refusal;

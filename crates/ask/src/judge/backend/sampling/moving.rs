@@ -9,10 +9,11 @@ const OVERHEAD_TOKENS: u32 = 2_000;
 
 impl SamplingSession {
     /// Returns true if another judge may take over: it was not given up before, and the votes do
-    /// not suffice.
+    /// not suffice. Nobody takes the place of a judge of a jury.
     pub(in crate::judge::backend) fn may_move_to(&self, other: usize) -> bool {
         let enough = self.votes.len() >= self.plan.samples_min.max(1) as usize;
-        self.phase == Phase::Sampling && !enough && !self.given_up.contains(&other)
+        let is_free = !self.is_jury() && !self.given_up.contains(&other);
+        self.phase == Phase::Sampling && !enough && is_free
     }
 
     /// Moves to another judge. Votes of two models are not counted together, so earlier answers are

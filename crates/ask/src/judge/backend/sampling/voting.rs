@@ -4,7 +4,6 @@
 //! the conclusion is unsure or an injection is suspected. A clear case is paid once.
 
 use super::{Phase, SamplingEnd, SamplingSession};
-use crate::judge::settings::JudgeSettings;
 use spanscore_base::model::{JudgeUse, Outcome, Reason};
 use spanscore_evaluate::inquiry::{
     AnsweredItem, Inquiry, JudgeAnswer, JudgeAnswers, PROMPT_VERSION,
@@ -27,9 +26,14 @@ impl SamplingSession {
         self.votes.push(answers);
         let count = self.votes.len() as u32;
         if count < self.plan.samples_min {
+            if let Some(next) = self.seats.get(self.votes.len()) {
+                self.judge = *next;
+            }
             return;
         }
-        let conclusion = inquiry.conclude(&self.room, &self.votes);
+        let mut conclusion = inquiry.conclude(&self.room, &self.votes);
+        // Votes of one model differ by chance; those of several where a case is hard.
+        conclusion.is_unsure |= self.is_jury() && conclusion.agreement < 1.0;
         let is_unsure = conclusion.is_unsure || conclusion.injection_suspected;
         if is_unsure && count < self.plan.samples_max {
             return;
@@ -106,10 +110,11 @@ impl SamplingSession {
         first
     }
 
-    /// Returns the judge's part in the evaluation; `None` if nothing was answered or paid.
+    /// Returns the part of a model, or of several, in the evaluation; `None` if nothing was answered
+    /// or paid.
     pub(in crate::judge::backend) fn used(
         &self,
-        settings: &JudgeSettings,
+        model: String,
         end: &SamplingEnd,
     ) -> Option<JudgeUse> {
         if self.answers == 0 && self.cost_nano == 0 {
@@ -120,7 +125,7 @@ impl SamplingSession {
             SamplingEnd::GivenUp(_) => (0.0, false),
         };
         Some(JudgeUse {
-            model: settings.model.clone(),
+            model,
             prompt_version: PROMPT_VERSION,
             samples: self.answers,
             agreement,

@@ -38,6 +38,10 @@ impl Inquiry for Slow {
         Conclusion::of(Outcome::Failed { error_type: "never_asked", error: String::new() })
     }
 
+    fn statements(&self) -> usize {
+        1
+    }
+
     fn bytes(&self) -> usize {
         0
     }

@@ -99,6 +99,10 @@ impl Inquiry for OneStatement {
         }
     }
 
+    fn statements(&self) -> usize {
+        1
+    }
+
     fn bytes(&self) -> usize {
         self.text.len()
     }
@@ -114,6 +118,12 @@ pub(super) fn plan(more: Json) -> JudgePlan {
     let number = |key: &str, other: u64| more[key].as_u64().unwrap_or(other) as u32;
     JudgePlan {
         judge: "small".into(),
+        jury: more["jury"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|name| name.as_str().expect("a name").to_owned())
+            .collect(),
         escalate_to: more["escalate_to"].as_str().map(str::to_owned),
         samples_min: number("min", 1),
         samples_max: number("max", 1),

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod harness;
+mod jury;
 mod money;
 mod moving;
 mod noisy;

@@ -1,10 +1,13 @@
-//! `rubric`: statements of the user, steps that end in a score, or an expected answer or behaviour.
+//! `rubric`: statements of the user, steps that end in a score, a prompt of their own, or an expected
+//! answer or behaviour.
 
 mod presets;
+mod template;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::template::{PromptTemplate, TemplateSettings};
 use crate::evaluator::{Evaluator, Kind};
 use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
 use crate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
@@ -24,7 +27,7 @@ The statements were written by those who run the agent. Judge each as it is writ
 pub static KIND: Kind = Kind {
     name: "rubric",
     about: "A rubric that you write: weighted statements (a preset of them), steps that end in a \
-            score, or the expected output or behaviour.",
+            score, a prompt with variables, or the expected output or behaviour.",
     also_known_as: &[
         ("GEval", "DeepEval"),
         ("uipath-llm-judge-output-semantic-similarity", "UiPath"),
@@ -51,8 +54,8 @@ rubric/tone:
 struct Settings {
     /// Question in one of its forms.
     criteria: Criteria,
-    /// Statements that come with the program: `coding_agent`, `customer_support`,
-    /// `research_answer` or `safe_actions`; those of the criteria are added.
+    /// Statements that come with the program: `bias`, `coding_agent`, `customer_support`,
+    /// `research_answer`, `safe_actions`, `safety` or `toxicity`; those of the criteria are added.
     preset: Option<String>,
     /// `uipath`: a number from 0 to 100 for `expected_output` or `expected_agent_behavior`,
     /// rounded as UiPath's package does.
@@ -67,7 +70,10 @@ struct Criteria {
     statements: Vec<RubricStatement>,
     /// Steps that the judge goes through before it gives one score.
     evaluation_steps: Vec<String>,
-    /// The lowest and the highest score. Default `[0, 10]`.
+    /// A prompt of your own: the record, then its text.
+    prompt: Option<TemplateSettings>,
+    /// The lowest and the highest score of steps (default `[0, 10]`) or of a prompt, which is
+    /// answered yes or no without it.
     score_range: Option<[i64; 2]>,
     /// Expected answer of the agent.
     expected_output: Option<Value<'static>>,
@@ -105,6 +111,7 @@ enum RubricCompat {
 enum Rubric {
     Statements(Vec<RubricStatement>),
     Steps { steps: Vec<String>, low: i64, high: i64 },
+    Prompt { template: PromptTemplate, range: Option<[i64; 2]> },
     Expected { words: &'static str, expected: String, name: &'static str, in_percent: bool },
 }
 
@@ -138,12 +145,13 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
     let forms = [
         !statements.is_empty(),
         !criteria.evaluation_steps.is_empty(),
+        criteria.prompt.is_some(),
         criteria.expected_output.is_some(),
         criteria.expected_agent_behavior.is_some(),
     ];
     if forms.iter().filter(|form| **form).count() != 1 {
         return Err(SettingsError::new("a rubric has one form of criteria").with_help(
-            "give `statements` (or a `preset`), `evaluation_steps`, `expected_output` or \
+            "give `statements` (or a `preset`), `evaluation_steps`, `prompt`, `expected_output` or \
              `expected_agent_behavior`",
         ));
     }
@@ -163,12 +171,16 @@ fn rubric(settings: Settings) -> Result<Rubric, SettingsError> {
         let error = format!("`weight` {} is not above 0", wrong.weight);
         return Err(SettingsError::new(error).with_help("leave the statement out"));
     }
+    if criteria.score_range.is_some_and(|[low, high]| low >= high) {
+        return Err(SettingsError::new("`score_range` has no room")
+            .with_help("write the lowest score, then the highest: `[0, 10]`"));
+    }
+    if let Some(prompt) = criteria.prompt {
+        let template = PromptTemplate::new(prompt)?;
+        return Ok(Rubric::Prompt { template, range: criteria.score_range });
+    }
     if statements.is_empty() {
         let [low, high] = criteria.score_range.unwrap_or([0, 10]);
-        if low >= high {
-            return Err(SettingsError::new("`score_range` has no room")
-                .with_help("write the lowest score, then the highest: `[0, 10]`"));
-        }
         return Ok(Rubric::Steps { steps: criteria.evaluation_steps, low, high });
     }
     Ok(Rubric::Statements(statements))
@@ -184,6 +196,9 @@ impl JudgedKind for Rubric {
 
     fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
         let record = run.record(RecordWishes::default());
+        if let Self::Prompt { template, range } = self {
+            return Ok(template.question(record, *range, run.settings.criteria_from_trace));
+        }
         let plain = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let (items, form) = match self {
             Self::Statements(statements) => {
@@ -199,6 +214,7 @@ impl JudgedKind for Rubric {
                     steps.iter().map(|step| QuestionItem::about("Step: ", &plain(step))).collect();
                 (items, ReplyForm::Score { low: *low, high: *high })
             }
+            Self::Prompt { .. } => (Vec::new(), ReplyForm::Items),
             Self::Expected { words, expected, name, in_percent } => {
                 let form = if *in_percent { ReplyForm::UiPath } else { ReplyForm::Items };
                 (vec![QuestionItem::about(words, expected).named(*name)], form)
@@ -230,6 +246,12 @@ mod tests {
         );
         check("criteria: {expected_output: {a: 1}}\ncompat: uipath", "built");
         check("criteria: {statements: [{text: a}]}\ncompat: uipath", "`compat: uipath` takes no");
+        check(
+            "criteria: {prompt: {template: 'Is {{answer}} {{how}}?', variables: {how: a}}}",
+            "built",
+        );
+        check("criteria: {prompt: {template: a}, score_range: [5, 1]}", "`score_range` has no");
+        check("criteria: {prompt: {template: '{{anser}}'}}", "`{{anser}}` names no variable");
         check("criteria: {}", "a rubric has one form of criteria");
         check("criteria: {statements: [{text: a}], expected_output: b}", "a rubric has one form");
         check("criteria: {statements: [{text: a, weight: 0}]}", "`weight` 0 is not above 0");

@@ -4,11 +4,14 @@ use super::RubricStatement;
 use spanscore_base::settings::{SettingsError, nearest, yaml};
 
 /// Preset names, each with its file.
-const PRESETS: [(&str, &str); 4] = [
+const PRESETS: [(&str, &str); 7] = [
+    ("bias", include_str!("../../../../../../config/rubrics/bias.yaml")),
     ("coding_agent", include_str!("../../../../../../config/rubrics/coding_agent.yaml")),
     ("customer_support", include_str!("../../../../../../config/rubrics/customer_support.yaml")),
     ("research_answer", include_str!("../../../../../../config/rubrics/research_answer.yaml")),
     ("safe_actions", include_str!("../../../../../../config/rubrics/safe_actions.yaml")),
+    ("safety", include_str!("../../../../../../config/rubrics/safety.yaml")),
+    ("toxicity", include_str!("../../../../../../config/rubrics/toxicity.yaml")),
 ];
 
 /// Returns the names of the presets.

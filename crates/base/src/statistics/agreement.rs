@@ -1,28 +1,31 @@
-//! Inter-rater agreement beyond chance: Cohen's kappa, with a bootstrap interval.
+//! Agreement of two raters: Cohen's kappa with a bootstrap interval, false answers with Wilson's.
 
 use std::collections::BTreeMap;
+
+use super::Share;
 
 /// Number of bootstrap draws.
 const DRAWS: usize = 1_000;
 /// Share of draws below the interval, and above it.
 const TAIL: f64 = 0.025;
 
-/// Label, and the judge's answer.
-pub(super) type RatedPair = (&'static str, &'static str);
+/// Label, and the answer of the rater who is measured by it.
+pub type RatedPair = (&'static str, &'static str);
 
 /// Agreement of two raters.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Agreement {
+pub struct Agreement {
     /// Share of equal answers, 0 to 1.
-    pub(super) accuracy: f64,
-    /// Cohen's kappa, `(po - pe) / (1 - pe)`; 1 if both always give one and the same answer.
-    pub(super) kappa: f64,
+    pub accuracy: f64,
+    /// Cohen's kappa, `(po - pe) / (1 - pe)`; `None` where all labels are the same: then any answer
+    /// may be chance.
+    pub kappa: Option<f64>,
     /// Number of answers.
-    pub(super) count: usize,
+    pub count: usize,
 }
 
 /// Computes the agreement of some answers; `None` without any.
-pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
+pub fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Option<Agreement> {
     let mut same = 0.0;
     let mut count = 0.0;
     let mut shares: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
@@ -38,13 +41,32 @@ pub(super) fn agreement<'a>(pairs: impl Iterator<Item = &'a RatedPair>) -> Optio
     let accuracy = same / count;
     let chance: f64 = shares.values().map(|(label, said)| label * said).sum::<f64>();
     let chance = chance / (count * count);
-    let kappa = if chance < 1.0 { (accuracy - chance) / (1.0 - chance) } else { 1.0 };
+    let labels = shares.values().filter(|(label, _)| *label > 0.0).count();
+    let kappa = (labels > 1).then(|| (accuracy - chance) / (1.0 - chance));
     Some(Agreement { accuracy, kappa, count: count as usize })
 }
 
-/// Computes the 95 % bootstrap interval of kappa. Whole runs are drawn, since the answers of one
-/// run depend on each other. The generator is seeded with a constant: results repeat.
-pub(super) fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
+/// Counts how often a label was answered by the opposite, among all of its answers.
+pub fn false_answers(runs: &[Vec<RatedPair>], label: &str, opposite: &str) -> Share {
+    let labelled = runs.iter().flatten().filter(|(of, _)| *of == label);
+    let (wrong, count) = labelled.fold((0, 0), |(wrong, count), (_, said)| {
+        (wrong + i64::from(*said == opposite), count + 1)
+    });
+    Share::new(wrong, count)
+}
+
+/// Estimates the runs that make an interval so wide, from the width that some runs make: it shrinks
+/// with the square root of their number. `None` without a width.
+pub fn runs_for_width(runs: usize, interval: (f64, f64), wanted: f64) -> Option<usize> {
+    let width = interval.1 - interval.0;
+    let is_known = width > 0.0 && wanted > 0.0;
+    is_known.then(|| (runs as f64 * (width / wanted).powi(2)).ceil() as usize)
+}
+
+/// Computes the 95 % bootstrap interval of kappa; `None` where no draw has one. Whole runs are
+/// drawn, since the answers of one run depend on each other. The generator is seeded with a
+/// constant: results repeat.
+pub fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |most: usize| {
         state ^= state << 13;
@@ -56,7 +78,7 @@ pub(super) fn interval(runs: &[Vec<RatedPair>]) -> Option<(f64, f64)> {
         .filter_map(|_| {
             let drawn: Vec<usize> = runs.iter().map(|_| next(runs.len())).collect();
             let pairs = drawn.iter().filter_map(|at| runs.get(*at)).flatten();
-            agreement(pairs).map(|it| it.kappa)
+            agreement(pairs)?.kappa
         })
         .collect();
     kappas.sort_by(f64::total_cmp);
@@ -83,7 +105,7 @@ mod tests {
         ]);
         let found = agreement(all.iter()).expect("some answers");
         assert_eq!((found.accuracy, found.count), (0.7, 50));
-        assert!((found.kappa - 0.4).abs() < 1e-9, "{found:?}");
+        assert!((found.kappa.unwrap() - 0.4).abs() < 1e-9, "{found:?}");
         let runs: Vec<_> = all.iter().map(|pair| vec![*pair]).collect();
         let (low, high) = interval(&runs).expect("an interval");
         assert!((0.05..0.3).contains(&low) && (0.5..0.75).contains(&high), "{low} {high}");
@@ -110,7 +132,7 @@ mod tests {
         let mut state = 0x1234_5678_9abc_def1;
         for errs in [0.0, 0.1, 0.2, 0.5] {
             let all = rated(4_000, errs, &mut state);
-            let found = agreement(all.iter().flatten()).expect("some answers").kappa;
+            let found = agreement(all.iter().flatten()).expect("some answers").kappa.unwrap();
             assert!((found - (1.0 - 2.0 * errs)).abs() < 0.05, "{errs}: {found}");
         }
     }
@@ -130,8 +152,37 @@ mod tests {
     #[test]
     fn a_judge_that_always_says_yes_agrees_by_chance_alone() {
         let all = [("yes", "yes"), ("no", "yes"), ("yes", "yes")];
-        assert_eq!(agreement(all.iter()).map(|it| it.kappa), Some(0.0));
-        assert_eq!(agreement([("yes", "yes")].iter()).map(|it| it.kappa), Some(1.0));
+        assert_eq!(agreement(all.iter()).map(|it| it.kappa), Some(Some(0.0)));
         assert_eq!(agreement([].iter()), None);
+    }
+
+    #[test]
+    fn labels_of_one_kind_have_no_kappa() {
+        for all in [[("yes", "yes"); 2], [("yes", "yes"), ("yes", "no")]] {
+            assert_eq!(agreement(all.iter()).map(|it| it.kappa), Some(None));
+            assert_eq!(interval(&[all.to_vec()]), None);
+        }
+    }
+
+    #[test]
+    fn false_answers_are_counted_among_those_of_their_label() {
+        let runs = [vec![("no", "yes"), ("no", "no")], vec![("no", "unclear"), ("yes", "no")]];
+        let found = false_answers(&runs, "no", "yes");
+        assert_eq!((found.hits, found.count), (1.0, 3.0));
+        assert_eq!(false_answers(&runs, "yes", "no").rate(), Some(1.0));
+        assert_eq!(false_answers(&runs, "unclear", "yes").interval(), None);
+    }
+
+    /// A fourfold number of runs halves the width, also of intervals that were drawn.
+    #[test]
+    fn more_runs_make_an_interval_narrower_as_foretold() {
+        assert_eq!(runs_for_width(50, (0.4, 0.8), 0.2), Some(200));
+        assert_eq!(runs_for_width(50, (1.0, 1.0), 0.2), None);
+        let mut state = 0x1234_5678_9abc_def1;
+        let of = |count: usize, state: &mut u64| interval(&rated(count, 0.2, state)).unwrap();
+        let few = of(100, &mut state);
+        let needed = runs_for_width(100, few, 0.1).unwrap();
+        let (low, high) = of(needed, &mut state);
+        assert!((0.08..0.12).contains(&(high - low)), "{needed} runs: {low} to {high}");
     }
 }

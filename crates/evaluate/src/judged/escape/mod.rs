@@ -2,29 +2,15 @@
 //! anything else.
 //!
 //! Beside what JSON asks for, written as `\u`: control characters, those that change the direction
-//! of text or cannot be seen, tags, U+2028 and U+2029, and the first character of the tokens that
-//! chat templates are made of. Parsed again, the text is what it was.
+//! of text or cannot be seen, tags, variation selectors, U+2028 and U+2029, and the first character
+//! of the tokens that chat templates are made of. Parsed again, the text is what it was.
+
+mod template_tokens;
 
 use std::fmt::Write as _;
 
+use self::template_tokens::FAMILIES;
 use spanscore_base::value::Value;
-
-/// Tokens of chat templates in lower case; the first character of each is escaped.
-const TEMPLATE_TOKENS: [&str; 13] = [
-    "<|",
-    "|>",
-    "<\u{ff5c}",
-    "<s>",
-    "</s>",
-    "[inst",
-    "[/inst",
-    "<<sys",
-    "<</sys",
-    "<start_of_turn",
-    "<end_of_turn",
-    "[system_prompt",
-    "[/system_prompt",
-];
 
 /// Writes compact JSON.
 pub(super) fn write_value(value: &Value<'_>, out: &mut String) {
@@ -96,7 +82,7 @@ static NEEDS_A_LOOK: [bool; 256] = {
         table[byte] = true;
         byte += 1;
     }
-    let starts = b"\"\\<|[\x7f";
+    let starts = b"\"\\<|[]\x7f";
     let mut index = 0;
     while index < starts.len() {
         table[starts[index] as usize] = true;
@@ -116,9 +102,10 @@ static NEEDS_A_LOOK: [bool; 256] = {
 fn is_escaped(c: char, rest: &str) -> bool {
     match c {
         '"' | '\\' | '\0'..='\x1f' | '\x7f'..='\u{9f}' => true,
-        '<' | '|' | '[' => TEMPLATE_TOKENS.iter().any(|token| begins_with(rest, token)),
-        // The closer of templates with full-width bars.
-        '\u{ff5c}' => rest[c.len_utf8()..].starts_with('>'),
+        '<' | '|' | '[' | ']' | '\u{ff5c}' => {
+            let mut tokens = FAMILIES.iter().flat_map(|(_, tokens)| *tokens);
+            tokens.any(|token| begins_with(rest, token))
+        }
         _ => is_invisible(c),
     }
 }
@@ -132,8 +119,8 @@ fn begins_with(text: &str, token: &str) -> bool {
 pub(super) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -179,6 +166,7 @@ mod tests {
         );
         check("<s></s><start_of_turn>", "\\u003cs>\\u003c/s>\\u003cstart_of_turn>");
         check("\u{202e}a\u{200b}\u{2028}", "\\u202ea\\u200b\\u2028");
+        check("a\u{fe0f}b\u{e0101}", "a\\ufe0fb\\udb40\\udd01");
         check("\u{e0041}\x1b[31m\u{85}", "\\udb40\\udc41\\u001b[31m\\u0085");
         check("<\u{ff5c}end\u{ff5c}>", "\\u003c\u{ff5c}end\\uff5c>");
     }

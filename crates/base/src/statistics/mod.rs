@@ -4,6 +4,8 @@
 //! [`PAIRS_MIN`] there is no evidence whatever the numbers: four pairs all fall by chance once in
 //! sixteen times. Wilson's interval of a share, and Newcombe's of the difference of two.
 
+pub mod agreement;
+
 /// Fewest pairs, or scores on each side, that can be evidence: 2^-5 is the first power below one in
 /// twenty.
 pub const PAIRS_MIN: usize = 5;

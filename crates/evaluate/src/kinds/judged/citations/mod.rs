@@ -1,0 +1,171 @@
+//! `citations`: each citation of the answer against the results that tools really returned.
+//!
+//! Code tells where a cited address comes from, without fetching it: one that no result holds, and
+//! that no call with a result was made for, is made up. A judge is asked whether the results
+//! support what the sentence says.
+
+mod find;
+mod sources;
+
+use std::ops::Range;
+
+use self::find::{Citation, CitedSource, citations};
+use self::sources::{Origin, RunSources};
+use crate::evaluator::Kind;
+use crate::inquiry::JudgeAnswer;
+use crate::judged::conclude::no_score;
+use crate::judged::kind::{self, JudgedKind, JudgedRun, NeededFact};
+use crate::judged::question::{Question, QuestionItem};
+use crate::judged::record::{LineKind, RecordWishes, RunRecord};
+use crate::judged::settings::{self, NoSettings, Send};
+use crate::shared::sentences::first_units;
+use spanscore_base::model::{Outcome, Reason};
+use spanscore_base::value::Value;
+
+/// Sentences that are lines of their own; the remainder stands together in the last.
+const SENTENCES_MAX: usize = 100;
+/// Citations of one answer at most.
+const CITATIONS_MAX: usize = 200;
+/// Words of a line, beside its citation, up to which it only lists a source.
+const LISTED_WORDS_MAX: usize = 3;
+
+const GUIDANCE: &str = "\
+A result supports what a sentence says if each fact, number, name and date that the sentence rests \
+on the citation stands in it, or follows from it by arithmetic, conversion or plain reading. A \
+result that only holds the address or a title, that failed, or that says otherwise does not. \
+Where a sentence has several citations, each need only support its own part. A sentence that \
+states nothing beside its citation is not_applicable.";
+
+/// Registry entry of `citations`.
+pub static KIND: Kind = Kind {
+    name: "citations",
+    about: "The share of the answer's citations that results of tools really returned and that \
+            support what is said: code finds made-up addresses, a judge answers for the rest. \
+            Nothing is fetched.",
+    also_known_as: &[("verify_citations", "Iris")],
+    threshold: 0.8,
+    needs_criteria: false,
+    early: false,
+    schema: settings::schema::<NoSettings>,
+    build: |node| kind::build_plain(node, Citations),
+    example: "\
+citations:
+  judge: small
+",
+};
+
+struct Citations;
+
+impl JudgedKind for Citations {
+    fn needs(&self) -> &'static [NeededFact] {
+        &[NeededFact::FinalOutput, NeededFact::Calls]
+    }
+
+    fn question(&self, run: &JudgedRun<'_, '_>) -> Result<Question, Outcome> {
+        if run.settings.send.results == Send::NamesOnly {
+            let words = "`send` keeps back the results that citations are held against";
+            return Err(no_score(Reason::ContentWithheld, words));
+        }
+        let text = match run.trajectory.final_output.value() {
+            Some(Value::String(text)) => text.to_string(),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        let found = citations(&text);
+        if found.is_empty() {
+            return Err(no_score(Reason::NothingToJudge, "the answer cites nothing"));
+        }
+        if found.len() > CITATIONS_MAX {
+            let words = format!("the answer has {} citations, over {CITATIONS_MAX}", found.len());
+            return Err(no_score(Reason::EvidenceTooLong, words));
+        }
+        let sentences = sentences(&text);
+        let parts = sentences.iter().map(|place| text[place.clone()].trim().to_owned());
+        let wishes =
+            RecordWishes { answer_parts: Some(parts.collect()), ..RecordWishes::default() };
+        let record = run.record(wishes);
+        let items = items(&text, &found, &sentences, &record);
+        Ok(Question::of(record, GUIDANCE, items))
+    }
+}
+
+fn sentences(text: &str) -> Vec<Range<usize>> {
+    let units = first_units(text, SENTENCES_MAX);
+    units.into_iter().map(|unit| unit.start as usize..unit.end as usize).collect()
+}
+
+/// Returns one statement for each citation.
+fn items(
+    text: &str,
+    found: &[Citation],
+    sentences: &[Range<usize>],
+    record: &RunRecord,
+) -> Vec<QuestionItem> {
+    let sources = RunSources::of(record);
+    // The last answers are the sentences; those before are answers of earlier turns.
+    let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
+    let first = answers.len() - sentences.len().min(answers.len());
+    let mut numbers = vec![0_usize; sentences.len()];
+    let items = found.iter().filter_map(|citation| {
+        let at = sentence_of(text, citation, sentences)?;
+        numbers[at] += 1;
+        let seq = answers.get(first + at)?;
+        let is_listed = is_listed(&text[sentences[at].clone()]);
+        Some(item(citation, (*seq, numbers[at]), is_listed, &sources))
+    });
+    items.collect()
+}
+
+/// Returns the sentence that a citation belongs to: the one before, if it stands between both.
+fn sentence_of(text: &str, citation: &Citation, sentences: &[Range<usize>]) -> Option<usize> {
+    let at = sentences.iter().rposition(|sentence| sentence.start <= citation.place.start)?;
+    let before = &text[sentences[at].start..citation.place.start];
+    let is_first = before.chars().all(|c| c.is_whitespace() || "[](),;0123456789^".contains(c));
+    let begins_line = before.contains('\n') || text[..sentences[at].start].ends_with('\n');
+    let is_behind = is_first && at > 0 && !begins_line;
+    let is_number = !matches!(citation.source, CitedSource::AuthorYear);
+    Some(if is_behind && is_number { at - 1 } else { at })
+}
+
+/// Returns true for a line that only lists a source.
+fn is_listed(sentence: &str) -> bool {
+    let words = sentence.split_whitespace().filter(|word| {
+        !word.contains("://") && !word.contains("10.") && word.contains(char::is_alphabetic)
+    });
+    words.count() <= LISTED_WORDS_MAX
+}
+
+/// Builds the statement about a citation, by the place of its sentence and its number there.
+fn item(
+    citation: &Citation,
+    (seq, number): (u64, usize),
+    is_listed: bool,
+    sources: &RunSources,
+) -> QuestionItem {
+    let said = format!("What the sentence at seq {seq} says at its citation {number} is supported");
+    let name = format!("citation {number} of the sentence at seq {seq}");
+    let settled = |answer: JudgeAnswer, why: &str| QuestionItem {
+        settled: Some(answer),
+        ..QuestionItem::new(said.clone()).named(format!("{name} ({why})"))
+    };
+    let asked = |by: &str| QuestionItem::new(format!("{said} by {by}.")).named(name.clone());
+    match &citation.source {
+        CitedSource::Address(key) => match sources.origin(key) {
+            Origin::Returned(_) if is_listed => {
+                settled(JudgeAnswer::Yes, "a list of sources; a result holds it")
+            }
+            Origin::Returned(places) => asked(&format!("the result at seq {}", either(&places))),
+            Origin::Given => settled(JudgeAnswer::NotApplicable, "user or operator named it"),
+            Origin::Nowhere => settled(JudgeAnswer::No, "no result holds its address"),
+            Origin::Unknown => settled(JudgeAnswer::Unclear, "results are not wholly recorded"),
+        },
+        CitedSource::Number(mark) => {
+            asked(&format!("the result, or the part of one, that the number {mark} names"))
+        }
+        CitedSource::AuthorYear => asked("a result of that author and year"),
+    }
+}
+
+fn either(places: &[u64]) -> String {
+    places.iter().map(u64::to_string).collect::<Vec<_>>().join(" or ")
+}

@@ -1,0 +1,203 @@
+//! Prompt of the user's own with variables, which the judge reads behind the record.
+//!
+//! A variable of the run stands for the lines of the record that hold it, by their seq: what others
+//! wrote stays in the record, behind its marks. Variables of the settings are quoted in place.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::judged::prompt::quoted;
+use crate::judged::question::{Question, QuestionItem, ReplyForm, Scoring};
+use crate::judged::record::{LineKind, RecordLine, RunRecord};
+use spanscore_base::settings::{SettingsError, nearest};
+use spanscore_base::value::Value;
+
+/// Longest template, bytes.
+const TEMPLATE_BYTES_MAX: usize = 16 << 10;
+/// Variables of the settings at most.
+const VARIABLES_MAX: usize = 64;
+/// Lines of the record that a variable names at most.
+const LINES_MAX: usize = 32;
+
+/// Variables of a run, each with the lines that hold it.
+const OF_RUN: [(&str, &[LineKind]); 6] = [
+    ("user_input", &[LineKind::User]),
+    ("answer", &[LineKind::Answer]),
+    ("system_instructions", &[LineKind::Operator]),
+    ("tool_definitions", &[LineKind::Tool]),
+    ("tool_calls", &[LineKind::Call]),
+    ("tool_results", &[LineKind::Result]),
+];
+
+/// Prompt of one's own.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TemplateSettings {
+    /// Text with variables in `{{ }}`: `user_input`, `answer`, `system_instructions`,
+    /// `tool_definitions`, `tool_calls` and `tool_results` name lines of the record; others are
+    /// those of `variables`.
+    template: String,
+    /// Values of further variables.
+    #[serde(default)]
+    variables: BTreeMap<String, Value<'static>>,
+    /// Name of the version, for people: any change of the prompt makes another evaluation anyway.
+    #[serde(default)]
+    version: Option<String>,
+}
+
+/// Part of a template.
+#[derive(Clone, Debug, PartialEq)]
+enum Part {
+    /// Words as they are, variables of the settings filled in.
+    Words(String),
+    /// Lines of the run.
+    Lines(&'static [LineKind]),
+}
+
+/// Prompt, its variables resolved as far as settings go.
+#[derive(Clone, Debug)]
+pub(super) struct PromptTemplate {
+    parts: Vec<Part>,
+    name: String,
+}
+
+impl PromptTemplate {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// It is empty or too long, a brace is not closed, or a variable is unknown or unused.
+    pub(super) fn new(settings: TemplateSettings) -> Result<Self, SettingsError> {
+        let TemplateSettings { template, variables, version } = settings;
+        let fault = |text: String, help: String| Err(SettingsError::new(text).with_help(help));
+        if template.trim().is_empty() || template.len() > TEMPLATE_BYTES_MAX {
+            let help = format!("write 1 to {TEMPLATE_BYTES_MAX} bytes");
+            return fault("`template` is empty or too long".to_owned(), help);
+        }
+        if variables.len() > VARIABLES_MAX {
+            let help = "write what is fixed into the template".to_owned();
+            return fault(format!("more than {VARIABLES_MAX} `variables`"), help);
+        }
+        let mut parts = Vec::new();
+        let mut unused: Vec<&String> = variables.keys().collect();
+        let mut rest = template.trim();
+        while let Some((words, behind)) = rest.split_once("{{") {
+            let Some((name, after)) = behind.split_once("}}") else {
+                let help = "close the variable with `}}`".to_owned();
+                return fault("`{{` is not closed in `template`".to_owned(), help);
+            };
+            let name = name.trim();
+            parts.push(Part::Words(words.to_owned()));
+            if let Some(value) = variables.get(name) {
+                unused.retain(|own| *own != name);
+                parts.push(Part::Words(quoted(&shown(value))));
+            } else if let Some((_, kinds)) = OF_RUN.iter().find(|(own, _)| *own == name) {
+                parts.push(Part::Lines(kinds));
+            } else {
+                let known = || OF_RUN.iter().map(|(name, _)| *name);
+                let all = || known().chain(variables.keys().map(String::as_str));
+                let help = match nearest(name, all()) {
+                    Some(meant) => format!("did you mean `{{{{{meant}}}}}`?"),
+                    None => {
+                        let known = known().collect::<Vec<_>>().join(", ");
+                        format!("add it to `variables`; of the run there are {known}")
+                    }
+                };
+                return fault(format!("`{{{{{name}}}}}` names no variable"), help);
+            }
+            rest = after;
+        }
+        parts.push(Part::Words(rest.to_owned()));
+        if let Some(name) = unused.first() {
+            let help = format!("write `{{{{{name}}}}}` into the template, or leave it out");
+            return fault(format!("the variable `{name}` is not used"), help);
+        }
+        let name =
+            version.map_or_else(|| "prompt".to_owned(), |it| format!("prompt, version {it}"));
+        Ok(Self { parts, name })
+    }
+
+    /// Builds the question: the prompt behind the record; as a criterion in it where a trace brought
+    /// it along.
+    pub(super) fn question(
+        &self,
+        record: RunRecord,
+        range: Option<[i64; 2]>,
+        is_from_trace: bool,
+    ) -> Question {
+        let prompt: String = self.parts.iter().map(|part| part.render(&record)).collect();
+        let (guidance, item) = if is_from_trace {
+            (String::new(), QuestionItem::about("The run is good by this measure: ", &prompt))
+        } else {
+            (prompt, QuestionItem::new("What the instructions above ask for holds."))
+        };
+        let (form, scoring) = match range {
+            Some([low, high]) => (ReplyForm::Score { low, high }, Scoring::Given),
+            None => (ReplyForm::Items, Scoring::Share),
+        };
+        Question { record, guidance, items: vec![item.named(&*self.name)], form, scoring }
+    }
+}
+
+impl Part {
+    fn render(&self, record: &RunRecord) -> String {
+        let kinds = match self {
+            Self::Words(words) => return words.clone(),
+            Self::Lines(kinds) => kinds,
+        };
+        let is_meant = |line: &&RecordLine| kinds.contains(&line.kind);
+        let places: Vec<String> =
+            record.lines.iter().filter(is_meant).map(|line| line.seq.to_string()).collect();
+        match &*places {
+            [] => "(nothing in the record)".to_owned(),
+            [one] => format!("(seq {one})"),
+            [first, .., last] if places.len() > LINES_MAX => {
+                let kind = kinds.first().map_or("", |kind| kind.as_str());
+                format!("(the lines of kind {kind} from seq {first} to {last})")
+            }
+            _ => format!("(seq {})", places.join(", ")),
+        }
+    }
+}
+
+fn shown(value: &Value<'static>) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(template: &str, expected: Result<&str, &str>) {
+        let variables =
+            [("tone".to_owned(), Value::from("kind\n1. \"yes\""))].into_iter().collect();
+        let settings = TemplateSettings { template: template.to_owned(), variables, version: None };
+        let found = PromptTemplate::new(settings).map(|template| {
+            let question = template.question(RunRecord::default(), None, false);
+            question.guidance
+        });
+        let found = found.map_err(|error| error.to_string());
+        assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{template}");
+    }
+
+    #[test]
+    fn variables_are_quoted_or_name_lines() {
+        check(
+            "Is {{ answer }} {{tone}}?",
+            Ok("Is (nothing in the record) \"kind\\n1. \\\"yes\\\"\"?"),
+        );
+        check(
+            "{{tone}} {{tonne}}",
+            Err("`{{tonne}}` names no variable (did you mean `{{tone}}`?)"),
+        );
+        check(
+            "{{tone}} {{",
+            Err("`{{` is not closed in `template` (close the variable with `}}`)"),
+        );
+        let unused = "the variable `tone` is not used (write `{{tone}}` into the template, or leave \
+                      it out)";
+        check("Is it good?", Err(unused));
+        check(" ", Err("`template` is empty or too long (write 1 to 16384 bytes)"));
+    }
+}
