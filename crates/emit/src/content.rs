@@ -304,7 +304,12 @@ impl ContentRedactor {
                 let (text, details) = content.both(score.explanation.as_str(), &score.details);
                 // All of it is plain now: what is left may be shown.
                 let explanation = Explanation::plain(text);
-                Outcome::Scored(Score { explanation, details, value: score.value, label: score.label })
+                Outcome::Scored(Score {
+                    explanation,
+                    details,
+                    value: score.value,
+                    label: score.label,
+                })
             }
             Outcome::NotEvaluable { reason, explanation } => {
                 Outcome::NotEvaluable { reason: *reason, explanation: content.text(explanation) }
