@@ -206,7 +206,9 @@ impl MessageSigns {
 
     fn is_message(&self, text: &str, folded: &FoldedText<'_>, literals: &LiteralSet) -> bool {
         let small = folded.small();
-        let body = self.speaker.find(text).map_or(text, |found| &text[found.end..]);
+        let may_speak = text.starts_with('[') || text.contains(": ");
+        let speaker = may_speak.then(|| self.speaker.find(text)).flatten();
+        let body = speaker.map_or(text, |found| &text[found.end..]);
         let said = if body.is_empty() { small } else { &small[text.len() - body.len()..] };
         let Some(first) = words_of(said).next() else { return false };
         let mut predicates = 0;
@@ -215,11 +217,7 @@ impl MessageSigns {
             Onward::NextExpression
         });
         let of_first = self.first(first);
-        // Most results hold no sign at all.
         let is_weak = predicates == 0 && of_first == 0;
-        if is_weak && !tokens_of(small).any(|word| self.weak.contains(word)) {
-            return false;
-        }
         let is_named = body.len() < text.len();
         let stated = of_first
             + if is_named { SPEAKER } else { 0 }
@@ -230,6 +228,10 @@ impl MessageSigns {
         if is_data || most - points_of_length(text) < ENOUGH {
             return false;
         }
+        // Most results hold no sign at all.
+        if is_weak && !tokens_of(small).any(|word| self.weak.contains(word)) {
+            return false;
+        }
         let looks = Searcher {
             predicates,
             of_first,
@@ -237,7 +239,7 @@ impl MessageSigns {
             is_named,
             is_sentence: text.ends_with('.'),
             is_phrase: text.starts_with(char::is_lowercase) && !text.ends_with('.'),
-            quotes: self.quoted.is_match(text),
+            quotes: text.contains(['\'', '"', '`']) && self.quoted.is_match(text),
             names: may_name(text) && self.identifier.is_match(text),
             small,
             words: words_of(small).collect(),

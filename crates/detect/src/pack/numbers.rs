@@ -13,7 +13,6 @@ use super::opening::ahead::AHEAD;
 use super::opening::number::Point;
 use super::windows::TextWindow;
 use crate::bytes::{digits, places, runs};
-use crate::prefilter::gates::Set;
 use crate::prefilter::profile::Profile;
 use crate::prefilter::sieve::Anchors;
 
@@ -32,10 +31,6 @@ const DETECTORS_MAX: usize = u128::BITS as usize;
 pub(super) struct NumberTails {
     /// The detectors, by their bits.
     detectors: Vec<u16>,
-    /// The same as a set.
-    told: Set,
-    /// Detectors of addresses with colons.
-    colons: Set,
     /// By the place in a number and its byte: the detectors that may have it there.
     may_have: Vec<[u128; 0x80]>,
 }
@@ -45,20 +40,14 @@ impl NumberTails {
     pub(super) fn of(detectors: &[Arc<Detector>]) -> Self {
         let mut indices = Vec::new();
         let mut may_have = vec![[0; 0x80]; AHEAD];
-        let mut told = Set::default();
-        let mut colons = Set::default();
         for (index, detector) in (0..).zip(detectors) {
             let gate = &detector.gate;
-            if gate.colons && gate.needs.is_none() {
-                colons[usize::from(index) / 64] |= 1 << (index % 64);
-            }
             if let Some(point) = detector.point.as_ref()
                 && gate.digits
                 && gate.needs.is_none()
             {
                 let bit = 1u128.checked_shl(indices.len() as u32).unwrap_or_default();
                 indices.push(index);
-                told[usize::from(index) / 64] |= 1 << (index % 64);
                 for (bytes, set) in may_have.iter_mut().zip(point.ahead.0) {
                     for (byte, detectors) in bytes.iter_mut().enumerate() {
                         *detectors |= if set >> byte & 1 == 1 { bit } else { 0 };
@@ -66,7 +55,7 @@ impl NumberTails {
                 }
             }
         }
-        Self { detectors: indices, told, colons, may_have }
+        Self { detectors: indices, may_have }
     }
 
     /// Returns the detectors of which a match may start with each of these numbers; `None` where
@@ -117,27 +106,6 @@ impl Numbers {
         let is_few = all.len() <= looks(text);
         let places = is_few.then(|| tails.places(text, &all)).flatten();
         Self { all, places }
-    }
-
-    /// Removes from a set the detectors of which no match may stand at these numbers; where some
-    /// numbers were left out, each is to say so.
-    pub(super) fn narrow(
-        &self,
-        open: &mut Set,
-        (text, profile): (&[u8], &Profile),
-        tails: &NumberTails,
-    ) {
-        let Some(places) = self.places.as_ref().filter(|_| !profile.digits_cut) else { return };
-        let mut found = Set::default();
-        places.iter().for_each(|(index, _)| {
-            found[usize::from(*index) / 64] |= 1 << (index % 64);
-        });
-        if tails.colons != Set::default() && !around_colons(text, &profile.digits).is_empty() {
-            found.iter_mut().zip(tails.colons).for_each(|(found, colons)| *found |= colons);
-        }
-        for (at, open) in open.iter_mut().enumerate() {
-            *open &= !(tails.told[at] | tails.colons[at]) | found[at];
-        }
     }
 
     /// Returns the scan ranges of a detector of numbers; `None` where they are not known.

@@ -76,17 +76,17 @@ impl Pack {
             profile = Profile::of(shadow.text.as_bytes());
             forms.shadow = Some(shadow);
         }
-        let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
-        let mut unanchored = self.gates.unanchored(&profile);
-        numbers.narrow(&mut unanchored, (forms.normalised(), &profile), &self.numbers);
         let mut hits = self.gates.anchors(forms.normalised(), &profile);
-        if hits.places.is_empty() && !cased && unanchored == Set::default() {
+        if hits.places.is_empty() && !cased && self.gates.is_shut(&profile) {
             if self.obfuscated {
                 self.scan_disguised(&forms, &profile, &mut scan, steps_max);
             }
             return scan;
         }
-        let fits = |detector: &Detector| detector.gate.fits(&profile);
+        let together = digits_together(forms.normalised());
+        let fits = |detector: &Detector| {
+            detector.gate.fits(&profile) && detector.digits_min() <= together
+        };
         let mut windows = self.windows(forms.normalised(), &hits, fits, &mut scan, steps_max);
         if scan.cut {
             return scan;
@@ -97,7 +97,8 @@ impl Pack {
             self.gates.add_anchors(forms.lower().as_bytes(), &mut hits.set);
             self.gates.add_anchors(forms.upper().as_bytes(), &mut hits.set);
         }
-        let open = self.open(&hits, (&profile, unanchored), &mut windows);
+        let open = self.open(&hits, &profile, &mut windows);
+        let numbers = Numbers::of(forms.normalised(), &profile, &self.numbers);
         let is_asked = self.in_tokens && profile.long_token;
         let tokens = if is_asked { tokens(forms.normalised()) } else { Vec::new() };
         let literals = hits.places;
@@ -114,13 +115,8 @@ impl Pack {
     }
 
     /// Returns the detectors whose gates a text opens; removes the windows of others.
-    fn open(
-        &self,
-        hits: &Hits,
-        (profile, unanchored): (&Profile, Set),
-        windows: &mut Windows,
-    ) -> Set {
-        let mut open = self.gates.candidates(&hits.set, unanchored);
+    fn open(&self, hits: &Hits, profile: &Profile, windows: &mut Windows) -> Set {
+        let mut open = self.gates.candidates(&hits.set, profile);
         for index in members(&open.clone()) {
             let gate = &self.detectors[index].gate;
             if !(gate.fits(profile) && gate.has_asked(&hits.set)) {
@@ -258,8 +254,7 @@ impl Pack {
         let is_asked = |detector: &Detector| detector.obfuscated && detector.gate.fits(&profile);
         let mut windows = self.windows(text, &hits, is_asked, scan, steps_max);
         self.gates.add_asked(text, windows.parts(), &mut hits);
-        let unanchored = self.gates.unanchored(&profile);
-        let mut open = self.open(&hits, (&profile, unanchored), &mut windows);
+        let mut open = self.open(&hits, &profile, &mut windows);
         for index in members(&open.clone()) {
             if !self.detectors[index].obfuscated {
                 open[index / 64] &= !(1 << (index % 64));

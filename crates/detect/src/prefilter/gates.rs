@@ -250,8 +250,13 @@ impl Gates {
         all
     }
 
+    /// Returns true if a text without anchors opens no detector.
+    pub(crate) fn is_shut(&self, profile: &Profile) -> bool {
+        self.unanchored(profile) == Set::default()
+    }
+
     /// Returns the detectors that a text opens without anchors.
-    pub(crate) fn unanchored(&self, profile: &Profile) -> Set {
+    fn unanchored(&self, profile: &Profile) -> Set {
         let mut open = self.unanchored.nothing;
         for (needed, more) in [
             (!profile.digits.is_empty(), &self.unanchored.digits),
@@ -266,9 +271,10 @@ impl Gates {
         open
     }
 
-    /// Returns the detectors that run over more than windows and that these anchors open, or that
-    /// are open without.
-    pub(crate) fn candidates(&self, anchors: &Anchors, mut candidates: Set) -> Set {
+    /// Returns the detectors that run over more than windows and that these anchors, or none, may
+    /// open.
+    pub(crate) fn candidates(&self, anchors: &Anchors, profile: &Profile) -> Set {
+        let mut candidates = self.unanchored(profile);
         members(anchors).for_each(|anchor| unite(&mut candidates, &self.by_anchor[anchor]));
         candidates.iter_mut().zip(&self.windowed).for_each(|(a, b)| *a &= !b);
         candidates

@@ -145,7 +145,11 @@ impl Profile {
             return;
         }
         let start = (block.saturating_sub(1) * BLOCK).saturating_sub(MARGIN);
-        let end = edge(text, ((block + 1) * BLOCK + MARGIN).min(text.len()));
+        let end = ((block + 1) * BLOCK + MARGIN).min(text.len());
+        if self.digits.last().is_some_and(|last| end < last.end) {
+            return;
+        }
+        let end = edge(text, end);
         match self.digits.last_mut() {
             Some(last) if start <= last.end => {
                 self.digit_bytes += end.saturating_sub(last.end);

@@ -118,9 +118,14 @@ impl ShortAnchors {
         for start in (from..text.len()).step_by(BLOCK) {
             let rest = &text[start..];
             let whole = rest.first_chunk();
-            let padded = || std::array::from_fn(|at| rest.get(at).copied().unwrap_or(PAD));
+            let padded = || {
+                let mut block = [PAD; BLOCK + THREE - 1];
+                block[..rest.len()].copy_from_slice(rest);
+                block
+            };
             let numbers = numbers(&whole.copied().unwrap_or_else(padded));
-            for (half, numbers) in numbers.as_chunks::<64>().0.iter().enumerate() {
+            let halves = numbers.as_chunks::<64>().0.iter().take(rest.len().div_ceil(64));
+            for (half, numbers) in halves.enumerate() {
                 let mut seen = seen(bits, numbers);
                 while seen != 0 {
                     let at = seen.trailing_zeros() as usize;

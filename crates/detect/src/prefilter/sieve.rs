@@ -385,7 +385,9 @@ impl Tables {
         // below runs only for grams that are there. The hashes are written so that the compiler
         // makes vectors of them; a checked operation in `hash` would undo that.
         let mut seen = 0u64;
-        for &hash in hashes(block, self.fold).iter().rev() {
+        let hashes = hashes(block, self.fold);
+        let first = if grams > GRAMS / 2 { &hashes[..] } else { &hashes[..GRAMS / 2] };
+        for &hash in first.iter().rev() {
             seen = seen << 1 | u64::from(self.slots[usize::from(hash)]);
         }
         seen &= u64::MAX >> ((GRAMS - grams) % GRAMS);

@@ -168,7 +168,7 @@ impl UnderKey {
 
     /// Returns true if a text under the key is a secret.
     pub(super) fn holds(self, text: &str) -> bool {
-        let text = text.trim();
+        let text = if self == Self::Plain { return false } else { text.trim() };
         let is_doubtful = (DOUBTFUL_BYTES_MIN..=DOUBTFUL_BYTES_MAX).contains(&text.len());
         let could_be = match self {
             Self::Plain => false,

@@ -14,28 +14,27 @@ use super::{
 use crate::pack::{self, Scan};
 use spanscore_base::value::Value;
 
-/// Texts of a value in which something is to be replaced, by their numbers in a walk over it.
+/// Most scans of a value that are remembered; further texts are scanned again.
+const SCANS_MAX: usize = 256;
+
+/// Mark of a text in which something is to be replaced: its scan, if that came to the end.
+type TextMark = Option<Scan>;
+
+/// Texts of a value in which something is to be replaced.
 #[derive(Default)]
 pub(super) struct TextMarks {
-    /// Each with its scan, if that came to the end.
-    found: VecDeque<(u32, Option<Scan>)>,
+    /// Each by its number in a walk.
+    found: VecDeque<(u32, TextMark)>,
     /// Number of the next text of the walk.
     next: u32,
     /// True if a part of the value is too deep to be shown.
     is_deep: bool,
 }
 
-/// What a look at a text found.
-enum Looked {
-    Clean,
-    Marked(Option<Scan>),
-}
-
 impl TextMarks {
-    fn add(&mut self, looked: Looked) {
-        if let Looked::Marked(scan) = looked {
-            self.found.push_back((self.next, scan));
-        }
+    fn add(&mut self, mark: Option<TextMark>) {
+        let has_room = self.found.len() < SCANS_MAX;
+        self.found.extend(mark.map(|scan| (self.next, scan.filter(|_| has_room))));
         self.next += 1;
     }
 
@@ -44,20 +43,10 @@ impl TextMarks {
     }
 
     /// Goes on to the next text of a second walk.
-    fn take_next(&mut self) -> Looked {
+    fn take_next(&mut self) -> Option<TextMark> {
         let number = self.next;
         self.next += 1;
-        let found = self.found.pop_front_if(|(found, _)| *found == number);
-        found.map_or(Looked::Clean, |(_, scan)| Looked::Marked(scan))
-    }
-}
-
-impl Looked {
-    fn or_marked(self, is_marked: bool) -> Self {
-        match self {
-            Self::Clean if is_marked => Self::Marked(None),
-            other => other,
-        }
+        self.found.pop_front_if(|(found, _)| *found == number).map(|(_, mark)| mark)
     }
 }
 
@@ -67,7 +56,7 @@ impl<N: Placeholders> Redactor<N> {
     pub fn redacted(&mut self, values: &[&Value<'_>]) -> Option<Vec<Value<'static>>> {
         let look = |value: &&Value<'_>| {
             let mut marks = TextMarks::default();
-            self.look_at_value(value, UnderKey::NONE, (DEPTH_MAX, &mut marks));
+            self.walk(value, UnderKey::NONE, DEPTH_MAX, Some(&mut marks));
             marks
         };
         let marks: Vec<TextMarks> = values.iter().map(look).collect();
@@ -87,12 +76,12 @@ impl<N: Placeholders> Redactor<N> {
 
     /// Looks at a value that stands under a key, and learns the secrets in it.
     pub fn look_at(&mut self, value: &Value<'_>, key: UnderKey) {
-        self.look_at_value(value, key, (DEPTH_MAX, &mut TextMarks::default()));
+        self.walk(value, key, DEPTH_MAX, Some(&mut TextMarks::default()));
     }
 
     /// Looks at a text that stands under a key, and learns the secrets in it.
     pub fn look_at_entry(&mut self, key: UnderKey, text: &str) {
-        self.learn_text(text, key);
+        self.learn_text(text, key, DEPTH_MAX);
         self.scan_text(text);
     }
 
@@ -103,86 +92,68 @@ impl<N: Placeholders> Redactor<N> {
 
     /// Learns the values of keys in a value that stands under a key.
     pub fn learn(&mut self, value: &Value<'_>, key: UnderKey) {
-        if self.redact != Redact::None {
-            self.learn_value(value, key, DEPTH_MAX);
-        }
+        self.walk(value, key, DEPTH_MAX, None);
     }
 
-    /// Learns the values of keys in a text that stands under a key; true if it has some.
-    fn learn_text(&mut self, text: &str, key: UnderKey) -> bool {
-        self.redact != Redact::None && self.learn_entry(text, key, DEPTH_MAX)
-    }
-
-    fn look_at_value(
+    /// Learns the secrets in a value, and scans its texts if they are to be marked; true if it has
+    /// secrets.
+    fn walk(
         &mut self,
         value: &Value<'_>,
         key: UnderKey,
-        (depth, marks): (usize, &mut TextMarks),
-    ) {
+        depth: usize,
+        mut marks: Option<&mut TextMarks>,
+    ) -> bool {
         let Some(below) = depth.checked_sub(1) else {
             self.dirty |= self.redact != Redact::None;
-            marks.is_deep = true;
-            // It is not shown, and what sways a judge is looked for all the same.
-            return self.look_at_value(value, key, (DEPTH_MAX, &mut TextMarks::default()));
+            marks.into_iter().for_each(|marks| marks.is_deep = true);
+            return true;
         };
         match value {
             Value::String(text) => {
-                let is_learnt = self.redact != Redact::None && self.learn_entry(text, key, depth);
-                marks.add(self.scan_text(text).or_marked(is_learnt));
+                let is_learnt = self.learn_text(text, key, depth);
+                if let Some(marks) = marks {
+                    marks.add(self.scan_text(text).or(is_learnt.then_some(None)));
+                }
+                is_learnt
             }
             Value::Number(number) => {
                 let number = number.to_string();
                 let is_secret = self.redact != Redact::None && key.holds_number(&number);
                 self.dirty |= is_secret;
-                let is_read = self.redact == Redact::SecretsAndPii;
-                let looked = if is_read { self.scan_text(&number) } else { Looked::Clean };
-                marks.add(looked.or_marked(is_secret));
-            }
-            Value::List(list) => {
-                for (item, key) in list.iter().zip(classes_of_items(list, key)) {
-                    self.look_at_value(item, key, (below, marks));
+                if let Some(marks) = marks {
+                    let is_read = self.redact == Redact::SecretsAndPii;
+                    let found = if is_read { self.scan_text(&number) } else { None };
+                    marks.add(found.or(is_secret.then_some(None)));
                 }
-            }
-            Value::Map(map) => {
-                let facts = MapFacts::of(map, key);
-                for (key, item) in map.iter() {
-                    self.look_at_value(item, facts.class(key), (below, marks));
-                    marks.add(self.scan_text(key).or_marked(keys::may_stand_in(key)));
-                }
-            }
-            Value::Null | Value::Bool(_) => {}
-        }
-    }
-
-    /// Learns the secrets in a value; true if it has some.
-    fn learn_value(&mut self, value: &Value<'_>, key: UnderKey, depth: usize) -> bool {
-        let Some(below) = depth.checked_sub(1) else {
-            self.dirty = true;
-            return true;
-        };
-        match value {
-            Value::String(text) => self.learn_entry(text, key, depth),
-            Value::Number(number) => {
-                let is_secret = key.holds_number(&number.to_string());
-                self.dirty |= is_secret;
                 is_secret
             }
-            Value::List(list) => list
-                .iter()
-                .zip(classes_of_items(list, key))
-                .fold(false, |any, (item, key)| self.learn_value(item, key, below) | any),
+            Value::List(list) => {
+                let items = list.iter().zip(classes_of_items(list, key));
+                items.fold(false, |any, (item, key)| {
+                    self.walk(item, key, below, marks.as_deref_mut()) | any
+                })
+            }
             Value::Map(map) => {
                 let facts = MapFacts::of(map, key);
                 map.iter().fold(false, |any, (key, item)| {
-                    self.learn_value(item, facts.class(key), below) | any
+                    let is_learnt = self.walk(item, facts.class(key), below, marks.as_deref_mut());
+                    if let Some(marks) = &mut marks {
+                        let may_hold = keys::may_stand_in(key).then_some(None);
+                        marks.add(self.scan_text(key).or(may_hold));
+                    }
+                    is_learnt | any
                 })
             }
             Value::Null | Value::Bool(_) => false,
         }
     }
 
-    /// Learns the secrets in a text; true if it has some.
-    fn learn_entry(&mut self, text: &str, key: UnderKey, depth: usize) -> bool {
+    /// Learns the secrets in a text that stands under a key; true if it has some.
+    fn learn_text(&mut self, text: &str, key: UnderKey, depth: usize) -> bool {
+        if self.redact == Redact::None {
+            return false;
+        }
         if key.holds(text) {
             self.know(text);
             return true;
@@ -192,7 +163,7 @@ impl<N: Placeholders> Redactor<N> {
         }
         let mut is_learnt = false;
         for (_, value) in embedded::json_parts(text) {
-            is_learnt |= self.learn_value(&value, UnderKey::NONE, depth.saturating_sub(1));
+            is_learnt |= self.walk(&value, UnderKey::NONE, depth.saturating_sub(1), None);
         }
         for secret in assigned::secrets(text) {
             self.know(&text[secret]);
@@ -213,9 +184,9 @@ impl<N: Placeholders> Redactor<N> {
     }
 
     /// Scans a text; it is marked if something in it is to be replaced, or it could not be read.
-    fn scan_text(&mut self, text: &str) -> Looked {
+    fn scan_text(&mut self, text: &str) -> Option<TextMark> {
         if text.len() < BYTES_MIN {
-            return Looked::Clean;
+            return None;
         }
         let bytes = self.look_bytes.checked_sub(text.len().max(TEXT_BYTES_MIN));
         self.look_bytes = bytes.unwrap_or_default();
@@ -224,7 +195,7 @@ impl<N: Placeholders> Redactor<N> {
         let is_cut = scan.steps() > steps;
         self.look_steps = self.look_steps.saturating_sub(scan.steps());
         if scan.is_empty() && !is_cut {
-            return Looked::Clean;
+            return None;
         }
         self.injection |= !is_cut && self.sways(&scan);
         let is_found = self.redact != Redact::None
@@ -232,14 +203,15 @@ impl<N: Placeholders> Redactor<N> {
                 || self.pack.gave_up(&scan, pack::names::PII).is_some()
                 || self.pack.hits(&scan, pack::names::PII).next().is_some());
         self.dirty |= is_found;
-        if is_found { Looked::Marked(Some(scan).filter(|_| !is_cut)) } else { Looked::Clean }
+        is_found.then(|| Some(scan).filter(|_| !is_cut))
     }
 
     /// Returns true for the next text of a second walk if nothing in it is to be replaced, and it
     /// has none of the secrets that were learnt; else its scan is the first to be used.
     pub(super) fn is_clean(&mut self, text: &str) -> bool {
+        self.scan = None;
         let Some(marks) = &mut self.marks else { return false };
-        if let Looked::Marked(scan) = marks.take_next() {
+        if let Some(scan) = marks.take_next() {
             self.scan = scan;
             return false;
         }

@@ -1,5 +1,5 @@
 use super::*;
-use spanscore_base::value::json;
+use spanscore_base::value::{Value, json};
 
 /// Texts that must go, and texts that must stay, for each value.
 const HIDDEN: &str = include_str!("../../../../tests/fixtures/redaction/hidden.jsonl");
@@ -8,13 +8,13 @@ const READABLE: &str = include_str!("../../../../tests/fixtures/redaction/readab
 
 /// Shows a value as one for an assistant, and as one for a judge.
 fn shown(value: &Value<'_>) -> [String; 2] {
-    let display = Redactor::for_display(PlaceholderNumbers::default(), usize::MAX).unwrap();
-    [display, Redactor::new(Redact::Secrets).unwrap()].map(|mut redactor| {
-        redactor.learn(value, UnderKey::NONE);
-        let mut value = value.clone().into_owned();
-        redactor.replace(&mut value, UnderKey::NONE);
-        value.to_string()
-    })
+    let mut display = Redactor::for_display(PlaceholderNumbers::default(), usize::MAX).unwrap();
+    let displayed = display.redacted(&[value]).and_then(|mut shown| shown.pop());
+    let mut judge = Redactor::new(Redact::Secrets).unwrap();
+    judge.look_at(value, UnderKey::NONE);
+    let mut judged = value.clone().into_owned();
+    judge.replace(&mut judged, UnderKey::NONE);
+    [displayed.unwrap_or_else(|| value.clone().into_owned()).to_string(), judged.to_string()]
 }
 
 fn texts<'v>(case: &'v Value<'_>, key: &str) -> impl Iterator<Item = &'v str> {
@@ -43,6 +43,27 @@ fn values_of_keys_are_hidden_in_all_forms_and_other_values_stay() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn values_that_are_shown_together_share_their_secrets() {
+    let check = |values: [&str; 2], expected: Option<[&str; 2]>| {
+        let read = values.map(|text| json::parse(text).unwrap());
+        let mut redactor = Redactor::for_display(PlaceholderNumbers::default(), 1 << 20).unwrap();
+        let shown = redactor.redacted(&[&read[0], &read[1]]);
+        let shown = shown.map(|shown| shown.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(shown, expected.map(|texts| texts.map(str::to_owned).to_vec()));
+    };
+    check(
+        [r#"["it sent hunter2-x", 7]"#, r#"{"password":"hunter2-x","to":"joe@acme-post.net"}"#],
+        Some([r#"["it sent [SECRET_1]",7]"#, r#"{"password":"[SECRET_1]","to":"[EMAIL_1]"}"#]),
+    );
+    // A value behind one that is replaced as a whole has findings of its own alone.
+    check(
+        [r#"{"token":"joe@acme-post.net","note":"joe@acme-post.net was here, too"}"#, "null"],
+        Some([r#"{"token":"[SECRET_1]","note":"[SECRET_1] was here, too"}"#, "null"]),
+    );
+    check([r#"{"city":"Quito","order":12345}"#, r#""it is on its way""#], None);
 }
 
 fn redactor(keyed: &[&str]) -> Redactor {
