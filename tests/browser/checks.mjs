@@ -3,7 +3,7 @@ import { HIDDEN } from './hostile.mjs';
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 /** Elements that the pages make; another one came from a text. */
-const ELEMENTS = new Set('A B BDI BUTTON CIRCLE CODE DD DETAILS DIALOG DIV DL DT FIGCAPTION FIGURE G H1 H2 H3 HEADER I INPUT KBD LABEL LI LINE MAIN NAV OL OPTION P PATH PRE RECT SECTION SELECT SPAN SUMMARY SVG TABLE TBODY TD TEXT TH THEAD TIME TR UL'.split(' '));
+const ELEMENTS = new Set('A B BDI BR BUTTON CIRCLE CODE DD DETAILS DIALOG DIV DL DT FIGCAPTION FIGURE FORM G H1 H2 H3 HEADER I INPUT KBD LABEL LI LINE MAIN NAV OL OPTION P PATH PRE RECT SECTION SELECT SPAN SUMMARY SVG TABLE TBODY TD TEXT TEXTAREA TH THEAD TIME TR UL'.split(' '));
 /** Contrast that text needs, and that a shape needs which says something. */
 const TEXT_CONTRAST = 4.5;
 const SHAPE_CONTRAST = 3;
