@@ -146,7 +146,7 @@ async function inspect({ base }, browser) {
       await page.fill('textarea', request('search'));
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
-      await page.waitForSelector('td:has-text("search")');
+      await page.waitForSelector('.found li:has-text("search")');
       check(`pasted spans are explained, ${width} px`, [...found.splice(0), ...await faults(page)]);
       for (const text of CORPUS.slice(0, 20)) {
         await page.fill('textarea', request(text));

@@ -16,15 +16,14 @@ const value = (it) => (it === null || it === undefined ? html`<span class="dim">
 
 function Calls({ trace }) {
   if (trace.tool_calls.length === 0) return html`<p class="dim">No tool call was found: the explanation says why, span by span.</p>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Calls"><table><thead><tr>${['Tool', 'Status', 'Arguments', 'Result', 'Dialect'].map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
-    <tbody>${trace.tool_calls.map((call) => html`<tr><td>${bdi(call.name, 80)}</td><td>${bdi(call.status)}</td><td>${value(call.arguments)}</td><td>${value(call.error ?? call.result)}</td><td>${bdi(call.dialect, 80)}</td></tr>`)}</tbody></table></div>`;
+  return html`<ol>${trace.tool_calls.map((call) => html`<li><b>${bdi(call.name, 80)}</b> ${bdi(call.status)} <span class="dim">by ${bdi(call.dialect, 80)}</span><br/>arguments ${value(call.arguments)}<br/>${call.error === null || call.error === undefined ? 'result' : 'error'} ${value(call.error ?? call.result)}</li>`)}</ol>`;
 }
 
 function Found({ answer }) {
   const { traces, explanation, left_out: leftOut, without_agent: without, message } = answer;
   return html`<p role="status">${count(traces.length, 'run')} found${without > 0 && `, ${count(without, 'trace')} without a span of a tool, an agent or a model`}${leftOut > 0 && `, ${count(leftOut, 'run')} left out`}.</p>
     ${message && html`<p class="note warn">${bdi(message)}</p>`}
-    ${traces.map((trace) => html`<section class="card"><h2>Run ${cut(visible(trace.trace_id ?? ''), 12)}</h2>
+    ${traces.map((trace) => html`<section class="card found"><h2>Run ${cut(visible(trace.trace_id ?? ''), 12)}</h2>
       <div class="facts">${trace.agent_name && html`<span>agent <b>${bdi(trace.agent_name, 80)}</b></span>`}${trace.service_name && html`<span>service <b>${bdi(trace.service_name, 80)}</b></span>`}<span>input <b>${value(trace.user_input)}</b></span><span>output <b>${value(trace.final_output)}</b></span></div>
       <${Calls} trace=${trace} /></section>`)}
     <section class="card"><h2>Span by span</h2><pre class="snippet" tabindex="0" role="region" aria-label="Explanation">${explanation.split('\n').map((line) => visible(line)).join('\n')}</pre></section>`;

@@ -73,7 +73,7 @@ pub struct When {
     environment: Arc<Env>,
     attributes: bool,
     reads: Reads,
-    root_reads: RootReads,
+    root_reads: Box<RootReads>,
     is_user_input: bool,
 }
 
@@ -179,7 +179,7 @@ impl When {
         };
         let is_user_input =
             matches!(&program.expression().expr, Expr::Ident(name) if name == USER_INPUT);
-        let root_reads = RootReads::of(program.expression());
+        let root_reads = Box::new(RootReads::of(program.expression()));
         let mut expression = program.expression().clone();
         parsed::rewrite(&mut expression).map_err(|()| WhenError::NoAttribute)?;
         let counted = Counted::new(&expression).map_err(|error| match error {

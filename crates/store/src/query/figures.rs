@@ -97,10 +97,10 @@ pub(super) fn score_bins(
 ) -> rusqlite::Result<[i64; SCORE_BINS]> {
     let mut bins = [0; SCORE_BINS];
     if filter.fits_sums() {
-        let (condition, values) = filter.of_sums();
+        let (sums, (condition, values)) = filter.of_sums();
         let mut query = connection.prepare(&format!(
-            "SELECT r.histogram FROM rollups r JOIN evaluators v ON v.id = r.evaluator
-             JOIN sources s ON s.id = r.source WHERE {condition}"
+            "SELECT r.histogram FROM {sums} LEFT JOIN evaluators v ON v.id = r.evaluator
+             LEFT JOIN sources s ON s.id = r.source WHERE {condition}"
         ))?;
         let mut rows = query.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
@@ -127,9 +127,9 @@ pub(super) fn tools(
 ) -> rusqlite::Result<Vec<ToolFigures>> {
     let mut tools: HashMap<String, ToolFigures> = HashMap::new();
     if filter.fits_tool_sums() {
-        let (condition, values) = filter.of_tool_sums();
+        let (sums, (condition, values)) = filter.of_tool_sums();
         let mut query = connection.prepare(&format!(
-            "SELECT l.name, r.calls, r.errors, r.undeclared, r.histogram FROM tool_rollups r
+            "SELECT l.name, r.calls, r.errors, r.undeclared, r.histogram FROM {sums}
              JOIN tools l ON l.id = r.tool JOIN sources s ON s.id = r.source WHERE {condition}"
         ))?;
         let mut rows = query.query(params_from_iter(values))?;
@@ -167,10 +167,10 @@ pub(super) fn tools(
 /// Counts calls and those that failed.
 pub(super) fn calls(connection: &Connection, filter: &StoreFilter) -> rusqlite::Result<(i64, i64)> {
     let (query, values) = if filter.fits_tool_sums() {
-        let (condition, values) = filter.of_tool_sums();
+        let (sums, (condition, values)) = filter.of_tool_sums();
         let query = format!(
-            "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM tool_rollups r
-             JOIN tools l ON l.id = r.tool JOIN sources s ON s.id = r.source WHERE {condition}"
+            "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM {sums}
+             LEFT JOIN tools l ON l.id = r.tool LEFT JOIN sources s ON s.id = r.source WHERE {condition}"
         );
         (query, values)
     } else {

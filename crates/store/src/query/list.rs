@@ -255,12 +255,16 @@ pub(super) fn groups(
     match sums.filter(|_| filter.fits_sums()) {
         Some(columns) => {
             let columns = with_bucket(columns, "r.bucket * r.span * 1000", buckets);
-            let source = "rollups r JOIN evaluators v ON v.id = r.evaluator
-                 JOIN sources s ON s.id = r.source";
+            let (sums, condition) = filter.of_sums();
+            // Left, so that tables which nothing names are not read.
+            let source = format!(
+                "{sums} LEFT JOIN evaluators v ON v.id = r.evaluator
+                 LEFT JOIN sources s ON s.id = r.source"
+            );
             let figures = "sum(r.passed), sum(r.failed), sum(r.not_evaluable), sum(r.broken),
                  sum(r.sum) / 1e9 / nullif(sum(r.passed + r.failed), 0),
                  sum(r.squares) / 1e9, sum(r.cost) / 1e9";
-            grouped(connection, (&columns, figures, source), filter.of_sums())
+            grouped(connection, (&columns, figures, &source), condition)
         }
         None => {
             let columns = by.iter().map(|field| field.column()).collect();
@@ -289,11 +293,15 @@ fn grouped(
 ) -> rusqlite::Result<Vec<StoredGroup>> {
     let keys: String = columns.iter().map(|column| format!("{column}, ")).collect();
     let places: Vec<String> = (1..=columns.len()).map(|place| place.to_string()).collect();
-    let by = if places.is_empty() { "NULL".to_owned() } else { places.join(", ") };
-    let query = format!(
-        "SELECT {keys}{figures} FROM {source} WHERE {condition} GROUP BY {by} ORDER BY {by}
-         LIMIT {GROUPS_MAX}"
-    );
+    // Without columns there is one group, or none; told so, SQLite need not sort for it.
+    let by = places.join(", ");
+    let by = if places.is_empty() {
+        "HAVING count(*) > 0".to_owned()
+    } else {
+        format!("GROUP BY {by} ORDER BY {by}")
+    };
+    let query =
+        format!("SELECT {keys}{figures} FROM {source} WHERE {condition} {by} LIMIT {GROUPS_MAX}");
     let width = columns.len();
     let mut query = connection.prepare(&query)?;
     let rows = query.query_map(params_from_iter(values), |row| {

@@ -76,7 +76,8 @@ impl Configured {
 
     /// Returns the parts of the root span that its `when` and its expectations read.
     pub fn root_reads(&self) -> RootReads {
-        let when = self.when.as_ref().map(|when| when.root_reads().clone()).unwrap_or_default();
+        let when =
+            self.when.as_ref().map(|when| RootReads::clone(when.root_reads())).unwrap_or_default();
         match &self.against {
             Against::Settings(_) => when,
             Against::Expectations(expectations) => when.union(expectations.root_reads()),
