@@ -1,6 +1,7 @@
 //! `spanscore serve`: the collector.
 
 mod descriptors;
+pub(super) mod open;
 mod overdue;
 pub(super) mod probing;
 mod reloads;

@@ -10,6 +10,7 @@ use opentelemetry::metrics::Meter;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 
+use super::settings::CollectorSettings;
 use crate::store;
 use spanscore_api::{
     Api, ApiCounters, ApiParts, DashboardSettings, LeftAccess, LocalAccess, RequestRefusal,
@@ -17,7 +18,7 @@ use spanscore_api::{
 };
 use spanscore_dashboard::asset;
 use spanscore_net::tls::{ServerTls, TlsError};
-use spanscore_store::{Store, StoreSettings, StoredContent};
+use spanscore_store::{Store, StoredContent};
 use spanscore_telemetry::Telemetry;
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
@@ -45,13 +46,6 @@ pub enum DashboardStartError {
     Secret(io::Error),
 }
 
-/// Running store, and what its listener left for commands of the same user.
-#[derive(Default)]
-pub(crate) struct ShownStore {
-    pub(crate) store: Option<Arc<Store>>,
-    pub(crate) access: Option<PagesAccess>,
-}
-
 /// Access of commands of the same user, in files if those could be written.
 pub(crate) enum PagesAccess {
     Left(LeftAccess),
@@ -69,18 +63,18 @@ impl PagesAccess {
 
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
-    (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
+    settings: &mut CollectorSettings,
     data_dir: Option<&Path>,
     telemetry: &mut Telemetry,
-) -> Result<ShownStore, DashboardStartError> {
-    let Some(own) = own else { return Ok(ShownStore::default()) };
+) -> Result<(Option<Arc<Store>>, Option<PagesAccess>), DashboardStartError> {
+    let Some(own) = settings.store.take() else { return Ok((None, None)) };
     let content = own.content;
     let store = store::start(own, data_dir, &telemetry.meter());
-    let access = match store.as_ref().zip(shown) {
+    let access = match store.as_ref().zip(settings.dashboard.take()) {
         Some((store, shown)) => start(shown, (store, content), data_dir, telemetry).await?,
         None => None,
     };
-    Ok(ShownStore { store, access })
+    Ok((store, access))
 }
 
 /// Starts the listener. At the default address it is no error if that is taken: whoever set no
