@@ -12,7 +12,6 @@ mod inspect;
 mod kinds;
 mod learn;
 mod mcp;
-mod open;
 mod output;
 mod recorded;
 mod rejudge;
@@ -88,7 +87,7 @@ enum Command {
     Backfill(stored::backfill::BackfillArgs),
     Tail(stored::tail::TailArgs),
     Export(stored::export::ExportArgs),
-    Open(open::OpenArgs),
+    Open(serve::open::OpenArgs),
     Calibrate(calibrate::CalibrateArgs),
     Rejudge(rejudge::RejudgeArgs),
     Mcp(mcp::McpArgs),
@@ -151,7 +150,7 @@ fn command(cli: Cli) -> Result<Exit, CommandError> {
         Command::Backfill(args) => stored::backfill::run(&args),
         Command::Tail(args) => stored::tail::run(&args),
         Command::Export(args) => stored::export::run(&args),
-        Command::Open(args) => open::run(&args),
+        Command::Open(args) => serve::open::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Rejudge(args) => rejudge::run(&args),
         Command::Mcp(args) => mcp::run(&args),

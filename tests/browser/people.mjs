@@ -27,7 +27,8 @@ export async function people(page, { base, ask }, id) {
   found.push(...await faults(page));
   const [annotation] = (await (await ask(`/annotations?trace_id=${id}`)).json()).items;
   expect(`the verdict is ${JSON.stringify(annotation)}`, annotation?.label === 'fail' && annotation.author === 'ann' && annotation.comment === 'paid <b>twice</b>');
-  await press(['d'], 'input[name="dataset"]:focus');
+  // Letters are keys again once the focus is on a button.
+  await press(['Tab', 'd'], 'input[name="dataset"]:focus');
   await page.keyboard.press('Control+A');
   await page.keyboard.type('golden');
   await press(['Tab'], 'input[name="key"]:focus');

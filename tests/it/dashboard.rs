@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::program::Program;
 use crate::support::spans::{agent, request, searches, tool, with};
@@ -29,9 +29,8 @@ async fn ask(program: &Program, path: &str) -> Value {
 async fn what_is_sent_is_found_by_the_interface() {
     let folder = tempfile::tempdir().unwrap();
     // Detectors would take their time to be built.
-    let config = format!(
-        "{CONFIG}dashboard: {{endpoint: \"127.0.0.1:0\", token: {TOKEN}}}\nstore: {{content: full}}\n"
-    );
+    let dashboard = format!("dashboard: {{endpoint: \"127.0.0.1:0\", token: {TOKEN}}}");
+    let config = format!("{CONFIG}{dashboard}\nstore: {{content: full}}\n");
     let program = Program::start(folder.path(), &config);
     let mut client = program.client().await;
     let call = with(tool(10, 2, "search"), "input.value", r#"{"to": "jane@acme-post.net"}"#);
@@ -48,7 +47,20 @@ async fn what_is_sent_is_found_by_the_interface() {
     assert_eq!(run["calls"][0]["tool"], "search", "{run}");
     assert!(run["evaluations"].as_array().unwrap().len() >= 2, "{run}");
     assert_eq!(run["calls"][0]["arguments"]["value"]["to"], "jane@acme-post.net", "{run}");
+    let item = json!({"trace_id": "0a0a0a0a", "key": "k-1"});
+    let made = change(&program, "/datasets/golden/items", &item).await;
+    assert_eq!(made["criteria"]["tool_calls"][0]["name"], "search", "{made}");
+    let verdict = json!({"trace_id": "0a0a0a0a", "label": "fail", "author": "ann"});
+    change(&program, "/annotations", &verdict).await;
     let status = ask(&program, "/status").await;
+    let store = status["store"]["path"].as_str().unwrap();
+    let export = |rows: &[&str]| {
+        let mut export = Command::new(env!("CARGO_BIN_EXE_spanscore"));
+        let output = export.arg("export").args(rows).args(["--store", store]).output();
+        serde_json::from_slice::<Value>(&output.expect("it runs").stdout).expect("one line")
+    };
+    assert_eq!(export(&["dataset", "--dataset", "golden"])["criteria"], made["criteria"]);
+    assert_eq!(export(&["annotations"])["author"], "ann");
     assert_eq!(status["store"]["state"], "working", "{status}");
     let step = |name: &str| {
         let steps = status["steps"].as_array().unwrap();
@@ -102,6 +114,16 @@ async fn a_command_makes_links_for_browsers_and_curl_takes_the_header_of_a_file(
     let told = String::from_utf8_lossy(&opened.stderr);
     assert_eq!(opened.status.code(), Some(1), "{told}");
     assert!(told.contains("no running collector has left its address"), "{told}");
+}
+
+/// Sends a change to a path of the interface.
+async fn change(program: &Program, path: &str, body: &Value) -> Value {
+    let interface = program.interface.as_deref().expect("an interface");
+    let client = web_client().build().expect("a client");
+    let sent = client.post(format!("{interface}{path}")).bearer_auth(TOKEN);
+    let sent = sent.header("content-type", "application/json").body(body.to_string());
+    let answer = sent.send().await.expect("it answers");
+    serde_json::from_str(&answer.text().await.expect("a text")).expect("JSON")
 }
 
 /// Takes the default port; `None` if another program has it for good.

@@ -39,7 +39,7 @@ impl Guard {
         let headers = request.headers();
         let host = self.host(request)?;
         let is_read = [Method::GET, Method::HEAD].contains(request.method());
-        let asked = Asked { is_api, is_read, bearer: bearer_of(headers) };
+        let asked = AskedFrom { is_api, is_read, bearer: bearer_of(headers) };
         asked.check_origin(headers, &host)?;
         if !is_api {
             return Ok(());
@@ -106,14 +106,14 @@ fn host_of(authority: &str) -> Option<String> {
 }
 
 /// Request as far as its origin matters.
-struct Asked<'a> {
+struct AskedFrom<'a> {
     is_api: bool,
     is_read: bool,
-    /// What a program shows. No page of another site can make a browser send it.
+    /// Token that a program shows. No page of another site can make a browser send it.
     bearer: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl AskedFrom<'_> {
     /// Checks that no other site asks: what writes tells its origin, unless a program does. A
     /// browser may follow a link to a page, and nothing else.
     fn check_origin(&self, headers: &HeaderMap, host: &str) -> Result<(), ApiProblem> {

@@ -15,7 +15,7 @@ use spanscore_base::model::{Evaluation, EvaluatorInfo, GivenVerdict, Outcome, Ta
 use spanscore_base::value::{Number, Value};
 
 use crate::counters::{StoreCount, StoreCounters};
-use crate::edit::QueuedEdit;
+use crate::edit::{QueuedEdit, StoreEditError};
 use crate::record::TrajectoryRecord;
 use crate::rollup::{EvaluationFigures, RollupSums};
 use crate::source::RunSource;
@@ -165,15 +165,18 @@ impl StoreQueue {
         self.put(&mut state, StoreWork::Evaluations { all, is_shed }, rows, bytes);
     }
 
-    /// Adds an edit of a person; returns false if too many wait, or none is taken any more.
-    pub(crate) fn put_edit(&self, edit: QueuedEdit) -> bool {
+    /// Adds an edit of a person, unless too many wait, or none is taken any more.
+    pub(crate) fn put_edit(&self, edit: QueuedEdit) -> Result<(), StoreEditError> {
         let mut state = self.lock();
-        let has_room = !state.is_closed && state.edits.len() < EDITS_MAX;
-        if has_room {
-            state.edits.push(edit);
-            self.came.notify_one();
+        if state.is_closed {
+            return Err(StoreEditError::Unavailable);
         }
-        has_room
+        if state.edits.len() >= EDITS_MAX {
+            return Err(StoreEditError::Busy);
+        }
+        state.edits.push(edit);
+        self.came.notify_one();
+        Ok(())
     }
 
     /// Waits up to `idle` for work, then up to `gather` until rows fill a batch, and takes it.

@@ -2,6 +2,7 @@
 
 mod descriptors;
 pub(super) mod gateway;
+pub(super) mod open;
 mod overdue;
 pub(super) mod probing;
 mod reloads;

@@ -22,7 +22,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewBody {
+struct NewAnnotationBody {
     trace_id: String,
     evaluation_id: Option<String>,
     call: Option<i64>,
@@ -35,7 +35,7 @@ struct NewBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ChangeBody {
+struct AnnotationChangeBody {
     label: Option<String>,
     score: Option<f64>,
     comment: Option<String>,
@@ -46,9 +46,19 @@ pub(super) async fn add(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let new = read::<NewBody>(&headers, body).and_then(|body| Ok((identity(&headers)?, body)));
+    let new =
+        read::<NewAnnotationBody>(&headers, body).and_then(|body| Ok((identity(&headers)?, body)));
     let edit = new.map(|(id, body)| {
-        let NewBody { trace_id, evaluation_id, call, name, label, score, comment, author } = body;
+        let NewAnnotationBody {
+            trace_id,
+            evaluation_id,
+            call,
+            name,
+            label,
+            score,
+            comment,
+            author,
+        } = body;
         let verdict = AnnotationChange { label, score, comment };
         let author = author.filter(|it| !it.trim().is_empty()).unwrap_or(NOBODY.to_owned());
         let new = NewAnnotation { id, trace_id, evaluation_id, call, name, author, verdict };
@@ -65,8 +75,9 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let change = read::<ChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
-    let edit = change.map(|(ChangeBody { label, score, comment }, revision)| {
+    let change =
+        read::<AnnotationChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
+    let edit = change.map(|(AnnotationChangeBody { label, score, comment }, revision)| {
         let change = AnnotationChange { label, score, comment };
         move |store: &spanscore_store::StoreView| {
             store.change_annotation(&id, change, revision).map(|stored| of(stored, false))

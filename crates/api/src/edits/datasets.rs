@@ -16,7 +16,7 @@ use crate::state::Api;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewBody {
+struct NewDatasetItemBody {
     trace_id: String,
     key: Option<String>,
     criteria: Option<Value>,
@@ -25,7 +25,7 @@ struct NewBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ChangeBody {
+struct DatasetItemChangeBody {
     criteria: Option<Value>,
     note: Option<String>,
 }
@@ -36,8 +36,8 @@ pub(super) async fn add(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let new = read::<NewBody>(&headers, body);
-    let edit = new.map(|NewBody { trace_id, key, criteria, note }| {
+    let new = read::<NewDatasetItemBody>(&headers, body);
+    let edit = new.map(|NewDatasetItemBody { trace_id, key, criteria, note }| {
         let change = DatasetItemChange { criteria, note };
         let new = NewDatasetItem { dataset, trace_id, key, change };
         move |store: &StoreView| store.add_item(new).map(|item| of(item, true))
@@ -51,8 +51,9 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: EditBody,
 ) -> Response {
-    let change = read::<ChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
-    let edit = change.map(|(ChangeBody { criteria, note }, revision)| {
+    let change =
+        read::<DatasetItemChangeBody>(&headers, body).and_then(|it| Ok((it, seen(&headers)?)));
+    let edit = change.map(|(DatasetItemChangeBody { criteria, note }, revision)| {
         let change = DatasetItemChange { criteria, note };
         move |store: &StoreView| {
             store.change_item((&dataset, &key), change, revision).map(|item| of(item, false))

@@ -58,7 +58,7 @@ pub(crate) fn edits(base: &str) -> Router<Arc<Api>> {
 /// Body of a request, or why it could not be read.
 type EditBody = Result<Bytes, BytesRejection>;
 
-/// What was stored, and whether it is new.
+/// Stored thing, with the mark of a new one.
 struct Edited<T> {
     stored: T,
     revision: i64,

@@ -148,3 +148,23 @@ async fn bodies_that_cannot_be_read_are_refused() {
     check(&"x".repeat(EDIT_BYTES_MAX + 1), json, 413, "at most").await;
     assert_eq!(harness.api.counters.get(RequestRefusal::TooLarge), 1);
 }
+
+#[tokio::test]
+async fn the_changes_of_the_documentation_are_made() {
+    let page = include_str!("../../../../docs/api.md");
+    let harness = open_store();
+    let run = &filled::trace_id(41).to_string()[..8];
+    let changes = page.lines().filter_map(|line| {
+        let (path, body) = line.split_once("$api")?.1.split_once(" -d '")?;
+        Some((path, body.strip_suffix('\'')?.replace("5b8aa5a2", run)))
+    });
+    let changes: Vec<_> = changes.collect();
+    assert_eq!(changes.len(), 2);
+    for (path, body) in changes {
+        let body = serde_json::from_str(&body).unwrap();
+        let answer = send(&harness, "POST", path, &body, &[]).await;
+        assert_eq!(answer.status.as_u16(), 201, "{path}: {}", answer.text);
+    }
+    let file = harness.ask("/datasets/golden/items.jsonl").await;
+    assert!(file.text.contains("refund-1"), "{}", file.text);
+}

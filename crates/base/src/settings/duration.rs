@@ -90,7 +90,7 @@ impl JsonSchema for HumanDuration {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A length of time with a unit: 200ms, 2s, 1m30s, 1h, 14d; at most 100 years.",
+            "description": "Length of time with a unit: 200ms, 2s, 1m30s, 14d; at most 100 years.",
             "pattern": "^\\s*(0|[0-9].*[a-zA-Zµμ].*|[+]?[pP].*[0-9].*)\\s*$",
             "examples": ["200ms", "2s", "5m"]
         })

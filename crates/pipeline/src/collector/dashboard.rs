@@ -10,6 +10,7 @@ use opentelemetry::metrics::Meter;
 use prometheus::Registry;
 use tokio::net::TcpListener;
 
+use super::settings::CollectorSettings;
 use crate::store;
 use spanscore_api::{
     Api, ApiCounters, ApiParts, DashboardSettings, InspectRequest, LeftAccess, LocalAccess,
@@ -20,7 +21,7 @@ use spanscore_dashboard::asset;
 use spanscore_engine::inspect::Inspector;
 use spanscore_extract::dialect::Dialect;
 use spanscore_net::tls::{ServerTls, TlsError};
-use spanscore_store::{Store, StoreSettings, StoredContent, TraceLink};
+use spanscore_store::{Store, StoredContent, TraceLink};
 use spanscore_telemetry::Telemetry;
 
 /// Most open connections; one more closes the oldest. Streams are up to 64 of them.
@@ -55,7 +56,7 @@ struct StoreFacts {
 }
 
 /// Makes the explanation of pasted requests; its dialects are compiled at the first.
-pub(crate) fn inspect(
+fn inspect(
     dialects: Vec<Dialect>,
     limits: LimitsSettings,
     session_key: SessionKeyFields,
@@ -67,13 +68,6 @@ pub(crate) fn inspect(
         let inspector = inspector.as_ref().map_err(ToString::to_string)?;
         inspector.inspect(request).map(String::into_bytes).map_err(|error| error.to_string())
     })
-}
-
-/// Running store, and what its listener left for commands of the same user.
-#[derive(Default)]
-pub(crate) struct ShownStore {
-    pub(crate) store: Option<Arc<Store>>,
-    pub(crate) access: Option<PagesAccess>,
 }
 
 /// Access of commands of the same user, in files if those could be written.
@@ -93,19 +87,20 @@ impl PagesAccess {
 
 /// Starts the store and, where there is one, its listener.
 pub(crate) async fn start_store(
-    (own, shown): (Option<StoreSettings>, Option<DashboardSettings>),
+    settings: &mut CollectorSettings,
     data_dir: Option<&Path>,
-    inspect: InspectRequest,
     telemetry: &mut Telemetry,
-) -> Result<ShownStore, DashboardStartError> {
-    let Some(own) = own else { return Ok(ShownStore::default()) };
+) -> Result<(Option<Arc<Store>>, Option<PagesAccess>), DashboardStartError> {
+    let Some(own) = settings.store.take() else { return Ok((None, None)) };
     let told = StoreFacts { content: own.content, trace_link: own.trace_url.clone() };
     let store = store::start(own, data_dir, &telemetry.meter());
-    let access = match store.as_ref().zip(shown) {
+    let dialects = settings.dialects.clone();
+    let inspect = inspect(dialects, settings.limits, settings.sessions.key);
+    let access = match store.as_ref().zip(settings.dashboard.take()) {
         Some((store, shown)) => start(shown, store, (told, inspect), data_dir, telemetry).await?,
         None => None,
     };
-    Ok(ShownStore { store, access })
+    Ok((store, access))
 }
 
 /// Starts the listener. At the default address it is no error if that is taken: whoever set no

@@ -30,7 +30,7 @@ use super::worker::WorkerContext;
 use super::{Outlet, Pipeline, PipelineSettings};
 use crate::store;
 pub use dashboard::{CONNECTIONS_MAX as DASHBOARD_CONNECTIONS_MAX, DashboardStartError};
-use dashboard::{PagesAccess, ShownStore};
+use dashboard::{PagesAccess, start_store};
 pub use settings::{CollectorSettings, LogFolder};
 pub use shutdown_report::{CarriedOver, ShutdownReport};
 use spanscore_api::LocalAccess;
@@ -62,8 +62,8 @@ struct OpenedLog {
 }
 
 impl OpenedLog {
-    fn new(place: Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
-        let Some(LogFolder { data_dir, limits }) = place else { return Ok(Self::default()) };
+    fn new(place: &mut Option<LogFolder>, meter: &Meter) -> Result<Self, JournalOpenError> {
+        let Some(LogFolder { data_dir, limits }) = place.take() else { return Ok(Self::default()) };
         let (journal, past) = Journal::open(&data_dir, limits, meter)?;
         let log = Arc::clone(&journal) as Arc<dyn ReadBack>;
         let end = journal.log().found_end();
@@ -154,24 +154,20 @@ pub struct Collector {
 
 impl Collector {
     /// Starts every stage on the current runtime; on an error nothing is left running.
-    pub async fn start(settings: CollectorSettings) -> Result<Self, CollectorStartError> {
+    pub async fn start(mut settings: CollectorSettings) -> Result<Self, CollectorStartError> {
         let mut telemetry = Telemetry::start(&settings.telemetry).await?;
         let meter = telemetry.meter();
         settings.build.show(&meter);
         let memory = Memory::new(&settings.memory).with_rules(spanscore_detect::memory());
         telemetry.show_memory(&memory);
         let times = hold_times(&settings);
-        let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
+        let OpenedLog { journal, past, kept, forward } = OpenedLog::new(&mut settings.log, &meter)?;
         let own = &settings.exporters;
         let exporters =
             Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())?;
         let exporters = Arc::new(exporters);
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
-        let shown = (settings.store, settings.dashboard);
-        let own = settings.dialects.clone();
-        let inspect = dashboard::inspect(own, settings.limits, settings.sessions.key);
-        let ShownStore { store, access } =
-            dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
+        let (store, access) = start_store(&mut settings, data_dir, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let of_topics = settings.receivers.kafka.as_ref();

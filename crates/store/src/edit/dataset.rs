@@ -81,7 +81,8 @@ impl StoreView {
         revision: Option<i64>,
     ) -> Result<DatasetItem, StoreEditError> {
         let criteria = change.checked()?;
-        let (dataset, key) = (dataset.to_owned(), key.to_owned());
+        let dataset = dataset.to_owned();
+        let key = key.to_owned();
         self.edit(move |connection| {
             let before = found(connection, &dataset, &key)?;
             check_revision(before.revision, revision)?;
@@ -103,7 +104,8 @@ impl StoreView {
         (dataset, key): (&str, &str),
         revision: Option<i64>,
     ) -> Result<(), StoreEditError> {
-        let (dataset, key) = (dataset.to_owned(), key.to_owned());
+        let dataset = dataset.to_owned();
+        let key = key.to_owned();
         self.edit(move |connection| {
             let before = found(connection, &dataset, &key)?;
             check_revision(before.revision, revision)?;

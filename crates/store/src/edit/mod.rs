@@ -94,9 +94,7 @@ impl StoreView {
                 let _ = sender.send(committed(connection, edit));
             }
         });
-        if !self.queue().put_edit(queued) {
-            return Err(StoreEditError::Busy);
-        }
+        self.queue().put_edit(queued)?;
         receiver.recv_timeout(EDIT_MAX).unwrap_or_else(|_| {
             is_awaited.store(false, Ordering::Release);
             Err(StoreEditError::Unavailable)

@@ -131,7 +131,7 @@ fn what_is_not_there_and_what_cannot_be_is_refused() {
     view.add_item(item(0, Some("a"))).unwrap();
     bad(item(0, Some("a")), "there is an item `a`");
     store.close();
-    assert!(matches!(view.annotate(on(0, 101)), Err(StoreEditError::Busy)));
+    assert!(matches!(view.annotate(on(0, 101)), Err(StoreEditError::Unavailable)));
 }
 
 #[test]

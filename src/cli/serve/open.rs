@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use super::source::ConfigArgs;
-use super::{CommandError, Exit, output};
+use crate::cli::source::ConfigArgs;
+use crate::cli::{CommandError, Exit, output};
 use spanscore_api::{LocalAccess, access_folder};
 
 /// Time within which the collector must take a connection.
@@ -24,12 +24,12 @@ Examples:
   spanscore open
   spanscore open --config spanscore.yaml
   docker exec CONTAINER spanscore open")]
-pub(super) struct OpenArgs {
+pub(in crate::cli) struct OpenArgs {
     #[command(flatten)]
     config: ConfigArgs,
 }
 
-pub(super) fn run(args: &OpenArgs) -> Result<Exit, CommandError> {
+pub(in crate::cli) fn run(args: &OpenArgs) -> Result<Exit, CommandError> {
     let config = args.config.plan()?.config;
     let Some(dashboard) = config.dashboard.0.filter(|_| config.store.0.is_some()) else {
         let text = "the config turns the store or its `dashboard` off: there are no pages";
