@@ -6,6 +6,7 @@
 The binary must be built with `--features kafka`; Go builds the brokers (`tests/kafka/kfake`).
 """
 
+import atexit
 import base64
 import json
 import os
@@ -30,6 +31,11 @@ def build_kfake():
     if "KFAKE" not in os.environ:
         subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "kfake", check=True)
     return program
+
+
+# What still runs when the test ends, however it ends.
+RUNNING = []
+atexit.register(lambda: [process.kill() for process in RUNNING if process.poll() is None])
 
 
 def free_port():
@@ -62,6 +68,7 @@ class Brokers:
             [self.program, "serve", "--port", str(self.port), *topics, *self.options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
+        RUNNING.append(self.process)
         assert self.process.stdout.readline().strip() == self.address()
 
     def stop(self):
@@ -104,7 +111,14 @@ class Process:
         self.process = subprocess.Popen(
             [program, command, "--config", path], stdout=self.log, stderr=self.log
         )
-        until(lambda: self.get("livez")[0] == 200, f"{command} lives: {self.text()}")
+        RUNNING.append(self.process)
+        until(self.listens, f"{command} listens: {self.text()}")
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise SystemExit(f"it has ended: {self.text()}")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.http)) == 0
 
     def text(self):
         return Path(self.log.name).read_text()
