@@ -5,14 +5,12 @@ use serde::Deserialize;
 
 use super::listeners;
 use super::plan::Config;
-use spanscore_api::DashboardSection;
-use spanscore_base::settings::{HumanDuration, Node, SettingsError};
+use spanscore_base::settings::{HumanDuration, Node, SettingsError, Switch};
 use spanscore_engine::settings::{ConfigError, Loaded, read_all, report};
 use spanscore_gateway::{
     GatewayKafkaSettings, GatewayLimits, GatewayReceivers, GatewaySettings, divide,
 };
 use spanscore_receive::settings::ReceiversSettings;
-use spanscore_store::StoreSection;
 use spanscore_telemetry::TelemetrySettings;
 
 /// The config of `spanscore gateway`.
@@ -97,8 +95,8 @@ impl GatewayConfig {
         Config {
             receivers: ReceiversSettings { otlp, ..ReceiversSettings::default() },
             telemetry: self.telemetry.clone(),
-            store: StoreSection(None),
-            dashboard: DashboardSection(None),
+            store: Switch(None),
+            dashboard: Switch(None),
             ..Config::default()
         }
     }

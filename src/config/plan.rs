@@ -219,8 +219,7 @@ impl ResolvedConfig {
             let Some(missing) = exporter.missing() else { continue };
             let node = exporters.and_then(|all| all.get(name));
             let place = node.and_then(|node| node.get("path").or(Some(node)));
-            let error = SettingsError::new(missing).with_help("make it, or name another one");
-            errors.push(error.at(place.map_or(loaded.node.place, |node| node.place)));
+            errors.push(missing.at(place.map_or(loaded.node.place, |node| node.place)));
         }
         if errors.is_empty() { Ok(()) } else { Err(report(errors, &loaded.sources)) }
     }

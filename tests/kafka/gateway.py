@@ -6,6 +6,7 @@
 The binary must be built with `--features kafka`; Go builds the brokers (`tests/kafka/kfake`).
 """
 
+import atexit
 import base64
 import json
 import os
@@ -32,6 +33,11 @@ def build_kfake():
     return program
 
 
+# What still runs when the test ends, however it ends.
+RUNNING = []
+atexit.register(lambda: [process.kill() for process in RUNNING if process.poll() is None])
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -51,16 +57,18 @@ def until(condition, what):
 class Brokers:
     """One broker at a fixed port, which can be stopped and started again, then empty."""
 
-    def __init__(self, program, topics):
+    def __init__(self, program, topics, *options):
         self.program, self.topics, self.port = program, topics, free_port()
+        self.options = options
         self.process = None
 
     def start(self):
         topics = [part for topic in self.topics for part in ("--topic", topic)]
         self.process = subprocess.Popen(
-            [self.program, "serve", "--port", str(self.port), *topics],
+            [self.program, "serve", "--port", str(self.port), *topics, *self.options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )
+        RUNNING.append(self.process)
         assert self.process.stdout.readline().strip() == self.address()
 
     def stop(self):
@@ -103,7 +111,14 @@ class Process:
         self.process = subprocess.Popen(
             [program, command, "--config", path], stdout=self.log, stderr=self.log
         )
-        until(lambda: self.get("livez")[0] == 200, f"{command} lives: {self.text()}")
+        RUNNING.append(self.process)
+        until(self.listens, f"{command} listens: {self.text()}")
+
+    def listens(self):
+        if self.process.poll() is not None:
+            raise SystemExit(f"it has ended: {self.text()}")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.http)) == 0
 
     def text(self):
         return Path(self.log.name).read_text()
@@ -252,6 +267,29 @@ def groups(program, kfake):
     brokers.stop()
 
 
+def sign_in(program, kfake):
+    """TLS with an authority of its own, and each mechanism that the brokers in memory have."""
+    tls = HERE.parent / "fixtures/tls"
+    certificate = ["--cert", tls / "server.pem", "--key", tls / "server.key"]
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        brokers = Brokers(kfake, ["spans:2"], *certificate, "--sasl", f"{mechanism}:user:secret")
+        brokers.start()
+        for password, is_right in (("secret", True), ("wrong", False)):
+            sasl = {"mechanism": mechanism, "username": "user", "password": password}
+            process = Process(program, "gateway", {"kafka": {
+                "brokers": [brokers.address()], "topic": "spans", "timeout": "3s",
+                "tls": {"ca_file": str(tls / "ca.pem")}, "auth": {"sasl": sasl},
+            }})
+            if is_right:
+                until(process.is_ready, f"readiness by {mechanism}: {process.text()}")
+                check(f"{mechanism} over TLS signs in", process.post("traces", spans("aa")), (200, {}))
+            else:
+                until(lambda: process.post("traces", spans("aa"))[0] == 503, "a refusal")
+                check(f"{mechanism} with a wrong password does not", process.is_ready(), False)
+            process.stop()
+        brokers.stop()
+
+
 def exporter(program, kfake):
     brokers = Brokers(kfake, ["verdicts:4", "records:4"])
     process = Process(program, "serve", {
@@ -289,7 +327,7 @@ def exporter(program, kfake):
 def main():
     program = Path(sys.argv[1]).resolve()
     kfake = build_kfake()
-    for test in (gateway, groups, exporter):
+    for test in (gateway, groups, sign_in, exporter):
         print(f"== {test.__name__}")
         test(program, kfake)
 

@@ -101,9 +101,12 @@ fn read(node: &Node) -> Result<FileSettings, SettingsError> {
 }
 
 impl Exporter for FileSettings {
-    fn missing(&self) -> Option<String> {
+    fn missing(&self) -> Option<SettingsError> {
         let folder = Path::new(&self.path).parent().filter(|it| !it.as_os_str().is_empty())?;
-        (!folder.is_dir()).then(|| format!("the folder {} does not exist", folder.display()))
+        (!folder.is_dir()).then(|| {
+            let text = format!("the folder {} does not exist", folder.display());
+            SettingsError::new(text).with_help("make it, or name another one")
+        })
     }
 
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError> {

@@ -63,8 +63,8 @@ pub trait Exporter: fmt::Debug + Send + Sync {
     /// The reason that it cannot start.
     fn start(&self, starting: &mut Starting<'_>) -> Result<(), ExporterStartError>;
 
-    /// Returns words for the user about a requirement outside of the process that is not met.
-    fn missing(&self) -> Option<String> {
+    /// Returns a requirement that this machine or this build does not meet, with the remedy.
+    fn missing(&self) -> Option<SettingsError> {
         None
     }
 
@@ -233,11 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn kafka_is_checked_in_every_build_and_told_where_it_is_not_built_in() {
-        let built_in =
-            if spanscore_kafka::IS_BUILT_IN { "kafka" } else { spanscore_kafka::NOT_BUILT_IN };
-        check(r#"{"kafka": {}}"#, built_in);
-        check(r#"{"kafka": {"encoding": "json", "producer": {"compression": "zstd"}}}"#, built_in);
+    fn kafka_is_checked_in_every_build_and_missing_where_it_is_not_built_in() {
+        check(r#"{"kafka/a": {}}"#, "kafka/a");
+        check(r#"{"kafka": {"encoding": "json", "producer": {"compression": "zstd"}}}"#, "kafka");
+        let node = Node::from_value(&json::parse(r#"{"kafka": {}}"#).unwrap_or_default());
+        let missing = read(&node).map(|read| read[0].exporter.missing());
+        assert_eq!(missing, Ok(spanscore_kafka::check_built_in().err()));
         let with = |setting: &str, expected: &str| {
             check(&format!(r#"{{"kafka": {{{setting}}}}}"#), expected);
         };

@@ -87,7 +87,8 @@ impl GatewayIntake {
     }
 
     fn brokers_away(&self) -> Refused {
-        self.not_written("brokers_away", "the brokers take no messages")
+        self.metrics.refused.add("brokers_away", 1);
+        Refused::Away { retry_after: RETRY_AFTER, why: "the brokers take no messages" }
     }
 
     async fn split(&self, received: &Received) -> Result<SplitRequest, Refused> {

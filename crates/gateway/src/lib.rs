@@ -23,7 +23,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use intake::GatewayIntake;
 use metrics::{GatewayMetrics, show_brokers};
-pub use settings::{GatewayKafkaSettings, GatewayLimits, GatewaySettings, divide};
+pub use settings::{
+    GatewayKafkaSettings, GatewayLimits, GatewayReceivers, GatewaySettings, divide,
+};
 use spanscore_base::model::Memory;
 use spanscore_kafka::{BrokerState, Producer, ProducerStartError};
 use spanscore_net::tls::Rereader;

@@ -371,7 +371,9 @@ impl PipelineIntake {
                     }
                     return Ok(());
                 }
-                Err(Refused::Overloaded { .. } | Refused::NotKept { .. }) => {}
+                Err(
+                    Refused::Overloaded { .. } | Refused::NotKept { .. } | Refused::Away { .. },
+                ) => {}
                 Err(Refused::Malformed(error)) => return Err(error),
                 // The record stays in the log for the next process.
                 Err(Refused::ShuttingDown) => return Ok(()),

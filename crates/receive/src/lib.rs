@@ -70,6 +70,15 @@ pub enum Refused {
         /// Fault of the log.
         why: &'static str,
     },
+    /// Nobody takes it behind this process now, and waiting would not help: the sender should send
+    /// it again after this time. It is told so at once.
+    #[error("{why}, retry after {retry_after:?}")]
+    Away {
+        /// Time after which to retry.
+        retry_after: Duration,
+        /// Reason.
+        why: &'static str,
+    },
     /// The process is shutting down: the sender should try again elsewhere or later.
     #[error("shutting down")]
     ShuttingDown,

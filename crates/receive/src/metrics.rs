@@ -98,10 +98,11 @@ impl By {
 }
 
 /// Reasons for refusing items whose number is known: the intake has seen them.
-const ITEM_REASONS: [RefusalReason; 4] = [
+const ITEM_REASONS: [RefusalReason; 5] = [
     RefusalReason::Rejected,
     RefusalReason::Malformed,
     RefusalReason::Overloaded,
+    RefusalReason::Away,
     RefusalReason::ShuttingDown,
 ];
 

@@ -56,6 +56,8 @@ pub(super) enum RefusalReason {
     TurnsFull,
     /// Too many bytes of bodies are held.
     BytesFull,
+    /// Nobody behind takes requests now.
+    Away,
     /// The process ends.
     ShuttingDown,
     /// The body did not arrive in time.
@@ -86,7 +88,7 @@ pub(super) enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons, in the order of declaration.
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::TooLarge,
         Self::HeadersTooLarge,
         Self::Malformed,
@@ -100,6 +102,7 @@ impl RefusalReason {
         Self::BodiesFull,
         Self::TurnsFull,
         Self::BytesFull,
+        Self::Away,
         Self::ShuttingDown,
         Self::Timeout,
         Self::TooSlow,
@@ -131,6 +134,7 @@ impl RefusalReason {
             Self::BodiesFull => "bodies_full",
             Self::TurnsFull => "turns_full",
             Self::BytesFull => "bytes_full",
+            Self::Away => "away",
             Self::ShuttingDown => "shutting_down",
             Self::Timeout => "timeout",
             Self::TooSlow => "too_slow",
@@ -167,7 +171,7 @@ impl RefusalReason {
             Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
                 Code::Unavailable
             }
-            Self::ShuttingDown => Code::Unavailable,
+            Self::Away | Self::ShuttingDown => Code::Unavailable,
             Self::Timeout | Self::TooSlow | Self::Deadline => Code::DeadlineExceeded,
             Self::Disconnected => Code::Cancelled,
         }
@@ -196,7 +200,9 @@ impl RefusalReason {
             Self::Overloaded | Self::BodiesFull | Self::TurnsFull | Self::BytesFull => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::ShuttingDown | Self::Timeout | Self::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Away | Self::ShuttingDown | Self::Timeout | Self::TooSlow => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Deadline => StatusCode::GATEWAY_TIMEOUT,
             Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -293,6 +299,10 @@ impl From<Refused> for RefusedRequest {
             Refused::NotKept { retry_after, why } => {
                 Self { retry_after, ..Self::overloaded(RefusalReason::Overloaded, why) }
             }
+            Refused::Away { retry_after, why } => {
+                let message = format!("{why}, try again later");
+                Self { retry_after, ..Self::new(RefusalReason::Away, message) }
+            }
             Refused::ShuttingDown => {
                 Self::new(RefusalReason::ShuttingDown, "shutting down, try again later")
             }
@@ -343,7 +353,7 @@ mod tests {
     fn overload_shutdown_and_slowness_ask_for_another_try() {
         for reason in RefusalReason::ALL {
             let name = reason.name();
-            let passing = ["overloaded", "shutting_down", "timeout", "too_slow"];
+            let passing = ["overloaded", "away", "shutting_down", "timeout", "too_slow"];
             let passing = [&passing[..], &["client_requests", "client_bytes"]].concat();
             let retried = name.ends_with("_full") || passing.contains(&name);
             let failure = RefusedRequest::new(reason, "text");

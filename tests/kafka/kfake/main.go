@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -67,10 +68,27 @@ func serve(flags *flag.FlagSet) error {
 	port := flags.Int("port", 0, "port of the only broker; 0 takes a free one")
 	seeded := topics{}
 	flags.Var(seeded, "topic", "NAME:PARTITIONS, may be given more than once")
+	certificate := flags.String("cert", "", "PEM file of the broker's certificate, for TLS")
+	key := flags.String("key", "", "PEM file of its key")
+	sasl := flags.String("sasl", "", "MECHANISM:USER:PASSWORD that signs in")
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		return err
 	}
 	options := []kfake.Opt{kfake.NumBrokers(1), kfake.Ports(*port)}
+	if *certificate != "" {
+		pair, err := tls.LoadX509KeyPair(*certificate, *key)
+		if err != nil {
+			return err
+		}
+		options = append(options, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	}
+	if *sasl != "" {
+		parts := strings.SplitN(*sasl, ":", 3)
+		if len(parts) != 3 {
+			return fmt.Errorf("%q: write MECHANISM:USER:PASSWORD", *sasl)
+		}
+		options = append(options, kfake.EnableSASL(), kfake.Superuser(parts[0], parts[1], parts[2]))
+	}
 	for partitions, names := range seeded {
 		options = append(options, kfake.SeedTopics(partitions, names...))
 	}

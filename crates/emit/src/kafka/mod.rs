@@ -33,7 +33,6 @@ fn read(node: &Node) -> Result<KafkaExporterSettings, SettingsError> {
         Some(value) => error.at(value.place),
         None => error,
     })?;
-    spanscore_kafka::check_built_in()?;
     Ok(settings)
 }
 
@@ -54,6 +53,10 @@ impl Exporter for KafkaExporterSettings {
         let limits = QueueLimits::from(&self.sending_queue).must_deliver(self.must_deliver);
         starting.queue_with(limits, overflow, sender);
         Ok(())
+    }
+
+    fn missing(&self) -> Option<SettingsError> {
+        spanscore_kafka::check_built_in().err()
     }
 
     fn queue_bytes(&self) -> Option<usize> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::producer::{FutureProducer, Producer as _};
+use rdkafka::producer::{FutureProducer, Producer as _, PurgeConfig};
 use tokio::sync::watch;
 
 use super::client_context::ProducerCallbacks;
@@ -101,7 +101,8 @@ impl Shared {
         }
     }
 
-    /// Notes the state, and tells of a change.
+    /// Notes the state, and tells of a change. While the brokers are away nothing waits for them:
+    /// its senders have been told so.
     fn note(&self, now: BrokerState) {
         let before = self.state.send_replace(now.clone());
         match (&before, &now) {
@@ -112,6 +113,9 @@ impl Shared {
                 tracing::info!(topic = %self.topic, partitions, "the brokers take messages again");
             }
             _ => {}
+        }
+        if matches!(now, BrokerState::Away { .. }) {
+            self.client().purge(PurgeConfig::default().queue());
         }
     }
 }

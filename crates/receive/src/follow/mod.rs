@@ -400,7 +400,9 @@ impl<I: Intake> Follower<I> {
                         self.log(path, Some(line), &error);
                     }
                     Err(
-                        Refused::Overloaded { retry_after } | Refused::NotKept { retry_after, .. },
+                        Refused::Overloaded { retry_after }
+                        | Refused::NotKept { retry_after, .. }
+                        | Refused::Away { retry_after, .. },
                     ) => {
                         wait = wait.max(Some(retry_after));
                         requests.push((line, request));
