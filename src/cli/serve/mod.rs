@@ -70,8 +70,6 @@ pub(super) fn run(args: &ServeArgs) -> Result<Exit, CommandError> {
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
     let reloads = Reloads::new(args.config.clone(), loaded, args.watch);
-    let kafka = plan.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
-    let topics = kafka.map(str::to_owned).collect();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let watch = StopWatch::new(&runtime, plan.config.shutdown_timeout.0);
     let watch = watch.map_err(|error| anyhow::Error::new(error).context("cannot watch signals"))?;
@@ -108,6 +106,8 @@ async fn serve(
     let secure = Secure::of(&plan.config);
     let settings = plan.config.dashboard.0.as_ref();
     let base_path = settings.map(|it| it.base_path()).unwrap_or_default();
+    let kafka = plan.config.receivers.kafka.iter().flat_map(|kafka| kafka.topics());
+    let topics = kafka.map(str::to_owned).collect();
     let is_json = plan.config.telemetry.logs.format == LogFormat::Json;
     let StopWatch { mut signals, overdue } = watch;
     let mut hangup = signal(SignalKind::hangup()).map_err(anyhow::Error::new)?;
