@@ -52,6 +52,7 @@ class Member:
 
     def __init__(self, fleet, number):
         self.out = fleet.folder / f"evaluations-{number}.jsonl"
+        self.out.unlink(missing_ok=True)
         config = fleet.folder / f"member-{number}.yaml"
         config.write_text(fleet.config(self.out))
         self.log = fleet.folder / f"member-{number}.log"
@@ -99,6 +100,7 @@ class Fleet:
             member.process.wait(timeout=40)
 
     def evaluations(self):
+        """What all members said; nothing of an earlier run is in their files."""
         for member in self.members + self.gone:
             if not member.out.exists():
                 continue
@@ -184,7 +186,8 @@ def judge(fleet, traces):
 
 def churn(arguments, broker, folder):
     seed = arguments.seed or random.randrange(1 << 32)
-    print(f"seed {seed}, {arguments.moments} moments", flush=True)
+    print(f"seed {seed}, {arguments.moments} moments, {arguments.rate} traces a second",
+          flush=True)
     dice = random.Random(seed)
     topic = f"churn-{seed}"
     broker.create(topic, 12)

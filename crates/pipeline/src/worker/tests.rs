@@ -1,4 +1,5 @@
 mod long;
+mod partitions;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
