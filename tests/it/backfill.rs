@@ -17,7 +17,7 @@ use spanscore_engine::batch::BatchProgress;
 use spanscore_evaluate::KINDS;
 use spanscore_extract::Resolver;
 use spanscore_store::{
-    Judgement, RedactValue, Store, StoreCount, StoreSettings, StoredContent, TrajectoryRecord,
+    Judgement, RedactValues, Store, StoreCount, StoreSettings, StoredContent, TrajectoryRecord,
 };
 
 use crate::captures::{Request, captures, resolver, samples, traces};
@@ -112,7 +112,7 @@ fn alone(resolver: &Resolver, traces: Vec<TraceSpans>) -> Vec<TraceSpans> {
 
 /// Stores each recorded trace as often as it takes, under ids of their own; returns the verdicts
 /// of `score`.
-fn stored(folder: &Path, settings: StoreSettings, redact: RedactValue, runs: usize) -> Verdicts {
+fn stored(folder: &Path, settings: StoreSettings, redact: RedactValues, runs: usize) -> Verdicts {
     let (resolver, recorded) = recorded();
     let store = Store::start(settings, Some(folder), redact).unwrap();
     let mut verdicts = Verdicts::new();
@@ -199,8 +199,8 @@ fn check(expected: &Verdicts, rows: &[Json]) -> usize {
     agreeing
 }
 
-fn as_it_came() -> RedactValue {
-    Arc::new(|_, value: &Value<'_>| value.clone().into_owned())
+fn as_it_came() -> RedactValues {
+    Arc::new(|_, _: &[&Value<'_>]| None)
 }
 
 #[test]
@@ -218,10 +218,10 @@ fn stored_runs_give_the_verdicts_of_their_recordings() {
 }
 
 /// Replaces a frequent word, as a detector would replace a secret.
-fn zealous() -> RedactValue {
-    Arc::new(|_, value: &Value<'_>| {
-        let text = value.to_string().replace("refund", "[WORD_1]");
-        json::parse(&text).unwrap().into_owned()
+fn zealous() -> RedactValues {
+    Arc::new(|_, values: &[&Value<'_>]| {
+        let texts = values.iter().map(|value| value.to_string().replace("refund", "[WORD_1]"));
+        Some(texts.map(|text| json::parse(&text).unwrap().into_owned()).collect())
     })
 }
 

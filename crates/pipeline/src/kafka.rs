@@ -97,7 +97,9 @@ impl RecordSink for TopicIntake {
                 Ok(())
             }
             Err(Refused::Malformed(why)) => Err(Untaken::Malformed(why)),
-            Err(Refused::Overloaded { .. } | Refused::NotKept { .. }) => Err(Untaken::NoRoom),
+            Err(Refused::Overloaded { .. } | Refused::NotKept { .. } | Refused::Away { .. }) => {
+                Err(Untaken::NoRoom)
+            }
             Err(Refused::ShuttingDown) => Err(Untaken::Ending),
         }
     }
