@@ -29,8 +29,14 @@ pub(in crate::cli) fn watch(progress: &Arc<BatchProgress>) -> anyhow::Result<Can
             told.cancel();
             output::note("spanscore: stopped; Ctrl-C again ends it without the scores so far");
             interrupt.recv().await;
-            std::process::exit(Exit::Interrupted.code().into());
         });
+        end();
     });
     Ok(stop)
+}
+
+/// Ends the process though `main` has not come to its end: somebody asked twice.
+#[expect(clippy::disallowed_methods, reason = "the work that was asked to stop does not")]
+fn end() -> ! {
+    std::process::exit(Exit::Interrupted.code().into())
 }

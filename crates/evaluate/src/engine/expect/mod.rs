@@ -153,7 +153,7 @@ pub struct Expectations {
 }
 
 enum ExpectationSource {
-    Dataset { key: CaseKey, rows: CaseRows },
+    Dataset { key: CaseKey, rows: Box<CaseRows> },
     Attribute { name: String, template: Template, known: Known },
 }
 
@@ -167,7 +167,8 @@ impl Expectations {
         let facts = all().fold(key.facts(), |facts, row| facts.union(&row.evaluator.facts()));
         let reads_calls = all().all(|row| row.evaluator.reads_calls());
         let external = all().next().and_then(|row| row.evaluator.external().cloned());
-        Self { source: ExpectationSource::Dataset { key, rows }, facts, reads_calls, external }
+        let source = ExpectationSource::Dataset { key, rows: Box::new(rows) };
+        Self { source, facts, reads_calls, external }
     }
 
     /// Reads criteria from an attribute of the root span. `sample` is an evaluator that the
