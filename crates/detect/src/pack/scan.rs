@@ -84,9 +84,8 @@ impl Pack {
             return scan;
         }
         let together = digits_together(forms.normalised());
-        let fits = |detector: &Detector| {
-            detector.gate.fits(&profile) && detector.digits_min() <= together
-        };
+        let fits =
+            |detector: &Detector| detector.gate.fits(&profile) && detector.digits_min() <= together;
         let mut windows = self.windows(forms.normalised(), &hits, fits, &mut scan, steps_max);
         if scan.cut {
             return scan;
