@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p spanscore-detect --bench cold -- READER FILE..` reads results, one JSON value a
 //! line: a text, or an object with the text under `text` or `result`. Readers are `failures` of
-//! tools, the rules of `safety`, the `redactor`, and the redaction of `stored` runs. A row tells the processor time of the first
-//! look at each text in a fresh process, the next one that of a second look, when caches are warm.
+//! tools, the rules of `safety`, the `redactor`, and that of `stored` runs. A row tells the time of
+//! a processor at the first look at each text in a fresh process, the next one that at a second
+//! look, when caches are warm.
 //! Beside the files there are texts of a load generator's words, drawn anew for each, logs of
 //! 100 kB, and plain arguments and sentences, which have nothing to be found. Each set has a
 //! process of its own, so that no set warms what another one is timed on.

@@ -1,8 +1,8 @@
 //! First walk over what is shown together: secrets are learnt by their keys, and each text is
 //! scanned once.
 //!
-//! In goes a value, out come the numbers of those of its texts in which something is to be replaced.
-//! The second walk reads no other text again, but for secrets that were learnt elsewhere.
+//! In goes a value, out come the numbers of those of its texts in which something is to be
+//! replaced. The second walk reads no other text again, but for secrets that were learnt elsewhere.
 
 use std::collections::VecDeque;
 
