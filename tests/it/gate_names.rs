@@ -125,7 +125,7 @@ fn runs_of_a_case_are_summed_up_and_flaky_ones_named() {
     ] {
         assert!(junit.contains(property), "{junit}");
     }
-    let shut = score(&["--fail-on", "flaky"]);
+    let shut = score(&["--fail-on", "flaky", "--format", "summary"]);
     assert!(shut.code == 2 && shut.out.contains("tool_error: flaky: `refund"), "{}", shut.out);
     let scores = walk.folder.path().join("scores.jsonl");
     let scores = scores.to_str().expect("text");
