@@ -110,6 +110,8 @@ fn later_texts_are_found_and_their_look_alikes_left_alone() {
     check("later_personal.jsonl", "no_pii", 88, 100);
     check("later_secrets.jsonl", "no_pii", 97, 100);
     check("later_injection.jsonl", "no_injection_patterns", 94, 100);
+    // Everyday talk about injection, and what sounds like it.
+    check("talk_injection.jsonl", "no_injection_patterns", 100, 100);
     check("later_stubs.jsonl", "no_stub_output", 95, 100);
 }
 

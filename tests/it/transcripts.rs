@@ -73,7 +73,7 @@ fn a_session_of_claude_code_is_a_run_for_each_prompt() {
             "claude-code s-1: Set the port to 81. > The file changed meanwhile.",
             r#""t1" "Read" {"file_path":"/src/quay/port.toml"} "port = 80""#,
             r#""t9" "Grep" {"pattern":"port"} "port.toml:1""#,
-            r#"!"t2" "Edit" {"old_string":"80","new_string":"81"} "File has been modified since it was read""#,
+            r#"!"t2" "Edit" {"old_string":"80","new_string":"81"} "File has changed since""#,
             "claude-code s-1: Thanks. > You are welcome.",
         ],
     );

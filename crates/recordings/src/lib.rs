@@ -1,9 +1,9 @@
 //! Recorded requests from files and standard input.
 //!
 //! In: OTLP/JSON (one request, pretty-printed or not, one per line, or a list of them), the exports
-//! of other systems and transcripts ([`foreign`]), one binary protobuf request, or several with four bytes of
-//! length before each, as the Collector's file exporter writes; each plain, gzip or zstd. Out:
-//! requests in their encoded protobuf form. A bad line does not lose the others. Limits:
+//! of other systems and transcripts ([`foreign`]), one binary protobuf request, or several with
+//! four bytes of length before each, as the Collector's file exporter writes; each plain, gzip or
+//! zstd. Out: requests in their encoded protobuf form. A bad line does not lose the others. Limits:
 //! [`REQUEST_BYTES_MAX`]; text is read line by line and long lists part by part, so a file may be
 //! of any size.
 //!

@@ -157,7 +157,8 @@ mod tests {
         check(
             "to_do:\n- a_b: 1\n  c: ''\n- a_b: 2\nowner:\n  name: \"Ada: M\"\n  age: null",
             Some(
-                r#"{"to_do": [{"a_b": 1, "c": ""}, {"a_b": 2}], "owner": {"name": "Ada: M", "age": null}}"#,
+                r#"{"to_do": [{"a_b": 1, "c": ""}, {"a_b": 2}],
+                    "owner": {"name": "Ada: M", "age": null}}"#,
             ),
         );
         check(

@@ -2,8 +2,8 @@
 //! in the envelopes around either.
 //!
 //! A result is JSON in a text, a record in YAML, the content of a message, a block of content,
-//! Python's form of any of these, or the output of a shell. Each envelope is opened once, to a depth of
-//! [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
+//! Python's form of any of these, or the output of a shell. Each envelope is opened once, to a
+//! depth of [`ENVELOPE_DEPTH_MAX`]; expressions see the first [`HEAD_BYTES_MAX`] and the last
 //! [`TAIL_BYTES_MAX`] bytes of a text.
 
 use super::fields::{ResultFields, folded};

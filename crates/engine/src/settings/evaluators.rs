@@ -216,8 +216,7 @@ fn configure_one(
         aliases: settings.tool_aliases,
         named,
     };
-    let sample = settings.sample;
-    let early = settings.early;
+    let SharedSettings { sample, early, .. } = settings;
     let configured = Configured { info, when, sample, early, asks, run_if, tools, against };
     if settings.level == LevelSetting::Call && !configured.reads_calls() {
         let place = shared.get("level").map_or(key.place, |level| level.place);

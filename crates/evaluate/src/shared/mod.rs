@@ -11,6 +11,7 @@ pub mod names;
 pub mod order;
 pub mod pairing;
 pub mod report;
+pub(crate) mod roles;
 pub(crate) mod sentences;
 pub mod step_limit;
 pub mod text;

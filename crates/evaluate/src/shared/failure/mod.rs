@@ -286,8 +286,8 @@ impl FailureRules {
     }
 }
 
-/// Returns the finding about a call: of one whose text names something else than its tool, the thing
-/// is what does not exist.
+/// Returns the finding about a call: where its text names something else than its tool, that is
+/// what does not exist.
 fn of_call<'r>(finding: FailureFinding<'r>, call: &ToolCall<'_>) -> FailureFinding<'r> {
     if finding.category != UNKNOWN_TOOL {
         return finding;

@@ -1,10 +1,10 @@
 //! `tool_efficiency`: the share of tool calls that do not repeat an earlier one.
 //!
-//! A call is redundant when an earlier one has the same name and matching arguments, and the last
-//! of these told the same. Calls that were made together are taken in the order that leaves the fewest redundant. Arguments are
-//! decoded only where two calls share a name. The cost is linear in the calls where "matches" can
-//! be hashed (`exact`, `ignore`, `keys`); otherwise each call is compared with the distinct ones of
-//! its name, within [`COMPARED_MAX`].
+//! A call is redundant when an earlier one has the same name and matching arguments, unless it
+//! watches a job. Calls that were made together are taken in the order that leaves the fewest
+//! redundant. Arguments are decoded only where two calls share a name. The cost is linear in
+//! the calls where "matches" can be hashed (`exact`, `ignore`, `keys`); otherwise each call is
+//! compared with the distinct ones of its name, within [`COMPARED_MAX`].
 
 use hashbrown::hash_table::{Entry, HashTable};
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ use crate::shared::arguments::{ArgumentMatcher, ArgumentMode};
 use crate::shared::failure::{FailureRules, FailureSettings};
 use crate::shared::order;
 use crate::shared::report;
+use crate::shared::roles;
 use spanscore_base::model::{
     Content, Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,
 };
@@ -53,7 +54,7 @@ tool_efficiency:
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum EfficiencyProgress {
-    /// Another result.
+    /// Another result of a job that is watched.
     #[default]
     Results,
     /// None: the calls alone count.
@@ -70,8 +71,9 @@ struct Settings {
     /// True if repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
     /// Sign that the same call again is no redundancy: with `results` (default) another result
-    /// than the last time (a job that is watched); failures are no progress, and where no results
-    /// are recorded the calls alone count, as with `none`.
+    /// than just before, of a tool whose name says that it only looks (`check_status`, a job that
+    /// is watched); failures are no progress, and where no results are recorded the calls alone
+    /// count, as with `none`.
     progress: EfficiencyProgress,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
@@ -323,7 +325,9 @@ impl ToolEfficiency {
             };
             let is_retry = self.failures.as_ref().is_some_and(|rules| failed(rules, before));
             let is_progress = self.progress.as_ref().is_some_and(|rules| {
-                has_another_result(calls, before, index)
+                before + 1 == index
+                    && roles::looks(&calls[index].name)
+                    && has_another_result(calls, before, index)
                     && !failed(rules, before)
                     && !failed(rules, index)
             });

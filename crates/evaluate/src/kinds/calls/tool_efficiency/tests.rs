@@ -53,22 +53,24 @@ fn retry_of_a_failed_call_may_be_allowed() {
 
 #[test]
 fn a_job_that_is_watched_is_no_repetition() {
-    let calls = |results: &[&'static str]| {
-        let told = |result: &&'static str| ToolCall {
-            result: Content::ready(Value::from(*result)),
-            ..call("a", Some(1), CallStatus::Ok)
-        };
-        results.iter().map(told).collect::<Vec<_>>()
+    let told = |name: &str, result: &'static str| ToolCall {
+        result: Content::ready(Value::from(result)),
+        ..call(name, Some(1), CallStatus::Ok)
     };
-    let check = |results: &[&'static str], share: f64| {
-        assert_eq!(score(Settings::default(), calls(results)), Some(share), "{results:?}");
+    let check = |settings: Settings, calls: &[(&str, &'static str)], share: f64| {
+        let told = calls.iter().map(|(name, result)| told(name, result)).collect();
+        assert_eq!(score(settings, told), Some(share), "{calls:?}");
     };
-    check(&["10 %", "60 %", "done"], 1.0);
-    check(&["10 %", "10 %", "done", "done"], 0.5);
-    check(&["Error: boom", "done"], 0.5);
-    check(&["done", "Error: boom"], 0.5);
+    let watched = [("get_job", "10 %"), ("get_job", "60 %"), ("get_job", "done")];
+    check(Settings::default(), &watched, 1.0);
     let alone = Settings { progress: EfficiencyProgress::None, ..Settings::default() };
-    assert_eq!(score(alone, calls(&["10 %", "60 %", "done"])), Some(1.0 / 3.0));
+    check(alone, &watched, 1.0 / 3.0);
+    check(Settings::default(), &[("get_job", "10 %"), ("get_job", "10 %")], 0.5);
+    check(Settings::default(), &[("get_job", "Error: boom"), ("get_job", "done")], 0.5);
+    check(Settings::default(), &[("get_job", "done"), ("get_job", "Error: boom")], 0.5);
+    check(Settings::default(), &[("pay", "receipt 1"), ("pay", "receipt 2")], 0.5);
+    let between = [("get_job", "10 %"), ("pay", "done"), ("get_job", "60 %")];
+    check(Settings::default(), &between, 2.0 / 3.0);
 }
 
 #[test]

@@ -8,7 +8,6 @@
 //! or a fallback succeeds later or an answer names what failed.
 
 mod named;
-mod roles;
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -22,7 +21,7 @@ use self::named::NamedFailures;
 use crate::evaluator::{CodeEvaluator, Evaluator, Kind};
 use crate::shared::arguments::ArgumentMatcher;
 use crate::shared::failure::{FailureRules, FailureSettings};
-use crate::shared::{report, step_limit};
+use crate::shared::{report, roles, step_limit};
 use spanscore_base::model::tool_call::groups;
 use spanscore_base::model::{
     Explanation, Facts, Outcome, Reason, ToolCall, Trajectory, Want, WorkBudget,

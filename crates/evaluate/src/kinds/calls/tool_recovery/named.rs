@@ -5,8 +5,7 @@
 
 use hashbrown::HashSet;
 
-use super::roles;
-use crate::shared::sentences;
+use crate::shared::{roles, sentences};
 use spanscore_base::model::{ToolCall, Trajectory, WorkBudget};
 use spanscore_base::value::Value;
 

@@ -1,4 +1,4 @@
-//! Roles of tools by the words of their names, as far as a reaction to a failure shows them.
+//! Roles of tools by the words of their names, as far as reactions and repetitions show them.
 
 /// Tools that only take down what the model thinks, in letters alone.
 const THINKING: [&str; 15] = [
@@ -41,7 +41,7 @@ const ASKED: [&str; 6] = ["user", "human", "customer", "person", "operator", "qu
 const REQUESTS: [&str; 3] = ["request", "get", "wait"];
 const REPLIES: [&str; 5] = ["clarification", "confirmation", "approval", "input", "feedback"];
 /// Words of tools that look something up or work something out, and change nothing.
-const LOOKS: [&str; 27] = [
+const LOOKS: [&str; 31] = [
     "get",
     "find",
     "search",
@@ -65,6 +65,10 @@ const LOOKS: [&str; 27] = [
     "scan",
     "inspect",
     "verify",
+    "poll",
+    "watch",
+    "monitor",
+    "status",
     "calculate",
     "calculator",
     "compute",
@@ -73,7 +77,7 @@ const LOOKS: [&str; 27] = [
 
 /// Splits a name into its words in lower case: at anything but letters and digits, and before a
 /// capital after a small letter.
-pub(super) fn words(name: &str) -> Vec<String> {
+pub(crate) fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut after_small = false;
@@ -91,7 +95,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// Returns true for a tool by which a model only thinks; the prefix of a server does not count.
-pub(super) fn is_thinking(name: &str) -> bool {
+pub(crate) fn is_thinking(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     let own = own.rsplit(['.', '/', ':']).next().unwrap_or(own);
     let letters: String = words(own).concat();
@@ -99,7 +103,7 @@ pub(super) fn is_thinking(name: &str) -> bool {
 }
 
 /// Returns true for a tool that hands the run over to somebody, or asks a person.
-pub(super) fn is_end(name: &str) -> bool {
+pub(crate) fn is_end(name: &str) -> bool {
     let words = words(name);
     let any = |of: &[&str]| words.iter().any(|word| of.contains(&word.as_str()));
     let is_asked = any(&ASKS) && (any(&ASKED) || any(&REPLIES));
@@ -111,13 +115,13 @@ pub(super) fn is_end(name: &str) -> bool {
 }
 
 /// Returns true for a tool that changes nothing: its first or second word looks something up.
-pub(super) fn looks(name: &str) -> bool {
+pub(crate) fn looks(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
     words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
 }
 
 /// Returns true if two names have at least half of their words in common.
-pub(super) fn is_akin(one: &str, other: &str) -> bool {
+pub(crate) fn is_akin(one: &str, other: &str) -> bool {
     let one = words(one);
     let other = words(other);
     let shared = one.iter().filter(|word| other.contains(word)).count();
