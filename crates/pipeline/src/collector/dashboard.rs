@@ -55,11 +55,12 @@ struct StoreFacts {
 
 /// Makes the explanation of pasted requests; its dialects are compiled at the first.
 pub(crate) fn inspect(
-    dialects: Vec<Dialect>,
+    dialects: &[Dialect],
     limits: LimitsSettings,
     session_key: SessionKeyFields,
 ) -> InspectRequest {
     let inspector = OnceLock::new();
+    let dialects = dialects.to_vec();
     Arc::new(move |request| {
         let made = || Inspector::new(dialects.clone(), limits, session_key);
         let inspector: &Result<Inspector, _> = inspector.get_or_init(made);

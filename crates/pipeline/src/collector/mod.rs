@@ -154,14 +154,12 @@ impl Collector {
         let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(settings.log, &meter)?;
         let own = &settings.exporters;
-        let exporters =
-            Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())?;
-        let exporters = Arc::new(exporters);
+        let exporters = Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())
+            .map(Arc::new)?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let shown = (settings.store, settings.dashboard);
-        let own = settings.dialects.clone();
-        let inspect = dashboard::inspect(own, settings.limits, settings.sessions.key);
-        let store = dashboard::start_store(shown, data_dir, inspect, &mut telemetry).await?;
+        let asked = dashboard::inspect(&settings.dialects, settings.limits, settings.sessions.key);
+        let store = dashboard::start_store(shown, data_dir, asked, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
