@@ -57,11 +57,12 @@ struct StoreFacts {
 
 /// Makes the explanation of pasted requests; its dialects are compiled at the first.
 fn inspect(
-    dialects: Vec<Dialect>,
+    dialects: &[Dialect],
     limits: LimitsSettings,
     session_key: SessionKeyFields,
 ) -> InspectRequest {
     let inspector = OnceLock::new();
+    let dialects = dialects.to_vec();
     Arc::new(move |request| {
         let made = || Inspector::new(dialects.clone(), limits, session_key);
         let inspector: &Result<Inspector, _> = inspector.get_or_init(made);
@@ -94,8 +95,7 @@ pub(crate) async fn start_store(
     let Some(own) = settings.store.take() else { return Ok((None, None)) };
     let told = StoreFacts { content: own.content, trace_link: own.trace_url.clone() };
     let store = store::start(own, data_dir, &telemetry.meter());
-    let dialects = settings.dialects.clone();
-    let inspect = inspect(dialects, settings.limits, settings.sessions.key);
+    let inspect = inspect(&settings.dialects, settings.limits, settings.sessions.key);
     let access = match store.as_ref().zip(settings.dashboard.take()) {
         Some((store, shown)) => start(shown, store, (told, inspect), data_dir, telemetry).await?,
         None => None,

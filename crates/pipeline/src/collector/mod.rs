@@ -163,9 +163,8 @@ impl Collector {
         let times = hold_times(&settings);
         let OpenedLog { journal, past, kept, forward } = OpenedLog::new(&mut settings.log, &meter)?;
         let own = &settings.exporters;
-        let exporters =
-            Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())?;
-        let exporters = Arc::new(exporters);
+        let exporters = Exporters::start(own, &memory, &meter, telemetry.registry(), kept.as_ref())
+            .map(Arc::new)?;
         let data_dir = kept.as_ref().map(|kept| kept.data_dir.as_path());
         let (store, access) = start_store(&mut settings, data_dir, &mut telemetry).await?;
         let own = &settings.forward;

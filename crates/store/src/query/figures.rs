@@ -170,7 +170,8 @@ pub(super) fn calls(connection: &Connection, filter: &StoreFilter) -> rusqlite::
         let (sums, (condition, values)) = filter.of_tool_sums();
         let query = format!(
             "SELECT ifnull(sum(r.calls), 0), ifnull(sum(r.errors), 0) FROM {sums}
-             LEFT JOIN tools l ON l.id = r.tool LEFT JOIN sources s ON s.id = r.source WHERE {condition}"
+             LEFT JOIN tools l ON l.id = r.tool LEFT JOIN sources s ON s.id = r.source
+             WHERE {condition}"
         );
         (query, values)
     } else {

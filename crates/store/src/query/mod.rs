@@ -39,7 +39,7 @@ pub use filter::StoreFilter;
 pub use group::{FigureInterval, GroupFigures, IntervalDifference};
 pub use list::{EvaluationRow, ROWS_MAX, StoreOrder, StoredGroup};
 pub use page::{CallRow, CappedCount, PagePlace, RunOrder, RunPage, SessionPage, StoredPage};
-pub use restore::{RestoredRun, StoredVerdict};
+pub use restore::{KnownVerdict, RestoredRun};
 pub use run::{RunRow, RunVerdict, SessionRow, SessionRun};
 pub use tail::LastRows;
 pub use time::point_in_time;

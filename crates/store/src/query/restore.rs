@@ -33,7 +33,7 @@ pub struct RestoredRun {
     /// Beginning of the input.
     pub title: Option<String>,
     /// Current verdicts on the run and its calls, in the order of storing; none on sessions.
-    pub verdicts: Vec<StoredVerdict>,
+    pub verdicts: Vec<KnownVerdict>,
     group: ClientGroup,
     span_id: SpanId,
     session_id: Option<String>,
@@ -55,7 +55,7 @@ pub(super) struct RestoredCall {
 
 /// Stored verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StoredVerdict {
+pub struct KnownVerdict {
     /// Full name of the evaluator.
     pub evaluator: String,
     /// True for a verdict on one call.
@@ -192,7 +192,7 @@ fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Res
             2 => "not_evaluable",
             _ => "failed",
         };
-        Ok(StoredVerdict {
+        Ok(KnownVerdict {
             evaluator: row.get(0)?,
             is_of_call: row.get::<_, String>(1)? == "call",
             span_id: SpanId(row.get(2)?),
@@ -200,10 +200,10 @@ fn add_verdicts(connection: &Connection, run: &mut RestoredRun) -> rusqlite::Res
             score: row.get(4)?,
         })
     })?;
-    let verdicts: Vec<StoredVerdict> = rows.collect::<rusqlite::Result<_>>()?;
+    let verdicts: Vec<KnownVerdict> = rows.collect::<rusqlite::Result<_>>()?;
     // An early verdict stays beside the final one where nothing revised it.
     let mut seen = HashSet::new();
-    let mut last: Vec<StoredVerdict> = Vec::new();
+    let mut last: Vec<KnownVerdict> = Vec::new();
     for it in verdicts.into_iter().rev() {
         if it.is_of_call || seen.insert(it.evaluator.clone()) {
             last.push(it);

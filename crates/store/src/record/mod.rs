@@ -69,7 +69,7 @@ pub struct TrajectoryRecord {
 /// Content of a run, as two JSON objects.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedContent {
-    /// What strangers wrote: input, output, calls, names, attributes.
+    /// Texts of strangers: input, output, calls, names, attributes.
     pub(crate) texts: String,
     /// Numbers and flags alone, which no detector need look at.
     pub(crate) facts: String,

@@ -7,7 +7,7 @@ use super::needs::EvaluatorNeeds;
 use super::tally::{EvaluatorTally, VerdictWord};
 use spanscore_base::model::{Completion, Evaluation, GivenVerdict, Level, Outcome, SpanId, Want};
 use spanscore_evaluate::engine::run::{Configured, Evaluators, Evidence};
-use spanscore_store::query::{RestoredRun, StoredVerdict};
+use spanscore_store::query::{KnownVerdict, RestoredRun};
 
 /// Verdict on a target, beside the stored one.
 #[derive(Debug, Serialize)]
@@ -104,7 +104,7 @@ impl Backfill {
                 continue;
             }
             tally.runs += 1;
-            let mut earlier = EarlierVerdicts::of(run, configured);
+            let mut earlier = VerdictsBefore::of(run, configured);
             for it in by_name.remove(configured.info.name.as_str()).unwrap_or_default() {
                 visit(compared(run, it, earlier.take(it.span_id), tally))?;
             }
@@ -123,16 +123,16 @@ impl Backfill {
 }
 
 /// Stored verdicts of one evaluator on a run.
-struct EarlierVerdicts<'r> {
-    of_trace: Option<&'r StoredVerdict>,
+struct VerdictsBefore<'r> {
+    of_trace: Option<&'r KnownVerdict>,
     /// Those on calls by their span, the last stored first.
-    of_calls: HashMap<SpanId, Vec<&'r StoredVerdict>>,
+    of_calls: HashMap<SpanId, Vec<&'r KnownVerdict>>,
 }
 
-impl<'r> EarlierVerdicts<'r> {
+impl<'r> VerdictsBefore<'r> {
     fn of(run: &'r RestoredRun, configured: &Configured) -> Self {
         let is_of_call = configured.info.level == Level::Call;
-        let its = |it: &&StoredVerdict| {
+        let its = |it: &&KnownVerdict| {
             it.is_of_call == is_of_call && it.evaluator == configured.info.name
         };
         let mut earlier = Self { of_trace: None, of_calls: HashMap::new() };
@@ -147,7 +147,7 @@ impl<'r> EarlierVerdicts<'r> {
     }
 
     /// Takes the verdict on a target.
-    fn take(&mut self, span_id: SpanId) -> Option<&'r StoredVerdict> {
+    fn take(&mut self, span_id: SpanId) -> Option<&'r KnownVerdict> {
         self.of_trace.take().or_else(|| self.of_calls.get_mut(&span_id)?.pop())
     }
 }
@@ -155,7 +155,7 @@ impl<'r> EarlierVerdicts<'r> {
 fn compared(
     run: &RestoredRun,
     it: &Evaluation,
-    before: Option<&StoredVerdict>,
+    before: Option<&KnownVerdict>,
     tally: &mut EvaluatorTally,
 ) -> BackfilledVerdict {
     let now = match it.verdict() {

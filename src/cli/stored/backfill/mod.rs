@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use self::judging::{Backfill, BackfilledVerdict};
-use self::tally::{EvaluatorTally, VerdictCounts};
+use self::tally::{BackfillCounts, EvaluatorTally};
 use super::filter::FilterArgs;
 use super::rows::object;
 use super::scores::{beginning, tell_losses};
@@ -139,7 +139,7 @@ fn evaluators(tallies: &[EvaluatorTally]) -> Option<String> {
 }
 
 /// Formats a pass rate with its trials.
-fn rate(counts: &VerdictCounts) -> String {
+fn rate(counts: &BackfillCounts) -> String {
     let rate = counts.pass_rate();
     rate.map_or_else(String::new, |it| format!("{} of {}", shown_percent(it), counts.judged()))
 }

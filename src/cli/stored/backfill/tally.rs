@@ -12,14 +12,14 @@ pub(super) type VerdictWord = &'static str;
 
 /// Verdicts by their words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct VerdictCounts {
+pub(super) struct BackfillCounts {
     pub(super) pass: u64,
     pub(super) fail: u64,
     pub(super) not_evaluable: u64,
     pub(super) failed: u64,
 }
 
-impl VerdictCounts {
+impl BackfillCounts {
     fn add(&mut self, verdict: VerdictWord) {
         match verdict {
             "pass" => self.pass += 1,
@@ -50,9 +50,9 @@ pub(super) struct EvaluatorTally {
     /// Runs that `when` or `sample` leave out.
     pub(super) unselected: u64,
     /// Stored verdicts on the targets that it judged.
-    pub(super) before: VerdictCounts,
+    pub(super) before: BackfillCounts,
     /// Its verdicts.
-    pub(super) now: VerdictCounts,
+    pub(super) now: BackfillCounts,
     /// Targets that passed, and now fail.
     pub(super) newly_failing: u64,
     /// Targets that failed, and now pass.
