@@ -164,9 +164,9 @@ mod tests {
         check("AAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 2_000, 2_048, false);
     }
 
-    /// Texts of 30 scripts and forms with the counts of five tokenizers: none that was read whole is
-    /// taken for a cut one, even where its count stands at a limit, and servers that keep 2,048 or
-    /// 4,096 are found out at three sizes.
+    /// Texts of 30 scripts and forms with the counts of five tokenizers: none that was read as a
+    /// whole is taken for a cut one, even where its count stands at a limit, and servers that keep
+    /// 2,048 or 4,096 are found out at three sizes.
     #[test]
     fn scripts_are_complete_where_all_was_read_and_cut_where_it_was_not() {
         let file = include_str!("../../../../../tests/fixtures/judges/scripts.jsonl");
