@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::judges::{asking, refund};
 use crate::support::fake_judge::FakeJudge;
+use crate::support::program::Program;
 use crate::support::ran::{program, run};
 use crate::support::spans::{agent, request, tool, with};
 
@@ -133,6 +134,28 @@ fn an_assistant_finds_a_bad_run_and_reads_what_happened() {
     assert!(listed.to_string().contains(&uri), "{listed}");
     let kinds = assistant.call("list_evaluators", json!({"kind": "tool_error"})).expect("kinds");
     assert_eq!(kinds["kinds"][0]["kind"], "tool_error", "{kinds}");
+}
+
+#[test]
+fn rows_are_found_by_their_fields_by_first_digits_and_by_text() {
+    let (mut assistant, _) = Assistant::begun(&["--content", "full", EXAMPLES], "2025-06-18");
+    let mut found = |query: Value| {
+        let answer = assistant.call("query_evaluations", query).expect("evaluations");
+        (answer["found"].as_u64().expect("a count"), answer["evaluations"][0].clone())
+    };
+    let (all, row) = found(json!({}));
+    let head = |key: &str| row[key].as_str().expect(key)[..8].to_owned();
+    let (of_trace, first) = found(json!({"trace_id": head("trace_id")}));
+    assert!(of_trace > 0 && of_trace < all && first["trace_id"] == row["trace_id"], "{first}");
+    for key in ["kind", "level", "service_name", "agent_name", "outcome", "label"] {
+        let (count, first) = found(json!({key: row[key]}));
+        assert!(count > 0 && first[key] == row[key], "{key}: {count}");
+    }
+    let (count, first) = found(json!({"evaluator_version": head("evaluator_version")}));
+    assert!(count > 0 && first["evaluator"] == row["evaluator"], "{first}");
+    let (count, first) = found(json!({"text": "REFUND"}));
+    assert!(count > 0 && count < all, "{first}");
+    assert_eq!(found(json!({"text": "no such words"})).0, 0);
 }
 
 #[test]
@@ -268,4 +291,47 @@ async fn judges_are_asked_only_where_that_is_allowed_and_once() {
     });
     asked.await.expect("no panic");
     assert_eq!(judge.asked().len(), 1);
+}
+
+/// A collector writes its store while the assistant asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_of_a_running_collector_answers_the_same_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let config = format!(
+        "data_dir: {data:?}\nstore: {{content: full}}\ntraces: {{quiet_period: 100ms, \
+         idle_timeout: 1s}}\nevaluators: {{tool_error/each: {{level: call}}, tool_efficiency: }}\n"
+    );
+    let program = Program::start(folder.path(), &config);
+    let mut client = program.client().await;
+    let call = with(tool(10, 2, "search"), "input.value", r#"{"to": "jane@acme-post.net"}"#);
+    client.export(request(vec![agent(10), call])).await.unwrap();
+    let is_written =
+        |page: &crate::support::sums::Page| page.sum("store_written_total", "evaluations") >= 2;
+    program.page_when(is_written).await;
+    let store = data.join("scores.db");
+    let asked = tokio::task::spawn_blocking(move || {
+        let (mut assistant, _) =
+            Assistant::begun(&["--store", store.to_str().unwrap()], "2025-06-18");
+        let summary = assistant.call("summarize", json!({})).expect("a summary");
+        assert_eq!(summary["runs"]["count"], 1, "{summary}");
+        let query = json!({"kind": "tool_error", "limit": 1});
+        let found = assistant.call("query_evaluations", query).expect("evaluations");
+        let row = &found["evaluations"][0];
+        assert_eq!(row["evaluator"], "tool_error/each", "{found}");
+        let short = row["trace_id"].as_str().expect("an id")[..8].to_owned();
+        let run = assistant.call("get_trajectory", json!({"trace_id": short})).expect("a run");
+        assert_eq!(run["tool_calls"][0]["tool"], "search", "{run}");
+        assert!(!run.to_string().contains("jane@acme-post.net"), "redacted by default: {run}");
+        let listed = assistant.call("list_evaluators", json!({})).expect("evaluators");
+        assert!(listed.to_string().contains("tool_efficiency"), "{listed}");
+        let error = assistant.call("query_evaluations", json!({"outcome": "not_asked"}));
+        assert!(error.expect_err("nothing waits").contains("not_asked"));
+        let resources = assistant.ask("resources/list", &json!({}));
+        let uri = resources["result"]["resources"][0]["uri"].clone();
+        let read = assistant.ask("resources/read", &json!({"uri": uri}));
+        assert!(read.to_string().contains("search"), "{read}");
+        assistant.leave()
+    });
+    assert_eq!(asked.await.unwrap(), Some(0));
 }

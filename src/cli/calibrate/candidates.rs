@@ -12,7 +12,7 @@ use spanscore_evaluate::inquiry::unknown_judge;
 const CANDIDATES_MAX: usize = 8;
 
 /// Judge under the settings of a kind or of an evaluator.
-pub(super) struct Candidate {
+pub(super) struct CalibrationCandidate {
     /// Name in reports.
     pub(super) name: String,
     /// Name of the judge.
@@ -25,7 +25,7 @@ pub(super) fn candidates(
     args: &CalibrateArgs,
     loaded: &Loaded,
     plan: &ResolvedConfig,
-) -> Result<(Option<String>, Vec<Candidate>), CommandError> {
+) -> Result<(Option<String>, Vec<CalibrationCandidate>), CommandError> {
     let mut kind = args.kind.clone();
     let mut settings = Vec::new();
     for name in &args.evaluator {
@@ -62,7 +62,7 @@ fn candidate(
     evaluator: Option<&str>,
     judge: Option<&String>,
     measured: &Measured,
-) -> Result<Candidate, CommandError> {
+) -> Result<CalibrationCandidate, CommandError> {
     let mut measured = measured.clone();
     if let Some(judge) = judge {
         measured.settings.insert("judge", judge.clone());
@@ -84,7 +84,7 @@ fn candidate(
         let error = unknown_judge("--judge", &judge, judges.keys().map(String::as_str));
         return Err(CommandError::Usage(error.to_string()));
     }
-    Ok(Candidate { name, judge, measured })
+    Ok(CalibrationCandidate { name, judge, measured })
 }
 
 /// Returns the kind and the settings of an evaluator of the config.

@@ -9,7 +9,7 @@ use spanscore_base::statistics::agreement::{Agreement, RatedPair, agreement};
 use spanscore_base::visible;
 
 /// Difference of a candidate to the first.
-pub(super) struct Comparison {
+pub(super) struct CandidateComparison {
     first: String,
     name: String,
     runs: usize,
@@ -19,7 +19,7 @@ pub(super) struct Comparison {
     mutual: Option<Agreement>,
 }
 
-impl Comparison {
+impl CandidateComparison {
     /// Compares a candidate with the first, on the runs that both answered.
     pub(super) fn of(
         (first, of_first): (&str, &[ComparedRun<'_>]),

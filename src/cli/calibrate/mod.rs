@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use self::candidates::{Candidate, candidates};
-use self::comparison::Comparison;
+use self::candidates::{CalibrationCandidate, candidates};
+use self::comparison::CandidateComparison;
 use self::result::{Calibration, ComparedRun};
 use self::runs::{NumberedRun, PreparedRuns, rated};
 use super::score::Format;
@@ -84,14 +84,14 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<Exit, CommandError> {
     let prepared = candidates.iter().map(|candidate| runs::prepare(&lines, &candidate.measured));
     let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
     let judges = CommandJudges::new(plan.config.judges, &args.replies);
-    let mut results: Vec<(Candidate, Vec<ComparedRun<'_>>)> = Vec::new();
+    let mut results: Vec<(CalibrationCandidate, Vec<ComparedRun<'_>>)> = Vec::new();
     let mut is_good = true;
     for (candidate, prepared) in candidates.into_iter().zip(prepared) {
         let (compared, requests) = ask(&lines, prepared, &judges)?;
         let result = Calibration::of(&compared, requests, args.kappa_width);
         is_good &= result.is_good(args.kappa_min);
         let comparison = results.first().map(|(first, of_first)| {
-            Comparison::of((&first.name, of_first), (&candidate.name, &compared))
+            CandidateComparison::of((&first.name, of_first), (&candidate.name, &compared))
         });
         match args.format {
             Format::Table => {

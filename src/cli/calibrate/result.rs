@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::candidates::Candidate;
+use super::candidates::CalibrationCandidate;
 use super::runs::{ANSWERS, VERDICTS, verdict};
 use crate::cli::{CommandError, output};
 use spanscore_base::model::{Evaluation, Outcome};
@@ -160,7 +160,7 @@ impl Calibration {
         output::line(format_args!("\n{}", table.trim_fmt()))
     }
 
-    pub(super) fn record(&self, candidate: &Candidate) -> Value {
+    pub(super) fn record(&self, candidate: &CalibrationCandidate) -> Value {
         let part = |it: &Agreement| {
             let Agreement { accuracy, kappa, count } = it;
             json!({"statements": count, "accuracy": accuracy, "kappa": kappa})

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::store::{RunStore, StoredEvaluation, StoredTrace, StoredVerdict};
+use super::matching::matching;
+use super::store::{RunStore, StoredEvaluation, StoredTrace};
 use super::tools::{
-    CALLS, EVALUATIONS, ListEvaluatorsArgs, OutcomeWord, QueryArgs, TEXT_BYTES, TrajectoryArgs,
-    start_of,
+    CALLS, EVALUATIONS, ListEvaluatorsArgs, QueryArgs, TEXT_BYTES, TrajectoryArgs, start_of,
 };
 use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
 use spanscore_base::model::TraceId;
@@ -25,27 +25,30 @@ pub(super) fn evaluators(store: &RunStore, args: &ListEvaluatorsArgs) -> McpAnsw
         configured.filter(|it| is_meant(it["kind"].as_str().unwrap_or_default())).collect();
     let mut answer = json!({"evaluators": configured});
     if args.kinds || args.kind.is_some() {
-        let kinds = KINDS.iter().filter(|kind| is_meant(kind.name));
-        let kinds = kinds.map(|kind| {
-            json!({
-                "kind": kind.name,
-                "about": kind.about,
-                "threshold": kind.threshold,
-                "needs_criteria": kind.needs_criteria,
-                "example": kind.example,
-            })
-        });
-        answer["kinds"] = kinds.collect();
+        answer["kinds"] = kinds(args.kind.as_deref());
     }
     Ok(fitted(&answer, TEXT_BYTES.0, ANSWER_BYTES_MAX))
 }
 
+/// Returns the kinds that a config may use, or one of them, each with an example.
+pub(super) fn kinds(name: Option<&str>) -> Value {
+    let kinds = KINDS.iter().filter(|kind| name.is_none_or(|name| name == kind.name));
+    let rows = kinds.map(|kind| {
+        json!({
+            "kind": kind.name,
+            "about": kind.about,
+            "threshold": kind.threshold,
+            "needs_criteria": kind.needs_criteria,
+            "example": kind.example,
+        })
+    });
+    rows.collect()
+}
+
 /// Answers `query_evaluations`.
 pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
-    let trace_id = args.trace_id.as_deref().map(known_id).transpose()?;
     let start = start_of(args.cursor.as_deref())?;
-    let mut found: Vec<&StoredEvaluation> =
-        store.evaluations.iter().filter(|it| is_asked_for(it, args, trace_id)).collect();
+    let mut found = matching(store, args)?;
     if args.lowest_first {
         let score = |it: &StoredEvaluation| it.score.unwrap_or(f64::INFINITY);
         found.sort_by(|a, b| score(a).total_cmp(&score(b)));
@@ -67,35 +70,6 @@ pub(super) fn query(store: &RunStore, args: &QueryArgs) -> McpAnswer {
             "evaluations": shown.items,
             "next_cursor": shown.next.map(|next| next.to_string()),
         })),
-    }
-}
-
-fn is_asked_for(it: &StoredEvaluation, args: &QueryArgs, trace_id: Option<TraceId>) -> bool {
-    let same = |asked: &Option<String>, found: Option<&str>| {
-        asked.as_deref().is_none_or(|asked| found == Some(asked))
-    };
-    let target = &it.target;
-    let is_named = args
-        .evaluator
-        .as_deref()
-        .is_none_or(|asked| asked == it.evaluator.name || asked == it.evaluator.kind);
-    is_named
-        && trace_id.is_none_or(|id| id == target.trace_id)
-        && same(&args.session_id, target.session_id.as_deref())
-        && same(&args.agent_name, target.agent_name.as_deref())
-        && same(&args.service_name, Some(&target.resource.service_name))
-        && same(&args.reason, it.reason)
-        && args.outcome.is_none_or(|word| verdict_of(word) == it.verdict)
-        && args.score_below.is_none_or(|bound| it.score.is_some_and(|score| score < bound))
-}
-
-fn verdict_of(word: OutcomeWord) -> StoredVerdict {
-    match word {
-        OutcomeWord::Pass => StoredVerdict::Pass,
-        OutcomeWord::Fail => StoredVerdict::Fail,
-        OutcomeWord::NotEvaluable => StoredVerdict::NotEvaluable,
-        OutcomeWord::Failed => StoredVerdict::Failed,
-        OutcomeWord::NotAsked => StoredVerdict::NotAsked,
     }
 }
 
@@ -150,26 +124,17 @@ pub(super) fn evaluators_resource(store: &RunStore) -> String {
 }
 
 fn trace_of<'s>(store: &'s RunStore, id: &str) -> Result<&'s StoredTrace, String> {
-    let id = known_id(id)?;
+    let id = store.known_id(id)?;
     store
         .trace(id)
         .ok_or_else(|| format!("no trace {id} with an agent, a model or a tool is in the files"))
 }
 
-/// Parses the id of a trace, which must be known.
-///
-/// # Errors
-/// Text for the assistant.
-pub(super) fn known_id(text: &str) -> Result<TraceId, String> {
-    TraceId::from_hex(text)
-        .ok_or_else(|| format!("{text:?} is no trace id: that has 32 hexadecimal digits"))
-}
-
-fn text_bytes(asked: Option<usize>) -> usize {
+pub(super) fn text_bytes(asked: Option<usize>) -> usize {
     let (usual, least, most) = TEXT_BYTES;
     asked.unwrap_or(usual).clamp(least, most)
 }
 
-fn unread(error: &anyhow::Error) -> String {
+pub(super) fn unread(error: &anyhow::Error) -> String {
     format!("failed to read what was kept of it in a temporary file: {error:#}")
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::answers::{McpAnswer, known_id};
+use super::answers::McpAnswer;
 use super::store::{RunStore, StoredEvaluation};
 use super::tools::{EvaluateArgs, TRACES_MAX};
 use super::trim::{ANSWER_BYTES_MAX, fitted, page};
@@ -36,7 +36,7 @@ impl JudgeAsking {
         args: &EvaluateArgs,
         (shown, filter): (ShownContent, &ContentFilter),
     ) -> McpAnswer {
-        let ids = ids_of(args)?;
+        let ids = ids_of(&lock(store), args)?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (places, asked, left) = take_waiting(&mut lock(store), &ids, args);
         let count = asked.len();
@@ -66,12 +66,12 @@ fn lock(store: &Mutex<RunStore>) -> std::sync::MutexGuard<'_, RunStore> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ids_of(args: &EvaluateArgs) -> Result<Vec<TraceId>, String> {
+fn ids_of(store: &RunStore, args: &EvaluateArgs) -> Result<Vec<TraceId>, String> {
     let count = args.trace_ids.len();
     if !(1..=TRACES_MAX).contains(&count) {
         return Err(format!("`trace_ids` names {count} traces; name 1 to {TRACES_MAX}"));
     }
-    args.trace_ids.iter().map(|id| known_id(id)).collect()
+    args.trace_ids.iter().map(|id| store.known_id(id)).collect()
 }
 
 fn is_meant(it: &StoredEvaluation, ids: &[TraceId], args: &EvaluateArgs) -> bool {

@@ -2,14 +2,16 @@
 //! Protocol.
 //!
 //! [`load`] reads and judges the files into a [`store`]; [`server`] speaks the protocol and passes
-//! each call to [`answers`]; [`asking`] asks judges, if that is allowed. [`trim`] bounds every
-//! answer.
+//! each call to [`answers`], which [`matching`] chooses for, or to [`stored`], which asks the store
+//! of a collector; [`asking`] asks judges, if that is allowed. [`trim`] bounds every answer.
 
 mod answers;
 mod asking;
 mod load;
+mod matching;
 mod server;
 mod store;
+mod stored;
 mod summary;
 mod tools;
 mod trim;
@@ -23,6 +25,7 @@ use rmcp::transport::io::stdio_pipes;
 use self::asking::JudgeAsking;
 use self::load::LoadPlan;
 use self::server::TraceServer;
+use self::stored::StoredRuns;
 use super::score::replies::{CommandJudges, RepliesArgs};
 use super::source::ConfigArgs;
 use super::{CommandError, Exit, inputs};
@@ -41,11 +44,15 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 #[command(after_help = "\
 Examples:
   spanscore mcp --config eval.yaml traces.jsonl
+  spanscore mcp --store /var/lib/spanscore/scores.db
   claude mcp add spanscore -- spanscore mcp --config /path/eval.yaml /path/runs/")]
 pub(super) struct McpArgs {
     /// Files, folders or patterns to read
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "store")]
     files: Vec<PathBuf>,
+    /// Store of a collector to read instead, also while the collector runs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["files", "allow_evaluate"])]
+    store: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
     /// Arguments, results and other content that the assistant sees: none, redacted, full
@@ -68,20 +75,29 @@ pub(super) fn run(args: &McpArgs) -> Result<Exit, CommandError> {
         let message = "standard input is where the assistant speaks: name a file";
         return Err(CommandError::Usage(message.to_owned()));
     }
-    let plan = args.config.plan()?;
-    let files = inputs::expand(&args.files)?;
-    let judges = || CommandJudges::new(plan.config.judges.clone(), &args.replies);
-    let asking = args.allow_evaluate.then(|| JudgeAsking::new(judges()));
-    let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asking.is_some() };
+    let server = match &args.store {
+        Some(path) => TraceServer::of_store(StoredRuns::open(path, args.content)?),
+        None => of_files(args)?,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|error| anyhow::Error::new(error).context("cannot start the runtime"))?;
-    let served = runtime.block_on(serve(TraceServer::new(load, asking)));
+    let served = runtime.block_on(serve(server));
     runtime.shutdown_background();
     served?;
     Ok(Exit::Success)
+}
+
+/// Returns a server of files, which it reads and judges once it serves.
+fn of_files(args: &McpArgs) -> Result<TraceServer, CommandError> {
+    let plan = args.config.plan()?;
+    let files = inputs::expand(&args.files)?;
+    let judges = || CommandJudges::new(plan.config.judges.clone(), &args.replies);
+    let asking = args.allow_evaluate.then(|| JudgeAsking::new(judges()));
+    let load = LoadPlan { plan, files, shown: args.content, keeps_inquiries: asking.is_some() };
+    Ok(TraceServer::new(load, asking))
 }
 
 /// Serves until the client disconnects.

@@ -16,6 +16,7 @@ use super::answers::{self, McpAnswer};
 use super::asking::JudgeAsking;
 use super::load::{LoadPlan, load};
 use super::store::RunStore;
+use super::stored::StoredRuns;
 use super::summary::summary;
 use super::tools::{self, SummarizeArgs, start_of};
 use super::trim::{self, ANSWER_BYTES_MAX, fitted};
@@ -51,6 +52,8 @@ struct TraceServing {
     plan: Mutex<Option<LoadPlan>>,
     store: OnceCell<Result<Arc<Mutex<RunStore>>, String>>,
     asking: Option<JudgeAsking>,
+    /// Store that is asked in place of files.
+    stored: Option<StoredRuns>,
     shown: ShownContent,
     filter: ContentFilter,
 }
@@ -61,11 +64,29 @@ impl TraceServer {
         let filter = ContentFilter::of(shown);
         let plan = Mutex::new(Some(plan));
         let store = OnceCell::new();
-        Self { shared: Arc::new(TraceServing { plan, store, asking, shown, filter }) }
+        let stored = None;
+        Self { shared: Arc::new(TraceServing { plan, store, asking, stored, shown, filter }) }
+    }
+
+    /// Creates a server of a collector's store.
+    pub(super) fn of_store(stored: StoredRuns) -> Self {
+        let shown = stored.shown;
+        let shared = TraceServing {
+            plan: Mutex::new(None),
+            store: OnceCell::new(),
+            asking: None,
+            stored: Some(stored),
+            shown,
+            filter: ContentFilter::of(shown),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Starts to load the files in the background, so that the handshake does not wait for them.
     pub(super) fn begin_loading(&self) {
+        if self.shared.stored.is_some() {
+            return;
+        }
         let server = self.clone();
         tokio::spawn(async move { server.store().await.map(drop) });
     }
@@ -94,8 +115,25 @@ impl TraceServer {
         read.await.map_err(|_| INTERNAL.to_owned())?
     }
 
+    /// Asks the store on a blocking thread.
+    async fn ask_store<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&StoredRuns) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let shared = Arc::clone(&self.shared);
+        let asked = tokio::task::spawn_blocking(move || shared.stored.as_ref().map(ask));
+        asked.await.ok().flatten().ok_or_else(|| INTERNAL.to_owned())
+    }
+
     async fn call(&self, request: CallToolRequestParams) -> Result<McpAnswer, ErrorData> {
         let given = request.arguments;
+        if self.shared.stored.is_some() {
+            let tool = request.name.to_string();
+            let answer = self.ask_store(move |stored| stored.answer(&tool, given)).await;
+            let unknown =
+                || ErrorData::invalid_params(format!("unknown tool {:?}", request.name), None);
+            return answer.map_or_else(|told| Ok(Err(told)), |answer| answer.ok_or_else(unknown));
+        }
         Ok(match &*request.name {
             "summarize" => match tools::read::<SummarizeArgs>(given) {
                 Ok(args) => {
@@ -143,7 +181,23 @@ impl TraceServer {
         asked.await.map_err(|_| INTERNAL.to_owned())?
     }
 
+    async fn stored_resources(&self) -> Result<ListResourcesResult, String> {
+        let runs = self.ask_store(|stored| stored.newest(RESOURCES_PAGE)).await??;
+        let resource = |run: &spanscore_store::query::RunRow| {
+            let about = format!("a run with {} tool calls, ended {}", run.calls, run.time);
+            let name = [&run.agent, &run.service].into_iter().find(|name| !name.is_empty());
+            let name = trim::head(name.map_or("", |name| name), NAME_BYTES_MAX);
+            Resource::new(format!("{TRACES_URI}{}", run.trace_id), name)
+                .with_description(about)
+                .with_mime_type("application/json")
+        };
+        Ok(ListResourcesResult::with_all_items(runs.iter().map(resource).collect()))
+    }
+
     async fn resources(&self, cursor: Option<String>) -> Result<ListResourcesResult, String> {
+        if self.shared.stored.is_some() {
+            return self.stored_resources().await;
+        }
         let start = start_of(cursor.as_deref())?;
         let (mut resources, next) = self
             .read(move |store| {
@@ -183,6 +237,9 @@ impl TraceServer {
                 format!("there are {EVALUATORS_URI} and {TRACES_URI}{{trace_id}}, not {uri:?}")
             })?
             .to_owned();
+        if self.shared.stored.is_some() {
+            return self.ask_store(move |stored| stored.resource(&id)).await?;
+        }
         self.read(move |store| answers::trace_resource(store, &id)).await
     }
 }

@@ -11,6 +11,10 @@ use spanscore_emit::record;
 use spanscore_engine::batch::spool::{MEMORY_BYTES_MAX, Spool, SpoolPlace};
 use spanscore_evaluate::AskedTarget;
 
+/// Fewest digits of an id by which it is found.
+const ID_DIGITS_MIN: usize = 4;
+/// Ids that are named where the first digits fit several.
+const IDS_NAMED_MAX: usize = 5;
 /// Deepest level of values read.
 const DEPTH_MAX: usize = 96;
 
@@ -148,6 +152,40 @@ impl RunStore {
     /// Flushes the spool, so that added entries can be read.
     pub(super) fn finish(&mut self) -> std::io::Result<()> {
         self.spool.finish()
+    }
+
+    /// Finds a trace by its id, or by the first digits of it, as the other commands print them.
+    ///
+    /// # Errors
+    /// Text for the assistant: it is no id, or the digits fit no trace or several.
+    pub(super) fn known_id(&self, text: &str) -> Result<TraceId, String> {
+        if let Some(id) = TraceId::from_hex(text) {
+            return Ok(id);
+        }
+        let digits = text.to_ascii_lowercase();
+        let is_head = (ID_DIGITS_MIN..32).contains(&digits.len())
+            && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_head {
+            return Err(format!(
+                "{text:?} is no trace id: that has 32 hexadecimal digits, of which the first \
+                 {ID_DIGITS_MIN} may do"
+            ));
+        }
+        let ids = self.traces.iter().map(|trace| trace.trace_id);
+        let of_evaluations = self.evaluations.iter().map(|it| it.target.trace_id);
+        let mut found: Vec<TraceId> =
+            ids.chain(of_evaluations).filter(|id| id.to_string().starts_with(&*digits)).collect();
+        found.sort_unstable();
+        found.dedup();
+        match *found {
+            [id] => Ok(id),
+            [] => Err(format!("no trace begins with {digits}")),
+            _ => {
+                let some = found.iter().take(IDS_NAMED_MAX).map(TraceId::to_string);
+                let some = some.collect::<Vec<_>>().join(", ");
+                Err(format!("{} traces begin with {digits}, such as {some}", found.len()))
+            }
+        }
     }
 
     /// Returns the trace of an id.

@@ -31,8 +31,16 @@ pub(super) struct ListEvaluatorsArgs {
 pub(super) struct QueryArgs {
     /// Only of this evaluator, such as `tool_call_args/refund`, or of this kind
     pub(super) evaluator: Option<String>,
-    /// Only of this trace: 32 hexadecimal digits
+    /// Only of this kind
+    pub(super) kind: Option<String>,
+    /// Only of this version of the evaluator: its first digits will do
+    pub(super) evaluator_version: Option<String>,
+    /// Only of this level: `call`, `trace` or `session`
+    pub(super) level: Option<String>,
+    /// Only of this trace: its id, or the first digits of it
     pub(super) trace_id: Option<String>,
+    /// Only of this span: its id, or the first digits of it
+    pub(super) span_id: Option<String>,
     /// Only of this session
     pub(super) session_id: Option<String>,
     /// Only of this agent
@@ -41,6 +49,10 @@ pub(super) struct QueryArgs {
     pub(super) service_name: Option<String>,
     /// Only with this outcome
     pub(super) outcome: Option<OutcomeWord>,
+    /// Only with this label of a score
+    pub(super) label: Option<LabelWord>,
+    /// Only where this text stands in the evaluation or in its trace, in capitals or small letters
+    pub(super) text: Option<String>,
     /// Only with this reason or type of error, such as `arguments_not_recorded`
     pub(super) reason: Option<String>,
     /// Only scores below this
@@ -59,6 +71,8 @@ pub(super) struct QueryArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OutcomeWord {
+    /// Any score
+    Scored,
     /// A score at or above the threshold
     Pass,
     /// A score below it, or a critical rule broken
@@ -71,11 +85,21 @@ pub(super) enum OutcomeWord {
     NotAsked,
 }
 
+/// A label that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LabelWord {
+    /// A score at or above the threshold
+    Pass,
+    /// A score below it, or a critical rule broken
+    Fail,
+}
+
 /// Arguments of `get_trajectory`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrajectoryArgs {
-    /// The trace: 32 hexadecimal digits
+    /// The trace: its id, or the first digits of it
     pub(super) trace_id: String,
     /// Tool calls at most: 50, up to 200
     #[serde(default)]
@@ -115,7 +139,7 @@ pub(super) enum GroupWord {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct EvaluateArgs {
-    /// The traces, 1 to 20 of them: 32 hexadecimal digits each
+    /// The traces, 1 to 20 of them: their ids, or the first digits of each
     pub(super) trace_ids: Vec<String>,
     /// Only this evaluator
     pub(super) evaluator: Option<String>,
@@ -137,8 +161,9 @@ pub(super) fn tools(may_evaluate: bool) -> Vec<Tool> {
         ),
         read_only::<QueryArgs>(
             "query_evaluations",
-            "Evaluations by evaluator, trace, session, agent, service, outcome, reason or score, \
-             with explanations and details. Answers are pages: go on with `cursor`.",
+            "Evaluations by evaluator, trace, session, agent, service, outcome, label, reason, \
+             score or a text in them or in their runs, with explanations and details. Answers are \
+             pages: go on with `cursor`.",
         ),
         read_only::<TrajectoryArgs>(
             "get_trajectory",

@@ -28,8 +28,8 @@ fn config(folder: &Path, small: &FakeJudge, large: &FakeJudge) {
     let statement = "criteria: {statements: [{text: It is done.}]}";
     let two = "criteria: {statements: [{text: It is done.}, {text: It is over.}]}";
     let text = format!(
-        "judges:\n  small: {}\n  large: {}\nevaluators:\n  rubric/one: {{judge: small, {statement}}}\n  \
-         rubric/two: {{judge: large, {two}}}\n",
+        "judges:\n  small: {}\n  large: {}\nevaluators:\n  rubric/one: {{judge: small, \
+         {statement}}}\n  rubric/two: {{judge: large, {two}}}\n",
         small.settings("openai", ""),
         large.settings("openai", ""),
     );

@@ -24,8 +24,8 @@ const JURY_MAX: usize = 6;
 pub struct JudgedSettings {
     /// The judge that is asked, as `judges:` names it.
     pub judge: Option<String>,
-    /// Further judges, of other models, each with a vote: the majority counts, `agreement` tells how
-    /// far they agree, and where two of them differ the answer is unsure.
+    /// Further judges, of other models, each with a vote: the majority counts, `agreement` tells
+    /// how far they agree, and where two of them differ the answer is unsure.
     pub jury: Vec<String>,
     /// A second judge that has the last word where the first stays unsure.
     pub escalate_to: Option<String>,

@@ -49,13 +49,13 @@ fn least_tokens(text: &str) -> u64 {
             pieces.add(c);
         }
     }
-    pieces.end(Piece::Space);
+    pieces.end(PieceKind::Space);
     pieces.tokens
 }
 
 /// Kind of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Piece {
+enum PieceKind {
     #[default]
     Space,
     Digits,
@@ -67,7 +67,7 @@ enum Piece {
 #[derive(Debug, Default)]
 struct TextPieces {
     tokens: u64,
-    piece: Piece,
+    piece: PieceKind,
     /// Parts of tokens of the word so far, or the length of the punctuation.
     size: u64,
 }
@@ -75,25 +75,25 @@ struct TextPieces {
 impl TextPieces {
     fn add(&mut self, c: char) {
         let piece = match c {
-            _ if c.is_whitespace() => Piece::Space,
-            '0'..='9' => Piece::Digits,
-            'a'..='z' | 'A'..='Z' | '\'' => Piece::Word,
-            _ if c.is_ascii() => Piece::Punctuation,
-            _ => Piece::Word,
+            _ if c.is_whitespace() => PieceKind::Space,
+            '0'..='9' => PieceKind::Digits,
+            'a'..='z' | 'A'..='Z' | '\'' => PieceKind::Word,
+            _ if c.is_ascii() => PieceKind::Punctuation,
+            _ => PieceKind::Word,
         };
         if piece != self.piece {
             self.end(piece);
         }
-        self.size += if piece == Piece::Word { least_parts(c) } else { 1 };
+        self.size += if piece == PieceKind::Word { least_parts(c) } else { 1 };
     }
 
     /// Ends a piece, and begins the next.
-    fn end(&mut self, next: Piece) {
+    fn end(&mut self, next: PieceKind) {
         self.tokens += match self.piece {
-            Piece::Space => 0,
-            Piece::Digits => 1,
-            Piece::Word => self.size.div_ceil(TOKEN_PARTS),
-            Piece::Punctuation => u64::from(self.size > 1 || next != Piece::Word),
+            PieceKind::Space => 0,
+            PieceKind::Digits => 1,
+            PieceKind::Word => self.size.div_ceil(TOKEN_PARTS),
+            PieceKind::Punctuation => u64::from(self.size > 1 || next != PieceKind::Word),
         };
         (self.piece, self.size) = (next, 0);
     }
@@ -164,9 +164,9 @@ mod tests {
         check("AAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", 2_000, 2_048, false);
     }
 
-    /// Texts of 30 scripts and forms with the counts of five tokenizers: no text that was read whole is taken
-    /// for a cut one even where its count stands at a limit, and servers that keep 2,048 or 4,096 are
-    /// found out at three sizes.
+    /// Texts of 30 scripts and forms with the counts of five tokenizers: none that was read as a
+    /// whole is taken for a cut one, even where its count stands at a limit, and servers that keep
+    /// 2,048 or 4,096 are found out at three sizes.
     #[test]
     fn scripts_are_complete_where_all_was_read_and_cut_where_it_was_not() {
         let file = include_str!("../../../../../tests/fixtures/judges/scripts.jsonl");

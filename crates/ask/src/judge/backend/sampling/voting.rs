@@ -110,8 +110,8 @@ impl SamplingSession {
         first
     }
 
-    /// Returns the part of a model, or of several, in the evaluation; `None` if nothing was answered
-    /// or paid.
+    /// Returns the part of a model, or of several, in the evaluation; `None` if nothing was
+    /// answered or paid.
     pub(in crate::judge::backend) fn used(
         &self,
         model: String,

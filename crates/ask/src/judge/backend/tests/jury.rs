@@ -68,8 +68,8 @@ fn a_jury_that_lacks_a_vote_gives_no_answer() {
     check(json!({"jury": ["other"]}), |_| reply("yes"), unknown);
 }
 
-/// The record is asked about anew by all, where one of them has too little room for it; what the first
-/// says to the same words is known.
+/// The record is asked about anew by all, where one of them has too little room for it; what the
+/// first says to the same words is known.
 #[test]
 fn a_record_that_does_not_fit_one_judge_is_halved_for_all() {
     let overflows = std::cell::Cell::new(true);

@@ -10,7 +10,7 @@ mod sources;
 use std::ops::Range;
 
 use self::find::{Citation, CitedSource, citations};
-use self::sources::{Origin, RunSources};
+use self::sources::{CitationOrigin, RunSources};
 use crate::evaluator::Kind;
 use crate::inquiry::JudgeAnswer;
 use crate::judged::conclude::no_score;
@@ -151,13 +151,19 @@ fn item(
     let asked = |by: &str| QuestionItem::new(format!("{said} by {by}.")).named(name.clone());
     match &citation.source {
         CitedSource::Address(key) => match sources.origin(key) {
-            Origin::Returned(_) if is_listed => {
+            CitationOrigin::Returned(_) if is_listed => {
                 settled(JudgeAnswer::Yes, "a list of sources; a result holds it")
             }
-            Origin::Returned(places) => asked(&format!("the result at seq {}", either(&places))),
-            Origin::Given => settled(JudgeAnswer::NotApplicable, "user or operator named it"),
-            Origin::Nowhere => settled(JudgeAnswer::No, "no result holds its address"),
-            Origin::Unknown => settled(JudgeAnswer::Unclear, "results are not wholly recorded"),
+            CitationOrigin::Returned(places) => {
+                asked(&format!("the result at seq {}", either(&places)))
+            }
+            CitationOrigin::Given => {
+                settled(JudgeAnswer::NotApplicable, "user or operator named it")
+            }
+            CitationOrigin::Nowhere => settled(JudgeAnswer::No, "no result holds its address"),
+            CitationOrigin::Unknown => {
+                settled(JudgeAnswer::Unclear, "results are not wholly recorded")
+            }
         },
         CitedSource::Number(mark) => {
             asked(&format!("the result, or the part of one, that the number {mark} names"))

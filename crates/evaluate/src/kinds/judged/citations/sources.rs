@@ -11,7 +11,7 @@ const PLACES_MAX: usize = 4;
 
 /// Answer of the record to where a source comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum CitationOrigin {
     /// Results that hold it, or that were returned for it.
     Returned(Vec<u64>),
     /// Words of user or operator: no result need hold it.
@@ -72,13 +72,13 @@ impl RunSources {
     }
 
     /// Returns where an address comes from.
-    pub(super) fn origin(&self, key: &str) -> Origin {
+    pub(super) fn origin(&self, key: &str) -> CitationOrigin {
         let returned = self.returned.get(key).or_else(|| self.returned.get(without_query(key)));
         match returned {
-            Some(places) => Origin::Returned(places.clone()),
-            None if self.given.contains(key) => Origin::Given,
-            None if self.is_partly_unknown => Origin::Unknown,
-            None => Origin::Nowhere,
+            Some(places) => CitationOrigin::Returned(places.clone()),
+            None if self.given.contains(key) => CitationOrigin::Given,
+            None if self.is_partly_unknown => CitationOrigin::Unknown,
+            None => CitationOrigin::Nowhere,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `rubric`: statements of the user, steps that end in a score, a prompt of their own, or an expected
-//! answer or behaviour.
+//! `rubric`: statements of the user, steps that end in a score, a prompt of their own, or an
+//! expected answer or behaviour.
 
 mod presets;
 mod template;

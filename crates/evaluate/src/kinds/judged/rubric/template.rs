@@ -49,7 +49,7 @@ pub(super) struct TemplateSettings {
 
 /// Part of a template.
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+enum TemplatePart {
     /// Words as they are, variables of the settings filled in.
     Words(String),
     /// Lines of the run.
@@ -59,7 +59,7 @@ enum Part {
 /// Prompt, its variables resolved as far as settings go.
 #[derive(Clone, Debug)]
 pub(super) struct PromptTemplate {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
     name: String,
 }
 
@@ -88,12 +88,12 @@ impl PromptTemplate {
                 return fault("`{{` is not closed in `template`".to_owned(), help);
             };
             let name = name.trim();
-            parts.push(Part::Words(words.to_owned()));
+            parts.push(TemplatePart::Words(words.to_owned()));
             if let Some(value) = variables.get(name) {
                 unused.retain(|own| *own != name);
-                parts.push(Part::Words(quoted(&shown(value))));
+                parts.push(TemplatePart::Words(quoted(&shown(value))));
             } else if let Some((_, kinds)) = OF_RUN.iter().find(|(own, _)| *own == name) {
-                parts.push(Part::Lines(kinds));
+                parts.push(TemplatePart::Lines(kinds));
             } else {
                 let known = || OF_RUN.iter().map(|(name, _)| *name);
                 let all = || known().chain(variables.keys().map(String::as_str));
@@ -108,7 +108,7 @@ impl PromptTemplate {
             }
             rest = after;
         }
-        parts.push(Part::Words(rest.to_owned()));
+        parts.push(TemplatePart::Words(rest.to_owned()));
         if let Some(name) = unused.first() {
             let help = format!("write `{{{{{name}}}}}` into the template, or leave it out");
             return fault(format!("the variable `{name}` is not used"), help);
@@ -118,8 +118,8 @@ impl PromptTemplate {
         Ok(Self { parts, name })
     }
 
-    /// Builds the question: the prompt behind the record; as a criterion in it where a trace brought
-    /// it along.
+    /// Builds the question: the prompt behind the record; as a criterion in it where a trace
+    /// brought it along.
     pub(super) fn question(
         &self,
         record: RunRecord,
@@ -140,7 +140,7 @@ impl PromptTemplate {
     }
 }
 
-impl Part {
+impl TemplatePart {
     fn render(&self, record: &RunRecord) -> String {
         let kinds = match self {
             Self::Words(words) => return words.clone(),
@@ -195,8 +195,8 @@ mod tests {
             "{{tone}} {{",
             Err("`{{` is not closed in `template` (close the variable with `}}`)"),
         );
-        let unused = "the variable `tone` is not used (write `{{tone}}` into the template, or leave \
-                      it out)";
+        let unused = "the variable `tone` is not used (write `{{tone}}` into the template, or \
+                      leave it out)";
         check("Is it good?", Err(unused));
         check(" ", Err("`template` is empty or too long (write 1 to 16384 bytes)"));
     }

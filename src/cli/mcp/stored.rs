@@ -1,0 +1,297 @@
+//! Answers of the tools from a collector's store, also while the collector writes it.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::JsonObject;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::answers::{McpAnswer, kinds, text_bytes};
+use super::tools::{
+    self, CALLS, EVALUATIONS, GroupWord, LabelWord, ListEvaluatorsArgs, OutcomeWord, QueryArgs,
+    SummarizeArgs, TrajectoryArgs, start_of,
+};
+use super::trim::{ANSWER_BYTES_MAX, RESOURCE_BYTES_MAX, fitted, page};
+use spanscore_base::model::TraceId;
+use spanscore_base::value::{Value as OwnValue, json as own_json};
+use spanscore_emit::{ContentFilter, ShownContent, TraceContent};
+use spanscore_evaluate::kind;
+use spanscore_store::query::{
+    GroupFigures, ROWS_MAX, RunOrder, RunRow, StoreField, StoreFilter, StoreOrder, StoreQueryError,
+    StoreReader,
+};
+
+/// Groups, and tools, of a summary at most.
+const GROUPS_MAX: usize = 100;
+/// Bytes of each text of a summary.
+const SUMMARY_TEXT_BYTES: usize = 1_000;
+/// Content of an evaluation.
+const EVALUATION_CONTENT: [&str; 3] = ["explanation", "error", "details"];
+/// Content of a run.
+const RUN_CONTENT: [&str; 3] = ["title", "input", "output"];
+/// Content of a call.
+const CALL_CONTENT: [&str; 3] = ["arguments", "result", "error"];
+
+/// Store that is asked, and the content that is shown of it.
+pub(super) struct StoredRuns {
+    reader: Mutex<StoreReader>,
+    pub(super) shown: ShownContent,
+    filter: ContentFilter,
+}
+
+impl StoredRuns {
+    /// Opens the file of a store.
+    pub(super) fn open(path: &Path, shown: ShownContent) -> anyhow::Result<Self> {
+        let reader = Mutex::new(StoreReader::open(path)?);
+        Ok(Self { reader, shown, filter: ContentFilter::of(shown) })
+    }
+
+    /// Answers a tool; `None` if there is none of that name.
+    pub(super) fn answer(&self, tool: &str, given: Option<JsonObject>) -> Option<McpAnswer> {
+        Some(match tool {
+            "summarize" => tools::read(given).and_then(|args| self.summary(&args)),
+            "list_evaluators" => tools::read(given).and_then(|args| self.evaluators(&args)),
+            "query_evaluations" => tools::read(given).and_then(|args| self.query(&args)),
+            "get_trajectory" => tools::read(given).and_then(|args| self.trajectory(&args)),
+            "evaluate" => Err("judges are asked about files, not about a store".to_owned()),
+            _ => return None,
+        })
+    }
+
+    fn reader(&self) -> MutexGuard<'_, StoreReader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn summary(&self, args: &SummarizeArgs) -> McpAnswer {
+        let all = StoreFilter::default();
+        let reader = self.reader();
+        let group = match args.group_by {
+            GroupWord::Evaluator => None,
+            GroupWord::Agent => Some(StoreField::Agent),
+            GroupWord::Service => Some(StoreField::Service),
+            GroupWord::Session => Some(StoreField::SessionId),
+        };
+        let fields: Vec<_> = [StoreField::Evaluator].into_iter().chain(group).collect();
+        let groups = reader.groups(&all, &fields).map_err(told)?;
+        let rows = groups.iter().take(GROUPS_MAX).map(|group| {
+            let keys = fields.iter().zip(&group.keys);
+            let keys = keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(&**key)));
+            let mut row: Map<String, Value> = keys.collect();
+            if let Value::Object(figures) = json_of(&GroupFigures::new(group))? {
+                row.extend(figures);
+            }
+            Ok(Value::Object(row))
+        });
+        let rows = rows.collect::<Result<Vec<_>, String>>()?;
+        let tools = reader.tools(&all).map_err(told)?;
+        let tools = tools
+            .iter()
+            .take(GROUPS_MAX)
+            .map(|tool| json!({"name": tool.tool, "calls": tool.calls, "failed": tool.errors}));
+        let everything = reader.groups(&all, &[]).map_err(told)?;
+        let summary = json!({
+            "runs": json_of(&reader.count_runs(&all).map_err(told)?)?,
+            "all": json_of(&GroupFigures::of_all(&everything))?,
+            "groups": rows,
+            "groups_left_out": groups.len().saturating_sub(GROUPS_MAX),
+            "not_scored": json_of(&reader.reasons(&all).map_err(told)?)?,
+            "tools": tools.collect::<Vec<_>>(),
+        });
+        Ok(fitted(&summary, SUMMARY_TEXT_BYTES, ANSWER_BYTES_MAX))
+    }
+
+    fn evaluators(&self, args: &ListEvaluatorsArgs) -> McpAnswer {
+        let mut filter = StoreFilter::default();
+        add(&mut filter, StoreField::Kind, args.kind.as_deref());
+        let fields = [
+            StoreField::Evaluator,
+            StoreField::Kind,
+            StoreField::Level,
+            StoreField::EvaluatorVersion,
+        ];
+        let groups = self.reader().groups(&filter, &fields).map_err(told)?;
+        let rows = groups.iter().map(|group| {
+            let keys = fields.iter().zip(&group.keys);
+            let keys = keys.map(|(field, key)| (field.as_str().to_owned(), Value::from(&**key)));
+            let mut row: Map<String, Value> = keys.collect();
+            row.insert("count".to_owned(), Value::from(group.count()));
+            Value::Object(row)
+        });
+        let mut answer = json!({"evaluators": rows.collect::<Vec<_>>()});
+        if args.kinds || args.kind.is_some() {
+            answer["kinds"] = kinds(args.kind.as_deref());
+        }
+        Ok(fitted(&answer, text_bytes(None), ANSWER_BYTES_MAX))
+    }
+
+    fn query(&self, args: &QueryArgs) -> McpAnswer {
+        let filter = filter_of(args)?;
+        let start = start_of(args.cursor.as_deref())?;
+        let limit = args.limit.unwrap_or(EVALUATIONS.0).clamp(1, EVALUATIONS.1);
+        let order = if args.lowest_first { StoreOrder::Worst } else { StoreOrder::Newest };
+        // A span is no field of the store: its rows are looked for among the newest.
+        let most = args.span_id.as_ref().map_or(start + limit + 1, |_| ROWS_MAX);
+        let mut rows = self.reader().evaluations(&filter, order, most).map_err(told)?;
+        if let Some(span) = &args.span_id {
+            rows.retain(|row| row.span_id.starts_with(&span.to_ascii_lowercase()));
+        }
+        let bytes = text_bytes(args.text_bytes);
+        let mut fault = None;
+        let shown = page(rows.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |row| {
+            let mut content = self.content_of(&row.trace_id);
+            let shown = json_of(row).and_then(|row| {
+                learn(&mut content, &row)?;
+                self.show(row, &EVALUATION_CONTENT, &mut content)
+            });
+            let shown = shown.unwrap_or_else(|error| {
+                fault = Some(error);
+                Value::Null
+            });
+            fitted(&shown, bytes, ANSWER_BYTES_MAX / 2)
+        });
+        match fault {
+            Some(fault) => Err(fault),
+            None => Ok(json!({
+                "evaluations": shown.items,
+                "next_cursor": shown.next.map(|next| next.to_string()),
+            })),
+        }
+    }
+
+    fn trajectory(&self, args: &TrajectoryArgs) -> McpAnswer {
+        let start = start_of(args.cursor.as_deref())?;
+        let mut run = self.run(&args.trace_id)?;
+        let bytes = text_bytes(args.text_bytes);
+        let calls = run.as_object_mut().and_then(|map| map.shift_remove("calls"));
+        let calls = calls.as_ref().and_then(Value::as_array).map_or(&[][..], |calls| calls);
+        let limit = args.limit.unwrap_or(CALLS.0).clamp(1, CALLS.1);
+        let shown = page(calls.iter(), start, (limit, ANSWER_BYTES_MAX / 2), |call| {
+            fitted(call, bytes, ANSWER_BYTES_MAX / 4)
+        });
+        let mut answer = fitted(&run, bytes, ANSWER_BYTES_MAX / 2);
+        answer["tool_calls"] = Value::Array(shown.items);
+        answer["tool_calls_total"] = Value::from(calls.len());
+        answer["next_cursor"] = shown.next.map(|next| next.to_string()).into();
+        Ok(answer)
+    }
+
+    /// Returns a run as it may be shown.
+    fn run(&self, id: &str) -> McpAnswer {
+        let run = self.reader().trajectory(&id.to_ascii_lowercase()).map_err(told)?;
+        let mut content = self.content_of(&run.trace_id);
+        let run = json_of(&run)?;
+        learn(&mut content, &run)?;
+        let mut run = self.show(run, &RUN_CONTENT, &mut content)?;
+        for (list, keys) in [("calls", &CALL_CONTENT), ("evaluations", &EVALUATION_CONTENT)] {
+            for part in run[list].as_array_mut().into_iter().flatten() {
+                *part = self.show(part.take(), keys, &mut content)?;
+            }
+        }
+        Ok(run)
+    }
+
+    /// Returns the text of a run's resource.
+    pub(super) fn resource(&self, id: &str) -> Result<String, String> {
+        let run = self.run(id)?;
+        Ok(fitted(&run, RESOURCE_BYTES_MAX, RESOURCE_BYTES_MAX).to_string())
+    }
+
+    /// Returns the newest runs.
+    pub(super) fn newest(&self, limit: usize) -> Result<Vec<RunRow>, String> {
+        let all = StoreFilter::default();
+        let page = self.reader().runs(&all, RunOrder::default(), None, limit).map_err(told)?;
+        Ok(page.items)
+    }
+
+    fn content_of(&self, trace_id: &str) -> TraceContent<'_> {
+        self.filter.trace(TraceId::from_hex(trace_id).unwrap_or_default())
+    }
+
+    /// Shows the content of a row as the setting says.
+    fn show(
+        &self,
+        mut row: Value,
+        keys: &[&str],
+        content: &mut TraceContent<'_>,
+    ) -> Result<Value, String> {
+        let Some(map) = row.as_object_mut() else { return Ok(row) };
+        for key in keys {
+            let Some(value) = map.get_mut(*key).filter(|value| !value.is_null()) else { continue };
+            *value = if self.shown.is_shown() {
+                parsed(&content.show(&own(value)?))?
+            } else {
+                Value::Null
+            };
+        }
+        Ok(row)
+    }
+}
+
+/// Reads the filter of a question.
+fn filter_of(args: &QueryArgs) -> Result<StoreFilter, String> {
+    let mut filter = StoreFilter::default();
+    filter.score_lt = args.score_below;
+    filter.text = args.text.clone().filter(|text| !text.is_empty());
+    let named = args.evaluator.as_deref();
+    let is_kind = named.is_some_and(|name| kind(name).is_some());
+    add(&mut filter, StoreField::Kind, named.filter(|_| is_kind));
+    add(&mut filter, StoreField::Evaluator, named.filter(|_| !is_kind));
+    add(&mut filter, StoreField::Kind, args.kind.as_deref());
+    add(&mut filter, StoreField::EvaluatorVersion, args.evaluator_version.as_deref());
+    add(&mut filter, StoreField::Level, args.level.as_deref());
+    add(&mut filter, StoreField::TraceId, args.trace_id.as_deref());
+    add(&mut filter, StoreField::SessionId, args.session_id.as_deref());
+    add(&mut filter, StoreField::Agent, args.agent_name.as_deref());
+    add(&mut filter, StoreField::Service, args.service_name.as_deref());
+    add(&mut filter, StoreField::Reason, args.reason.as_deref());
+    let label = args.label.map(|label| match label {
+        LabelWord::Pass => "pass",
+        LabelWord::Fail => "fail",
+    });
+    add(&mut filter, StoreField::Label, label);
+    match args.outcome {
+        None => {}
+        Some(OutcomeWord::Pass) => add(&mut filter, StoreField::Label, Some("pass")),
+        Some(OutcomeWord::Fail) => add(&mut filter, StoreField::Label, Some("fail")),
+        Some(OutcomeWord::Scored) => add(&mut filter, StoreField::Outcome, Some("scored")),
+        Some(OutcomeWord::NotEvaluable) => {
+            add(&mut filter, StoreField::Outcome, Some("not_evaluable"));
+        }
+        Some(OutcomeWord::Failed) => add(&mut filter, StoreField::Outcome, Some("failed")),
+        Some(OutcomeWord::NotAsked) => {
+            return Err("a store holds nothing that is `not_asked`".to_owned());
+        }
+    }
+    Ok(filter)
+}
+
+fn add(filter: &mut StoreFilter, field: StoreField, value: Option<&str>) {
+    if let Some(value) = value {
+        let is_id = matches!(field, StoreField::TraceId | StoreField::EvaluatorVersion);
+        filter.add(field, if is_id { value.to_ascii_lowercase() } else { value.to_owned() });
+    }
+}
+
+fn told(error: StoreQueryError) -> String {
+    error.to_string()
+}
+
+fn json_of(value: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(value).map_err(|error| format!("failed to write a row: {error}"))
+}
+
+fn learn(content: &mut TraceContent<'_>, row: &Value) -> Result<(), String> {
+    content.learn(&own(row)?);
+    Ok(())
+}
+
+fn own(value: &Value) -> Result<OwnValue<'static>, String> {
+    let read = own_json::parse(&value.to_string()).map(OwnValue::into_owned);
+    read.map_err(|error| format!("failed to read a row: {error}"))
+}
+
+fn parsed(value: &OwnValue<'_>) -> Result<Value, String> {
+    serde_json::from_str(&value.to_string())
+        .map_err(|error| format!("failed to read a row: {error}"))
+}
