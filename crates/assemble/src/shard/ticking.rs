@@ -1,6 +1,6 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
-use super::{Due, Shard, State, is_judged_at, is_open};
+use super::{Due, Handle, Shard, State, TraceSlot, is_open};
 use spanscore_base::model::Completion;
 
 impl Shard {
@@ -56,4 +56,11 @@ impl Shard {
         self.make_room(now_ms, due);
         self.shrink();
     }
+}
+
+/// Returns true if the last judgement of a trace was at that time.
+fn is_judged_at(places: &[TraceSlot], handle: &Handle, since_ms: u64) -> bool {
+    let place = &places[handle.index as usize];
+    let judged_since = place.trace.as_ref().and_then(|trace| trace.judged_since());
+    place.generation == handle.generation && judged_since == Some(since_ms)
 }
