@@ -34,7 +34,8 @@ mod ownership;
 mod poller;
 #[cfg(feature = "client")]
 mod running;
-#[cfg(all(test, feature = "client"))]
+#[cfg(test)]
+#[cfg(feature = "client")]
 mod tests;
 mod topics;
 
