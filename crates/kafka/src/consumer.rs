@@ -37,6 +37,7 @@ mod running;
 #[cfg(test)]
 #[cfg(feature = "client")]
 mod tests;
+#[cfg(feature = "client")]
 mod topics;
 
 use std::future::Future;
