@@ -491,12 +491,5 @@ fn is_open(places: &[TraceSlot], handle: &Handle) -> bool {
     place.generation == handle.generation && is_open
 }
 
-/// Returns true if the last judgement of a trace was at that time.
-fn is_judged_at(places: &[TraceSlot], handle: &Handle, since_ms: u64) -> bool {
-    let place = &places[handle.index as usize];
-    let judged_since = place.trace.as_ref().and_then(|trace| trace.judged_since());
-    place.generation == handle.generation && judged_since == Some(since_ms)
-}
-
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,10 @@
 //! positions behind everything that is unfinished.
 //!
 //! ```text
-//! brokers ──► poller (a thread) ── chunks ──► lanes (tasks) ── requests, each with a claim ──► sink
-//!                │ ▲ committed: the lowest claimed offset of a partition, else its next record
-//!                │ └──────────────────── claims: traces, evaluations on their way ◄────────────┘
-//!                └─ revoked: commit, retire the partition's source; its traces are dropped unjudged
+//! brokers ──► poller (a thread) ── chunks ──► lanes (tasks) ── requests with claims ──► sink
+//!                │ ▲ committed: the lowest claimed offset of a partition, else its next
+//!                │ └────────── claims of traces and of evaluations on their way ◄──────┘
+//!                └─ revoked: commit, retire the source; its traces are dropped unjudged
 //! ```
 //!
 //! The topic is the log: records are written nowhere else. A partition is a [`Source`] from its
@@ -34,9 +34,10 @@ mod ownership;
 mod poller;
 #[cfg(feature = "client")]
 mod running;
-#[cfg(all(test, feature = "client"))]
+#[cfg(test)]
+#[cfg(feature = "client")]
 mod tests;
-#[cfg(any(test, feature = "client"))]
+#[cfg(feature = "client")]
 mod topics;
 
 use std::future::Future;
@@ -47,10 +48,12 @@ use bytes::Bytes;
 use spanscore_base::model::{Claim, ClaimsByTrace};
 use spanscore_base::otlp::Signal;
 
-#[cfg(not(feature = "client"))]
-pub use absent::KafkaReceiver;
-#[cfg(feature = "client")]
-pub use running::KafkaReceiver;
+/// A running receiver; by default none.
+#[derive(Default)]
+pub struct KafkaReceiver {
+    #[cfg(feature = "client")]
+    running: Option<running::RunningReceiver>,
+}
 
 /// Request of one or more records of a partition, one behind the other.
 #[derive(Clone, Debug)]

@@ -7,8 +7,10 @@ use opentelemetry::metrics::Meter;
 
 use crate::PipelineIntake;
 use spanscore_assemble::HoldingTrace;
-use spanscore_kafka::{FetchedRequest, RecordSink, Untaken};
+use spanscore_base::model::Memory;
+use spanscore_kafka::{FetchedRequest, KafkaReceiver, KafkaStartError, RecordSink, Untaken};
 use spanscore_net::metrics;
+use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{AcceptedItems, ConnectionAccount, Received, Refused};
 
 /// Age of a trace from which on it is named for holding its partition back.
@@ -27,7 +29,7 @@ metrics! {
     }
 }
 
-/// What shards show of the traces of partitions.
+/// Metrics of the traces of partitions, over all shards.
 pub(crate) struct PartitionMetrics {
     metrics: TopicMetrics,
     shown: Mutex<HeldPositions>,
@@ -41,8 +43,12 @@ struct HeldPositions {
 }
 
 impl PartitionMetrics {
-    pub(crate) fn new(meter: &Meter) -> Self {
-        Self { metrics: TopicMetrics::new(meter).of(&[]), shown: Mutex::default() }
+    /// Returns them where topics are received.
+    pub(crate) fn of(receivers: &ReceiversSettings, meter: &Meter) -> Option<Arc<Self>> {
+        receivers.kafka.as_ref().map(|_| {
+            let metrics = TopicMetrics::new(meter).of(&[]);
+            Arc::new(Self { metrics, shown: Mutex::default() })
+        })
     }
 
     /// Counts traces that a shard has dropped.
@@ -83,6 +89,19 @@ impl TopicIntake {
     pub(crate) fn new(intake: Arc<PipelineIntake>, meter: &Meter) -> Self {
         let accepted = AcceptedItems::of(meter, "kafka");
         Self { intake, account: Arc::default(), accepted }
+    }
+
+    /// Starts to receive, if topics are named.
+    pub(crate) async fn receive(
+        self,
+        receivers: &ReceiversSettings,
+        has_sessions: bool,
+        memory: &Memory,
+        meter: &Meter,
+    ) -> Result<KafkaReceiver, KafkaStartError> {
+        let settings = receivers.kafka.as_ref();
+        let memory = &memory.requests;
+        KafkaReceiver::start(settings, has_sessions, Arc::new(self), memory, meter).await
     }
 }
 

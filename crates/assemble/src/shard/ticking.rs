@@ -1,6 +1,6 @@
 //! Ticks: traces that become due with time, a bounded number at once.
 
-use super::{Due, Handle, Shard, State, is_judged_at, is_open};
+use super::{Due, Handle, Shard, State, TraceSlot, is_open};
 use spanscore_base::model::Completion;
 
 /// Wait for the requests of a held sender before its traces are looked at again: also the time
@@ -86,4 +86,11 @@ impl Shard {
         let armed_ms = trace.armed_ms;
         self.wheel.arm(armed_ms, handle);
     }
+}
+
+/// Returns true if the last judgement of a trace was at that time.
+fn is_judged_at(places: &[TraceSlot], handle: &Handle, since_ms: u64) -> bool {
+    let place = &places[handle.index as usize];
+    let judged_since = place.trace.as_ref().and_then(|trace| trace.judged_since());
+    place.generation == handle.generation && judged_since == Some(since_ms)
 }

@@ -4,13 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::settings::KafkaReceiverSettings;
-use super::{KafkaStartError, RecordSink};
+use super::{KafkaReceiver, KafkaStartError, RecordSink};
 use spanscore_base::model::MemoryQuota;
 use spanscore_net::metrics::Meter;
-
-/// A running receiver; in this build none ever is.
-#[derive(Default)]
-pub struct KafkaReceiver {}
 
 impl KafkaReceiver {
     /// Refuses to start, if it is to.
@@ -24,7 +20,7 @@ impl KafkaReceiver {
         _memory: &Arc<MemoryQuota>,
         _meter: &Meter,
     ) -> Result<Self, KafkaStartError> {
-        settings.map_or(Ok(Self {}), |_| Err(KafkaStartError::NotBuiltIn))
+        settings.map_or(Ok(Self::default()), |_| Err(KafkaStartError::NotBuiltIn))
     }
 
     /// Returns false: no topic is read.

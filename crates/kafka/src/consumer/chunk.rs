@@ -86,7 +86,7 @@ impl Chunk {
 
 /// Records of protobuf that stand one behind the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct RecordRun {
+pub(super) struct JoinedRecords {
     pub(super) request: Bytes,
     /// Indexes of the first record and of the one behind the last.
     pub(super) records: Range<usize>,
@@ -94,7 +94,7 @@ pub(super) struct RecordRun {
     pub(super) is_keyed: bool,
 }
 
-impl RecordRun {
+impl JoinedRecords {
     /// Returns the claims on its records, of those of its chunk.
     pub(super) fn claims(&self, records: &[RecordMark]) -> Option<RecordClaims> {
         let own = records.get(self.records.clone()).unwrap_or_default();
@@ -113,7 +113,7 @@ impl RecordRun {
 #[derive(Debug, Default)]
 pub(super) struct SortedRecords {
     /// Those to be taken.
-    pub(super) runs: Vec<RecordRun>,
+    pub(super) runs: Vec<JoinedRecords>,
     /// Indexes of those to be skipped.
     pub(super) skipped: Vec<(usize, Skip)>,
     /// Indexes of those whose key is not their trace.
@@ -139,7 +139,7 @@ pub(super) fn sort(signal: Signal, bytes: &Bytes, records: &[RecordMark]) -> Sor
                     }
                     None => {
                         let records = index..index + 1;
-                        sorted.runs.push(RecordRun { request, records, is_keyed });
+                        sorted.runs.push(JoinedRecords { request, records, is_keyed });
                     }
                 }
             }

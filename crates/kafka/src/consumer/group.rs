@@ -66,8 +66,7 @@ impl GroupContext {
         mode: CommitMode,
     ) {
         match consumer.commit(list, mode) {
-            // The answer comes later, to `commit_callback`.
-            Ok(()) if matches!(mode, CommitMode::Async) => {}
+            // Of a later failure `commit_callback` hears.
             Ok(()) => self.note_committed(list),
             Err(error) => self.note_failed_commit(&error),
         }
@@ -195,10 +194,15 @@ impl ConsumerContext for GroupContext {
 
     fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
         match result {
-            Ok(()) => self.note_committed(offsets),
             // There was nothing to commit, which is said of lists that came too late as well.
-            Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
-            Err(error) => self.note_failed_commit(&error),
+            Ok(()) | Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => {}
+            Err(error) => {
+                self.note_failed_commit(&error);
+                let mut owned = self.owned();
+                for element in offsets.elements() {
+                    owned.not_committed(&partition_of(element.topic(), element.partition()));
+                }
+            }
         }
     }
 }

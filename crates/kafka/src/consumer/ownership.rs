@@ -20,7 +20,7 @@ pub(super) struct OwnedPartition {
     pub(super) source: Arc<Source>,
     /// Offset behind the last record that was read; `None` before the first if that is unknown.
     pub(super) next: Option<i64>,
-    /// Last position that the brokers have taken.
+    /// Last position that was committed.
     pub(super) committed: Option<Position>,
     /// Records that were done before this process owned the partition.
     done_before: Option<DoneRecords>,
@@ -132,10 +132,17 @@ impl Ownership {
         Some((Position { offset, metadata }, is_cut))
     }
 
-    /// Notes that the brokers have taken a position.
+    /// Notes that a position was committed.
     pub(super) fn committed(&mut self, partition: &Partition, position: Position) {
         if let Some(state) = self.owned.get_mut(partition) {
             state.committed = Some(position);
+        }
+    }
+
+    /// Notes that the brokers have not taken a position after all: it is committed again.
+    pub(super) fn not_committed(&mut self, partition: &Partition) {
+        if let Some(state) = self.owned.get_mut(partition) {
+            state.committed = None;
         }
     }
 

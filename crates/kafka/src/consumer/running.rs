@@ -18,7 +18,7 @@ use super::ownership::Ownership;
 use super::poller::{ChunkRoom, Poller};
 use super::settings::KafkaReceiverSettings;
 use super::topics::{Assignor, assignor};
-use super::{KafkaStartError, RecordSink};
+use super::{KafkaReceiver, KafkaStartError, RecordSink};
 use crate::client_config;
 use spanscore_base::model::MemoryQuota;
 use spanscore_net::metrics::Meter;
@@ -44,11 +44,8 @@ const FIXED: [(&str, &str); 9] = [
     ("statistics.interval.ms", "5000"),
 ];
 
-/// A running receiver; by default none.
-#[derive(Default)]
-pub struct KafkaReceiver(Option<RunningReceiver>);
-
-struct RunningReceiver {
+/// Ends of a receiver that runs.
+pub(super) struct RunningReceiver {
     context: Arc<GroupContext>,
     stop: CancellationToken,
     is_divided: bool,
@@ -118,17 +115,19 @@ impl KafkaReceiver {
         })?;
         let ended = Mutex::new(Some(ended));
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self(Some(RunningReceiver { context, stop, is_divided, ended, _stop_when_dropped })))
+        Ok(Self {
+            running: Some(RunningReceiver { context, stop, is_divided, ended, _stop_when_dropped }),
+        })
     }
 
     /// Returns true if a topic has more than one partition: no session is whole in one process.
     pub fn is_divided(&self) -> bool {
-        self.0.as_ref().is_some_and(|running| running.is_divided)
+        self.running.as_ref().is_some_and(|running| running.is_divided)
     }
 
     /// Returns a probe that is true while the group counts this process among its members.
     pub fn works(&self) -> impl Fn() -> bool + Send + Sync + use<> {
-        let context = self.0.as_ref().map(|running| Arc::clone(&running.context));
+        let context = self.running.as_ref().map(|running| Arc::clone(&running.context));
         move || {
             context.as_ref().is_none_or(|context| {
                 context.is_member.load(Ordering::Acquire)
@@ -140,7 +139,7 @@ impl KafkaReceiver {
     /// Stops reading, commits and leaves the group, at the latest when there is no more time. What
     /// is unfinished then is retired: the next owner of its partition does it.
     pub async fn stop(&self, no_more_time: impl Future<Output = ()>) {
-        let Some(running) = &self.0 else { return };
+        let Some(running) = &self.running else { return };
         running.stop.cancel();
         let ended = running.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ended) = ended else { return };

@@ -128,7 +128,7 @@ async fn positions_follow_the_oldest_unfinished_work() {
     assert!(receiver.works()());
     receiver.stop(std::future::pending()).await;
     broker.wait_for_position(0, 3);
-    assert!(sink.taken().iter().all(|it| is_retired(it)));
+    assert!(sink.taken().iter().all(is_retired));
 }
 
 #[tokio::test(flavor = "multi_thread")]

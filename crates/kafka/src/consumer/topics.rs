@@ -15,7 +15,6 @@ pub(super) enum Assignor {
 
 impl Assignor {
     /// Returns its name in the protocol.
-    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "the client alone names it"))]
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::CooperativeSticky => "cooperative-sticky",

@@ -11,6 +11,7 @@ mod settings;
 mod shutdown_report;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,13 +37,14 @@ pub use shutdown_report::{CarriedOver, ShutdownReport};
 use spanscore_api::LocalAccess;
 use spanscore_ask::external::ExternalStartError;
 use spanscore_ask::judge::JudgeStartError;
-use spanscore_base::model::{Evaluation, Facts, Level, Memory};
+use spanscore_base::model::{Evaluation, Facts, Memory};
 use spanscore_emit::forward::{ForwardLog, ForwardStartError, Forwards, HoldTimes, ReadBack};
 use spanscore_emit::{self, Exporters, Persistence, Undelivered};
 use spanscore_extract::dialect::Dialect;
 use spanscore_extract::{Resolver, Table, TableError};
 use spanscore_kafka::KafkaReceiver;
 use spanscore_net::tls::Rereader;
+use spanscore_receive::settings::ReceiversSettings;
 use spanscore_receive::{self, FileReceiver, Receivers};
 use spanscore_store::Store;
 use spanscore_telemetry::{Telemetry, TelemetryError};
@@ -169,8 +171,6 @@ impl Collector {
         let (store, access) = start_store(&mut settings, data_dir, &mut telemetry).await?;
         let own = &settings.forward;
         let forwards = Arc::new(Forwards::start(own, &memory, times, &meter, forward.as_ref())?);
-        let of_topics = settings.receivers.kafka.as_ref();
-        let has_sessions = settings.evaluators.iter().any(|it| it.info.level == Level::Session);
         let evaluators = Arc::new(store::evaluators(settings.evaluators, exporters.want(), &store));
         let resolver = resolver(settings.dialects, &store::facts(&evaluators, &store))?;
         let outlet = outlet_of(&exporters, &store);
@@ -187,28 +187,23 @@ impl Collector {
             shard_count: settings.shard_count.unwrap_or_else(cores),
             forwards: Arc::clone(&forwards),
         };
+        let has_sessions = evaluators.has_session_level();
         let context = WorkerContext {
             store: store.clone(),
             journal: journal.clone(),
             dispatchers: dispatchers.handles(),
-            partitions: of_topics.map(|_| Arc::new(PartitionMetrics::new(&meter))),
+            partitions: PartitionMetrics::of(&settings.receivers, &meter),
             ..WorkerContext::new(&of_pipeline, Setup { resolver, evaluators }, outlet, metrics)
         };
         let pipeline = Pipeline::start_in(&of_pipeline, context, &meter)
             .map_err(CollectorStartError::Threads)?;
-        telemetry.readiness().watch(pipeline.heartbeats());
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
-        let intake = pipeline.intake();
-        let receivers = Receivers::start(&settings.receivers, intake, &memory, &meter).await?;
-        let files = settings.receivers.file.as_ref();
-        let files = FileReceiver::start(files, pipeline.intake(), &memory, &meter, data_dir);
-        let sink = Arc::new(TopicIntake::new(pipeline.intake(), &meter));
-        let kafka =
-            KafkaReceiver::start(of_topics, has_sessions, sink, &memory.requests, &meter).await?;
-        telemetry.readiness().need(works(journal.as_ref(), &kafka));
+        let inputs = (&settings.receivers, has_sessions, data_dir);
+        let inputs = start_inputs(inputs, &pipeline, &memory, &meter).await?;
+        let (receivers, files, kafka) = inputs;
+        make_ready(&telemetry, &pipeline, works(journal.as_ref(), &kafka));
         let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
-        telemetry.readiness().set(true);
         Ok(Self {
             telemetry,
             exporters,
@@ -257,12 +252,16 @@ impl Collector {
         self.telemetry.exposition()
     }
 
+    /// Stops reading topics: positions are committed, and what is unfinished is left to others.
+    async fn stop_topics(&self, no_more_time: impl Future<Output = ()>) {
+        self.kafka.stop(no_more_time).await;
+        self.pipeline.intake().drop_revoked().await;
+    }
+
     /// Stops in order; returns the losses on the way. Once `hurry` is cancelled it waits for
     /// nothing more.
     pub async fn shutdown(mut self, hurry: &CancellationToken) -> ShutdownReport {
-        let all = self.shutdown_timeout();
-        // The end of it is for what closes after all have given up.
-        let all = all - (2 * CLOSE_TIME).min(all / 8);
+        let all = before_closing(self.shutdown_timeout());
         let deadline = Instant::now() + all;
         let no_more_time = async |within: Duration| {
             let _ = tokio::time::timeout(within, hurry.cancelled()).await;
@@ -273,12 +272,11 @@ impl Collector {
         let lost_before = self.exporters.lost();
         let unforwarded_before = self.forwards.lost();
         self.telemetry.readiness().set(false);
+        self.stop_topics(no_more_time(part(all / 4))).await;
         self.files.stop(no_more_time(part(all / 4))).await;
         if !self.receivers.settle(no_more_time(part(all / 4))).await {
             tracing::warn!("requests that did not end were told to come again");
         }
-        self.kafka.stop(no_more_time(part(all / 4))).await;
-        self.pipeline.intake().drop_revoked().await;
         if let Some(journal) = &self.journal {
             journal.log().keep_all();
         }
@@ -331,6 +329,39 @@ impl Collector {
         }
         lost
     }
+}
+
+/// Starts everything that takes records in. Evaluators may judge sessions (`has_sessions`), and
+/// files remember their positions in a folder.
+async fn start_inputs(
+    (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
+    pipeline: &Pipeline,
+    memory: &Memory,
+    meter: &Meter,
+) -> Result<(Receivers, FileReceiver, KafkaReceiver), CollectorStartError> {
+    let receivers = Receivers::start(settings, pipeline.intake(), memory, meter).await?;
+    let files = settings.file.as_ref();
+    let files = FileReceiver::start(files, pipeline.intake(), memory, meter, data_dir);
+    let sink = TopicIntake::new(pipeline.intake(), meter);
+    let kafka = sink.receive(settings, has_sessions, memory, meter).await?;
+    Ok((receivers, files, kafka))
+}
+
+/// Shows that everything runs, as long as shards move and inputs work.
+fn make_ready(
+    telemetry: &Telemetry,
+    pipeline: &Pipeline,
+    works: impl Fn() -> bool + Send + Sync + 'static,
+) {
+    telemetry.readiness().watch(pipeline.heartbeats());
+    telemetry.readiness().need(works);
+    telemetry.readiness().set(true);
+}
+
+/// Returns the time of a shutdown without its end: that is for what closes after all have given
+/// up.
+fn before_closing(all: Duration) -> Duration {
+    all - (2 * CLOSE_TIME).min(all / 8)
 }
 
 /// Returns a probe that is true while the inputs can take what comes.
