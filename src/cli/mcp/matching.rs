@@ -107,7 +107,7 @@ fn holds(value: &Value, text: &str) -> bool {
             map.iter().any(|(key, item)| key.to_lowercase().contains(text) || holds(item, text))
         }
         Value::Null => false,
-        scalar => scalar.to_string() == text,
+        scalar => text == scalar.to_string().as_str(),
     }
 }
 
