@@ -319,7 +319,7 @@ mod tests {
         try it: spanscore send --sample
         ");
         let of_topics = Ready { topics: vec!["otlp".into()], ..Ready::default() };
-        assert_eq!(of_topics.lines(), ["Kafka: otlp", "scores: (no exporter is on)"]);
+        assert_eq!(of_topics.lines(), ["Kafka: otlp"]);
         let elsewhere = Ready { http: at(5000), ..Ready::default() };
         insta::assert_snapshot!(elsewhere.lines().join("\n"), @r"
         agents: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:5000

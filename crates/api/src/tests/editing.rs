@@ -40,7 +40,9 @@ async fn send(
 fn changes_are_those_of_the_description() {
     let description: Value = serde_json::from_str(OPENAPI).unwrap();
     let mut described = Vec::new();
-    for (path, methods) in description["paths"].as_object().unwrap() {
+    let paths = description["paths"].as_object().unwrap().iter();
+    // An explanation changes nothing.
+    for (path, methods) in paths.filter(|(path, _)| !path.ends_with("/inspect")) {
         let mut of_path = methods.as_object().unwrap().keys().filter(|it| *it != "get").peekable();
         if of_path.peek().is_some() {
             described.push((path.clone(), of_path.cloned().collect::<Vec<_>>()));

@@ -20,8 +20,10 @@ async fn post(harness: &Harness, headers: &[(&str, &str)], body: Vec<u8>) -> (u1
 #[tokio::test]
 async fn requests_of_the_own_page_are_explained_within_limits() {
     let harness = Harness::with(DashboardSettings::default());
+    let bearer = harness.bearer();
     let check = async |headers: &[(&str, &str)], body: Vec<u8>, status: u16, words: &str| {
-        let (found, text) = post(&harness, headers, body).await;
+        let headers = [headers, &[("authorization", bearer.as_str())]].concat();
+        let (found, text) = post(&harness, &headers, body).await;
         assert_eq!(found, status, "{text}");
         assert!(text.contains(words), "{text}");
     };
