@@ -36,6 +36,9 @@ impl EvaluatorNeeds {
         if facts.tool_definitions {
             return Err("it reads definitions of tools, which are not stored");
         }
+        if facts.spans {
+            return Err("it reads all spans, which are not stored");
+        }
         if !facts.attributes.is_empty() {
             return Err("it reads attributes of spans, which are not stored");
         }
