@@ -22,7 +22,7 @@ const TOOL_BYTES_MAX: usize = 200;
 
 /// Columns of [`RestoredRun`].
 const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.service, s.version,
-    s.environment, t.cost, t.calls, t.shed, t.title,
+    s.environment, t.cost, t.calls, t.title,
     (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq)";
 
 /// Stored run, with what is needed to judge it again.
@@ -76,12 +76,12 @@ impl RestoredRun {
             environment: row.get::<_, String>(6)?.into(),
             ..RunSource::default()
         };
-        let packed: Option<Vec<u8>> = row.get(11)?;
+        let packed: Option<Vec<u8>> = row.get(10)?;
         let content = packed.and_then(|it| UnpackedContent::read(&it));
         Ok(Self {
             seq: row.get("row")?,
             trace_id: TraceId(row.get(0)?),
-            title: row.get(10)?,
+            title: row.get(9)?,
             verdicts: Vec::new(),
             group: ClientGroup::from_bytes(row.get(1)?),
             span_id: SpanId(row.get(2)?),
