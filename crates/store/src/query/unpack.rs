@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use super::restore::RestoredCall;
 use crate::part::{StoredGap, StoredPart};
 use crate::record::{FACTS_VERSION, IS_OF_MODEL, IS_OUTPUT, usage_of};
+use crate::source::{OTHER_SUM, ResourceSums};
 use spanscore_base::model::{Content, Origin, ToolCall, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Number, Value, json};
@@ -72,6 +73,13 @@ impl UnpackedContent {
         let cut = all.into_iter().flat_map(|all| all.iter()).filter(|(_, it)| it.is_null());
         let cut = cut.map(|(key, _)| (key, StoredGap::Cut));
         cut.chain(self.texts("replaced_attributes").map(|key| (key, StoredGap::Redacted)))
+    }
+
+    /// Returns the sums of the resource; of a run that was stored without, those of no text.
+    pub(super) fn resource_sums(&self) -> ResourceSums {
+        let sums = self.0.get("facts").and_then(|facts| facts.get("resource"));
+        let Some([a, b, c]) = sums.and_then(Value::as_list) else { return [Some(OTHER_SUM); 3] };
+        [a, b, c].map(|sum| unsigned(sum).and_then(|sum| u32::try_from(sum).ok()))
     }
 
     /// Returns the texts of a list among the facts.
