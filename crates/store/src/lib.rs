@@ -41,6 +41,7 @@ pub use part::{StoredGap, StoredPart};
 pub use record::{Judgement, TrajectoryRecord};
 pub use schema::VERSION;
 pub use settings::{RetentionSettings, StoreSection, StoreSettings, StoredContent, StoredDetails};
+pub use source::RESOURCE_KEYS;
 pub use store::{Store, StoreView};
 pub(crate) use writer::TOOLS_MAX;
 pub use writer::{RedactValues, StoreState};

@@ -19,13 +19,15 @@ pub enum StoredPart {
     Agents,
     /// Name of the root span.
     SpanName,
+    /// Id of the session.
+    SessionId,
     /// Attributes of the root span.
     Attributes,
 }
 
 impl StoredPart {
     /// All parts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Input,
         Self::Output,
         Self::Arguments,
@@ -34,6 +36,7 @@ impl StoredPart {
         Self::CallIds,
         Self::Agents,
         Self::SpanName,
+        Self::SessionId,
         Self::Attributes,
     ];
 
@@ -48,6 +51,7 @@ impl StoredPart {
             Self::CallIds => "call ids",
             Self::Agents => "names of agents",
             Self::SpanName => "name of the root span",
+            Self::SessionId => "session id",
             Self::Attributes => "attributes of the root span",
         }
     }

@@ -4,6 +4,9 @@ use spanscore_base::model::{Resource, Target};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::otlp::any_value::key_values;
 
+/// Keys of a resource whose values the store keeps.
+pub const RESOURCE_KEYS: [&str; 3] =
+    ["service.name", "service.version", "deployment.environment.name"];
 /// Longest part of a source, bytes; longer ones are cut.
 const PART_BYTES_MAX: usize = 200;
 
@@ -44,25 +47,56 @@ impl RunSource {
         Self::new(&target.resource, target.agent_name.as_deref())
     }
 
-    /// Builds a resource that says the same of service, version and environment.
-    pub(crate) fn resource(&self) -> Resource {
-        let attributes = [
-            ("service.name", &self.service),
-            ("service.version", &self.version),
-            ("deployment.environment.name", &self.environment),
-        ];
-        let said = attributes.into_iter().filter(|(_, value)| !value.is_empty());
-        let encoded = said.flat_map(|(key, value)| {
-            let value = field(2, field(1, value.as_bytes().to_vec()));
-            field(1, [field(1, key.as_bytes().to_vec()), value].concat())
-        });
-        Resource { encoded: encoded.collect(), service_name: self.service.to_string() }
+    /// Builds the resource that has these [`ResourceSums`], as far as the source tells it; with the
+    /// keys that it does not tell as they were.
+    pub(crate) fn resource(&self, sums: &ResourceSums) -> (Resource, Vec<&'static str>) {
+        let parts = [&self.service, &self.version, &self.environment];
+        let mut encoded = Vec::new();
+        let mut unknown = Vec::new();
+        for ((key, part), sum) in RESOURCE_KEYS.into_iter().zip(parts).zip(sums) {
+            match sum {
+                None => {}
+                Some(sum) if *sum == text_sum(part) => {
+                    let value = field(2, field(1, part.as_bytes().to_vec()));
+                    let entry = [field(1, key.as_bytes().to_vec()), value].concat();
+                    encoded.extend(field(1, entry));
+                }
+                Some(_) => unknown.push(key),
+            }
+        }
+        let is_named = sums[0] == Some(text_sum(&self.service));
+        let service_name = if is_named { self.service.to_string() } else { String::new() };
+        (Resource { encoded, service_name }, unknown)
     }
 
     /// Returns the source that stands for all beyond the limit.
     pub(crate) fn other() -> Self {
         Self { service: "other".into(), ..Self::default() }
     }
+}
+
+/// Sums by which the values of [`RESOURCE_KEYS`] are known again; `None` for a key that a resource
+/// lacks. A source may be cut, share a row with others, or be of another key.
+pub(crate) type ResourceSums = [Option<u32>; 3];
+
+/// Sum of a value that is no text, nor that of any.
+pub(crate) const OTHER_SUM: u32 = 0;
+
+/// Returns the sums of a resource.
+pub(crate) fn resource_sums(resource: &Resource) -> ResourceSums {
+    RESOURCE_KEYS.map(|key| {
+        let values = key_values(&resource.encoded).flatten();
+        values
+            .filter(|(it, _)| *it == key)
+            .last()
+            .map(|(_, value)| value.as_str().map_or(OTHER_SUM, text_sum))
+    })
+}
+
+/// Sums a text up (FNV-1a, never [`OTHER_SUM`]).
+fn text_sum(text: &str) -> u32 {
+    let add = |sum: u32, byte: u8| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    text.bytes().fold(0x811c_9dc5, add).max(OTHER_SUM + 1)
 }
 
 /// Encodes a field of bytes, shorter than 16 KiB: its tag, its length, itself.
@@ -77,4 +111,47 @@ fn field(number: u8, bytes: Vec<u8>) -> Vec<u8> {
 
 fn cut(text: &str) -> Box<str> {
     text[..text.floor_char_boundary(PART_BYTES_MAX)].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds a resource of texts; `#` stands for a number.
+    fn resource(entries: &[(&str, &str)]) -> Resource {
+        let entry = |&(key, text): &(&str, &str)| {
+            let value = if text == "#" { vec![0x18, 7] } else { field(1, text.into()) };
+            field(1, [field(1, key.into()), field(2, value)].concat())
+        };
+        let name = entries.iter().find(|(key, _)| *key == RESOURCE_KEYS[0]);
+        let service_name = name.map(|(_, name)| (*name).to_owned()).unwrap_or_default();
+        Resource { encoded: entries.iter().flat_map(entry).collect(), service_name }
+    }
+
+    fn check(stored: Option<RunSource>, given: &[(&str, &str)], unknown: &[&str]) {
+        let given = resource(given);
+        let source = stored.unwrap_or_else(|| RunSource::new(&given, None));
+        let sums = resource_sums(&given);
+        let (restored, found) = source.resource(&sums);
+        assert_eq!(found, unknown);
+        for ((key, before), after) in RESOURCE_KEYS.iter().zip(sums).zip(resource_sums(&restored)) {
+            assert_eq!(after, before.filter(|_| !unknown.contains(key)), "{key}");
+        }
+        let is_named = !unknown.contains(&RESOURCE_KEYS[0]);
+        assert_eq!(restored.service_name == given.service_name, is_named);
+    }
+
+    #[test]
+    fn resource_is_restored_as_it_was_or_its_key_told() {
+        let [name, version, environment] = RESOURCE_KEYS;
+        let long = "ä".repeat(PART_BYTES_MAX);
+        check(None, &[], &[]);
+        check(None, &[(name, "shop"), (version, ""), (environment, "prod")], &[]);
+        check(None, &[(name, "shop"), ("deployment.environment", "prod")], &[]);
+        check(None, &[(name, &long), (environment, &long)], &[name, environment]);
+        check(None, &[(version, "#"), (environment, "prod")], &[version]);
+        let other = || Some(RunSource::other());
+        check(other(), &[(name, "shop"), (version, "2")], &[name, version]);
+        check(other(), &[(name, "other")], &[]);
+    }
 }

@@ -56,5 +56,5 @@ function FieldBody({ title, field }) {
   if (words) return html`<p class="absent">${words}</p>`;
   return html`${field.absent === 'unreadable' && html`<p class="absent">not readable as JSON, as it came:</p>`}
     <${Value} value=${field.value} label=${title} />
-    ${field.truncated_from && html`<p class="absent">cut: it had ${bytes(field.truncated_from)}</p>`}`;
+    ${field.truncated && html`<p class="absent">cut: the store keeps the beginning</p>`}`;
 }

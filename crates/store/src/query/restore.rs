@@ -10,19 +10,18 @@ use super::filter::StoreFilter;
 use super::page::{CALLED, Page, PagePlace, RUNS, StoredPage};
 use super::unpack::UnpackedContent;
 use crate::part::{StoredGap, StoredPart};
-use crate::source::RunSource;
+use crate::source::{RESOURCE_KEYS, RunSource};
+use crate::writer::may_be_cut;
 use spanscore_base::model::{
     CallStatus, ClientGroup, Resource, SpanId, TraceId, Trajectory, WorkBudget,
 };
 
 /// Name under which the store gathers tools beyond its limit.
 const OTHER_TOOL: &str = "other";
-/// Longest name of a tool that is stored whole, bytes.
-const TOOL_BYTES_MAX: usize = 200;
 
 /// Columns of [`RestoredRun`].
 const COLUMNS: &str = "t.trace_id, t.client_group, t.span_id, n.session_id, s.service, s.version,
-    s.environment, t.cost, t.calls, t.shed, t.title,
+    s.environment, t.cost, t.calls, t.title,
     (SELECT c.content FROM trajectory_contents c WHERE c.seq = t.seq)";
 
 /// Stored run, with what is needed to judge it again.
@@ -43,6 +42,7 @@ pub struct RestoredRun {
     calls: Vec<RestoredCall>,
     content: Option<UnpackedContent>,
     gaps: HashMap<StoredPart, StoredGap>,
+    resource_gaps: Vec<&'static str>,
 }
 
 /// Row of a call.
@@ -76,27 +76,37 @@ impl RestoredRun {
             environment: row.get::<_, String>(6)?.into(),
             ..RunSource::default()
         };
-        let packed: Option<Vec<u8>> = row.get(11)?;
+        let packed: Option<Vec<u8>> = row.get(10)?;
         let content = packed.and_then(|it| UnpackedContent::read(&it));
+        let (resource, resource_gaps) = match &content {
+            Some(content) => source.resource(&content.resource_sums()),
+            None => (Resource::default(), RESOURCE_KEYS.to_vec()),
+        };
+        let session_id: Option<String> = row.get(3)?;
+        let mut gaps = content.as_ref().map(UnpackedContent::gaps).unwrap_or_default();
+        if session_id.as_deref().is_some_and(may_be_cut) {
+            gaps.insert(StoredPart::SessionId, StoredGap::Cut);
+        }
         Ok(Self {
             seq: row.get("row")?,
             trace_id: TraceId(row.get(0)?),
-            title: row.get(10)?,
+            title: row.get(9)?,
             verdicts: Vec::new(),
             group: ClientGroup::from_bytes(row.get(1)?),
             span_id: SpanId(row.get(2)?),
-            session_id: row.get(3)?,
-            resource: Arc::new(source.resource()),
+            session_id,
+            resource: Arc::new(resource),
             cost: row.get(7)?,
             call_count: usize::try_from(row.get::<_, i64>(8)?).unwrap_or(0),
             calls: Vec::new(),
-            gaps: content.as_ref().map(UnpackedContent::gaps).unwrap_or_default(),
+            gaps,
+            resource_gaps,
             content,
         })
     }
 
     /// Returns the trajectory, to be judged within so many steps; `None` if nothing can judge it.
-    /// Its resource has service, version and environment alone.
+    /// Its resource has [`RESOURCE_KEYS`] alone, without [gaps](Self::resource_gaps).
     ///
     /// # Errors
     /// The reason, as words.
@@ -107,7 +117,7 @@ impl RestoredRun {
         if self.call_count != self.calls.len() {
             return Err("the run has more calls than are stored");
         }
-        if self.calls.iter().any(|call| call.tool.len() >= TOOL_BYTES_MAX) {
+        if self.calls.iter().any(|call| may_be_cut(&call.tool)) {
             return Err("the name of a tool is cut");
         }
         let base = Trajectory {
@@ -126,6 +136,11 @@ impl RestoredRun {
     /// Returns the reason why a part is not as it was; `None` if it is.
     pub fn gap(&self, part: StoredPart) -> Option<StoredGap> {
         self.gaps.get(&part).copied()
+    }
+
+    /// Returns those of [`RESOURCE_KEYS`] whose value is not stored as it was.
+    pub fn resource_gaps(&self) -> &[&'static str] {
+        &self.resource_gaps
     }
 
     /// Returns the keys of attributes of the root span whose value is not as it was.

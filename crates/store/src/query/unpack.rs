@@ -5,6 +5,7 @@ use hashbrown::HashMap;
 use super::restore::RestoredCall;
 use crate::part::{StoredGap, StoredPart};
 use crate::record::{FACTS_VERSION, IS_OF_MODEL, IS_OUTPUT, usage_of};
+use crate::source::{OTHER_SUM, ResourceSums};
 use spanscore_base::model::{Content, Origin, ToolCall, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Number, Value, json};
@@ -12,14 +13,20 @@ use spanscore_base::value::{Number, Value, json};
 /// Largest content that is unpacked.
 const CONTENT_BYTES_MAX: usize = 16 << 20;
 
-/// Parts of a run by their names in the content, and those of a call.
-const RUN_FIELDS: [(&str, StoredPart); 2] =
-    [("input", StoredPart::Input), ("output", StoredPart::Output)];
-const CALL_FIELDS: [(&str, StoredPart); 2] =
-    [("arguments", StoredPart::Arguments), ("result", StoredPart::Results)];
-/// Parts that are left out with the first value that is.
-const LEFT_OUT_TOGETHER: [StoredPart; 3] =
-    [StoredPart::Errors, StoredPart::CallIds, StoredPart::Agents];
+/// Fields that show whether a part of a run is whole, and one of a call.
+const RUN_FIELDS: [(&str, StoredPart); 4] = [
+    ("input", StoredPart::Input),
+    ("output", StoredPart::Output),
+    ("agent_cut", StoredPart::Agents),
+    ("span_cut", StoredPart::SpanName),
+];
+const CALL_FIELDS: [(&str, StoredPart); 5] = [
+    ("arguments", StoredPart::Arguments),
+    ("result", StoredPart::Results),
+    ("error_cut", StoredPart::Errors),
+    ("id_cut", StoredPart::CallIds),
+    ("agent_cut", StoredPart::Agents),
+];
 
 /// Unpacked content.
 pub(super) struct UnpackedContent(Value<'static>);
@@ -54,10 +61,6 @@ impl UnpackedContent {
                 gaps.insert(part, StoredGap::Cut);
             }
         }
-        let fields = calls.iter().flat_map(|call| CALL_FIELDS.map(|(name, _)| call.get(name)));
-        if fields.flatten().any(is_left_out) {
-            gaps.extend(LEFT_OUT_TOGETHER.map(|part| (part, StoredGap::Cut)));
-        }
         if self.0.get("attributes").is_none() {
             gaps.insert(StoredPart::Attributes, StoredGap::NotStored);
         }
@@ -70,6 +73,13 @@ impl UnpackedContent {
         let cut = all.into_iter().flat_map(|all| all.iter()).filter(|(_, it)| it.is_null());
         let cut = cut.map(|(key, _)| (key, StoredGap::Cut));
         cut.chain(self.texts("replaced_attributes").map(|key| (key, StoredGap::Redacted)))
+    }
+
+    /// Returns the sums of the resource; of a run that was stored without, those of no text.
+    pub(super) fn resource_sums(&self) -> ResourceSums {
+        let sums = self.0.get("facts").and_then(|facts| facts.get("resource"));
+        let Some([a, b, c]) = sums.and_then(Value::as_list) else { return [Some(OTHER_SUM); 3] };
+        [a, b, c].map(|sum| unsigned(sum).and_then(|sum| u32::try_from(sum).ok()))
     }
 
     /// Returns the texts of a list among the facts.
@@ -190,10 +200,63 @@ fn absent<'c>(field: &'c Value<'_>) -> Option<&'c str> {
     field.get("absent").and_then(Value::as_str)
 }
 
-fn is_left_out(field: &Value<'_>) -> bool {
-    absent(field) == Some("left_out")
+/// Returns true for a field that is not whole, and for the mark of one.
+fn is_cut(field: &Value<'_>) -> bool {
+    let is_marked = matches!(field, Value::Bool(true)) || field.get("truncated").is_some();
+    is_marked || absent(field) == Some("left_out")
 }
 
-fn is_cut(field: &Value<'_>) -> bool {
-    is_left_out(field) || field.get("truncated").is_some()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{CONTENT_BYTES_MAX, FIELD_BYTES_MAX, Judgement, TrajectoryRecord};
+    use spanscore_base::model::Completion;
+
+    fn check(trajectory: &Trajectory<'_>, expected: &[StoredPart]) {
+        let judgement = Judgement {
+            completion: Completion::RootEnded,
+            is_partial: false,
+            revision: 0,
+            spans: 1,
+            now_ns: 0,
+            is_passing: false,
+        };
+        let content = TrajectoryRecord::new(trajectory, judgement, true).content.unwrap();
+        let mut gaps = UnpackedContent(json::parse(&content.texts).unwrap().into_owned()).gaps();
+        gaps.remove(&StoredPart::Attributes);
+        let mut parts: Vec<StoredPart> = gaps.into_keys().collect();
+        parts.sort_unstable();
+        assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn parts_that_are_not_whole_are_told() {
+        let named = |text: String| ToolCall {
+            error: Some(text.clone().into()),
+            id: Some(text.clone().into()),
+            agent: Some(text.into()),
+            ..ToolCall::default()
+        };
+        let of =
+            |tool_calls: Vec<ToolCall<'static>>| Trajectory { tool_calls, ..Trajectory::default() };
+        let names = [StoredPart::Errors, StoredPart::CallIds, StoredPart::Agents];
+        let [short, long] = [1, FIELD_BYTES_MAX + 1].map(|bytes| "e".repeat(bytes));
+        check(&of(vec![named(short.clone())]), &[]);
+        check(&of(vec![named(long.clone())]), &names);
+        let raw = || Content::Unreadable(long.clone().into());
+        check(&Trajectory { user_input: raw(), ..of(Vec::new()) }, &[StoredPart::Input]);
+        check(
+            &Trajectory { span_name: long.clone().into(), ..of(Vec::new()) },
+            &[StoredPart::SpanName],
+        );
+        // The last result takes the room of what follows it, with its quotes.
+        let result = || Content::ready(Value::from("r".repeat(FIELD_BYTES_MAX - 2)));
+        let full = || ToolCall { result: result(), ..ToolCall::default() };
+        let calls = |last| {
+            let before = std::iter::repeat_with(full).take(CONTENT_BYTES_MAX / FIELD_BYTES_MAX - 1);
+            before.chain([ToolCall { result: result(), ..last }]).collect::<Vec<_>>()
+        };
+        check(&of(calls(ToolCall::default())), &[]);
+        check(&of(calls(named(short))), &names);
+    }
 }

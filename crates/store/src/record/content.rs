@@ -7,12 +7,17 @@ use spanscore_base::model::{Content, ToolCall, Trajectory};
 use spanscore_base::otlp::AnyValue;
 use spanscore_base::value::{Value, json};
 
+/// Mark of a field of which the beginning alone is stored.
+const TRUNCATED: &str = r#","truncated":true"#;
+
 /// Writes input, output, calls, names and attributes as one JSON object.
 pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
     let mut out = String::from(r#"{"input":"#);
     field(&trajectory.user_input, &mut out);
     out.push_str(r#","output":"#);
     field(&trajectory.final_output, &mut out);
+    named("agent", trajectory.agent_name.as_deref(), &mut out);
+    named("span", Some(&trajectory.span_name), &mut out);
     out.push_str(r#","calls":["#);
     for (at, call) in trajectory.tool_calls.iter().take(CALLS_MAX).enumerate() {
         out.push_str(if at == 0 { r#"{"arguments":"# } else { r#",{"arguments":"# });
@@ -23,8 +28,6 @@ pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
         out.push('}');
     }
     out.push(']');
-    named("agent", trajectory.agent_name.as_deref(), &mut out);
-    named("span", Some(&trajectory.span_name), &mut out);
     attributes(&trajectory.attributes, &mut out);
     out.push('}');
     out
@@ -32,30 +35,37 @@ pub(super) fn content_of(trajectory: &Trajectory<'_>) -> String {
 
 /// Writes error, id and agent of a call; the agent only if it is not that of the run.
 fn names(call: &ToolCall<'_>, agent_of_run: Option<&str>, out: &mut String) {
-    if out.len() <= CONTENT_BYTES_MAX {
-        named("error", call.error.as_deref(), out);
-        named("id", call.id.as_deref(), out);
-        match call.agent.as_deref() {
-            agent if agent == agent_of_run => {}
-            None => out.push_str(r#","agent":null"#),
-            agent => named("agent", agent, out),
-        }
+    named("error", call.error.as_deref(), out);
+    named("id", call.id.as_deref(), out);
+    match call.agent.as_deref() {
+        agent if agent == agent_of_run => {}
+        None => out.push_str(r#","agent":null"#),
+        agent => named("agent", agent, out),
     }
 }
 
-/// Writes a text under a name, after other fields.
+/// Writes a text under a name, after other fields; under `<name>_cut` that it is not whole.
 fn named(name: &str, value: Option<&str>, out: &mut String) {
     let Some(value) = value else { return };
-    out.push_str(",\"");
-    out.push_str(name);
-    out.push_str("\":");
-    text(value, out);
+    let has_room = out.len() <= CONTENT_BYTES_MAX;
+    if has_room {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("\":");
+        text(value, out);
+    }
+    if !has_room || value.len() > FIELD_BYTES_MAX {
+        out.push_str(",\"");
+        out.push_str(name);
+        out.push_str("_cut\":true");
+    }
 }
 
 /// Writes the attributes of the root span; `null` stands for a value that is long or no scalar.
-/// Without attributes, or with too many, none are known.
+/// Without attributes, with too many or with a long key, none are known.
 fn attributes(all: &[(&str, AnyValue<'_>)], out: &mut String) {
-    if all.is_empty() || all.len() > ATTRIBUTES_MAX || out.len() > CONTENT_BYTES_MAX {
+    let is_over = all.len() > ATTRIBUTES_MAX || out.len() > CONTENT_BYTES_MAX;
+    if all.is_empty() || is_over || all.iter().any(|(key, _)| key.len() > ATTRIBUTE_BYTES_MAX) {
         return;
     }
     out.push_str(r#","attributes":{"#);
@@ -91,6 +101,7 @@ fn field(content: &Content<'_>, out: &mut String) {
         Content::Unreadable(raw) => {
             out.push_str(r#"{"absent":"unreadable","value":"#);
             text(raw, out);
+            out.push_str(if raw.len() > FIELD_BYTES_MAX { TRUNCATED } else { "" });
             out.push('}');
         }
         Content::Recorded(value) => {
@@ -108,7 +119,7 @@ fn recorded(value: &Value<'_>, out: &mut String) {
     if json::write(value, &mut limited).is_err() {
         let beginning = out.split_off(start);
         text(&beginning, out);
-        out.push_str(r#","truncated":true"#);
+        out.push_str(TRUNCATED);
     }
 }
 

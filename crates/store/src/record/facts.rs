@@ -1,16 +1,17 @@
 //! Facts of a run as numbers, by which it can be judged again.
 //!
 //! ```text
-//! {"version":1,"start":1700000000000000000,"end":..,"bytes":..,"usage":[..],
+//! {"version":1,"start":1700000000000000000,"end":..,"bytes":..,"usage":[..],"resource":[..],
 //!  "calls":[[group,place,flags,start,end],..]}
 //! ```
 //!
 //! Times of calls are nanoseconds after the start of the run; an unknown end, place or count is
-//! `null`.
+//! `null`. Of the resource there are [sums](resource_sums).
 
 use std::fmt::Write;
 
 use super::CALLS_MAX;
+use crate::source::resource_sums;
 use spanscore_base::model::{Origin, ToolCall, Trajectory, Usage};
 
 /// Version of the form.
@@ -37,6 +38,10 @@ fn write_facts(trajectory: &Trajectory<'_>, out: &mut String) -> std::fmt::Resul
     out.push_str(r#","usage":["#);
     for (at, count) in counts(&trajectory.usage).into_iter().enumerate() {
         number(at, count, out)?;
+    }
+    out.push_str(r#"],"resource":["#);
+    for (at, sum) in resource_sums(&trajectory.resource).into_iter().enumerate() {
+        number(at, sum, out)?;
     }
     out.push_str(r#"],"calls":["#);
     for (at, call) in trajectory.tool_calls.iter().take(CALLS_MAX).enumerate() {

@@ -323,6 +323,24 @@ fn of_two_parts_of_a_run_the_one_with_more_spans_is_shown() {
 }
 
 #[test]
+fn revision_without_content_takes_that_of_the_one_before_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = start(folder.path());
+    store.trajectory(run(1, 0, true));
+    let mut shed = run(1, 1, true);
+    shed.content = None;
+    store.trajectory(shed);
+    store.close();
+    let reader = reader(folder.path());
+    let stored = reader.trajectory(&trace_id(1).to_string()).unwrap();
+    assert_eq!((stored.revision, stored.left_out), (Some(1), Some("content")));
+    assert_eq!((&stored.input, &stored.calls[0].arguments), (&None, &None));
+    let page = reader.restored_runs(&StoreFilter::default(), None, 10).unwrap();
+    let [restored] = &page.items[..] else { panic!("one run") };
+    assert!(restored.trajectory(1_000).is_err_and(|reason| reason.contains("not stored")));
+}
+
+#[test]
 fn source_and_session_of_a_run_replace_those_that_early_verdicts_knew() {
     let folder = tempfile::tempdir().unwrap();
     let store = start(folder.path());

@@ -20,7 +20,7 @@ use rusqlite::{ErrorCode, params};
 
 pub(crate) use content::ContentPolicy;
 pub use content::RedactValues;
-pub(crate) use names::TOOLS_MAX;
+pub(crate) use names::{TOOLS_MAX, may_be_cut};
 use retention::{RetentionLimits, retain};
 use rows::RowWriter;
 

@@ -204,6 +204,12 @@ pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
+/// Returns true if a stored name may be the beginning of a longer one: a cut leaves out whole
+/// characters, of up to four bytes.
+pub(crate) fn may_be_cut(name: &str) -> bool {
+    name.len() > NAME_BYTES_MAX - 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use super::names::{KnownNames, cut};
 use super::retention::MINUTES_KEPT_MS;
 use super::statements::{
     EvaluationPlace, add_turn, insert_call, insert_evaluation, leave_session, micros,
-    store_content, update_trajectory,
+    replace_content, update_trajectory,
 };
 use super::sums::{CallFigures, PendingSums};
 use super::traces::{AWAITED, KnownEvaluation, KnownTrace, outcome};
@@ -167,7 +167,7 @@ impl RowWriter {
         let content = record.content.as_ref().map(|it| policy.content(record.trace.0, it));
         let title = content.as_ref().and_then(|(_, title)| title.as_deref());
         update_trajectory(connection, record, &trace, title)?;
-        store_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
+        replace_content(connection, trace.seq, content.as_ref().map(|(content, _)| &**content))?;
         if !was_stored {
             self.counts.trajectories += 1;
             self.counts.calls += record.call_count;

@@ -90,12 +90,18 @@ pub(super) fn update_trajectory(
     Ok(())
 }
 
-pub(super) fn store_content(
+/// Replaces the content of a run: that of a revision before is not that of these calls.
+pub(super) fn replace_content(
     connection: &Connection,
     seq: i64,
     content: Option<&str>,
 ) -> rusqlite::Result<()> {
-    let Some(content) = content else { return Ok(()) };
+    let Some(content) = content else {
+        connection
+            .prepare_cached("DELETE FROM trajectory_contents WHERE seq = ?1")?
+            .execute([seq])?;
+        return Ok(());
+    };
     let packed = zstd::bulk::compress(content.as_bytes(), ZSTD_LEVEL)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     connection

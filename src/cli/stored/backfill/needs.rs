@@ -5,15 +5,14 @@ use spanscore_evaluate::engine::expect::lookup::may_name_case;
 use spanscore_evaluate::engine::run::Configured;
 use spanscore_evaluate::engine::select::ReadKeys;
 use spanscore_store::query::RestoredRun;
-use spanscore_store::{StoredGap, StoredPart};
-
-/// Attributes of the resource that are stored.
-const RESOURCE_KEYS: [&str; 3] = ["service.name", "service.version", "deployment.environment.name"];
+use spanscore_store::{RESOURCE_KEYS, StoredGap, StoredPart};
 
 /// Parts that an evaluator reads.
 pub(super) struct EvaluatorNeeds {
     parts: Vec<StoredPart>,
     attributes: ReadKeys,
+    /// Keys of the resource.
+    resource: Vec<String>,
 }
 
 impl EvaluatorNeeds {
@@ -36,15 +35,21 @@ impl EvaluatorNeeds {
         if facts.tool_definitions {
             return Err("it reads definitions of tools, which are not stored");
         }
+        if facts.spans {
+            return Err("it reads all spans, which are not stored");
+        }
         if !facts.attributes.is_empty() {
             return Err("it reads attributes of spans, which are not stored");
         }
         let is_stored = |key: &String| RESOURCE_KEYS.contains(&key.as_str());
-        if !matches!(&root.resource, ReadKeys::Named(keys) if keys.iter().all(is_stored)) {
-            return Err(
-                "it reads the resource, of which service, version and environment are stored",
-            );
-        }
+        let resource = match root.resource {
+            ReadKeys::Named(keys) if keys.iter().all(is_stored) => keys,
+            _ => {
+                return Err(
+                    "it reads the resource, of which service, version and environment are stored",
+                );
+            }
+        };
         let reads_calls = configured.reads_calls();
         let parts = [
             (StoredPart::Input, facts.user_input),
@@ -55,16 +60,22 @@ impl EvaluatorNeeds {
             (StoredPart::CallIds, reads_calls),
             (StoredPart::Agents, root.agent_name || !configured.tools.agents.is_empty()),
             (StoredPart::SpanName, root.span_name),
+            (StoredPart::SessionId, root.session_id),
             (StoredPart::Attributes, !root.attributes.is_empty()),
         ];
         let parts = parts.into_iter().filter(|(_, is_read)| *is_read).map(|(part, _)| part);
-        Ok(Self { parts: parts.collect(), attributes: root.attributes })
+        Ok(Self { parts: parts.collect(), attributes: root.attributes, resource })
     }
 
     /// Returns the reason why it cannot judge a run; `None` if it can.
     pub(super) fn unmet_by(&self, run: &RestoredRun) -> Option<String> {
         let told = |what: &str, gap: StoredGap| format!("{what}: {}", gap.as_str());
         let gap = self.parts.iter().find_map(|part| Some(told(part.as_str(), run.gap(*part)?)));
+        let gap = gap.or_else(|| {
+            let key =
+                run.resource_gaps().iter().find(|key| self.resource.iter().any(|it| it == *key))?;
+            Some(told(&format!("`{key}` of the resource"), StoredGap::NotStored))
+        });
         gap.or_else(|| {
             let mut gaps = run.attribute_gaps();
             let (key, gap) = gaps.find(|(key, _)| self.reads_attribute(key))?;

@@ -56,7 +56,11 @@ impl CaseKey {
     pub(super) fn root_reads(&self) -> RootReads {
         match self {
             Self::Expression(key) => key.root_reads().clone(),
-            Self::Auto => RootReads { attributes: ReadKeys::OfCases, ..RootReads::default() },
+            Self::Auto => RootReads {
+                attributes: ReadKeys::OfCases,
+                session_id: true,
+                ..RootReads::default()
+            },
         }
     }
 

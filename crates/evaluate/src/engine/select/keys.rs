@@ -27,6 +27,12 @@ impl ReadKeys {
         matches!(self, Self::Named(keys) if keys.is_empty())
     }
 
+    fn add(&mut self, key: &str) {
+        if let Self::Named(keys) = self {
+            keys.push(key.to_owned());
+        }
+    }
+
     fn union(self, other: Self) -> Self {
         match (self, other) {
             (Self::Named(mut keys), Self::Named(more)) => {
@@ -51,6 +57,8 @@ pub struct RootReads {
     pub span_name: bool,
     /// Name of its agent.
     pub agent_name: bool,
+    /// Id of its session.
+    pub session_id: bool,
 }
 
 impl RootReads {
@@ -62,6 +70,7 @@ impl RootReads {
             resource: self.resource.union(other.resource),
             span_name: self.span_name || other.span_name,
             agent_name: self.agent_name || other.agent_name,
+            session_id: self.session_id || other.session_id,
         }
     }
 
@@ -76,10 +85,7 @@ impl RootReads {
         if let Some((map, key)) = looked_up(&expression.expr)
             && let Some(keys) = self.map(map)
         {
-            if let ReadKeys::Named(keys) = keys {
-                keys.push(key.to_owned());
-            }
-            return;
+            return keys.add(key);
         }
         match &expression.expr {
             Expr::Ident(name) => self.add_name(name),
@@ -100,6 +106,7 @@ impl RootReads {
                     resource: ReadKeys::All,
                     span_name: true,
                     agent_name: true,
+                    session_id: true,
                 };
             }
         }
@@ -109,6 +116,8 @@ impl RootReads {
         match name {
             "span_name" => self.span_name = true,
             "agent_name" => self.agent_name = true,
+            "session_id" => self.session_id = true,
+            "service_name" => self.resource.add("service.name"),
             _ => {
                 if let Some(keys) = self.map(name) {
                     *keys = ReadKeys::All;
@@ -155,13 +164,15 @@ mod tests {
         };
         let named = |keys: &[&str]| ReadKeys::Named(keys.iter().map(|key| (*key).into()).collect());
         let none = || named(&[]);
-        check("service_name == 'shop'", none(), none());
+        check("service_name == 'shop'", none(), named(&["service.name"]));
         check("attributes['a.b'] == resource['c']", named(&["a.b"]), named(&["c"]));
         check("has(attributes.tier) && attributes.tier == 1", named(&["tier", "tier"]), none());
         check("json(attributes['metadata']).case == 'x'", named(&["metadata"]), none());
         check("'a' in attributes", ReadKeys::All, none());
         check("attributes[span_name] == 'x'", ReadKeys::All, none());
         check("tool_names.exists(t, t == resource['c'])", none(), named(&["c"]));
-        assert!(When::compile("span_name == agent_name").unwrap().root_reads().span_name);
+        let names = When::compile("span_name == agent_name || session_id == ''").unwrap();
+        let reads = names.root_reads();
+        assert!(reads.span_name && reads.agent_name && reads.session_id);
     }
 }
