@@ -248,7 +248,7 @@ async fn every_answer_has_the_headers_that_hold_pages_back() {
         let header = |name: &str| answer.headers[name].to_str().unwrap().to_owned();
         assert!(header("content-security-policy").starts_with("default-src 'none'; "), "{path}");
         assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
-        assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(header("referrer-policy"), "same-origin", "{path}");
         assert_eq!(header("cross-origin-resource-policy"), "same-origin", "{path}");
         assert_eq!(header("cache-control"), cached, "{path}");
         assert!(!answer.headers.contains_key("access-control-allow-origin"), "{path}");
