@@ -118,8 +118,8 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
         ),
         ExportedRows::Dataset => {
             let name = args.dataset.as_deref().unwrap_or_default();
-            let items = reader.dataset_items(name).map_err(asked)?;
-            items.iter().try_for_each(|item| printer.print(&item.row()))
+            let read = |after| reader.dataset_items(name, after, PAGE_ROWS);
+            pages(read, |item| printer.print(&item.row()))
         }
         ExportedRows::Runs => runs(&reader, &filter, |row| printer.print(&row)),
         ExportedRows::Trajectories => runs(&reader, &filter, |row| {

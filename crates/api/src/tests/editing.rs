@@ -108,6 +108,18 @@ async fn items_of_datasets_are_made_of_runs_listed_and_written_as_a_file() {
     assert_eq!(datasets["items"], json!([{"dataset": "golden", "items": 1}]));
     let dataset = harness.json("/datasets/golden").await;
     check_schema("Dataset", &dataset, "/datasets/golden");
+    assert_eq!((&dataset["count"]["count"], &dataset["next"]), (&json!(1), &Value::Null));
+    for number in 38..41 {
+        let new = json!({"trace_id": filled::trace_id(number).to_string()});
+        send(&harness, "POST", "/datasets/pages/items", &new, &[]).await;
+    }
+    let first = harness.json("/datasets/pages?limit=2").await;
+    let cursor = first["next"].as_str().unwrap();
+    let second = harness.json(&format!("/datasets/pages?limit=2&cursor={cursor}")).await;
+    check_schema("Dataset", &second, "second page");
+    let listed = [&first, &second].map(|page| page["items"].as_array().unwrap().clone()).concat();
+    let listed: Vec<_> = listed.iter().map(|item| item["trace_id"].clone()).collect();
+    assert_eq!(listed, [38, 39, 40].map(|number| json!(filled::trace_id(number).to_string())));
     let own = "/datasets/golden/items/refund%201%2F2";
     let criteria = json!({"tool_calls": [{"name": "pay"}]});
     let change = json!({"criteria": criteria});

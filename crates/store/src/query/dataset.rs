@@ -1,9 +1,11 @@
 //! Datasets: items with what is expected of a run, in the form that `expect.file` reads.
 
+use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::page::{Page, PagePlace, StoredPage, first_count};
 use super::trajectory::{StoredCall, StoredTrajectory, input_of};
 
 /// Columns of [`DatasetItem`].
@@ -76,12 +78,19 @@ pub(super) fn datasets(connection: &Connection) -> rusqlite::Result<Vec<DatasetR
     query.query_map([], row)?.collect()
 }
 
-/// Lists the items of a dataset in the order in which they were made.
-pub(super) fn items(connection: &Connection, dataset: &str) -> rusqlite::Result<Vec<DatasetItem>> {
-    let query =
-        format!("SELECT {COLUMNS} FROM dataset_items d WHERE d.dataset = ?1 ORDER BY d.seq");
-    let mut query = connection.prepare(&query)?;
-    query.query_map([dataset], |row| DatasetItem::read(connection, row))?.collect()
+/// Lists the items of a dataset page by page, in the order in which they were made.
+pub(super) fn items(
+    connection: &Connection,
+    dataset: &str,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<DatasetItem>> {
+    let from = "dataset_items d";
+    let condition = ("d.dataset = ?".to_owned(), vec![SqlValue::Text(dataset.to_owned())]);
+    let count = first_count(connection, from, &condition, after)?;
+    let page = Page { columns: COLUMNS, rank: "-d.seq", seq: "-d.seq", from, order: None };
+    let read = |row: &Row<'_>| DatasetItem::read(connection, row);
+    Ok(StoredPage { count, ..page.read(connection, condition, after, limit, read)? })
 }
 
 /// Finds an item.

@@ -153,7 +153,7 @@ fn items_hold_the_calls_of_a_run_and_are_edited() {
     assert!(matches!(stale, Err(StoreEditError::Changed { revision: 2 })));
     let reader = reader(folder.path());
     assert_eq!(reader.datasets().unwrap()[0].items, 1);
-    let row = reader.dataset_items("golden").unwrap()[0].row();
+    let row = reader.dataset_items("golden", None, 10).unwrap().items[0].row();
     assert_eq!(row["id"], made.key.as_str());
     assert_eq!(row["criteria"], serde_json::json!({"tool_calls": []}));
     view.delete_item(place, None).unwrap();
