@@ -72,6 +72,18 @@ async fn annotations_are_added_once_listed_changed_and_deleted() {
     check_schema("Annotation", &added.json(), "POST /annotations");
     let again = send(&harness, "POST", "/annotations", &new, &key).await;
     assert_eq!((again.status.as_u16(), again.json()), (200, added.json()));
+    for (field, value) in [
+        ("trace_id", json!(filled::trace_id(40).to_string())),
+        ("evaluation_id", Value::Null),
+        ("label", json!("pass")),
+        ("comment", json!("yes")),
+        ("author", json!("bob")),
+    ] {
+        let mut other = new.clone();
+        other[field] = value;
+        let other = send(&harness, "POST", "/annotations", &other, &key).await;
+        assert_eq!(other.problem(), (409, "exists".to_owned()), "{field}");
+    }
     let list = harness.json("/annotations?label=fail&author=ann").await;
     check_schema("AnnotationPage", &list, "/annotations");
     assert_eq!(list["items"], json!([added.json()]));
