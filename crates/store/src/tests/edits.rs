@@ -4,6 +4,7 @@ use super::*;
 use crate::query::{AnnotationFilter, StoreField, StoreQueryError};
 use crate::{
     AnnotationChange, DatasetItemChange, NewAnnotation, NewDatasetItem, StoreEditError, StoreView,
+    StoredContent,
 };
 
 fn verdict(label: &str) -> AnnotationChange {
@@ -158,6 +159,43 @@ fn items_hold_the_calls_of_a_run_and_are_edited() {
     assert_eq!(row["criteria"], serde_json::json!({"tool_calls": []}));
     view.delete_item(place, None).unwrap();
     assert!(reader.datasets().unwrap().is_empty());
+}
+
+#[test]
+fn an_item_without_a_name_has_the_case_of_its_run_or_its_trace_once_that_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 2);
+    let digits = trace_id(1).to_string()[..12].to_owned();
+    assert_eq!(view.add_item(item(0, None)).unwrap().key, "refund");
+    assert_eq!(view.add_item(item(1, None)).unwrap().key, digits);
+    for number in 0..2 {
+        let again = view.add_item(item(number, None));
+        assert!(matches!(again, Err(StoreEditError::Exists { .. })), "{again:?}");
+    }
+}
+
+#[test]
+fn runs_without_content_become_items_and_those_without_calls_need_criteria() {
+    let check = |shed: i64, criteria: Option<serde_json::Value>| {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = StoreSettings { content: StoredContent::None, ..StoreSettings::default() };
+        let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
+        let written = TrajectoryRecord { content: None, ..run(0, 0, true) };
+        store.trajectory(written);
+        store.close();
+        let file = Connection::open(folder.path().join("scores.db")).unwrap();
+        file.execute("UPDATE trajectories SET shed = ?1", [shed]).unwrap();
+        file.execute("DELETE FROM calls WHERE ?1 = 2", [shed]).unwrap();
+        let store = start(folder.path());
+        let added = store.view().add_item(item(0, None));
+        assert_eq!(added.as_ref().ok().map(|item| item.criteria.clone()), criteria, "{added:?}");
+        if let Err(error) = added {
+            assert!(error.to_string().contains("are not stored"), "{error}");
+        }
+    };
+    let names = serde_json::json!({"tool_calls": [{"name": "refund"}]});
+    check(1, Some(names));
+    check(2, None);
 }
 
 #[test]
