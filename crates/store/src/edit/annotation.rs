@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{StoreEditError, check_revision, check_room, check_text, pin};
+use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
 use crate::query::annotation::{StoredAnnotation, by_id};
 use crate::query::trajectory::{bytes_of, row_of};
 use crate::store::StoreView;
@@ -114,12 +114,14 @@ impl StoreView {
         check_text("author", &new.author, NAME_BYTES_MAX)?;
         check_text("name", new.name.as_deref().unwrap_or_default(), NAME_BYTES_MAX)?;
         let new = NewAnnotation { verdict: new.verdict.tidied()?, ..new };
+        let pinned_max = self.pinned_max();
         self.edit(move |connection| {
             if let Some(known) = by_id(connection, &new.id)? {
                 let what = "another annotation under this key".to_owned();
                 let is_same = new.is(&known);
                 return is_same.then_some((known, false)).ok_or(StoreEditError::Exists { what });
             }
+            check_pinned(connection, pinned_max)?;
             Ok((insert(connection, &new)?, true))
         })
     }

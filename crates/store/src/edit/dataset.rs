@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
-use super::{StoreEditError, check_revision, check_room, check_text, pin};
+use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
 use crate::query::dataset::{DatasetItem, expected_of, item_of};
 use crate::query::trajectory::{StoredTrajectory, bytes_of, find, row_of};
 use crate::store::StoreView;
@@ -68,7 +68,11 @@ impl StoreView {
     pub fn add_item(&self, new: NewDatasetItem) -> Result<DatasetItem, StoreEditError> {
         check_name("dataset", &new.dataset)?;
         let criteria = new.change.checked()?;
-        self.edit(move |connection| insert(connection, &new, criteria))
+        let pinned_max = self.pinned_max();
+        self.edit(move |connection| {
+            check_pinned(connection, pinned_max)?;
+            insert(connection, &new, criteria)
+        })
     }
 
     /// Changes an item; with a revision only if it still has that.

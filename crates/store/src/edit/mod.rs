@@ -18,9 +18,28 @@ pub use dataset::{DatasetItemChange, NewDatasetItem};
 
 use crate::query::StoreQueryError;
 use crate::store::StoreView;
+use crate::writer::used_bytes;
 
 /// Longest wait for the writer.
 pub const EDIT_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes of all that is kept for people, about: of a run the rows and their indexes, its content,
+/// its evaluations; and what people wrote. Lengths are read without the texts.
+const PINNED_BYTES: &str = "
+    WITH pinned (seq) AS (
+        SELECT trajectory FROM annotations UNION
+        SELECT t.seq FROM dataset_items d JOIN trajectories t ON t.trace_id = d.trace_id
+    )
+    SELECT ifnull(sum(4096
+        + ifnull((SELECT length(content) FROM trajectory_contents c WHERE c.seq = p.seq), 0)
+        + (SELECT count(*) * 128 FROM calls c WHERE c.trajectory = p.seq)
+        + (SELECT ifnull(sum(512 + ifnull(octet_length(e.explanation), 0)
+            + ifnull(octet_length(d.details), 0)), 0)
+            FROM evaluations e LEFT JOIN evaluation_details d ON d.seq = e.seq
+            WHERE e.trajectory = p.seq)), 0)
+        + (SELECT ifnull(sum(octet_length(comment)), 0) FROM annotations)
+        + (SELECT ifnull(sum(octet_length(criteria)), 0) FROM dataset_items)
+    FROM pinned p";
 
 /// Reason that an edit was not made.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +129,18 @@ fn committed<T>(
     let done = edit(&transaction)?;
     transaction.commit()?;
     Ok(done)
+}
+
+/// Refuses to keep more while that holds so many bytes: the rest of the file is for other runs.
+fn check_pinned(connection: &Connection, bytes_max: u64) -> Result<(), StoreEditError> {
+    // Nothing in a file is larger than all of it.
+    if used_bytes(connection)? < bytes_max
+        || connection.query_row(PINNED_BYTES, [], |row| row.get::<_, u64>(0))? < bytes_max
+    {
+        return Ok(());
+    }
+    let what = "MiB of runs with a verdict of a person or in a dataset";
+    Err(StoreEditError::Full { what, most: (bytes_max >> 20) as i64 })
 }
 
 /// Keeps a run for as long as an annotation or an item hangs on it.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::query::{AnnotationFilter, StoreField, StoreQueryError};
+use crate::record::RecordedContent;
 use crate::{
     AnnotationChange, DatasetItemChange, NewAnnotation, NewDatasetItem, StoreEditError, StoreView,
     StoredContent,
@@ -196,6 +197,46 @@ fn runs_without_content_become_items_and_those_without_calls_need_criteria() {
     let names = serde_json::json!({"tool_calls": [{"name": "refund"}]});
     check(1, Some(names));
     check(2, None);
+}
+
+/// Builds a run whose content hardly shrinks.
+fn large_run(number: u64) -> TrajectoryRecord {
+    let mut state = number + 1;
+    let word = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{:08x}", state >> 32)
+    };
+    let text: String = (0..7_000).map(word).collect();
+    let mut run = run(number, 0, true);
+    let texts = format!(r#"{{"input":{{"value":"{text}"}},"calls":[]}}"#);
+    run.content = run.content.map(|content| RecordedContent { texts, ..content });
+    run
+}
+
+#[test]
+fn runs_that_people_keep_leave_half_of_the_size_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = StoreSettings::default();
+    settings.retention.size_mib = 4;
+    let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
+    (0..90).for_each(|number| store.trajectory(large_run(number)));
+    let view = store.view();
+    while store.counters().get(crate::StoreCount::Trajectories) < 90 {
+        std::thread::yield_now();
+    }
+    let kept: Vec<_> = (0..90).map_while(|id| view.annotate(on(id.into(), id)).ok()).collect();
+    // 28,000 bytes of content each.
+    assert!((55..75).contains(&kept.len()), "{}", kept.len());
+    let full = [view.annotate(on(89, 89)).unwrap_err(), view.add_item(item(89, None)).unwrap_err()];
+    for error in full {
+        assert!(matches!(error, StoreEditError::Full { most: 2, .. }), "{error}");
+    }
+    view.annotate(on(0, 0)).unwrap();
+    for (annotation, _) in &kept[..2] {
+        view.delete_annotation(&annotation.annotation_id, None).unwrap();
+    }
+    let added = view.add_item(item(89, None)).unwrap();
+    assert_eq!(added.user_input.map(|text| text.len()), Some(56_000));
 }
 
 #[test]

@@ -25,20 +25,25 @@ const VACUUM_PAGES: usize = 10_000;
 
 /// Limits in the units of the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RetentionLimits {
-    pub(super) age_ms: i64,
-    pub(super) size: u64,
-    pub(super) rollups_ms: i64,
+pub(crate) struct RetentionLimits {
+    age_ms: i64,
+    size: u64,
+    rollups_ms: i64,
 }
 
 impl RetentionLimits {
-    pub(super) fn new(settings: &RetentionSettings, size_max_mib: u32) -> Self {
+    pub(crate) fn new(settings: &RetentionSettings, size_max_mib: u32) -> Self {
         let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         Self {
             age_ms: ms(settings.age.as_ms()),
             size: u64::from(settings.size_mib.clamp(4, size_max_mib.max(4))) << 20,
             rollups_ms: ms(settings.rollups.as_ms()),
         }
+    }
+
+    /// Returns the bytes that runs may take which people keep: half of the size.
+    pub(crate) fn pinned(&self) -> u64 {
+        self.size / 2
     }
 }
 
@@ -132,7 +137,7 @@ fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Returns the bytes of the file that hold something.
-pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+pub(crate) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let free: u64 = read("freelist_count")?;
     Ok(read("page_count")?.saturating_sub(free).saturating_mul(read("page_size")?))
