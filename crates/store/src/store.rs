@@ -25,7 +25,7 @@ pub struct Store {
     state: Arc<SharedState>,
     path: PathBuf,
     with_content: bool,
-    pinned_max: u64,
+    pinned_max: i64,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Folder of a file that is not kept, removed with this.
     _temporary: Option<tempfile::TempDir>,
@@ -168,12 +168,12 @@ pub struct StoreView {
     counters: Arc<StoreCounters>,
     state: Arc<SharedState>,
     path: PathBuf,
-    pinned_max: u64,
+    pinned_max: i64,
 }
 
 impl StoreView {
     /// Returns the bytes that runs may take which people keep.
-    pub(crate) fn pinned_max(&self) -> u64 {
+    pub(crate) fn pinned_max(&self) -> i64 {
         self.pinned_max
     }
 

@@ -147,6 +147,7 @@ impl StoreView {
                  revision = revision + 1 WHERE id = ?1",
                 params![bytes_of(&id), label, score, comment, now_ms()],
             )?;
+            pin(connection, &bytes_of(&before.trace_id))?;
             found(connection, &id)
         })
     }

@@ -96,6 +96,7 @@ impl StoreView {
                  revision = revision + 1 WHERE dataset = ?1 AND key = ?2",
                 params![dataset, key, criteria, change.note],
             )?;
+            pin(connection, &bytes_of(&before.trace_id))?;
             found(connection, &dataset, &key)
         })
     }

@@ -21,8 +21,8 @@ use rusqlite::{ErrorCode, params};
 pub(crate) use content::ContentPolicy;
 pub use content::RedactValues;
 pub(crate) use names::TOOLS_MAX;
+pub(crate) use retention::RetentionLimits;
 use retention::retain;
-pub(crate) use retention::{RetentionLimits, used_bytes};
 use rows::RowWriter;
 
 use spanscore_base::panics::{Panicked, caught};

@@ -42,8 +42,8 @@ impl RetentionLimits {
     }
 
     /// Returns the bytes that runs may take which people keep: half of the size.
-    pub(crate) fn pinned(&self) -> u64 {
-        self.size / 2
+    pub(crate) fn pinned(&self) -> i64 {
+        i64::try_from(self.size / 2).unwrap_or(i64::MAX)
     }
 }
 
@@ -137,7 +137,7 @@ fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Returns the bytes of the file that hold something.
-pub(crate) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+pub(super) fn used_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let free: u64 = read("freelist_count")?;
     Ok(read("page_count")?.saturating_sub(free).saturating_mul(read("page_size")?))
