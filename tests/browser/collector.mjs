@@ -68,5 +68,6 @@ export async function start(binary) {
   const ask = (path) => fetch(`${base}/api/v1${path}`, { headers: { authorization } });
   const link = () => execFileSync(binary, ['open', '--config', file], { encoding: 'utf8' }).trim();
   const cookie = await logIn(base, link());
-  return { base, ask, link, cookie, folder, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
+  const token = authorization.replace('Bearer ', '');
+  return { base, ask, link, cookie, token, folder, otlp: `http://127.0.0.1:${otlp}`, said: () => said, stop };
 }

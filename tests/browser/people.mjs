@@ -40,6 +40,10 @@ export async function people(page, { base, ask }, id) {
   await page.fill('textarea', '{');
   await page.click('.items .button.main');
   await page.waitForSelector('.items .is-fail');
+  // Somebody else changes the item.
+  await page.evaluate((body) => fetch('api/v1/datasets/golden/items/pay-back', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body }), '{"note": "seen"}');
+  await page.click('.items button[aria-label="Delete pay-back"]');
+  await page.waitForSelector('.items .is-fail:has-text("changed meanwhile")', { timeout: 5000 });
   await page.goto(`${base}/#/runs?service=shop`);
   await page.waitForSelector('.choice');
   await page.locator('.choice').first().focus();
@@ -48,6 +52,11 @@ export async function people(page, { base, ask }, id) {
   await page.click('.change .button.main');
   await page.waitForSelector('.change a[href="#/datasets/chosen"]');
   found.push(...await faults(page));
+  // A run that is there already does not stop the others, and stays chosen.
+  for (const nth of [0, 1]) await page.locator('.choice').nth(nth).check();
+  await page.click('.change .button.main');
+  await page.waitForSelector('.change .is-fail:has-text("1 of 2 added: there is an item")', { timeout: 5000 });
+  expect('not only the refused run stays chosen', await page.locator('.choice:checked').count() === 1);
   return found;
 }
 

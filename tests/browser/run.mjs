@@ -116,6 +116,19 @@ async function entering({ base, link }, browser) {
   }
 }
 
+/** So does the token in the form; another does not. */
+async function loggingIn({ base, token }, browser) {
+  await within(browser, base, { isKnown: false }, async (page, found) => {
+    await page.goto(`${base}/login`);
+    for (const typed of ['no such token', token]) {
+      await page.fill('input[name="token"]', typed);
+      await page.click('button');
+      await page.waitForSelector(typed === token ? 'a.row' : 'p:has-text("This is no token")', { timeout: 10000 });
+    }
+    check('the token lets a browser in', found);
+  });
+}
+
 /** Arrivals are seen at once on Live, and announced on Runs. */
 async function arrivals({ base, otlp }, browser) {
   await within(browser, base, {}, async (page, found) => {
@@ -229,6 +242,7 @@ const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENT
 try {
   await setup(browser, collector);
   await entering(collector, browser);
+  await loggingIn(collector, browser);
   const [paid] = await send(collector.otlp, { service: 'till', version: '1', environment: 'prod' }, [payment('Pay back B-1 as promised', 60)]);
   await stored(paid);
   await within(browser, collector.base, {}, async (page, found) => {

@@ -36,7 +36,8 @@ const HEADERS: [(&str, &str); 4] = [
          require-trusted-types-for 'script'; trusted-types 'none'",
     ),
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
+    // Not `no-referrer`: under that browsers send the form of the login with `Origin: null`.
+    ("referrer-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 ];
 

@@ -11,7 +11,9 @@ use crate::counters::StoreCounters;
 use crate::queue::{StoreQueue, StoreQueueLimits};
 use crate::record::TrajectoryRecord;
 use crate::settings::{StoreSettings, StoredContent};
-use crate::writer::{ContentPolicy, RedactValues, SharedState, StoreState, WriterParts, now_ms};
+use crate::writer::{
+    ContentPolicy, RedactValues, RetentionLimits, SharedState, StoreState, WriterParts, now_ms,
+};
 
 /// Most mebibytes of a file that is not kept.
 const TEMPORARY_MIB: u32 = 256;
@@ -23,6 +25,7 @@ pub struct Store {
     state: Arc<SharedState>,
     path: PathBuf,
     with_content: bool,
+    pinned_max: i64,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Folder of a file that is not kept, removed with this.
     _temporary: Option<tempfile::TempDir>,
@@ -57,12 +60,13 @@ impl Store {
         let counters = Arc::new(StoreCounters::default());
         let state = Arc::new(SharedState::new(Arc::clone(&counters)));
         let queue = Arc::new(StoreQueue::new(limits, Arc::clone(&counters)));
+        let size_max_mib = if temporary.is_some() { TEMPORARY_MIB } else { u32::MAX };
+        let retention = RetentionLimits::new(&settings.retention, size_max_mib);
         let with_content = settings.content != StoredContent::None;
         let parts = WriterParts {
             path: path.clone(),
-            size_max_mib: if temporary.is_some() { TEMPORARY_MIB } else { u32::MAX },
+            limits: retention,
             policy: ContentPolicy::new(&settings, redact, Arc::clone(&counters)),
-            settings,
             queue: Arc::clone(&queue),
             counters: Arc::clone(&counters),
             state: Arc::clone(&state),
@@ -72,7 +76,17 @@ impl Store {
             parts.run();
         })?;
         let writer = Mutex::new(Some(writer));
-        Ok(Self { queue, counters, state, path, with_content, writer, _temporary: temporary })
+        let pinned_max = retention.pinned();
+        Ok(Self {
+            queue,
+            counters,
+            state,
+            path,
+            with_content,
+            pinned_max,
+            writer,
+            _temporary: temporary,
+        })
     }
 
     /// Returns `None` if there is no room for a run, which is counted, else true if its record may
@@ -122,6 +136,7 @@ impl Store {
             counters: Arc::clone(&self.counters),
             state: Arc::clone(&self.state),
             path: self.path.clone(),
+            pinned_max: self.pinned_max,
         }
     }
 
@@ -153,9 +168,15 @@ pub struct StoreView {
     counters: Arc<StoreCounters>,
     state: Arc<SharedState>,
     path: PathBuf,
+    pinned_max: i64,
 }
 
 impl StoreView {
+    /// Returns the bytes that runs may take which people keep.
+    pub(crate) fn pinned_max(&self) -> i64 {
+        self.pinned_max
+    }
+
     pub(crate) fn queue(&self) -> &StoreQueue {
         &self.queue
     }

@@ -76,7 +76,26 @@ enum ExportFormat {
     Csv,
 }
 
+impl ExportArgs {
+    /// Checks that no option is given which these rows do not take.
+    fn check(&self) -> Result<(), CommandError> {
+        let is_dataset = self.rows == ExportedRows::Dataset;
+        let is_of_people = is_dataset || self.rows == ExportedRows::Annotations;
+        if is_of_people && (self.all_revisions || !self.filter.is_empty()) {
+            let text = "annotations and datasets are exported whole: leave `--since`, `--until`, \
+                        `--where` and `--all-revisions` out";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        if self.dataset.is_some() && !is_dataset {
+            let text = "`--dataset` is of the rows `dataset`: write `spanscore export dataset`";
+            return Err(CommandError::Usage(text.to_owned()));
+        }
+        Ok(())
+    }
+}
+
 pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
+    args.check()?;
     let mut filter = args.filter.read(&[])?;
     filter.with_superseded = args.all_revisions;
     let reader = args.store.open()?;
@@ -99,8 +118,8 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<Exit, CommandError> {
         ),
         ExportedRows::Dataset => {
             let name = args.dataset.as_deref().unwrap_or_default();
-            let items = reader.dataset_items(name).map_err(asked)?;
-            items.iter().try_for_each(|item| printer.print(&item.row()))
+            let read = |after| reader.dataset_items(name, after, PAGE_ROWS);
+            pages(read, |item| printer.print(&item.row()))
         }
         ExportedRows::Runs => runs(&reader, &filter, |row| printer.print(&row)),
         ExportedRows::Trajectories => runs(&reader, &filter, |row| {
@@ -187,5 +206,36 @@ impl ExportPrinter {
         }
         self.count += 1;
         print_object(&object, self.format)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ExportArgs,
+    }
+
+    #[test]
+    fn options_that_rows_do_not_take_are_refused() {
+        let check = |line: &str, words: Option<&str>| {
+            let line = Line::try_parse_from(format!("export {line}").split_whitespace()).unwrap();
+            let refused = line.args.check().err().map(|error| error.to_string());
+            let is_told =
+                refused.as_deref().zip(words).is_some_and(|(it, words)| it.contains(words));
+            assert!(is_told || (refused.is_none() && words.is_none()), "{refused:?}");
+        };
+        check("annotations", None);
+        check("annotations --since 7d", Some("`--since`"));
+        check("annotations --all-revisions", Some("exported whole"));
+        check("dataset --dataset golden", None);
+        check("dataset --dataset golden --where label=fail", Some("exported whole"));
+        check("runs --since 7d --where label=fail --all-revisions", None);
+        check("runs --dataset golden", Some("`--dataset`"));
     }
 }

@@ -1,7 +1,7 @@
 //! Files that a running collector leaves for commands of its user: its address, and a header that
 //! `curl -H @FILE` sends.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -104,6 +104,8 @@ impl LocalAccess {
             let shared = runtime_folder();
             if folder.starts_with(&shared) {
                 make_private(&shared)?;
+            } else {
+                narrow(&folder)?;
             }
             make_private(&folder)?;
             write_private(&folder, HEADER_FILE, &format!("{HEADER}{}\n", self.key.reveal()))?;
@@ -175,12 +177,27 @@ fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// Takes the rights of others off a folder of ours in `data_dir`: a volume that is mounted for a
+/// group gives it all that lies there.
+fn narrow(folder: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(folder) {
+        Ok(found) if is_own_folder(&found) => {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700))
+        }
+        // Made, or refused, next.
+        _ => Ok(()),
+    }
+}
+
+fn is_own_folder(found: &Metadata) -> bool {
+    found.is_dir() && found.uid() == rustix::process::geteuid().as_raw()
+}
+
 /// Checks that a folder is ours, and that nobody else may look into it: in a temporary folder
 /// anybody may have made it before.
 fn check_private(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
-    let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-    if found.is_dir() && is_ours && found.mode() & 0o077 == 0 {
+    if is_own_folder(&found) && found.mode() & 0o077 == 0 {
         return Ok(());
     }
     let text = "it must be a folder of this user that nobody else may read: remove it";

@@ -78,7 +78,11 @@ pub(crate) const ROUTES: [QueryRoute; 16] = [
         answer: people::annotations,
     },
     QueryRoute { path: "/datasets", takes: NOTHING, answer: people::datasets },
-    QueryRoute { path: "/datasets/{dataset}", takes: NOTHING, answer: people::dataset },
+    QueryRoute {
+        path: "/datasets/{dataset}",
+        takes: Takes { filter: false, others: &["limit", "cursor"], groups_max: 0 },
+        answer: people::dataset,
+    },
     QueryRoute {
         path: "/datasets/{dataset}/items.jsonl",
         takes: NOTHING,

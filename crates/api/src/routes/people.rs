@@ -2,11 +2,14 @@
 
 use serde::Serialize;
 
-use spanscore_store::query::{AnnotationFilter, DatasetItem, DatasetRow};
+use spanscore_store::query::{AnnotationFilter, DatasetItem, DatasetRow, PagePlace, StoredPage};
 
 use super::RouteQuery;
 use crate::problem::ApiProblem;
 use crate::readers::{ANSWER_BYTES_MAX, answer};
+
+/// Rows of a file that are read at once.
+const FILE_ROWS: usize = 50;
 
 #[derive(Serialize)]
 struct DatasetsAnswer {
@@ -16,7 +19,9 @@ struct DatasetsAnswer {
 #[derive(Serialize)]
 struct ItemsAnswer<'a> {
     dataset: &'a str,
-    items: Vec<DatasetItem>,
+    #[serde(flatten)]
+    page: StoredPage<DatasetItem>,
+    next: Option<String>,
 }
 
 pub(super) fn annotations(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
@@ -47,26 +52,43 @@ pub(super) fn datasets(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
 }
 
 pub(super) fn dataset(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let (dataset, items) = items(asking)?;
-    answer(&ItemsAnswer { dataset, items })
+    let it = asking.question;
+    let page = items(asking, it.after, it.limit)?;
+    let next = page.next.map(|place| it.cursor(place));
+    answer(&ItemsAnswer { dataset: name(asking), page, next })
 }
 
 /// Writes the rows of a file that `expect.file` of a config names.
 pub(super) fn dataset_file(asking: &RouteQuery<'_>) -> Result<Vec<u8>, ApiProblem> {
-    let rows = items(asking)?.1;
-    let text: String = rows.iter().map(|item| format!("{}\n", item.row())).collect();
-    if text.len() > ANSWER_BYTES_MAX {
-        let text = "the file would be over 8 MiB: `spanscore export dataset` writes it";
-        return Err(ApiProblem::new(http::StatusCode::UNPROCESSABLE_ENTITY, "too_large", text));
+    let mut text = String::new();
+    let mut after = None;
+    loop {
+        let page = items(asking, after, FILE_ROWS)?;
+        page.items.iter().for_each(|item| text.push_str(&format!("{}\n", item.row())));
+        if text.len() > ANSWER_BYTES_MAX {
+            let text = "the file would be over 8 MiB: `spanscore export dataset` writes it";
+            return Err(ApiProblem::new(http::StatusCode::UNPROCESSABLE_ENTITY, "too_large", text));
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(text.into_bytes());
+        }
     }
-    Ok(text.into_bytes())
 }
 
-fn items<'a>(asking: &RouteQuery<'a>) -> Result<(&'a str, Vec<DatasetItem>), ApiProblem> {
-    let name = asking.question.path.first().map_or("", String::as_str);
-    let items = asking.reader.dataset_items(name)?;
-    if items.is_empty() {
+fn name<'a>(asking: &RouteQuery<'a>) -> &'a str {
+    asking.question.path.first().map_or("", String::as_str)
+}
+
+fn items(
+    asking: &RouteQuery<'_>,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> Result<StoredPage<DatasetItem>, ApiProblem> {
+    let name = name(asking);
+    let page = asking.reader.dataset_items(name, after, limit)?;
+    if page.items.is_empty() && after.is_none() {
         return Err(ApiProblem::not_found(format!("there is no dataset `{name}`")));
     }
-    Ok((name, items))
+    Ok(page)
 }

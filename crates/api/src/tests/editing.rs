@@ -74,6 +74,18 @@ async fn annotations_are_added_once_listed_changed_and_deleted() {
     check_schema("Annotation", &added.json(), "POST /annotations");
     let again = send(&harness, "POST", "/annotations", &new, &key).await;
     assert_eq!((again.status.as_u16(), again.json()), (200, added.json()));
+    for (field, value) in [
+        ("trace_id", json!(filled::trace_id(40).to_string())),
+        ("evaluation_id", Value::Null),
+        ("label", json!("pass")),
+        ("comment", json!("yes")),
+        ("author", json!("bob")),
+    ] {
+        let mut other = new.clone();
+        other[field] = value;
+        let other = send(&harness, "POST", "/annotations", &other, &key).await;
+        assert_eq!(other.problem(), (409, "exists".to_owned()), "{field}");
+    }
     let list = harness.json("/annotations?label=fail&author=ann").await;
     check_schema("AnnotationPage", &list, "/annotations");
     assert_eq!(list["items"], json!([added.json()]));
@@ -110,6 +122,18 @@ async fn items_of_datasets_are_made_of_runs_listed_and_written_as_a_file() {
     assert_eq!(datasets["items"], json!([{"dataset": "golden", "items": 1}]));
     let dataset = harness.json("/datasets/golden").await;
     check_schema("Dataset", &dataset, "/datasets/golden");
+    assert_eq!((&dataset["count"]["count"], &dataset["next"]), (&json!(1), &Value::Null));
+    for number in 38..41 {
+        let new = json!({"trace_id": filled::trace_id(number).to_string()});
+        send(&harness, "POST", "/datasets/pages/items", &new, &[]).await;
+    }
+    let first = harness.json("/datasets/pages?limit=2").await;
+    let cursor = first["next"].as_str().unwrap();
+    let second = harness.json(&format!("/datasets/pages?limit=2&cursor={cursor}")).await;
+    check_schema("Dataset", &second, "second page");
+    let listed = [&first, &second].map(|page| page["items"].as_array().unwrap().clone()).concat();
+    let listed: Vec<_> = listed.iter().map(|item| item["trace_id"].clone()).collect();
+    assert_eq!(listed, [38, 39, 40].map(|number| json!(filled::trace_id(number).to_string())));
     let own = "/datasets/golden/items/refund%201%2F2";
     let criteria = json!({"tool_calls": [{"name": "pay"}]});
     let change = json!({"criteria": criteria});

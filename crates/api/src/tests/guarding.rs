@@ -228,11 +228,21 @@ fn files_for_commands_are_private_and_go_with_the_collector() {
     drop(next);
     assert!(!folder.exists());
     assert!(matches!(LocalAccess::find(&folder), Err(LocalAccessError::Missing { .. })));
-    // Others could read it, or have made it.
+    // A mount has opened it to a group: it is closed again.
+    let leave = || {
+        let access = LocalAccess::of(&harness.api, ([127, 0, 0, 1], 8890).into());
+        access.leave(folder.clone())
+    };
     std::fs::create_dir(&folder).unwrap();
-    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
-    let access = LocalAccess::of(&harness.api, ([127, 0, 0, 1], 8890).into());
-    assert!(matches!(access.leave(folder), Err(LocalAccessError::Io { .. })));
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o2775)).unwrap();
+    assert!(matches!(LocalAccess::find(&folder), Err(LocalAccessError::Io { .. })));
+    let left = leave().unwrap();
+    assert_eq!(mode(""), 0o700);
+    drop(left);
+    // Somebody else's choice of a place.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
+    assert!(matches!(leave(), Err(LocalAccessError::Io { .. })));
 }
 
 #[tokio::test]
@@ -248,7 +258,7 @@ async fn every_answer_has_the_headers_that_hold_pages_back() {
         let header = |name: &str| answer.headers[name].to_str().unwrap().to_owned();
         assert!(header("content-security-policy").starts_with("default-src 'none'; "), "{path}");
         assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
-        assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+        assert_eq!(header("referrer-policy"), "same-origin", "{path}");
         assert_eq!(header("cross-origin-resource-policy"), "same-origin", "{path}");
         assert_eq!(header("cache-control"), cached, "{path}");
         assert!(!answer.headers.contains_key("access-control-allow-origin"), "{path}");

@@ -57,11 +57,22 @@ function Choice({ run, chosen, onChoose }) {
   return html`<input type="checkbox" class="choice" aria-label=${`Choose ${visible(run.title || untitled(run)).slice(0, 80)}`} checked=${chosen.includes(run.trace_id)} onChange=${turn} />`;
 }
 
-/** Form that makes items of the chosen runs. */
-function ChosenRuns({ chosen, onDone }) {
+/** Form that makes items of the chosen runs; those that are refused stay chosen. */
+function ChosenRuns({ chosen, onAdded }) {
   const send = async ({ dataset }) => {
-    for (const id of chosen) await addItem(dataset, id);
-    onDone();
+    const added = [];
+    let refusal = null;
+    for (const id of chosen) {
+      try {
+        await addItem(dataset, id);
+        added.push(id);
+      } catch (problem) {
+        refusal = problem;
+        if (problem.status !== 409) break;
+      }
+    }
+    onAdded(added);
+    if (refusal) throw new Error(`${added.length} of ${chosen.length} added: ${refusal.message}`);
     return toDataset(dataset);
   };
   return html`<${ChangeForm} label="Add runs to a dataset" button=${`Add ${chosen.length || 'runs'}`} send=${send}>${datasetField()}<//>`;
@@ -114,6 +125,6 @@ export function Runs({ route }) {
           ${SORTS.map(([value, words]) => html`<option value=${value} selected=${value === sort}>${words}</option>`)}
         </select>
       </span></div>
-    ${isChoosing && html`<${ChosenRuns} chosen=${chosen} onDone=${() => setChosen([])} />`}
+    ${isChoosing && html`<${ChosenRuns} chosen=${chosen} onAdded=${(ids) => setChosen((was) => was.filter((id) => !ids.includes(id)))} />`}
     <${List} list=${list} empty=${html`<${NoRuns} query=${query} />`} narrow=${3.5} label="Runs" columns=${columns} keyOf=${(run) => run.trace_id} />`;
 }

@@ -62,7 +62,7 @@ function Completion({ run, evaluations, revision }) {
     <span>${bdi(run.completion_sentence)}</span>
     ${run.partial && html`<span class="is-not_evaluable">Partial: some of the trace is known to be missing.</span>`}
     ${run.revision > 0 && html`<span>Judged ${count(run.revision + 1, 'time')}: spans came later.</span>`}
-    ${run.left_out && html`<span class="is-not_evaluable">Left out under load: ${run.left_out === 'calls' ? 'calls and content' : 'content'}.</span>`}
+    ${run.left_out && html`<span class="is-not_evaluable">Left out: ${run.left_out === 'calls' ? 'calls and content' : 'content'}. Not stored, or the store's queue was filled.</span>`}
     ${revisions.length > 1 && html`<label>revision <select onChange=${(event) => setQuery(withValue(here().query, 'revision', event.target.value || null), true)}>
       <option value="" selected=${revision === undefined}>now valid</option>
       ${revisions.map((it) => html`<option value=${it} selected=${revision === String(it)}>${it}</option>`)}</select></label>`}

@@ -29,12 +29,20 @@ export function ChangeForm({ label, send, children, focusRef, button }) {
     <span role="status" class=${said?.isBad ? 'is-fail' : 'dim'}>${said?.words}</span></form>`;
 }
 
-function Said({ it, onDelete }) {
+/** Button that deletes, or says why not; what is gone already is as good as deleted. */
+export function Delete({ path, revision, label, onDone }) {
+  const [problem, setProblem] = useState(null);
+  const remove = () => change('DELETE', path, undefined, revision).then(onDone, (it) => (it.status === 404 ? onDone() : setProblem(it)));
+  return html`<button type="button" class="quiet" aria-label=${label} onClick=${remove}>Delete</button>
+    ${problem && html`<span role="alert" class="is-fail">${bdi(problem.message)}</span>`}`;
+}
+
+function Said({ it, reload }) {
   const about = it.evaluator ?? (it.call ? `call ${it.call}` : 'the run');
   return html`<li>${it.label && html`<${Verdict} is=${it.label} />`} ${it.score !== null && score(it.score)} <span class="dim">on</span> ${bdi(about, 120)}
     ${it.comment && html` <span class="said">${bdi(it.comment, 600)}</span>`}
     <span class="dim">${bdi(it.author, 80)}, <time datetime=${it.changed} title=${moment(it.changed)}>${ago(it.changed)}</time></span>
-    <button class="quiet" aria-label=${`Delete the verdict on ${visible(about)}`} onClick=${onDelete}>Delete</button></li>`;
+    <${Delete} path=${`/annotations/${it.annotation_id}`} revision=${it.revision} label=${`Delete the verdict on ${visible(about)}`} onDone=${reload} /></li>`;
 }
 
 /** Verdicts of people on a run, and the form for another. */
@@ -51,9 +59,8 @@ export function Annotations({ run, evaluations, query, reload }) {
     reload();
     return 'Kept.';
   };
-  const remove = (it) => change('DELETE', `/annotations/${it.annotation_id}`).catch(() => null).then(reload);
   return html`<section class="card" aria-label="Verdicts of people"><h2>Verdicts of people</h2>
-    ${run.annotations.length > 0 && html`<ul class="notes">${run.annotations.map((it) => html`<${Said} key=${it.annotation_id} it=${it} onDelete=${() => remove(it)} />`)}</ul>`}
+    ${run.annotations.length > 0 && html`<ul class="notes">${run.annotations.map((it) => html`<${Said} key=${it.annotation_id} it=${it} reload=${reload} />`)}</ul>`}
     <${ChangeForm} label="Add a verdict" button="Keep" send=${send} focusRef=${form}>
       <label>on <select name="target"><option value="trace">the run</option>${call && html`<option value=${`call:${call}`} selected>call ${call}</option>`}
         ${evaluations.slice(0, 100).map((it) => html`<option value=${`evaluation:${it.evaluation_id}`}>${cut(visible(it.evaluator), 60)}${it.tool ? ` at ${cut(visible(it.tool), 40)}` : ''}</option>`)}</select></label>

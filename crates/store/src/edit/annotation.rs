@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{StoreEditError, check_revision, check_room, check_text, pin};
+use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
 use crate::query::annotation::{StoredAnnotation, by_id};
 use crate::query::trajectory::{bytes_of, row_of};
 use crate::store::StoreView;
@@ -22,7 +22,7 @@ const NAME: &str = "review";
 /// Verdict of a person that is to be stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewAnnotation {
-    /// Identity: the same one again changes nothing.
+    /// Identity: the same annotation again changes nothing, and another is refused.
     pub id: [u8; 16],
     /// Run, by the first digits of its trace id.
     pub trace_id: String,
@@ -36,6 +36,26 @@ pub struct NewAnnotation {
     pub author: String,
     /// The verdict.
     pub verdict: AnnotationChange,
+}
+
+impl NewAnnotation {
+    fn name(&self) -> &str {
+        self.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(NAME)
+    }
+
+    /// Returns true if a stored annotation says the same of the same thing.
+    fn is(&self, known: &StoredAnnotation) -> bool {
+        let evaluation = |id: &Option<String>| id.as_deref().map(bytes_of);
+        let verdict = AnnotationChange {
+            label: known.label.clone(),
+            score: known.score,
+            comment: known.comment.clone(),
+        };
+        known.trace_id.starts_with(&self.trace_id.to_ascii_lowercase())
+            && evaluation(&known.evaluation_id) == evaluation(&self.evaluation_id)
+            && (known.call, &*known.name, &*known.author) == (self.call, self.name(), &*self.author)
+            && verdict == self.verdict
+    }
 }
 
 /// Verdict, of which nothing that is missing changes.
@@ -94,7 +114,16 @@ impl StoreView {
         check_text("author", &new.author, NAME_BYTES_MAX)?;
         check_text("name", new.name.as_deref().unwrap_or_default(), NAME_BYTES_MAX)?;
         let new = NewAnnotation { verdict: new.verdict.tidied()?, ..new };
-        self.edit(move |connection| insert(connection, &new))
+        let pinned_max = self.pinned_max();
+        self.edit(move |connection| {
+            if let Some(known) = by_id(connection, &new.id)? {
+                let what = "another annotation under this key".to_owned();
+                let is_same = new.is(&known);
+                return is_same.then_some((known, false)).ok_or(StoreEditError::Exists { what });
+            }
+            check_pinned(connection, pinned_max)?;
+            Ok((insert(connection, &new)?, true))
+        })
     }
 
     /// Changes the verdict of an annotation; with a revision only if it still has that.
@@ -118,6 +147,7 @@ impl StoreView {
                  revision = revision + 1 WHERE id = ?1",
                 params![bytes_of(&id), label, score, comment, now_ms()],
             )?;
+            pin(connection, &bytes_of(&before.trace_id))?;
             found(connection, &id)
         })
     }
@@ -145,17 +175,13 @@ fn found(connection: &Connection, id: &str) -> Result<StoredAnnotation, StoreEdi
 fn insert(
     connection: &Connection,
     new: &NewAnnotation,
-) -> Result<(StoredAnnotation, bool), StoreEditError> {
-    if let Some(known) = by_id(connection, &new.id)? {
-        return Ok((known, false));
-    }
+) -> Result<StoredAnnotation, StoreEditError> {
     let (run, trace_id) = row_of(connection, &new.trace_id)?;
     let target = check_target(connection, run, new)?;
     let of_run = "SELECT count(*) FROM annotations WHERE trajectory = ?1";
     check_room(connection, of_run, [run], ("annotations of this run", OF_RUN_MAX))?;
     let all = "SELECT count(*) FROM annotations";
     check_room(connection, all, [], ("annotations", ALL_MAX))?;
-    let name = new.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(NAME);
     let AnnotationChange { label, score, comment } = &new.verdict;
     connection.execute(
         "INSERT INTO annotations (id, target, trajectory, evaluation, position, name, label,
@@ -167,7 +193,7 @@ fn insert(
             run,
             new.evaluation_id.as_deref().map(bytes_of),
             new.call.map(|call| call - 1),
-            name,
+            new.name(),
             label,
             score,
             comment,
@@ -176,8 +202,7 @@ fn insert(
         ],
     )?;
     pin(connection, &bytes_of(&trace_id))?;
-    let stored = by_id(connection, &new.id)?;
-    stored.map(|stored| (stored, true)).ok_or(StoreEditError::Unavailable)
+    by_id(connection, &new.id)?.ok_or(StoreEditError::Unavailable)
 }
 
 /// Returns the word of what an annotation is about, once that is there.

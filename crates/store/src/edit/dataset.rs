@@ -3,9 +3,9 @@
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
-use super::{StoreEditError, check_revision, check_room, check_text, pin};
+use super::{StoreEditError, check_pinned, check_revision, check_room, check_text, pin};
 use crate::query::dataset::{DatasetItem, expected_of, item_of};
-use crate::query::trajectory::{bytes_of, find, row_of};
+use crate::query::trajectory::{StoredTrajectory, bytes_of, find, row_of};
 use crate::store::StoreView;
 
 /// Most datasets.
@@ -28,7 +28,8 @@ pub struct NewDatasetItem {
     pub dataset: String,
     /// Run, by the first digits of its trace id.
     pub trace_id: String,
-    /// Name of the item; without one the case of the run, or the first digits of its trace id.
+    /// Name of the item; without one the case of the run, or the first digits of its trace id where
+    /// it has none, or another run has that name.
     pub key: Option<String>,
     /// Note for people, and criteria in place of those made of the calls.
     pub change: DatasetItemChange,
@@ -67,7 +68,11 @@ impl StoreView {
     pub fn add_item(&self, new: NewDatasetItem) -> Result<DatasetItem, StoreEditError> {
         check_name("dataset", &new.dataset)?;
         let criteria = new.change.checked()?;
-        self.edit(move |connection| insert(connection, &new, criteria))
+        let pinned_max = self.pinned_max();
+        self.edit(move |connection| {
+            check_pinned(connection, pinned_max)?;
+            insert(connection, &new, criteria)
+        })
     }
 
     /// Changes an item; with a revision only if it still has that.
@@ -91,6 +96,7 @@ impl StoreView {
                  revision = revision + 1 WHERE dataset = ?1 AND key = ?2",
                 params![dataset, key, criteria, change.note],
             )?;
+            pin(connection, &bytes_of(&before.trace_id))?;
             found(connection, &dataset, &key)
         })
     }
@@ -129,8 +135,8 @@ fn insert(
     let NewDatasetItem { dataset, change, .. } = new;
     let (_, trace_id) = row_of(connection, &new.trace_id)?;
     let run = find(connection, &trace_id)?;
-    let of_run = || run.cases.first().cloned().unwrap_or(trace_id[..KEY_DIGITS].to_owned());
-    let key = new.key.clone().filter(|key| !key.trim().is_empty()).unwrap_or_else(of_run);
+    let named = new.key.clone().filter(|key| !key.trim().is_empty());
+    let key = named.map_or_else(|| key_of(connection, dataset, &run), Ok)?;
     check_name("key", &key)?;
     let rows = "SELECT count(*) FROM dataset_items WHERE dataset = ?1";
     check_room(connection, rows, [dataset], ("items of this dataset", ITEMS_MAX))?;
@@ -141,8 +147,9 @@ fn insert(
     }
     let criteria = match criteria {
         Some(criteria) => criteria,
-        None if run.left_out.is_some() => {
-            let what = "calls of this run were left out under load: write its `criteria`";
+        None if run.left_out == Some("calls") && run.calls.is_empty() => {
+            let what = "calls of this run are not stored, as the store's queue was filled: write \
+                        its `criteria`";
             return Err(StoreEditError::Value { name: "criteria", what: what.to_owned() });
         }
         None => expected_of(&run).to_string(),
@@ -155,6 +162,21 @@ fn insert(
     )?;
     pin(connection, &bytes_of(&trace_id))?;
     found(connection, dataset, &key)
+}
+
+/// Names the item of a run: its case, or digits of its trace id where another run has that name.
+fn key_of(
+    connection: &Connection,
+    dataset: &str,
+    run: &StoredTrajectory,
+) -> Result<String, StoreEditError> {
+    if let Some(case) = run.cases.first() {
+        let named = item_of(connection, dataset, case)?;
+        if named.is_none_or(|item| item.trace_id == run.trace_id) {
+            return Ok(case.clone());
+        }
+    }
+    Ok(run.trace_id[..KEY_DIGITS].to_owned())
 }
 
 /// Checks a name: it stands in addresses and files, so nothing in it may be invisible.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 pub use annotation::{AnnotationChange, NewAnnotation};
 pub use dataset::{DatasetItemChange, NewDatasetItem};
@@ -21,6 +21,19 @@ use crate::store::StoreView;
 
 /// Longest wait for the writer.
 pub const EDIT_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes of a run in the file, about: rows and their indexes, content, evaluations, and what people
+/// wrote of it. Lengths are read without the texts.
+const RUN_BYTES: &str = "4096
+    + (SELECT count(*) * 128 FROM calls c WHERE c.trajectory = t.seq)
+    + ifnull((SELECT length(content) FROM trajectory_contents c WHERE c.seq = t.seq), 0)
+    + (SELECT ifnull(sum(512 + octet_length(ifnull(e.explanation, ifnull(e.error, '')))
+        + ifnull(octet_length(d.details), 0)), 0)
+        FROM evaluations e LEFT JOIN evaluation_details d ON d.seq = e.seq
+        WHERE e.trajectory = t.seq)
+    + ifnull((SELECT sum(octet_length(comment)) FROM annotations a WHERE a.trajectory = t.seq), 0)
+    + ifnull((SELECT sum(octet_length(criteria)) FROM dataset_items d
+        WHERE d.trace_id = t.trace_id), 0)";
 
 /// Reason that an edit was not made.
 #[derive(Debug, thiserror::Error)]
@@ -112,14 +125,33 @@ fn committed<T>(
     Ok(done)
 }
 
-/// Keeps a run for as long as an annotation or an item hangs on it.
+/// Refuses to keep more runs while those that are kept take so many bytes: the rest of the file is
+/// for others.
+fn check_pinned(connection: &Connection, bytes_max: i64) -> Result<(), StoreEditError> {
+    let query = "SELECT ifnull(sum(count), 0) FROM counts WHERE name = 'pinned_bytes'";
+    if connection.query_row(query, [], |row| row.get::<_, i64>(0))? < bytes_max {
+        return Ok(());
+    }
+    let what = "MiB of runs with a verdict of a person or in a dataset";
+    Err(StoreEditError::Full { what, most: bytes_max >> 20 })
+}
+
+/// Keeps a run for as long as an annotation or an item hangs on it, and counts its bytes.
 fn pin(connection: &Connection, trace_id: &[u8]) -> rusqlite::Result<()> {
+    let pinned = "SELECT ifnull(sum(pinned), 0) FROM trajectories WHERE trace_id = ?1";
+    let pinned = || connection.query_row(pinned, [trace_id], |row| row.get::<_, i64>(0));
+    let before = pinned()?;
+    let update = format!(
+        "UPDATE trajectories AS t SET pinned = CASE
+         WHEN EXISTS (SELECT 1 FROM annotations a WHERE a.trajectory = t.seq)
+         OR EXISTS (SELECT 1 FROM dataset_items d WHERE d.trace_id = t.trace_id)
+         THEN {RUN_BYTES} ELSE 0 END WHERE trace_id = ?1"
+    );
+    connection.execute(&update, [trace_id])?;
     connection.execute(
-        "UPDATE trajectories SET pinned =
-         EXISTS (SELECT 1 FROM annotations a WHERE a.trajectory = trajectories.seq)
-         OR EXISTS (SELECT 1 FROM dataset_items d WHERE d.trace_id = trajectories.trace_id)
-         WHERE trace_id = ?1",
-        params![trace_id],
+        "INSERT INTO counts VALUES ('pinned_bytes', ?1)
+         ON CONFLICT (name) DO UPDATE SET count = count + ?1",
+        [pinned()? - before],
     )?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Datasets: items with what is expected of a run, in the form that `expect.file` reads.
 
+use rusqlite::types::Value as SqlValue;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::page::{Page, PagePlace, StoredPage, first_count};
 use super::trajectory::{StoredCall, StoredTrajectory, input_of};
 
 /// Columns of [`DatasetItem`].
@@ -76,12 +78,19 @@ pub(super) fn datasets(connection: &Connection) -> rusqlite::Result<Vec<DatasetR
     query.query_map([], row)?.collect()
 }
 
-/// Lists the items of a dataset in the order in which they were made.
-pub(super) fn items(connection: &Connection, dataset: &str) -> rusqlite::Result<Vec<DatasetItem>> {
-    let query =
-        format!("SELECT {COLUMNS} FROM dataset_items d WHERE d.dataset = ?1 ORDER BY d.seq");
-    let mut query = connection.prepare(&query)?;
-    query.query_map([dataset], |row| DatasetItem::read(connection, row))?.collect()
+/// Lists the items of a dataset page by page, in the order in which they were made.
+pub(super) fn items(
+    connection: &Connection,
+    dataset: &str,
+    after: Option<PagePlace>,
+    limit: usize,
+) -> rusqlite::Result<StoredPage<DatasetItem>> {
+    let from = "dataset_items d";
+    let condition = ("d.dataset = ?".to_owned(), vec![SqlValue::Text(dataset.to_owned())]);
+    let count = first_count(connection, from, &condition, after)?;
+    let page = Page { columns: COLUMNS, rank: "-d.seq", seq: "-d.seq", from, order: None };
+    let read = |row: &Row<'_>| DatasetItem::read(connection, row);
+    Ok(StoredPage { count, ..page.read(connection, condition, after, limit, read)? })
 }
 
 /// Finds an item.
@@ -104,12 +113,8 @@ pub(crate) fn expected_of(run: &StoredTrajectory) -> Value {
 /// Makes an expected call. Arguments that are not stored as they came are left open.
 fn expected_call(call: &StoredCall) -> Value {
     let given = call.arguments.as_ref().filter(|it| it.get("truncated").is_none());
-    match given.and_then(|it| it.get("value")).filter(|value| value.is_object()) {
-        Some(arguments) => {
-            let open = arguments.as_object().into_iter().flatten();
-            let open: Map<_, _> = open.map(|(key, it)| (key.clone(), expected(it))).collect();
-            json!({ "name": call.tool, "arguments": open })
-        }
+    match given.and_then(|it| it.get("value")?.as_object()).filter(|map| !is_rekeyed(map)) {
+        Some(arguments) => json!({ "name": call.tool, "arguments": expected_entries(arguments) }),
         None => json!({ "name": call.tool }),
     }
 }
@@ -122,23 +127,33 @@ fn expected(value: &Value) -> Value {
         Value::Object(map) if map.len() == 1 && map.contains_key("$is") => {
             json!({ "$is": { "equals": value } })
         }
-        Value::Object(map) => {
-            map.iter().map(|(key, it)| (key.clone(), expected(it))).collect::<Map<_, _>>().into()
-        }
+        Value::Object(map) if is_rekeyed(map) => json!({ "$is": "any" }),
+        Value::Object(map) => expected_entries(map).into(),
         Value::Array(items) => items.iter().map(expected).collect(),
         other => other.clone(),
     }
 }
 
-/// Returns true if a text holds a name that stands for something replaced, such as `[EMAIL_1]`.
+fn expected_entries(map: &Map<String, Value>) -> Map<String, Value> {
+    map.iter().map(|(key, it)| (key.clone(), expected(it))).collect()
+}
+
+/// Returns true if a key of an object was replaced: nobody knows which one it was.
+fn is_rekeyed(map: &Map<String, Value>) -> bool {
+    map.keys().any(|key| is_redacted(key))
+}
+
+/// Returns true if a text holds a name that stands for something replaced: `[EMAIL_1]`, `[EMAIL]`
+/// of a sender that gives no numbers, `[WITHHELD]`. Anything in capitals is taken for one: what is
+/// left open is easily closed, and what was replaced never comes again.
 fn is_redacted(text: &str) -> bool {
     text.split('[').skip(1).any(|rest| {
-        let name = rest.split(']').next().filter(|name| name.len() < rest.len());
-        name.and_then(|name| name.rsplit_once('_')).is_some_and(|(word, number)| {
-            let is_word = word.starts_with(|it: char| it.is_ascii_uppercase())
-                && word.chars().all(|it| it.is_ascii_uppercase() || it == '_');
-            is_word && !number.is_empty() && number.chars().all(|it| it.is_ascii_digit())
-        })
+        let is_name = |name: &str| {
+            name.starts_with(|it: char| it.is_ascii_uppercase())
+                && name.chars().all(|it| matches!(it, 'A'..='Z' | '0'..='9' | '_'))
+                && name.chars().filter(char::is_ascii_uppercase).count() > 1
+        };
+        rest.split_once(']').is_some_and(|(name, _)| is_name(name))
     })
 }
 
@@ -152,7 +167,11 @@ mod tests {
         check(json!({"a": [1, "x"]}), json!({"a": [1, "x"]}));
         check(json!({"to": "[EMAIL_1]"}), json!({"to": {"$is": "any"}}));
         check(json!(["say [CREDIT_CARD_12]!"]), json!([{"$is": "any"}]));
-        check(json!("[1] [EMAIL] [_1] [x_1] [A_]"), json!("[1] [EMAIL] [_1] [x_1] [A_]"));
+        check(json!("[WITHHELD]"), json!({"$is": "any"}));
+        check(json!("to [EMAIL]"), json!({"$is": "any"}));
+        check(json!("[IPV4_1]"), json!({"$is": "any"}));
+        check(json!({"a": {"[EMAIL_1]": 1, "b": 2}}), json!({"a": {"$is": "any"}}));
+        check(json!("[1] [_1] [x_1] [A_] [X] [EMAIL"), json!("[1] [_1] [x_1] [A_] [X] [EMAIL"));
         check(json!({"$is": "any"}), json!({"$is": {"equals": {"$is": "any"}}}));
         check(json!({"$is": 1, "b": 2}), json!({"$is": 1, "b": 2}));
     }

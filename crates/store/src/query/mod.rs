@@ -400,12 +400,17 @@ impl StoreReader {
         Ok(dataset::datasets(self.begin())?)
     }
 
-    /// Lists the items of a dataset, of which there are a thousand at most.
+    /// Lists the items of a dataset page by page, in the order in which they were made.
     ///
     /// # Errors
     /// The query takes too long, or the file cannot be read.
-    pub fn dataset_items(&self, dataset: &str) -> Result<Vec<DatasetItem>, StoreQueryError> {
-        Ok(dataset::items(self.begin(), dataset)?)
+    pub fn dataset_items(
+        &self,
+        dataset: &str,
+        after: Option<PagePlace>,
+        limit: usize,
+    ) -> Result<StoredPage<DatasetItem>, StoreQueryError> {
+        Ok(dataset::items(self.begin(), dataset, after, limit)?)
     }
 
     /// Returns what was left out of lists and sums since the file was begun.

@@ -7,7 +7,7 @@ use super::StoreQueryError;
 use super::annotation::{StoredAnnotation, of_run};
 use super::list::{EvaluationRow, of_trajectory};
 use super::run::left_out;
-use super::unpack::unpacked;
+use super::unpack::{unpacked, unpacked_input};
 
 /// Most candidates that are named for a short id.
 const CANDIDATES_MAX: usize = 5;
@@ -237,14 +237,15 @@ pub(super) fn input_of(
     connection: &Connection,
     seq: i64,
 ) -> rusqlite::Result<Option<serde_json::Value>> {
-    let content = content_of(connection, seq)?;
-    Ok(content.and_then(|mut content| content.get_mut("input").map(serde_json::Value::take)))
+    Ok(packed_of(connection, seq)?.and_then(|packed| unpacked_input(&packed)))
 }
 
 fn content_of(connection: &Connection, seq: i64) -> rusqlite::Result<Option<serde_json::Value>> {
-    let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
-    let packed: Option<Vec<u8>> =
-        connection.query_row(query, [seq], |row| row.get(0)).optional()?;
-    let text = packed.and_then(|it| unpacked(&it));
+    let text = packed_of(connection, seq)?.and_then(|it| unpacked(&it));
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
+}
+
+fn packed_of(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    let query = "SELECT content FROM trajectory_contents WHERE seq = ?1";
+    connection.query_row(query, [seq], |row| row.get(0)).optional()
 }

@@ -1,5 +1,7 @@
 //! Content of a run, unpacked: values for people, and a trajectory for evaluators.
 
+use std::io::{BufReader, Read};
+
 use hashbrown::HashMap;
 
 use super::restore::RestoredCall;
@@ -34,6 +36,16 @@ pub(super) struct UnpackedContent(Value<'static>);
 /// Returns the text of a packed content.
 pub(super) fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     zstd::bulk::decompress(packed, CONTENT_BYTES_MAX).ok()
+}
+
+/// Returns the input of a packed content, which stands first: no more of it is unpacked.
+pub(super) fn unpacked_input(packed: &[u8]) -> Option<serde_json::Value> {
+    const BEGIN: &[u8] = br#"{"input":"#;
+    let mut text = BufReader::new(zstd::Decoder::with_buffer(packed).ok()?);
+    let mut begin = [0; BEGIN.len()];
+    text.read_exact(&mut begin).ok()?;
+    let mut values = serde_json::Deserializer::from_reader(text).into_iter();
+    values.next().filter(|_| begin[..] == *BEGIN)?.ok()
 }
 
 impl UnpackedContent {

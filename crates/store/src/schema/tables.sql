@@ -22,7 +22,9 @@ CREATE TABLE trajectories (
     partial INTEGER NOT NULL, spans INTEGER NOT NULL, calls INTEGER NOT NULL,
     errors INTEGER NOT NULL, passed INTEGER NOT NULL, failed INTEGER NOT NULL,
     not_evaluable INTEGER NOT NULL, broken INTEGER NOT NULL, input_tokens INTEGER,
-    output_tokens INTEGER, cost REAL, pinned INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER, cost REAL,
+    -- Bytes of a run that people keep, as of the last edit; 0: nobody does.
+    pinned INTEGER NOT NULL DEFAULT 0,
     -- 1: content was left out; 2: calls and evaluations, too.
     shed INTEGER NOT NULL DEFAULT 0, title TEXT, UNIQUE (trace_id, client_group)
 );
@@ -64,6 +66,7 @@ CREATE TABLE dataset_items (
     seq INTEGER PRIMARY KEY, dataset TEXT NOT NULL, key TEXT NOT NULL, trace_id BLOB,
     criteria TEXT NOT NULL, note TEXT, revision INTEGER NOT NULL, UNIQUE (dataset, key)
 );
+CREATE INDEX dataset_items_trace ON dataset_items (trace_id);
 -- Sums are whole billionths, so that what is added and taken off again leaves nothing.
 -- `span` is 60 or 3600 seconds, `bucket` a whole number of them.
 CREATE TABLE rollups (
@@ -79,5 +82,5 @@ CREATE TABLE tool_rollups (
     undeclared INTEGER NOT NULL, histogram BLOB NOT NULL,
     PRIMARY KEY (span, bucket, tool, source)
 ) WITHOUT ROWID;
--- Evaluations that the sums hold without a row, and the bounds of their error.
+-- Evaluations that the sums hold without a row, the bounds of their error, and the sum of `pinned`.
 CREATE TABLE counts (name TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;

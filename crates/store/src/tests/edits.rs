@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::query::{AnnotationFilter, StoreField, StoreQueryError};
+use crate::record::RecordedContent;
 use crate::{
     AnnotationChange, DatasetItemChange, NewAnnotation, NewDatasetItem, StoreEditError, StoreView,
+    StoredContent,
 };
 
 fn verdict(label: &str) -> AnnotationChange {
@@ -153,11 +155,88 @@ fn items_hold_the_calls_of_a_run_and_are_edited() {
     assert!(matches!(stale, Err(StoreEditError::Changed { revision: 2 })));
     let reader = reader(folder.path());
     assert_eq!(reader.datasets().unwrap()[0].items, 1);
-    let row = reader.dataset_items("golden").unwrap()[0].row();
+    let row = reader.dataset_items("golden", None, 10).unwrap().items[0].row();
     assert_eq!(row["id"], made.key.as_str());
     assert_eq!(row["criteria"], serde_json::json!({"tool_calls": []}));
     view.delete_item(place, None).unwrap();
     assert!(reader.datasets().unwrap().is_empty());
+}
+
+#[test]
+fn an_item_without_a_name_has_the_case_of_its_run_or_its_trace_once_that_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, view) = filled(folder.path(), 2);
+    let digits = trace_id(1).to_string()[..12].to_owned();
+    assert_eq!(view.add_item(item(0, None)).unwrap().key, "refund");
+    assert_eq!(view.add_item(item(1, None)).unwrap().key, digits);
+    for number in 0..2 {
+        let again = view.add_item(item(number, None));
+        assert!(matches!(again, Err(StoreEditError::Exists { .. })), "{again:?}");
+    }
+}
+
+#[test]
+fn runs_without_content_become_items_and_those_without_calls_need_criteria() {
+    let check = |shed: i64, criteria: Option<serde_json::Value>| {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = StoreSettings { content: StoredContent::None, ..StoreSettings::default() };
+        let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
+        let written = TrajectoryRecord { content: None, ..run(0, 0, true) };
+        store.trajectory(written);
+        store.close();
+        let file = Connection::open(folder.path().join("scores.db")).unwrap();
+        file.execute("UPDATE trajectories SET shed = ?1", [shed]).unwrap();
+        file.execute("DELETE FROM calls WHERE ?1 = 2", [shed]).unwrap();
+        let store = start(folder.path());
+        let added = store.view().add_item(item(0, None));
+        assert_eq!(added.as_ref().ok().map(|item| item.criteria.clone()), criteria, "{added:?}");
+        if let Err(error) = added {
+            assert!(error.to_string().contains("are not stored"), "{error}");
+        }
+    };
+    let names = serde_json::json!({"tool_calls": [{"name": "refund"}]});
+    check(1, Some(names));
+    check(2, None);
+}
+
+/// Builds a run whose content hardly shrinks.
+fn large_run(number: u64) -> TrajectoryRecord {
+    let mut state = number + 1;
+    let word = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{:08x}", state >> 32)
+    };
+    let text: String = (0..7_000).map(word).collect();
+    let mut run = run(number, 0, true);
+    let texts = format!(r#"{{"input":{{"value":"{text}"}},"calls":[]}}"#);
+    run.content = run.content.map(|content| RecordedContent { texts, ..content });
+    run
+}
+
+#[test]
+fn runs_that_people_keep_leave_half_of_the_size_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = StoreSettings::default();
+    settings.retention.size_mib = 4;
+    let store = Store::start(settings, Some(folder.path()), redact()).unwrap();
+    (0..90).for_each(|number| store.trajectory(large_run(number)));
+    let view = store.view();
+    while store.counters().get(crate::StoreCount::Trajectories) < 90 {
+        std::thread::yield_now();
+    }
+    let kept: Vec<_> = (0..90).map_while(|id| view.annotate(on(id.into(), id)).ok()).collect();
+    // 28,000 bytes of content each.
+    assert!((55..75).contains(&kept.len()), "{}", kept.len());
+    let full = [view.annotate(on(89, 89)).unwrap_err(), view.add_item(item(89, None)).unwrap_err()];
+    for error in full {
+        assert!(matches!(error, StoreEditError::Full { most: 2, .. }), "{error}");
+    }
+    view.annotate(on(0, 0)).unwrap();
+    for (annotation, _) in &kept[..2] {
+        view.delete_annotation(&annotation.annotation_id, None).unwrap();
+    }
+    let added = view.add_item(item(89, None)).unwrap();
+    assert_eq!(added.user_input.map(|text| text.len()), Some(56_000));
 }
 
 #[test]

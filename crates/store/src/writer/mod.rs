@@ -21,7 +21,8 @@ use rusqlite::{ErrorCode, params};
 pub(crate) use content::ContentPolicy;
 pub use content::RedactValues;
 pub(crate) use names::{TOOLS_MAX, may_be_cut};
-use retention::{RetentionLimits, retain};
+pub(crate) use retention::RetentionLimits;
+use retention::retain;
 use rows::RowWriter;
 
 use spanscore_base::panics::{Panicked, caught};
@@ -30,7 +31,6 @@ use crate::counters::{StoreCount, StoreCounters};
 use crate::edit::QueuedEdit;
 use crate::open::{OpenStore, StoreOpenError, beside, is_damage};
 use crate::queue::{StoreBatch, StoreQueue, StoreWork};
-use crate::settings::StoreSettings;
 
 /// Rows that are committed together.
 pub(crate) const BATCH_ROWS: usize = 1_000;
@@ -100,8 +100,7 @@ impl SharedState {
 /// Parts of a writer.
 pub(crate) struct WriterParts {
     pub(crate) path: PathBuf,
-    pub(crate) settings: StoreSettings,
-    pub(crate) size_max_mib: u32,
+    pub(crate) limits: RetentionLimits,
     pub(crate) policy: ContentPolicy,
     pub(crate) queue: Arc<StoreQueue>,
     pub(crate) counters: Arc<StoreCounters>,
@@ -116,14 +115,12 @@ impl WriterParts {
             self.discard_all();
             return;
         };
-        let limits = RetentionLimits::new(&self.settings.retention, self.size_max_mib);
         let rows = RowWriter::new(now_ms());
         let last = last_stored(&store);
         let mut writer = StoreWriter {
             parts: self,
             store,
             rows,
-            limits,
             persisted: [0; 6],
             rested: true,
             panicked: false,
@@ -181,7 +178,6 @@ struct StoreWriter {
     parts: WriterParts,
     store: OpenStore,
     rows: RowWriter,
-    limits: RetentionLimits,
     /// Counts that the file has, of [`PERSISTED`].
     persisted: [u64; 6],
     /// True if nothing was written since the last checkpoint.
@@ -295,7 +291,7 @@ impl StoreWriter {
         let deleted =
             || counters.get(StoreCount::DeletedForAge) + counters.get(StoreCount::DeletedForSize);
         let before = deleted();
-        let done = retain(&mut self.store.connection, &self.limits, now_ms, &counters)
+        let done = retain(&mut self.store.connection, &self.parts.limits, now_ms, &counters)
             .and_then(|more| self.persist().map(|()| more));
         if deleted() != before {
             self.rows.forget();

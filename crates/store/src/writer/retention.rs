@@ -25,20 +25,25 @@ const VACUUM_PAGES: usize = 10_000;
 
 /// Limits in the units of the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RetentionLimits {
-    pub(super) age_ms: i64,
-    pub(super) size: u64,
-    pub(super) rollups_ms: i64,
+pub(crate) struct RetentionLimits {
+    age_ms: i64,
+    size: u64,
+    rollups_ms: i64,
 }
 
 impl RetentionLimits {
-    pub(super) fn new(settings: &RetentionSettings, size_max_mib: u32) -> Self {
+    pub(crate) fn new(settings: &RetentionSettings, size_max_mib: u32) -> Self {
         let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         Self {
             age_ms: ms(settings.age.as_ms()),
             size: u64::from(settings.size_mib.clamp(4, size_max_mib.max(4))) << 20,
             rollups_ms: ms(settings.rollups.as_ms()),
         }
+    }
+
+    /// Returns the bytes that runs may take which people keep: half of the size.
+    pub(crate) fn pinned(&self) -> i64 {
+        i64::try_from(self.size / 2).unwrap_or(i64::MAX)
     }
 }
 
