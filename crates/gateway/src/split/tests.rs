@@ -98,6 +98,22 @@ fn halves_hold_the_items_of_a_message_in_their_order() {
 }
 
 #[test]
+fn of_several_trace_ids_of_an_item_the_last_counts() {
+    let check = |ids: &[&[u8]], expected: Option<u8>| {
+        let id = |id: &&[u8]| [&[10, id.len() as u8], *id].concat();
+        let item: Vec<u8> = ids.iter().flat_map(id).collect();
+        let found = trace_id(Signal::Traces, &item);
+        assert_eq!(found.map(|id| id.0[0]), expected, "{ids:?}");
+    };
+    check(&[&[1; 16]], Some(1));
+    check(&[&[1; 16], &[2; 16]], Some(2));
+    check(&[&[1; 15], &[2; 16]], Some(2));
+    check(&[&[1; 16], &[2; 15]], None);
+    check(&[&[1; 16], &[]], None);
+    check(&[], None);
+}
+
+#[test]
 fn items_without_a_trace_and_damage_are_counted() {
     let all = request(&[(1, "a", 0, "none"), (1, "a", 5, "x"), (1, "a", 5, "y")]);
     let expected = vec!["5: 1/a=x+y".to_owned()];
