@@ -21,8 +21,6 @@ use crate::settings::ClusterSettings;
 
 /// Wait for room in the client's queue between two tries.
 const ROOM_LOOK: Duration = Duration::from_millis(10);
-/// Most messages that wait for the brokers; `queue_mib` bounds their bytes.
-const QUEUED_MESSAGES_MAX: u32 = 1_000_000;
 /// Longest wait before the client connects to a broker again.
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
@@ -222,7 +220,7 @@ fn producer_config(
         ("linger.ms", settings.linger.as_ms().to_string()),
         ("compression.type", settings.compression.as_str().to_owned()),
         ("partitioner", settings.partitioner.as_str().to_owned()),
-        ("queue.buffering.max.messages", QUEUED_MESSAGES_MAX.to_string()),
+        ("queue.buffering.max.messages", settings.queued_messages_max().to_string()),
         ("queue.buffering.max.kbytes", (u64::from(settings.queue_mib) << 10).to_string()),
         ("reconnect.backoff.max.ms", RECONNECT_MAX.as_millis().to_string()),
     ] {
