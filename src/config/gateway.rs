@@ -136,7 +136,7 @@ mod tests {
         check("kafka: {brokers: []}", "`brokers` is empty");
         check("kafka: {brocers: []}", "did you mean `brokers`?");
         check("evaluators: {}", "unknown setting `evaluators`");
-        check("limits: {memory_mib: 64}", "raise it to 96 or more");
+        check("limits: {memory_mib: 64}", "raise it to 130 or more");
         check("receivers: {otlp: {protocols: {}}}", "no receiver is on");
         let exposed = "receivers: {otlp: {protocols: {grpc: {endpoint: '0.0.0.0:4317'}}}}";
         check(exposed, "insecure: true");

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::metrics::GatewayMetrics;
 use super::settings::GatewayKafkaSettings;
-use super::split::{SplitRequest, TraceMessage};
+use super::split::{CHUNK_BYTES, SplitRequest, TraceMessage};
 use spanscore_base::model::{ClientGroup, MemoryQuota};
 use spanscore_base::otlp::Signal;
 use spanscore_base::otlp::metrics::count_points;
@@ -19,8 +19,6 @@ use spanscore_receive::{Accepted, ConnectionAccount, Intake, Received, Refused};
 
 /// Time after which a refused sender is to come again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Bytes of messages that one request has on their way at a time, or one message if that is larger.
-const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes of a request from which on it is split by a thread beside those of the network.
 const LARGE_BYTES: usize = 256 << 10;
 
@@ -28,6 +26,8 @@ const LARGE_BYTES: usize = 256 << 10;
 pub(crate) struct GatewayIntake {
     producer: Arc<Producer>,
     bytes_max: usize,
+    /// Time for all messages of a request.
+    timeout: Duration,
     quota: Arc<MemoryQuota>,
     metrics: GatewayMetrics,
     pool: BlockingPool,
@@ -61,13 +61,15 @@ impl GatewayIntake {
         metrics: GatewayMetrics,
     ) -> Self {
         let bytes_max = settings.producer.max_message_bytes;
-        Self { producer, bytes_max, quota, metrics, pool: BlockingPool::new() }
+        let timeout = settings.timeout.0;
+        Self { producer, bytes_max, timeout, quota, metrics, pool: BlockingPool::new() }
     }
 
     /// Takes room for a request of so many bytes: the places of its items and the heads above them
-    /// are about as much as itself again, and messages of one chunk are copies.
+    /// are about as much as itself again, and messages of one chunk are copies, the last one beyond
+    /// its limit.
     fn room(&self, bytes: usize) -> Result<SplitRoom<'_>, Refused> {
-        let needed = 2 * bytes + CHUNK_BYTES.max(self.bytes_max);
+        let needed = 2 * bytes + CHUNK_BYTES + self.bytes_max;
         if needed > self.quota.limit() {
             let limit = self.quota.limit();
             let text = format!(
@@ -104,43 +106,41 @@ impl GatewayIntake {
         split.ok_or_else(|| Refused::Malformed("it is larger than 4 GiB".to_owned()))
     }
 
-    /// Writes some messages; those that the brokers find too large are split again.
+    /// Writes some messages; the items of those that the brokers find too large come again.
     async fn write(
         &self,
         (signal, group): (Signal, ClientGroup),
-        mut messages: Vec<TraceMessage>,
+        messages: Vec<TraceMessage>,
+        split: &mut SplitRequest,
         tally: &mut Tally,
     ) -> Result<(), Refused> {
-        while !messages.is_empty() {
-            let produced: Vec<_> =
-                messages.iter().map(|message| produced(message, signal, group)).collect();
-            let outcomes = self.producer.send_all(&produced).await;
-            let mut again = Vec::new();
-            for (message, outcome) in messages.into_iter().zip(outcomes) {
-                match outcome {
-                    Ok(()) => {
-                        tally.written += message.items;
-                        self.metrics.messages.add(signal.as_str(), 1);
-                        self.metrics.items.add(signal.as_str(), message.items);
-                    }
-                    Err(ProduceError::TooLarge { .. }) if message.items > 1 => {
-                        again.extend(halves(&message, signal));
-                    }
-                    Err(ProduceError::TooLarge { .. }) => tally.too_large += 1,
-                    Err(ProduceError::Refused(_)) => tally.refused += message.items,
-                    Err(ProduceError::QueueFull) => {
-                        let why = "the messages that wait for the brokers are too many";
-                        return Err(self.not_written("producer_full", why));
-                    }
-                    Err(ProduceError::Away(_)) => return Err(self.brokers_away()),
+        let produced: Vec<_> =
+            messages.iter().map(|message| produced(message, signal, group)).collect();
+        let outcomes = self.producer.send_all(&produced).await;
+        for (message, outcome) in messages.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => {
+                    tally.written += message.items();
+                    self.metrics.messages.add(signal.as_str(), 1);
+                    self.metrics.items.add(signal.as_str(), message.items());
                 }
+                Err(ProduceError::TooLarge { .. }) => {
+                    if !split.halve(&message) {
+                        tally.too_large += 1;
+                    }
+                }
+                Err(ProduceError::Refused(_)) => tally.refused += message.items(),
+                Err(ProduceError::QueueFull) => {
+                    let why = "the messages that wait for the brokers are too many";
+                    return Err(self.not_written("producer_full", why));
+                }
+                Err(ProduceError::Away(_)) => return Err(self.brokers_away()),
             }
-            messages = again;
         }
         Ok(())
     }
 
-    /// Writes all messages of a request, a chunk after another.
+    /// Writes all messages of a request, a chunk after another, as long as there is time.
     async fn write_all(
         &self,
         received: &Received,
@@ -148,19 +148,17 @@ impl GatewayIntake {
     ) -> Result<Tally, Refused> {
         let mut tally = Tally::default();
         let origin = (received.signal, received.sender.group);
+        let deadline = Instant::now() + self.timeout;
         loop {
-            let mut chunk = Vec::new();
-            let mut bytes = 0;
-            while bytes < CHUNK_BYTES
-                && let Some(message) = split.next_message(self.bytes_max)
-            {
-                bytes += message.payload.len();
-                chunk.push(message);
-            }
+            let chunk = split.next_chunk(self.bytes_max);
             if chunk.is_empty() {
                 return Ok(tally);
             }
-            self.write(origin, chunk, &mut tally).await?;
+            if Instant::now() >= deadline {
+                let why = "the brokers are too slow for all messages of the request";
+                return Err(self.not_written("brokers_slow", why));
+            }
+            self.write(origin, chunk, split, &mut tally).await?;
         }
     }
 
@@ -179,6 +177,7 @@ impl GatewayIntake {
             ("malformed", malformed, "in a part that cannot be read"),
             ("span_without_trace_id", traceless, "without a trace id of 16 bytes"),
             ("too_large", too_large, "larger than a message to the brokers may be"),
+            ("multiplied", split.items_left(), "beyond the bytes that a request may become"),
             ("refused", tally.refused, "refused by the brokers"),
         ] {
             self.metrics.rejected.add(reason, count);
@@ -200,12 +199,6 @@ fn produced(message: &TraceMessage, signal: Signal, group: ClientGroup) -> Messa
         headers.push((GROUP_HEADER, group.to_bytes().map(hex).concat()));
     }
     Message { key: key_of(message.trace_id), headers, payload: message.payload.clone() }
-}
-
-/// Splits a message that the brokers find too large into two.
-fn halves(message: &TraceMessage, signal: Signal) -> Vec<TraceMessage> {
-    let split = SplitRequest::new(signal, message.payload.clone());
-    split.map(|split| split.halves()).unwrap_or_default()
 }
 
 impl Intake for GatewayIntake {

@@ -21,10 +21,10 @@ metrics! {
             ["log_without_trace_id", "metric"]);
         rejected: CounterBy("spanscore.gateway.rejected_items", "{item}",
             "Items that their sender was told are not taken, by reason.", "reason",
-            ["malformed", "span_without_trace_id", "too_large", "refused"]);
+            ["malformed", "span_without_trace_id", "too_large", "multiplied", "refused"]);
         refused: CounterBy("spanscore.gateway.refused_requests", "{request}",
             "Requests whose sender was told to come again, by reason.", "reason",
-            ["brokers_away", "producer_full", "memory_full"]);
+            ["brokers_away", "brokers_slow", "producer_full", "memory_full"]);
         write_time: Histogram("spanscore.gateway.write_time", "s",
             "Time from a request to the brokers' answer.", &WRITE_BOUNDS);
     }

@@ -124,7 +124,7 @@ pub fn divide(
     otlp: &OtlpReceiverSettings,
 ) -> Result<MemoryLimits, SettingsError> {
     let total = limits.memory_mib as usize * MIB;
-    let rest = total.saturating_sub(OWN + kafka.producer.queue_bytes());
+    let rest = total.saturating_sub(OWN + kafka.producer.memory_bytes());
     let given = |mib: Option<usize>, else_bytes: usize| {
         mib.map_or(else_bytes, |mib| mib.saturating_mul(MIB))
     };
@@ -132,11 +132,11 @@ pub fn divide(
     let requests = given(otlp.max_in_flight_mib, rest / 2);
     let split = rest.saturating_sub(connections).saturating_sub(requests);
     if rest < DIVIDED_MIN || split < rest / 8 {
-        let needed = OWN + kafka.producer.queue_bytes() + DIVIDED_MIN;
+        let needed = OWN + kafka.producer.memory_bytes() + DIVIDED_MIN;
         let named = otlp.max_connections_mib.unwrap_or(0) + otlp.max_in_flight_mib.unwrap_or(0);
         let error = "`limits.memory_mib` has no room for `kafka.producer.queue_mib` and the \
                      receivers' shares";
-        let least = needed / MIB + named.saturating_mul(8).div_ceil(7);
+        let least = needed.div_ceil(MIB) + named.saturating_mul(8).div_ceil(7);
         return Err(SettingsError::new(error).with_help(format!("raise it to {least} or more")));
     }
     Ok(MemoryLimits {
@@ -163,7 +163,7 @@ mod tests {
         let divided = divide(&GatewayLimits { memory_mib }, &Default::default(), &otlp);
         assert_eq!(divided.is_ok(), fits, "{memory_mib} {in_flight:?}: {divided:?}");
         if let Ok(limits) = divided {
-            let sum = limits.connections + limits.requests + limits.queue + OWN + 64 * MIB;
+            let sum = limits.connections + limits.requests + limits.queue + OWN + 97 * MIB;
             assert!(sum <= limits.total, "{limits:?}");
         }
     }
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn memory_is_divided_where_it_is_enough() {
         check(512, None, true);
-        check(96, None, true);
-        check(95, None, false);
+        check(130, None, true);
+        check(129, None, false);
         check(512, Some(256), true);
         check(512, Some(400), false);
     }

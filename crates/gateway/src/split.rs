@@ -2,7 +2,8 @@
 //! bytes.
 //!
 //! Items are copied as they came, below their resource and scope; nothing is decoded. What has no
-//! trace id is counted and left out, as is an item that fits no message by itself.
+//! trace id is counted and left out, as is an item that fits no message by itself. As each message
+//! repeats the heads above its items, the bytes that one request becomes are limited.
 
 use std::ops::Range;
 
@@ -16,6 +17,14 @@ use spanscore_base::otlp::wire::{Field, Fields, put_bytes};
 
 /// Most bytes of tag and length before a field.
 const FRAME_BYTES: usize = 11;
+/// Bytes of messages that one request has on their way at a time, beside the last of them.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes that a message costs beside its payload, here and in the client: key, headers, answer.
+const MESSAGE_BYTES: usize = 512;
+/// Bytes of messages that a request may become, as a multiple of its size.
+const WRITTEN_TIMES: usize = 32;
+/// Bytes of messages that any request may become.
+const WRITTEN_LEAST: usize = 32 << 20;
 
 /// Request, ordered by trace.
 pub(crate) struct SplitRequest {
@@ -27,6 +36,10 @@ pub(crate) struct SplitRequest {
     /// Items by trace, each in the order of the request.
     items: Vec<ItemPlace>,
     next: usize,
+    /// Places of items whose message was too large for the brokers, in halves.
+    halved: Vec<Range<usize>>,
+    /// Bytes that messages may still have; the last one may go beyond.
+    written_left: usize,
     /// Items without a valid trace id.
     pub(crate) without_trace: u64,
     /// Items that are larger than a message may be.
@@ -54,8 +67,16 @@ struct ItemPlace {
 #[derive(Debug, PartialEq)]
 pub(crate) struct TraceMessage {
     pub(crate) trace_id: TraceId,
-    pub(crate) items: u64,
+    /// Places of its items.
+    items: Range<usize>,
     pub(crate) payload: Bytes,
+}
+
+impl TraceMessage {
+    /// Returns the number of its items.
+    pub(crate) fn items(&self) -> u64 {
+        self.items.len() as u64
+    }
 }
 
 impl SplitRequest {
@@ -71,6 +92,8 @@ impl SplitRequest {
             scopes: Vec::new(),
             items: Vec::new(),
             next: 0,
+            halved: Vec::new(),
+            written_left: request.len().saturating_mul(WRITTEN_TIMES).max(WRITTEN_LEAST),
             without_trace: 0,
             too_large: 0,
             broken,
@@ -130,34 +153,59 @@ impl SplitRequest {
         start..self.heads.len() as u32
     }
 
-    /// Returns the next message of at most so many bytes; `None` behind the last one.
-    pub(crate) fn next_message(&mut self, bytes_max: usize) -> Option<TraceMessage> {
-        loop {
-            let first = self.next;
-            let trace_id = self.items.get(first)?.trace_id;
-            let end = self.fitting(first, bytes_max);
-            if end == first {
-                self.too_large += 1;
-                self.next += 1;
-                continue;
-            }
-            self.next = end;
-            return Some(self.message(trace_id, &self.items[first..end]));
+    /// Returns the messages that are on their way together next, each of at most so many bytes;
+    /// none behind the last one, or once the request has become all the bytes that it may.
+    pub(crate) fn next_chunk(&mut self, bytes_max: usize) -> Vec<TraceMessage> {
+        let mut chunk = Vec::new();
+        let mut bytes = 0;
+        while bytes < CHUNK_BYTES
+            && self.written_left > 0
+            && let Some(message) = self.next_message(bytes_max)
+        {
+            bytes += message.payload.len() + MESSAGE_BYTES;
+            self.written_left = self.written_left.saturating_sub(message.payload.len());
+            chunk.push(message);
         }
+        chunk
     }
 
-    /// Returns two messages with half of the items each, of a request that holds one trace.
-    pub(crate) fn halves(&self) -> Vec<TraceMessage> {
-        let (first, second) = self.items.split_at(self.items.len() / 2);
-        let parts = [first, second].into_iter().filter_map(|items| {
-            let trace_id = items.first()?.trace_id;
-            Some(self.message(trace_id, items))
-        });
-        parts.collect()
+    fn next_message(&mut self, bytes_max: usize) -> Option<TraceMessage> {
+        if let Some(items) = self.halved.pop() {
+            return self.message(items);
+        }
+        while self.next < self.items.len() {
+            let first = self.next;
+            let end = self.fitting(first, bytes_max);
+            if end > first {
+                self.next = end;
+                return self.message(first..end);
+            }
+            self.too_large += 1;
+            self.next += 1;
+        }
+        None
     }
 
-    fn message(&self, trace_id: TraceId, items: &[ItemPlace]) -> TraceMessage {
-        TraceMessage { trace_id, items: items.len() as u64, payload: self.payload(items).into() }
+    /// Has the items of a message come again in two; false if it holds a single one.
+    pub(crate) fn halve(&mut self, message: &TraceMessage) -> bool {
+        let Range { start, end } = message.items;
+        let middle = start.midpoint(end);
+        if middle > start {
+            self.halved.extend([middle..end, start..middle]);
+        }
+        middle > start
+    }
+
+    /// Counts the items that are in no message yet.
+    pub(crate) fn items_left(&self) -> u64 {
+        let halved: usize = self.halved.iter().map(Range::len).sum();
+        (self.items.len() - self.next + halved) as u64
+    }
+
+    fn message(&self, items: Range<usize>) -> Option<TraceMessage> {
+        let places = self.items.get(items.clone())?;
+        let trace_id = places.first()?.trace_id;
+        Some(TraceMessage { trace_id, items, payload: self.payload(places).into() })
     }
 
     /// Returns the end of the items of one trace that fit a message together.
@@ -230,16 +278,17 @@ fn each<'a>(message: &'a [u8], mut visit: impl FnMut(u32, &'a [u8], &'a [u8])) {
     }
 }
 
-/// Reads the trace id of a span or a log record.
+/// Reads the trace id of a span or a log record: of several fields the last, as decoders do.
 fn trace_id(signal: Signal, item: &[u8]) -> Option<TraceId> {
     let wanted = if signal == Signal::Logs { log::TRACE_ID } else { span::TRACE_ID };
     let mut fields = Fields::new(item);
+    let mut last = None;
     while let Ok(Some((number, field))) = fields.next() {
         if let (true, Field::Bytes(id)) = (number == wanted, field) {
-            return TraceId::from_wire(id);
+            last = Some(id);
         }
     }
-    None
+    last.and_then(TraceId::from_wire)
 }
 
 #[cfg(test)]

@@ -34,13 +34,25 @@ fn span(trace: u8, name: &str) -> Span {
     Span { trace_id, name: name.to_owned(), ..Span::default() }
 }
 
+/// Returns the messages of all chunks.
+fn chunks(split: &mut SplitRequest, bytes_max: usize) -> Vec<TraceMessage> {
+    let mut messages = Vec::new();
+    loop {
+        let before = messages.len();
+        messages.extend(split.next_chunk(bytes_max));
+        if messages.len() == before {
+            return messages;
+        }
+    }
+}
+
 /// Splits a request; returns each message as its spans in the form of [`request`].
 fn split(request: &Bytes, bytes_max: usize) -> (Vec<String>, [u64; 3]) {
     let mut split = SplitRequest::new(Signal::Traces, request.clone()).expect("small enough");
     let mut messages = Vec::new();
-    while let Some(message) = split.next_message(bytes_max) {
+    for message in chunks(&mut split, bytes_max) {
         assert!(message.payload.len() <= bytes_max);
-        let decoded = ExportTraceServiceRequest::decode(message.payload).expect("a request");
+        let decoded = ExportTraceServiceRequest::decode(&message.payload[..]).expect("a request");
         let mut text = format!("{}:", message.trace_id.0[0]);
         let mut items = 0;
         for group in decoded.resource_spans {
@@ -56,7 +68,7 @@ fn split(request: &Bytes, bytes_max: usize) -> (Vec<String>, [u64; 3]) {
                 text += &format!(" {resource}/{name}={}", spans.join("+"));
             }
         }
-        assert_eq!(items, message.items);
+        assert_eq!(items, message.items());
         messages.push(text);
     }
     let broken = split.broken.map_or(0, |broken| broken.items);
@@ -90,11 +102,61 @@ fn a_trace_that_is_larger_than_a_message_is_split_by_size() {
 #[test]
 fn halves_hold_the_items_of_a_message_in_their_order() {
     let all = request(&[(1, "a", 5, "x"), (1, "b", 5, "y"), (2, "b", 5, "z")]);
-    let whole = SplitRequest::new(Signal::Traces, all).expect("small enough");
-    let halves = whole.halves();
-    assert_eq!(halves.iter().map(|half| half.items).collect::<Vec<_>>(), [1, 2]);
+    let mut whole = SplitRequest::new(Signal::Traces, all).expect("small enough");
+    let first = whole.next_chunk(10_000);
+    assert!(whole.halve(&first[0]));
+    assert_eq!(whole.items_left(), 3);
+    let halves = chunks(&mut whole, 10_000);
+    assert_eq!(halves.iter().map(TraceMessage::items).collect::<Vec<_>>(), [1, 2]);
+    assert!(!whole.halve(&halves[0]));
     let (messages, _) = split(&halves[1].payload, 10_000);
     assert_eq!(messages, ["5: 1/b=y 2/b=z"]);
+}
+
+#[test]
+fn a_request_becomes_only_so_many_bytes_and_the_rest_is_counted() {
+    // Each of 250 messages repeats the scope's name.
+    let check = |name_len: usize, is_whole: bool| {
+        let scope = "s".repeat(name_len);
+        let spans: Vec<_> = (1..=250).map(|trace| (1, scope.as_str(), trace, "x")).collect();
+        let request = request(&spans);
+        let mut split = SplitRequest::new(Signal::Traces, request).expect("small enough");
+        let messages = chunks(&mut split, 1_000_000);
+        let items = messages.iter().map(TraceMessage::items).sum::<u64>();
+        assert_eq!(items + split.items_left(), 250);
+        assert_eq!(split.items_left() == 0, is_whole, "{name_len}");
+        let bytes = messages.iter().map(|message| message.payload.len()).sum::<usize>();
+        assert!(bytes < WRITTEN_LEAST + 1_000_000, "{bytes}");
+    };
+    check(100, true);
+    check(100_000, true);
+    check(200_000, false);
+}
+
+#[test]
+fn small_messages_count_with_what_they_cost_beside_their_payload() {
+    let spans: Vec<_> = (0..6000).map(|n| (1, "a", 1 + (n % 2) as u8, "x")).collect();
+    let mut split = SplitRequest::new(Signal::Traces, request(&spans)).expect("small enough");
+    let chunk = split.next_chunk(150);
+    let payloads = chunk.iter().map(|message| message.payload.len()).sum::<usize>();
+    let bytes = payloads + chunk.len() * MESSAGE_BYTES;
+    assert!((CHUNK_BYTES..CHUNK_BYTES + 1000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn of_several_trace_ids_of_an_item_the_last_counts() {
+    let check = |ids: &[&[u8]], expected: Option<u8>| {
+        let id = |id: &&[u8]| [&[10, id.len() as u8], *id].concat();
+        let item: Vec<u8> = ids.iter().flat_map(id).collect();
+        let found = trace_id(Signal::Traces, &item);
+        assert_eq!(found.map(|id| id.0[0]), expected, "{ids:?}");
+    };
+    check(&[&[1; 16]], Some(1));
+    check(&[&[1; 16], &[2; 16]], Some(2));
+    check(&[&[1; 15], &[2; 16]], Some(2));
+    check(&[&[1; 16], &[2; 15]], None);
+    check(&[&[1; 16], &[]], None);
+    check(&[], None);
 }
 
 #[test]
@@ -119,8 +181,8 @@ fn log_records_go_by_their_trace() {
     let request = ExportLogsServiceRequest { resource_logs }.encode_to_vec();
     let mut split = SplitRequest::new(Signal::Logs, request.into()).expect("small enough");
     let mut found = Vec::new();
-    while let Some(message) = split.next_message(1000) {
-        found.push((message.trace_id.0[0], message.items));
+    for message in chunks(&mut split, 1000) {
+        found.push((message.trace_id.0[0], message.items()));
     }
     assert_eq!((found, split.without_trace), (vec![(5, 2), (7, 1)], 1));
 }

@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use self::sink::{TestSink, records_of};
 use super::*;
-use crate::{InitialOffset, KafkaReceiverSettings, RecordEncoding, TopicSettings};
+use crate::{InitialOffset, KafkaReceiverSettings, RecordEncoding, SIGNAL_HEADER, TopicSettings};
 use spanscore_base::model::{Claims, MemoryQuota, SpanBatch};
 use spanscore_base::settings::HumanDuration;
 use spanscore_net::metrics::unread_meter;

@@ -26,14 +26,6 @@ impl AbsentProducer {
         Err(ProducerStartError::NotBuiltIn)
     }
 
-    /// Sends a message; see the build with Kafka.
-    ///
-    /// # Errors
-    /// None: there is no such producer.
-    pub async fn send(&self, _message: &Message) -> Result<(), ProduceError> {
-        match self.never {}
-    }
-
     /// Sends messages; see the build with Kafka.
     pub async fn send_all(&self, _messages: &[Message]) -> Vec<Result<(), ProduceError>> {
         match self.never {}

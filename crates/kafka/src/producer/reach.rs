@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -35,16 +35,20 @@ pub(super) type ProducerClient = FutureProducer<ProducerCallbacks>;
 pub(super) struct Shared {
     pub(super) topic: String,
     config: ClientConfig,
+    alone_config: ClientConfig,
     sasl: Option<SaslSettings>,
     client: RwLock<ProducerClient>,
+    /// Client that sends each message by itself, once one was needed.
+    alone: Mutex<Option<ProducerClient>>,
     pub(super) state: watch::Sender<BrokerState>,
     wake: SyncSender<()>,
 }
 
 impl Shared {
-    /// Makes the client, without connecting.
+    /// Makes the client, without connecting. The second config is of the one that sends each
+    /// message by itself.
     pub(super) fn new(
-        config: ClientConfig,
+        [config, alone_config]: [ClientConfig; 2],
         topic: &str,
         sasl: Option<&SaslSettings>,
         wake: SyncSender<()>,
@@ -53,8 +57,10 @@ impl Shared {
         Ok(Self {
             topic: topic.to_owned(),
             config,
+            alone_config,
             sasl: sasl.cloned(),
             client: RwLock::new(client),
+            alone: Mutex::new(None),
             state: watch::Sender::new(BrokerState::Unknown),
             wake,
         })
@@ -63,6 +69,16 @@ impl Shared {
     /// Returns the client in use.
     pub(super) fn client(&self) -> ProducerClient {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the client that sends each message by itself, which is made at first use.
+    pub(super) fn alone_client(&self) -> Result<ProducerClient, ProducerStartError> {
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*alone {
+            return Ok(client.clone());
+        }
+        let client = client(&self.alone_config, &self.topic, self.sasl.as_ref(), &self.wake)?;
+        Ok(alone.insert(client).clone())
     }
 
     /// Has the probe ask at once.
@@ -116,6 +132,10 @@ impl Shared {
         }
         if matches!(now, BrokerState::Away { .. }) {
             self.client().purge(PurgeConfig::default().queue());
+            let alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(client) = &*alone {
+                client.purge(PurgeConfig::default().queue());
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use rdkafka::producer::FutureRecord;
 use rdkafka::producer::future_producer::DeliveryFuture;
 use tokio::time::{Instant, sleep};
 
-use super::reach::{self, Shared};
+use super::reach::{self, ProducerClient, Shared};
 use super::{
     BrokerState, MESSAGE_HEAD_BYTES, Message, ProduceError, ProducerSettings, ProducerStartError,
 };
@@ -21,8 +21,8 @@ use crate::settings::ClusterSettings;
 
 /// Wait for room in the client's queue between two tries.
 const ROOM_LOOK: Duration = Duration::from_millis(10);
-/// Most messages that wait for the brokers; `queue_mib` bounds their bytes.
-const QUEUED_MESSAGES_MAX: u32 = 1_000_000;
+/// Limit of the brokers on the messages of a partition that reach them together.
+const TOPIC_LIMIT: &str = "`max.message.bytes` of the topic";
 /// Longest wait before the client connects to a broker again.
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
@@ -71,7 +71,8 @@ impl RunningProducer {
         let config = producer_config(cluster, settings, timeout);
         let (wake, woken) = sync_channel(1);
         let end = ProbeEnd { is_closing: Arc::default(), wake: wake.clone() };
-        let shared = Shared::new(config, topic, cluster.auth.sasl.as_ref(), wake)?;
+        let alone = alone_config(&config, settings);
+        let shared = Shared::new([config, alone], topic, cluster.auth.sasl.as_ref(), wake)?;
         let shared = Arc::new(shared);
         let of_probe = Arc::clone(&shared);
         let is_closing = Arc::clone(&end.is_closing);
@@ -87,21 +88,43 @@ impl RunningProducer {
         self.shared.state.borrow().clone()
     }
 
-    /// Sends a message, and returns once the brokers have it. What is dropped or given up while it
-    /// waits may be written all the same.
+    /// Sends messages together, in their order, and returns the outcome of each once the brokers
+    /// have answered. What is dropped or given up while it waits may be written all the same.
     ///
-    /// # Errors
-    /// The reason that it was not taken.
-    pub async fn send(&self, message: &Message) -> Result<(), ProduceError> {
-        let delivery = self.enqueue(message).await?;
-        self.delivered(delivery, message.payload.len()).await
+    /// The brokers measure all messages that reach a partition together. Those that they find too
+    /// large are sent once more, each by itself, so that the last answer is of the message alone.
+    pub async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+        let all: Vec<_> = messages.iter().collect();
+        let mut outcomes = self.send_with(&self.shared.client(), &all).await;
+        let too_large = |outcome: &Result<(), ProduceError>| {
+            matches!(outcome, Err(ProduceError::TooLarge { limit: TOPIC_LIMIT, .. }))
+        };
+        let places = 0..outcomes.len();
+        let places: Vec<_> = places.filter(|place| too_large(&outcomes[*place])).collect();
+        if places.is_empty() {
+            return outcomes;
+        }
+        let alone: Vec<_> = places.iter().map(|place| &messages[*place]).collect();
+        let answers = match self.shared.alone_client() {
+            Ok(client) => self.send_with(&client, &alone).await,
+            Err(error) => vec![Err(ProduceError::Away(error.to_string())); alone.len()],
+        };
+        for (place, answer) in places.into_iter().zip(answers) {
+            outcomes[place] = answer;
+        }
+        outcomes
     }
 
-    /// Sends messages together, in their order; returns the outcome of each.
-    pub async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+    /// Sends messages by a client; returns the outcome of each.
+    async fn send_with(
+        &self,
+        client: &ProducerClient,
+        messages: &[&Message],
+    ) -> Vec<Result<(), ProduceError>> {
+        let deadline = Instant::now() + self.timeout;
         let mut deliveries = Vec::with_capacity(messages.len());
         for message in messages {
-            deliveries.push(self.enqueue(message).await);
+            deliveries.push(self.enqueue(client, message, deadline).await);
         }
         let mut outcomes = Vec::with_capacity(messages.len());
         for (delivery, message) in deliveries.into_iter().zip(messages) {
@@ -126,8 +149,13 @@ impl RunningProducer {
         }
     }
 
-    /// Gives the client a message, waiting for room in its queue.
-    async fn enqueue(&self, message: &Message) -> Result<DeliveryFuture, ProduceError> {
+    /// Gives a client a message, waiting for room in its queue.
+    async fn enqueue(
+        &self,
+        client: &ProducerClient,
+        message: &Message,
+        deadline: Instant,
+    ) -> Result<DeliveryFuture, ProduceError> {
         if let BrokerState::Away { why } = self.state() {
             return Err(ProduceError::Away(why));
         }
@@ -135,9 +163,8 @@ impl RunningProducer {
         if bytes > self.settings.max_message_bytes {
             return Err(ProduceError::TooLarge { bytes, limit: "`producer.max_message_bytes`" });
         }
-        let deadline = Instant::now() + self.timeout;
         loop {
-            match self.shared.client().send_result(self.record(message)) {
+            match client.send_result(self.record(message)) {
                 Ok(delivery) => return Ok(delivery),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {}
                 Err((error, _)) => return Err(self.failure(&error, bytes)),
@@ -185,10 +212,7 @@ impl RunningProducer {
         use RDKafkaErrorCode as Code;
         let code = error.rdkafka_error_code();
         match code {
-            Some(Code::MessageSizeTooLarge) => {
-                let limit = "`max.message.bytes` of the topic";
-                ProduceError::TooLarge { bytes, limit }
-            }
+            Some(Code::MessageSizeTooLarge) => ProduceError::TooLarge { bytes, limit: TOPIC_LIMIT },
             Some(
                 Code::InvalidMessage
                 | Code::InvalidRecord
@@ -222,9 +246,27 @@ fn producer_config(
         ("linger.ms", settings.linger.as_ms().to_string()),
         ("compression.type", settings.compression.as_str().to_owned()),
         ("partitioner", settings.partitioner.as_str().to_owned()),
-        ("queue.buffering.max.messages", QUEUED_MESSAGES_MAX.to_string()),
+        ("queue.buffering.max.messages", settings.queued_messages_max().to_string()),
         ("queue.buffering.max.kbytes", (u64::from(settings.queue_mib) << 10).to_string()),
         ("reconnect.backoff.max.ms", RECONNECT_MAX.as_millis().to_string()),
+    ] {
+        config.set(name, value);
+    }
+    config
+}
+
+/// Returns the config of a client that sends each message by itself, and once: what it may try
+/// again, its sender tries again.
+fn alone_config(config: &ClientConfig, settings: &ProducerSettings) -> ClientConfig {
+    let mut config = config.clone();
+    let queue_kib = settings.alone_bytes() / 1024;
+    for (name, value) in [
+        ("batch.num.messages", "1".to_owned()),
+        ("linger.ms", "0".to_owned()),
+        ("enable.idempotence", "false".to_owned()),
+        ("message.send.max.retries", "0".to_owned()),
+        ("queue.buffering.max.messages", queue_kib.to_string()),
+        ("queue.buffering.max.kbytes", queue_kib.to_string()),
     ] {
         config.set(name, value);
     }

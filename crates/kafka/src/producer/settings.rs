@@ -7,6 +7,10 @@ use spanscore_base::settings::{HumanDuration, SettingsError};
 
 /// Bytes beside the payload that one message may take: its key and header.
 pub const MESSAGE_HEAD_BYTES: usize = 128;
+/// Bytes of `queue_mib` for each message that waits: more are not taken, however small they are.
+const QUEUED_MESSAGE_BYTES: usize = 1024;
+/// Bytes that the client needs for a message beside its payload.
+const CLIENT_MESSAGE_BYTES: usize = 512;
 
 /// Messages to the brokers. They are always written to all replicas in sync, and once each.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -23,7 +27,8 @@ pub struct ProducerSettings {
     /// Hash of the key that names the partition. All producers of a topic need the same, else
     /// traces are split. Default `murmur2`.
     pub partitioner: Partitioner,
-    /// Most mebibytes of messages that wait for the brokers. Default 64.
+    /// Most mebibytes of messages that wait for the brokers, at most 1024 messages for each.
+    /// Default 64.
     #[schemars(range(min = 1, max = 2047))]
     pub queue_mib: u32,
 }
@@ -65,6 +70,25 @@ impl ProducerSettings {
     /// Returns `queue_mib` in bytes.
     pub fn queue_bytes(&self) -> usize {
         (self.queue_mib as usize) << 20
+    }
+
+    /// Returns the most messages that wait for the brokers.
+    pub(crate) fn queued_messages_max(&self) -> usize {
+        self.queue_bytes() / QUEUED_MESSAGE_BYTES
+    }
+
+    /// Returns the bytes of messages that wait to be sent by themselves: room for one of any size,
+    /// in whole kibibytes.
+    pub(crate) fn alone_bytes(&self) -> usize {
+        (self.max_message_bytes + MESSAGE_HEAD_BYTES).next_multiple_of(QUEUED_MESSAGE_BYTES)
+    }
+
+    /// Returns the most memory of messages that wait for the brokers: payloads and what is kept
+    /// beside them.
+    pub fn memory_bytes(&self) -> usize {
+        let alone = self.alone_bytes();
+        let messages = self.queued_messages_max() + alone / QUEUED_MESSAGE_BYTES;
+        self.queue_bytes() + alone + messages * CLIENT_MESSAGE_BYTES
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::{ClusterSettings, SIGNAL_HEADER, client_config};
+use spanscore_base::settings::HumanDuration;
 
 const TOPIC: &str = "traces";
 /// Longest wait for anything that must come.
@@ -42,8 +43,12 @@ impl Fixture {
     }
 
     async fn send(&self, key: u8, bytes: usize) -> Result<(), ProduceError> {
-        let message = message(key, bytes);
-        let sending = self.producer.send(&message);
+        let messages = [message(key, bytes)];
+        self.send_all(&messages).await.remove(0)
+    }
+
+    async fn send_all(&self, messages: &[Message]) -> Vec<Result<(), ProduceError>> {
+        let sending = self.producer.send_all(messages);
         let Ok(sent) = timeout(SOON, sending).await else { panic!("no answer in {SOON:?}") };
         sent
     }
@@ -148,8 +153,8 @@ async fn faults_of_the_brokers_are_told_apart() {
     let own = too_large(1_000_001, "`producer.max_message_bytes`");
     assert_eq!(fixture.send(1, 1_000_001).await, own);
     assert_eq!(fixture.send(1, 1_000_000).await, Ok(()));
-    let check = async |fault, expected: &str| {
-        fixture.cluster.request_errors(RDKafkaApiKey::Produce, &[fault]);
+    let check = async |faults: &[RDKafkaRespErr], expected: &str| {
+        fixture.cluster.request_errors(RDKafkaApiKey::Produce, faults);
         let sent = fixture.send(1, 10).await;
         let found = match &sent {
             Ok(()) => "taken",
@@ -158,17 +163,51 @@ async fn faults_of_the_brokers_are_told_apart() {
             Err(ProduceError::Away(_)) => "away",
             Err(ProduceError::QueueFull) => "queue full",
         };
-        assert_eq!(found, expected, "{fault:?}: {sent:?}");
+        assert_eq!(found, expected, "{faults:?}: {sent:?}");
     };
     // The client tries these again by itself.
-    check(E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, "taken").await;
-    check(E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, "taken").await;
-    check(E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, "too large").await;
-    check(E::RD_KAFKA_RESP_ERR_INVALID_RECORD, "refused").await;
-    check(E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, "away").await;
+    check(&[E::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION], "taken").await;
+    check(&[E::RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT], "taken").await;
+    check(&[E::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE; 2], "too large").await;
+    check(&[E::RD_KAFKA_RESP_ERR_INVALID_RECORD], "refused").await;
+    check(&[E::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED], "away").await;
     // The client holds to that until the probe has asked for the topic again.
     let trying_again = async { while fixture.send(1, 10).await.is_err() {} };
     timeout(SOON, trying_again).await.expect("taken again");
+}
+
+#[tokio::test]
+async fn messages_that_are_too_large_together_are_sent_by_themselves() {
+    let linger = HumanDuration::from_millis(200);
+    let settings = ProducerSettings { linger, ..ProducerSettings::default() };
+    let fixture = Fixture::start(settings, SOON);
+    fixture.wait_for(is_here).await;
+    let check = async |answers: usize, lost: usize| {
+        let fault = RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+        fixture.cluster.request_errors(RDKafkaApiKey::Produce, &vec![fault; answers]);
+        let sent = fixture.send_all(&[1, 1, 1].map(|key| message(key, 10))).await;
+        let is_lost = |it: &&Result<_, _>| matches!(it, Err(ProduceError::TooLarge { .. }));
+        assert_eq!(sent.iter().filter(is_lost).count(), lost, "{answers}: {sent:?}");
+        assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 3 - lost, "{answers}: {sent:?}");
+    };
+    // The first answer is to all three, each further one to one of them.
+    check(0, 0).await;
+    check(1, 0).await;
+    check(2, 1).await;
+    check(4, 3).await;
+    assert_eq!(fixture.read(8).len(), 8);
+}
+
+#[tokio::test]
+async fn small_messages_fill_the_queue_too() {
+    let settings = ProducerSettings { queue_mib: 1, ..ProducerSettings::default() };
+    let fixture = Fixture::start(settings, Duration::from_secs(2));
+    fixture.wait_for(is_here).await;
+    // The brokers answer later than anyone waits.
+    fixture.cluster.broker_round_trip_time(1, SOON).expect("slow");
+    let sent = fixture.send_all(&vec![message(1, 1); 1100]).await;
+    let full = sent.iter().filter(|it| **it == Err(ProduceError::QueueFull)).count();
+    assert!(full > 0, "{:?}", sent.last());
 }
 
 #[tokio::test]
