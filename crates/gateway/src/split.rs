@@ -230,16 +230,17 @@ fn each<'a>(message: &'a [u8], mut visit: impl FnMut(u32, &'a [u8], &'a [u8])) {
     }
 }
 
-/// Reads the trace id of a span or a log record.
+/// Reads the trace id of a span or a log record: the last one, as in all of protobuf.
 fn trace_id(signal: Signal, item: &[u8]) -> Option<TraceId> {
     let wanted = if signal == Signal::Logs { log::TRACE_ID } else { span::TRACE_ID };
+    let mut last = None;
     let mut fields = Fields::new(item);
     while let Ok(Some((number, field))) = fields.next() {
         if let (true, Field::Bytes(id)) = (number == wanted, field) {
-            return TraceId::from_wire(id);
+            last = Some(id);
         }
     }
-    None
+    last.and_then(TraceId::from_wire)
 }
 
 #[cfg(test)]
