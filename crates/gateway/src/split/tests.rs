@@ -170,6 +170,12 @@ fn items_without_a_trace_and_damage_are_counted() {
 }
 
 #[test]
+fn last_of_several_trace_ids_of_an_item_counts() {
+    let item = [span(1, "x"), span(5, "")].map(|span| span.encode_to_vec()).concat();
+    assert_eq!(trace_id(Signal::Traces, &item), Some(TraceId([5; 16])));
+}
+
+#[test]
 fn log_records_go_by_their_trace() {
     let records = [5, 0, 5, 7].map(|trace: u8| LogRecord {
         trace_id: if trace == 0 { Vec::new() } else { vec![trace; 16] },

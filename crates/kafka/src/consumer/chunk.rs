@@ -194,15 +194,17 @@ fn each(message: &[u8], number: u32, visit: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// Returns the trace id of a span or log record; `None` if it has none.
+/// Returns the trace id of a span or log record; `None` if it has none. The last of them counts, as
+/// in all of protobuf.
 fn trace_id(item: &[u8], number: u32) -> Option<&[u8]> {
+    let mut last = None;
     let mut fields = Fields::new(item);
     while let Ok(Some((found, field))) = fields.next() {
         if let (true, Field::Bytes(id)) = (found == number, field) {
-            return Some(id).filter(|id| !id.is_empty());
+            last = Some(id);
         }
     }
-    None
+    last.filter(|id| !id.is_empty())
 }
 
 #[cfg(test)]
@@ -260,6 +262,18 @@ mod tests {
             ] {
                 assert_eq!(key_fit(signal, &request(ids, number), key), Ok(expected), "{ids:?}");
             }
+        }
+    }
+
+    #[test]
+    fn last_of_several_trace_ids_of_an_item_counts() {
+        for (ids, expected) in [
+            (&[&[1; 16][..], &[2; 16]][..], Some(&[2; 16][..])),
+            (&[&[1; 16], &[]], None),
+            (&[], None),
+        ] {
+            let fields = ids.iter().flat_map(|id| [&[10, id.len() as u8], *id].concat());
+            assert_eq!(trace_id(&fields.collect::<Vec<u8>>(), 1), expected, "{ids:?}");
         }
     }
 

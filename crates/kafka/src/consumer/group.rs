@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hashbrown::HashMap;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
@@ -24,6 +25,10 @@ use crate::settings::SaslSettings;
 
 /// Longest wait for an answer of the brokers while an assignment changes.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Queries of the positions that the group has committed, before they count as untold.
+const QUERIES: u32 = 3;
+/// Pause behind a query that was not answered in full.
+const QUERY_PAUSE: Duration = Duration::from_millis(500);
 /// Time for which a bearer token is said to hold; it is handed over again before that.
 const TOKEN_TIME: Duration = Duration::from_secs(3600);
 
@@ -41,6 +46,16 @@ pub(super) struct GroupContext {
     pub(super) has_failed: AtomicBool,
     /// True if the assignment has changed since the poller looked.
     pub(super) is_changed: AtomicBool,
+}
+
+/// Place from which a group goes on in a partition.
+enum Standing {
+    /// Its last commit.
+    Committed(Position),
+    /// It has never read the partition.
+    New,
+    /// The brokers did not tell.
+    Untold,
 }
 
 impl GroupContext {
@@ -91,25 +106,22 @@ impl GroupContext {
     }
 
     /// Begins to own partitions. One that the group has never read is committed where it begins, so
-    /// that a crash before the next commit skips nothing.
+    /// that a crash before the next commit skips nothing; one whose position no broker tells is read
+    /// from where the client goes on, and nothing is said of its earlier records.
     fn assign(&self, consumer: &BaseConsumer<Self>, list: &TopicPartitionList) {
         self.metrics.rebalances.add("assigned", 1);
-        let committed = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
-        let committed = committed.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the group's positions are not known yet");
-            list.clone()
-        });
         let mut begun = Vec::new();
-        for element in committed.elements() {
-            let partition = partition_of(element.topic(), element.partition());
-            let known = match element.offset() {
-                Offset::Offset(offset) => Some((offset, element.metadata().to_owned())),
-                _ => self.first_offset(consumer, &partition).map(|offset| (offset, String::new())),
+        for (partition, standing) in self.standings(consumer, list) {
+            let known = match standing {
+                Standing::Committed(position) => Some(position),
+                Standing::New => {
+                    let first = self.first_offset(consumer, &partition);
+                    let known = first.map(|offset| Position { offset, metadata: String::new() });
+                    begun.extend(known.clone().map(|position| (partition.clone(), position)));
+                    known
+                }
+                Standing::Untold => None,
             };
-            let known = known.map(|(offset, metadata)| Position { offset, metadata });
-            if element.offset() == Offset::Invalid {
-                begun.extend(known.clone().map(|position| (partition.clone(), position)));
-            }
             self.owned().assign(partition, known);
         }
         if let Some(list) = list_of(begun) {
@@ -117,6 +129,40 @@ impl GroupContext {
         }
         self.is_member.store(true, Ordering::Release);
         self.changed();
+    }
+
+    /// Asks where the group stands in partitions, again where the brokers do not tell.
+    fn standings(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        list: &TopicPartitionList,
+    ) -> Vec<(Partition, Standing)> {
+        let mut standings = HashMap::new();
+        for element in list.elements() {
+            standings.insert(partition_of(element.topic(), element.partition()), Standing::Untold);
+        }
+        for _ in 0..QUERIES {
+            let answer = consumer.committed_offsets(list.clone(), ANSWER_WAIT);
+            let told = answer.as_ref().map(TopicPartitionList::elements).unwrap_or_default();
+            for element in told.iter().filter(|element| element.error().is_ok()) {
+                let standing = match element.offset() {
+                    Offset::Offset(offset) => {
+                        let metadata = element.metadata().to_owned();
+                        Standing::Committed(Position { offset, metadata })
+                    }
+                    _ => Standing::New,
+                };
+                standings.insert(partition_of(element.topic(), element.partition()), standing);
+            }
+            let untold = standings.values().filter(|it| matches!(it, Standing::Untold)).count();
+            if untold == 0 {
+                break;
+            }
+            let error = answer.err().map(|error| error.to_string());
+            tracing::warn!(untold, error, "the brokers do not tell the group's positions");
+            std::thread::sleep(QUERY_PAUSE);
+        }
+        standings.into_iter().collect()
     }
 
     fn first_offset(&self, consumer: &BaseConsumer<Self>, partition: &Partition) -> Option<i64> {

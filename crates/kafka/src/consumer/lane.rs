@@ -33,8 +33,18 @@ impl SkipLog {
     }
 
     /// Counts a record that is skipped.
-    pub(super) fn skip(&self, (partition, offset): (&Partition, i64), skip: Skip, why: &str) {
-        self.metrics.passed_over.add(skip.as_str(), 1);
+    pub(super) fn skip(&self, place: (&Partition, i64), skip: Skip, why: &str) {
+        self.skip_all((place, 1), skip, why);
+    }
+
+    /// Counts so many records that are skipped, from the one at a place on.
+    fn skip_all(
+        &self,
+        ((partition, offset), records): ((&Partition, i64), usize),
+        skip: Skip,
+        why: &str,
+    ) {
+        self.metrics.passed_over.add(skip.as_str(), records as u64);
         if is_due(&self.skipped) {
             let Partition { topic, number } = partition;
             tracing::warn!(%topic, partition = number, offset, reason = skip.as_str(), why,
@@ -80,9 +90,10 @@ impl<S: RecordSink> Lane<S> {
             let bytes = chunk.bytes.len();
             let partition = chunk.partition.clone();
             let offset = chunk.records.first().map_or(0, |record| record.offset);
+            let records = chunk.records.len();
             if let Err(Panicked) = caught_future(self.hand_over(chunk)).await {
                 let why = "it met a fault of this program, as did those read with it";
-                self.skips.skip((&partition, offset), Skip::Malformed, why);
+                self.skips.skip_all(((&partition, offset), records), Skip::Malformed, why);
             }
             self.room.give_back(bytes);
         }

@@ -194,13 +194,14 @@ impl Poller {
         }
     }
 
-    /// Pauses all partitions while too much is on its way, those that were assigned since as well.
+    /// Pauses all partitions while too much is on its way, and lets them go on then; those that were
+    /// assigned since as well: the client remembers how a partition was when it went.
     fn hold_or_go_on(&mut self) {
         let context = Arc::clone(self.consumer.context());
         let held = self.room.held();
         let is_full = held > QUEUED_BYTES_MAX || self.is_paused && held > RESUME_BYTES;
         let is_changed = context.is_changed.swap(false, Ordering::AcqRel);
-        if is_full == self.is_paused && !(is_changed && is_full) {
+        if is_full == self.is_paused && !is_changed {
             return;
         }
         let mut list = TopicPartitionList::new();

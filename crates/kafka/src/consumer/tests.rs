@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use self::sink::{TestSink, records_of};
@@ -240,6 +240,52 @@ async fn group_that_reads_from_the_end_begins_there_even_if_it_crashes_at_once()
     let _receiver = broker.receiver(&again).await;
     again.wait_for(1).await;
     assert!(again.taken()[0].request.ends_with(&[2; 16]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn position_that_brokers_do_not_tell_at_first_skips_nothing() {
+    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    // Told by a later query, and by none.
+    for refusals in [1, 3] {
+        let mut broker = Broker::start(1);
+        broker.settings.initial_offset = InitialOffset::Latest;
+        let sink = TestSink::open();
+        let receiver = broker.receiver(&sink).await;
+        broker.wait_for_position(0, 0);
+        receiver.stop(std::future::pending()).await;
+        broker.write(0, &key(1), None, &request(1, Signal::Traces));
+        broker.cluster.request_errors(RDKafkaApiKey::OffsetFetch, &vec![refused; refusals]);
+        let _receiver = broker.receiver(&sink).await;
+        sink.wait_for(1).await;
+        sink.forget();
+        broker.wait_for_position(0, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partition_that_was_paused_when_it_went_is_read_once_it_is_back() {
+    let broker = Broker::start(6);
+    let mut large = vec![0x7a, 0x80, 0xea, 0x30];
+    large.resize(LARGE_BYTES, 0);
+    for number in 0..36 {
+        broker.write(number % 6, &key(1), None, &large);
+    }
+    let sink = TestSink::closed();
+    let receiver = broker.receiver(&sink).await;
+    sink.wait_for_refusals(20).await;
+    let other = TestSink::open();
+    let second = broker.receiver(&other).await;
+    sink.wait_for_drop().await;
+    sink.make_room();
+    other.wait_for(1).await;
+    second.stop(std::future::pending()).await;
+    for trace in 0..6 {
+        broker.write(trace.into(), &key(trace), None, &request(trace, Signal::Traces));
+    }
+    for trace in 0..6 {
+        sink.wait_for_end(&[trace; 16]).await;
+    }
+    receiver.stop(std::future::pending()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

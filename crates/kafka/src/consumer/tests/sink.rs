@@ -63,6 +63,11 @@ impl TestSink {
         self.wait_until(|seen| seen.records >= records).await;
     }
 
+    /// Waits for a request with these last bytes.
+    pub(super) async fn wait_for_end(&self, end: &[u8]) {
+        self.wait_until(|_| self.taken().iter().any(|it| it.request.ends_with(end))).await;
+    }
+
     pub(super) async fn wait_for_refusals(&self, refusals: usize) {
         self.wait_until(|seen| seen.refusals >= refusals).await;
     }
