@@ -1,5 +1,7 @@
 //! The first hour of somebody new: a first config, certificates to try TLS with.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
@@ -141,6 +143,28 @@ fn certificates_to_try_tls_with_are_made_and_trusted_where_asked() {
     assert!(sent(folder, pair, &[]).is_err_and(|error| error.contains(remedy)));
     let half = run(&["send", "--sample", "--cert", "c.pem"]);
     assert!(half.err.contains("needs both --cert and --key"), "{}", half.err);
+}
+
+#[test]
+fn keys_that_replace_others_are_their_owner_s_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    assert_eq!(run(&["certs", text(folder)]).code, 0);
+    let [key, linked, elsewhere] =
+        ["server.key", "client.key", "elsewhere"].map(|it| folder.join(it));
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("permissions");
+    std::fs::rename(&linked, &elsewhere).expect("moved");
+    std::os::unix::fs::symlink(&elsewhere, &linked).expect("a link");
+    let before = std::fs::read(&elsewhere).expect("a key");
+    let again = run(&["certs", "--force", text(folder)]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    for path in [&key, &linked] {
+        let found = path.symlink_metadata().expect("a key");
+        let mode = found.permissions().mode() & 0o777;
+        assert!(found.is_file() && mode == 0o600, "{}: {mode:o}", path.display());
+    }
+    assert_eq!(std::fs::read(&elsewhere).expect("a key"), before, "a link is not followed");
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 6, "nothing is left behind");
 }
 
 #[test]

@@ -99,14 +99,17 @@ fn a_turn_of_a_conversation_is_judged_against_its_turn_of_the_case() {
     let said = |id: usize, words: &str, tools: &[&str]| {
         run_with(id, &[("input.value", words), ("session.id", "s-1")], tools).to_string()
     };
-    let check = |runs: &[String], code: i32, words: &[&str]| {
+    let score = |runs: &[String], args: &[&str]| {
         let config = walk.write(
             "eval.yaml",
             "evaluators: {tool_trajectory/a: {match_mode: exact, argument_matcher: {mode: ignore}, \
              expect: {file: talks.json, match: auto}}}",
         );
         let file = walk.write("runs.jsonl", &runs.join("\n"));
-        let ended = run(&["score", "--config", &config, &file]);
+        run(&[&["score", "--config", &config, &file], args].concat())
+    };
+    let check = |runs: &[String], code: i32, words: &[&str]| {
+        let ended = score(runs, &[]);
         assert_eq!(ended.code, code, "{} {}", ended.out, ended.err);
         let said = ended.out + &ended.err;
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
@@ -114,7 +117,14 @@ fn a_turn_of_a_conversation_is_judged_against_its_turn_of_the_case() {
     let find = said(1, "Find A-17", &["find"]);
     let pay = said(2, " Refund  it", &["pay"]);
     check(&[find.clone(), pay], 0, &["2 evaluations: 2 pass", "`single`"]);
-    check(&[find, said(2, "Refund it", &["find"])], 2, &["1 pass, 1 fail"]);
+    let half = [find.clone(), said(2, "Refund it", &["find"])];
+    check(&half, 2, &["1 pass, 1 fail", " talk, turn 1  ", " talk, turn 2  "]);
+    let once = score(&half, &["--format", "junit", "--fail-on", "flaky"]);
+    let junit = once.out + &once.err;
+    assert!(once.code == 0 && !junit.contains("flaky") && !junit.contains("pass^"), "{junit}");
+    assert!(junit.contains(r#"<testcase name="talk, turn 2" "#), "{junit}");
+    let twice = [&half[..], &[said(4, "Refund it", &["pay"])]].concat();
+    check(&twice, 2, &["flaky: `talk, turn 2 (1 of 2)`", " talk, turn 2 #2  "]);
     check(&[said(3, "Thanks", &["bow"])], 2, &["several cases have the user's words"]);
 }
 

@@ -192,8 +192,9 @@ fn names_no_case(configured: &Configured, heard: &Heard) -> bool {
     if configured.when.is_some() && !heard.names.contains(&configured.info.name) {
         return false;
     }
-    let mut cases = expectations.cases().map(|(_, info)| info).peekable();
-    cases.peek().is_some() && !cases.chain(expectations.turns()).any(|info| heard.is_asked(info))
+    let mut cases = expectations.cases().peekable();
+    cases.peek().is_some()
+        && !cases.chain(expectations.turns()).any(|(_, info)| heard.is_asked(info))
 }
 
 /// Explains the silence of an evaluator.
@@ -229,8 +230,8 @@ fn reason(configured: &Configured, traces: usize, errors: usize) -> String {
 fn unnamed_cases(configured: &Configured, heard: &Heard) -> Option<String> {
     let Against::Expectations(expectations) = &configured.against else { return None };
     let cases = || expectations.cases();
-    let turns = expectations.turns().filter(|info| heard.is_asked(info));
-    let by_turn: HashSet<&str> = turns.filter_map(|info| info.case.as_deref()).collect();
+    let turns = expectations.turns().filter(|(_, info)| heard.is_asked(info));
+    let by_turn: HashSet<&str> = turns.map(|(case, _)| case).collect();
     let mut unnamed: Vec<&str> = cases()
         .filter(|(case, info)| !heard.is_asked(info) && !by_turn.contains(case))
         .map(|(case, _)| case)

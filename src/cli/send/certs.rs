@@ -10,8 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
+use tempfile::NamedTempFile;
 
-use crate::cli::run::recording::create_own;
 use crate::cli::{CommandError, Exit, output};
 use spanscore_base::visible;
 
@@ -75,22 +75,28 @@ pub(in crate::cli) fn run(args: &CertsArgs) -> Result<Exit, CommandError> {
         ("client.pem", &client.cert),
         ("client.key", &client.key),
     ];
-    let paths = files.map(|(name, text)| (args.folder.join(name), text));
-    if let Some((path, _)) = paths.iter().find(|(path, _)| !args.force && path.exists()) {
+    let mut paths = files.iter().map(|(name, _)| args.folder.join(name));
+    if let Some(path) = paths.find(|path| !args.force && path.symlink_metadata().is_ok()) {
         let path = visible::line(path.display()).to_string();
         return Err(CommandError::Usage(format!("{path} is there: add --force to replace it")));
     }
     std::fs::create_dir_all(&args.folder)
         .with_context(|| format!("cannot make {}", args.folder.display()))?;
-    for (path, text) in &paths {
-        write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    for (name, text) in files {
+        let place = || args.folder.join(name).display().to_string();
+        write(&args.folder, name, text).with_context(|| format!("cannot write {}", place()))?;
     }
     tell(&args.folder, args.days);
     Ok(Exit::Success)
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    create_own(path)?.write_all(text.as_bytes())
+/// Puts a new file, which only its owner may read, in the place of whatever is at the path: one
+/// that was there keeps its permissions when it is written to, and a link leads elsewhere.
+fn write(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(folder.join(name))?;
+    Ok(())
 }
 
 /// Parses an address or a DNS name.

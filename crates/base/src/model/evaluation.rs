@@ -327,8 +327,8 @@ pub struct EvaluatorInfo {
     pub level: Level,
     /// Hash of kind, name, settings and criteria.
     pub digest: [u8; 16],
-    /// The case of a dataset that it judges against, if it is one of a dataset's. Not part of the
-    /// identity: the criteria are.
+    /// The case of a dataset that it judges against, if it is one of a dataset's; of a single turn
+    /// of a conversation `talk, turn 2`. Not part of the identity: the criteria are.
     pub case: Option<Box<str>>,
     /// The version that an evaluator outside of this process gives itself; part of `digest` then.
     pub own_version: Option<Box<str>>,

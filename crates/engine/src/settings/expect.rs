@@ -207,10 +207,13 @@ impl RowBuild<'_> {
         for Row { names, user_input, criteria, turns, line, is_imported } in rows {
             let is_literal = is_imported && !self.matchers;
             let case = names.first().map(String::as_str);
-            for CaseTurn { user_input, criteria } in turns {
+            for CaseTurn { number, user_input, criteria } in turns {
+                let case = case.unwrap_or_default();
+                let name = format!("{case}, turn {number}");
+                let build = |it| self.expectation(it, is_literal, Some(&name));
                 // What is wrong with a turn is wrong with the whole case.
-                if let Ok(turn) = self.expectation(&criteria, is_literal, case) {
-                    built.add_turn(&user_input, &turn);
+                if let Ok(turn) = criteria.as_ref().map(build).transpose() {
+                    built.add_turn(&user_input, case, turn);
                 }
             }
             let expectation = match self.expectation(&criteria, is_literal, case) {

@@ -75,6 +75,69 @@ const LOOKS: [&str; 31] = [
     "convert",
 ];
 
+/// Words of tools that watch a job.
+const WATCHES: [&str; 15] = [
+    "check", "describe", "fetch", "get", "inspect", "list", "monitor", "poll", "progress", "read",
+    "show", "status", "view", "wait", "watch",
+];
+/// Words of tools that change something, whatever else their names say: `create_poll`.
+const CHANGES: [&str; 54] = [
+    "add",
+    "append",
+    "apply",
+    "approve",
+    "archive",
+    "assign",
+    "buy",
+    "cancel",
+    "clear",
+    "close",
+    "confirm",
+    "create",
+    "delete",
+    "deploy",
+    "disable",
+    "drop",
+    "edit",
+    "enable",
+    "execute",
+    "insert",
+    "install",
+    "launch",
+    "make",
+    "merge",
+    "modify",
+    "move",
+    "open",
+    "patch",
+    "pay",
+    "post",
+    "publish",
+    "put",
+    "refund",
+    "register",
+    "remove",
+    "rename",
+    "replace",
+    "reset",
+    "restart",
+    "save",
+    "schedule",
+    "send",
+    "set",
+    "start",
+    "stop",
+    "submit",
+    "subscribe",
+    "toggle",
+    "transfer",
+    "trigger",
+    "update",
+    "upload",
+    "upsert",
+    "write",
+];
+
 /// Splits a name into its words in lower case: at anything but letters and digits, and before a
 /// capital after a small letter.
 pub(crate) fn words(name: &str) -> Vec<String> {
@@ -120,6 +183,14 @@ pub(crate) fn looks(name: &str) -> bool {
     words(own).iter().take(2).any(|word| LOOKS.contains(&word.as_str()))
 }
 
+/// Returns true for a tool that watches a job: a word of its name says so, and none says that it
+/// changes something.
+pub(crate) fn watches(name: &str) -> bool {
+    let own = words(name.rsplit("__").next().unwrap_or(name));
+    let any = |of: &[&str]| own.iter().any(|word| of.contains(&word.as_str()));
+    any(&WATCHES) && !any(&CHANGES)
+}
+
 /// Returns true if two names have at least half of their words in common.
 pub(crate) fn is_akin(one: &str, other: &str) -> bool {
     let one = words(one);
@@ -152,6 +223,28 @@ mod tests {
                 (thinks, ends, reads),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn tools_that_change_something_watch_nothing() {
+        for (name, watched) in [
+            ("get_job", true),
+            ("mcp__ci__wait_for_run", true),
+            ("checkStatus", true),
+            ("order_status", true),
+            ("jobs.poll", true),
+            ("get_order", true),
+            ("open_ticket", false),
+            ("create_poll", false),
+            ("create_monitor", false),
+            ("update_status", false),
+            ("sendStatus", false),
+            ("start_check", false),
+            ("convert", false),
+            ("pay", false),
+        ] {
+            assert_eq!(watches(name), watched, "{name}");
         }
     }
 

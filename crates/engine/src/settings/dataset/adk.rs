@@ -64,16 +64,16 @@ fn named(
 ) -> (NamedCase, Option<Value<'static>>) {
     let mut expected = Case::default();
     turns.iter().for_each(|turn| add(turn, &mut expected));
-    let single = |turn: &Value<'_>| {
+    let single = |(number, turn): (usize, &Value<'_>)| {
         let mut expected = Case::default();
         add(turn, &mut expected);
-        Some(CaseTurn { user_input: said(turn)?, criteria: expected.criteria(kind)? })
+        Some(CaseTurn { number, user_input: said(turn)?, criteria: expected.criteria(kind) })
     };
     let is_several = turns.len() > 1;
     let case = NamedCase {
         names: vec![name],
         user_input: turns.first().and_then(said),
-        turns: turns.iter().filter(|_| is_several).filter_map(single).collect(),
+        turns: (1..).zip(turns).filter(|_| is_several).filter_map(single).collect(),
     };
     (case, expected.criteria(kind))
 }

@@ -43,10 +43,12 @@ pub(super) struct Row {
 /// One turn of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CaseTurn {
+    /// Its place in the conversation, from 1.
+    pub(super) number: usize,
     /// The user's words.
     pub(super) user_input: String,
-    /// The criteria of this turn alone.
-    pub(super) criteria: Value<'static>,
+    /// The criteria of this turn alone; nothing where it expects nothing.
+    pub(super) criteria: Option<Value<'static>>,
 }
 
 /// Mistake in a dataset.

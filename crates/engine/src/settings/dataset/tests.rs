@@ -136,6 +136,36 @@ fn adk_eval_set_expects_the_calls_of_all_turns() {
 }
 
 #[test]
+fn turns_of_a_conversation_are_numbered_and_may_expect_nothing() {
+    let turn = |words: &str, calls: &str| {
+        format!(
+            r#"{{"user_content": {{"parts": [{{"text": "{words}"}}]}},
+                "intermediate_data": {{"tool_uses": [{calls}]}}}}"#
+        )
+    };
+    let turns = [turn("Hi", ""), turn("Find A-17", r#"{"name": "find"}"#)].join(",");
+    let set = format!(r#"{{"eval_cases": [{{"eval_id": "talk", "conversation": [{turns}]}}]}}"#);
+    let check = |kind_name: &str, expected: [&str; 2]| {
+        let settings = ExpectSettings::default();
+        let kind = kind(kind_name).unwrap();
+        let rows = read(Path::new("e.json"), &set, &settings, kind, &mut Vec::new());
+        let shown = |turn: &CaseTurn| {
+            let criteria = turn.criteria.as_ref().map(Value::to_string);
+            format!("{} {}: {}", turn.number, turn.user_input, criteria.unwrap_or_default())
+        };
+        assert_eq!(rows[0].turns.iter().map(shown).collect::<Vec<_>>(), expected);
+    };
+    check("tool_call_order", ["1 Hi: ", r#"2 Find A-17: {"tool_calls_order":["find"]}"#]);
+    check(
+        "tool_trajectory",
+        [
+            r#"1 Hi: {"tool_calls":[]}"#,
+            r#"2 Find A-17: {"tool_calls":[{"name":"find","arguments":{}}]}"#,
+        ],
+    );
+}
+
+#[test]
 fn adk_eval_set_of_before_is_a_list_of_named_cases() {
     let text = r#"[{"name": "lamp", "initial_session": {}, "data": [
         {"query": "lamp on", "expected_tool_use": [

@@ -77,7 +77,22 @@ pub struct CaseRows {
     /// By words as [`words`] makes them; nothing where several cases have them.
     by_words: HashMap<String, Option<Arc<Expectation>>>,
     /// Single turns of cases of several, by their words; nothing where several turns have them.
-    pub(super) by_turn: HashMap<String, Option<Arc<Expectation>>>,
+    pub(super) by_turn: HashMap<String, Option<TurnRow>>,
+}
+
+/// One turn of a case of several.
+pub(super) struct TurnRow {
+    /// Name of the whole case.
+    pub(super) case: String,
+    /// Nothing where the case expects nothing of the turn.
+    pub(super) expectation: Option<Arc<Expectation>>,
+}
+
+impl TurnRow {
+    fn expected(&self, words: &str) -> Result<&Arc<Expectation>, Missed> {
+        let silent = || Missed::Silent { words: shown_by_hash(words) };
+        self.expectation.as_ref().ok_or_else(silent)
+    }
 }
 
 impl CaseRows {
@@ -94,12 +109,13 @@ impl CaseRows {
 
     /// Adds a case under the user's words; returns false if another has them, too.
     pub fn add_words(&mut self, text: &str, expectation: &Arc<Expectation>) -> bool {
-        add_unless_taken(&mut self.by_words, text, expectation)
+        add_unless_taken(&mut self.by_words, text, Arc::clone(expectation))
     }
 
-    /// Adds one turn of a case of several under the user's words.
-    pub fn add_turn(&mut self, text: &str, expectation: &Arc<Expectation>) {
-        add_unless_taken(&mut self.by_turn, text, expectation);
+    /// Adds one turn of a case of several under the user's words, with an expectation unless the
+    /// case expects nothing of it.
+    pub fn add_turn(&mut self, text: &str, case: &str, expectation: Option<Arc<Expectation>>) {
+        add_unless_taken(&mut self.by_turn, text, TurnRow { case: case.to_owned(), expectation });
     }
 
     /// Finds the case of a trajectory.
@@ -122,7 +138,8 @@ impl CaseRows {
     }
 
     /// A trace of a conversation holds one turn, so that the turn with its words goes before the
-    /// case that begins with them. A session is a whole conversation.
+    /// case that begins with them; without a session id only where it expects nothing, since the
+    /// trace may be the whole conversation. A session is a whole conversation.
     fn find_by_words(
         &self,
         text: &str,
@@ -132,17 +149,23 @@ impl CaseRows {
         if words.is_empty() {
             return Err(Missed::Wordless);
         }
-        let case = self.by_words.get(&words);
-        let is_trace = trajectory.turn_starts.is_empty();
-        let is_of_conversation = trajectory.session_id.is_some() || case.is_none();
-        let turn = self.by_turn.get(&words).filter(|_| is_trace && is_of_conversation);
-        let found = match (case, turn) {
-            (Some(Some(case)), Some(Some(turn))) if case.info.case != turn.info.case => None,
-            (_, Some(turn)) => turn.as_ref(),
-            (Some(case), None) => case.as_ref(),
-            (None, None) => return Err(Missed::Words { words: shown_by_hash(&words) }),
+        let ambiguous = || Missed::Ambiguous { words: shown_by_hash(&words) };
+        let turn = self.by_turn.get(&words).filter(|_| trajectory.turn_starts.is_empty());
+        let turn = turn.map(Option::as_ref);
+        let Some(case) = self.by_words.get(&words) else {
+            let turn = turn.ok_or_else(|| Missed::Words { words: shown_by_hash(&words) })?;
+            return turn.ok_or_else(ambiguous)?.expected(&words);
         };
-        found.ok_or_else(|| Missed::Ambiguous { words: shown_by_hash(&words) })
+        let case = case.as_ref().ok_or_else(ambiguous)?;
+        let is_of_conversation = trajectory.session_id.is_some();
+        match turn {
+            Some(Some(turn)) if case.info.case.as_deref() == Some(&*turn.case) => {
+                let goes_first = is_of_conversation || turn.expectation.is_none();
+                if goes_first { turn.expected(&words) } else { Ok(case) }
+            }
+            Some(_) if is_of_conversation => Err(ambiguous()),
+            _ => Ok(case),
+        }
     }
 
     /// Tries a case id, the user's words, the session id. A case id that the dataset lacks is a
@@ -158,27 +181,25 @@ impl CaseRows {
         let by_words = self.find_by_words(scope.user_input(), trajectory);
         by_words.or_else(|missed| {
             let session = trajectory.session_id.as_deref().unwrap_or_default();
-            self.by_name.get(session).ok_or(match missed {
-                Missed::Wordless => Missed::Nameless,
-                other => other,
-            })
+            let by_session = self.by_name.get(session);
+            match missed {
+                Missed::Silent { .. } => Err(missed),
+                Missed::Wordless => by_session.ok_or(Missed::Nameless),
+                other => by_session.ok_or(other),
+            }
         })
     }
 }
 
-/// Adds an expectation under words, or nothing where another has them; returns false then.
-fn add_unless_taken(
-    known: &mut HashMap<String, Option<Arc<Expectation>>>,
-    text: &str,
-    expectation: &Arc<Expectation>,
-) -> bool {
+/// Adds a row under words, or nothing where another has them; returns false then.
+fn add_unless_taken<R>(known: &mut HashMap<String, Option<R>>, text: &str, row: R) -> bool {
     match known.entry(words(text)) {
         Entry::Occupied(mut taken) => {
             taken.insert(None);
             false
         }
         Entry::Vacant(free) => {
-            free.insert(Some(Arc::clone(expectation)));
+            free.insert(Some(row));
             true
         }
     }
@@ -270,6 +291,8 @@ pub(super) enum Missed {
     Words { words: String },
     /// Several cases have these words.
     Ambiguous { words: String },
+    /// The case expects nothing of the turn with these words.
+    Silent { words: String },
 }
 
 impl Missed {
@@ -293,6 +316,9 @@ impl Missed {
                 format!("no case has the user's words ({words}){}", at_hand(trajectory))
             }
             Self::Ambiguous { words } => format!("several cases have the user's words ({words})"),
+            Self::Silent { words } => {
+                format!("the case expects nothing of the turn with the user's words ({words})")
+            }
         }
     }
 }

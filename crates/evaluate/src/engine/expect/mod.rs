@@ -192,13 +192,15 @@ impl Expectations {
         rows.into_iter().flatten().map(|(case, expectation)| (case.as_str(), &expectation.info))
     }
 
-    /// Returns the evaluator info of evaluations of single turns of cases.
-    pub fn turns(&self) -> impl Iterator<Item = &Arc<EvaluatorInfo>> {
+    /// Returns the turns of cases of several that expect something: the name of the whole case, and
+    /// the evaluator info of evaluations of the turn.
+    pub fn turns(&self) -> impl Iterator<Item = (&str, &Arc<EvaluatorInfo>)> {
         let rows = match &self.source {
             ExpectationSource::Dataset { rows, .. } => Some(&rows.by_turn),
             ExpectationSource::Attribute { .. } => None,
         };
-        rows.into_iter().flat_map(HashMap::values).flatten().map(|turn| &turn.info)
+        let turns = rows.into_iter().flat_map(HashMap::values).flatten();
+        turns.filter_map(|turn| Some((turn.case.as_str(), &turn.expectation.as_ref()?.info)))
     }
 
     /// Returns true if the answers depend on the calls.

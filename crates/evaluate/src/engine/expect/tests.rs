@@ -23,6 +23,15 @@ fn template() -> Template {
 /// Returns word and score, or reason, or error, of a trace with one call of `a` and these
 /// attributes.
 fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) -> String {
+    judged_in(expectations, Some("seven"), attributes)
+}
+
+/// The same, of a trace of this session.
+fn judged_in(
+    expectations: &Expectations,
+    session_id: Option<&str>,
+    attributes: Vec<(&str, AnyValue<'_>)>,
+) -> String {
     let call = ToolCall { name: "a".into(), ..ToolCall::default() };
     let user_input = attributes.iter().find_map(|(key, value)| match value {
         AnyValue::String(text) if *key == "said" => Some(Value::from(*text)),
@@ -30,7 +39,7 @@ fn judged(expectations: &Expectations, attributes: Vec<(&str, AnyValue<'_>)>) ->
     });
     let trajectory = Trajectory {
         user_input: user_input.map(|text| Content::Recorded(Lazy::ready(text))).unwrap_or_default(),
-        session_id: Some("seven".into()),
+        session_id: session_id.map(Into::into),
         attributes,
         tool_calls: vec![call],
         ..Trajectory::default()
@@ -133,6 +142,45 @@ fn any_name_of_a_case_is_tried_and_a_wrong_id_ends_the_search() {
     check(&metadata, at_hand);
     let by_session = dataset(CaseKey::Auto, &[("seven", "one")]);
     assert_eq!(judged(&by_session, vec![("said", AnyValue::String("two"))]), "1");
+}
+
+/// A conversation `Hi`, `Find`, of which `Hi` expects nothing or no call, and a case of one turn,
+/// `Thanks`, whose words end another conversation without expecting anything.
+fn conversations(silent: bool) -> Expectations {
+    let named = |name: &str, count: i64| {
+        let mut row = row(count);
+        let made = Arc::get_mut(&mut row).unwrap();
+        Arc::get_mut(&mut made.info).unwrap().case = Some(name.into());
+        row
+    };
+    let mut rows = CaseRows::default();
+    for (name, words) in [("seven", "Hi"), ("single", "Thanks")] {
+        let row = named(name, 1);
+        assert!(rows.add(name.to_owned(), &row) && rows.add_words(words, &row));
+    }
+    rows.add_turn("Hi", "seven", (!silent).then(|| named("seven, turn 1", 0)));
+    rows.add_turn("Find", "seven", Some(named("seven, turn 2", 1)));
+    rows.add_turn("Thanks", "other", None);
+    Expectations::dataset(CaseKey::Auto, rows)
+}
+
+#[test]
+fn a_turn_that_expects_nothing_goes_before_its_case() {
+    let check = |silent: bool, session: Option<&str>, said: &str, expected: &str| {
+        let said = vec![("said", AnyValue::String(said))];
+        let found = judged_in(&conversations(silent), session, said);
+        assert!(found.starts_with(expected), "{session:?}: {found}");
+    };
+    let nothing = "no_expectation: the case expects nothing of the turn with the user's words (2 ";
+    let ambiguous = "no_expectation: several cases have the user's words";
+    for session in [Some("s-1"), Some("seven"), None] {
+        check(true, session, "Hi", nothing);
+        check(true, session, "Find", "1");
+    }
+    check(false, Some("s-1"), "Hi", "0");
+    check(false, None, "Hi", "1");
+    check(true, Some("s-1"), "Thanks", ambiguous);
+    check(true, None, "Thanks", "1");
 }
 
 fn expected_of_attribute() -> Expectations {

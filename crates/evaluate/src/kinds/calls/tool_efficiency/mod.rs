@@ -71,9 +71,9 @@ struct Settings {
     /// True if repeating a call that failed is no redundancy. Default `false`.
     allow_retries: bool,
     /// Sign that the same call again is no redundancy: with `results` (default) another result
-    /// than just before, of a tool whose name says that it only looks (`check_status`, a job that
-    /// is watched); failures are no progress, and where no results are recorded the calls alone
-    /// count, as with `none`.
+    /// than just before, of a tool whose name says that it watches a job (`check_status`,
+    /// `get_job`) and not that it changes something (`update_status`); failures are no progress,
+    /// and where no results are recorded the calls alone count, as with `none`.
     progress: EfficiencyProgress,
     /// Rules for reading results as failures, beside the built-in table.
     failures: FailureSettings,
@@ -326,7 +326,7 @@ impl ToolEfficiency {
             let is_retry = self.failures.as_ref().is_some_and(|rules| failed(rules, before));
             let is_progress = self.progress.as_ref().is_some_and(|rules| {
                 before + 1 == index
-                    && roles::looks(&calls[index].name)
+                    && roles::watches(&calls[index].name)
                     && has_another_result(calls, before, index)
                     && !failed(rules, before)
                     && !failed(rules, index)

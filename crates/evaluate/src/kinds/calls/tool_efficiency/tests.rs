@@ -69,6 +69,8 @@ fn a_job_that_is_watched_is_no_repetition() {
     check(Settings::default(), &[("get_job", "Error: boom"), ("get_job", "done")], 0.5);
     check(Settings::default(), &[("get_job", "done"), ("get_job", "Error: boom")], 0.5);
     check(Settings::default(), &[("pay", "receipt 1"), ("pay", "receipt 2")], 0.5);
+    check(Settings::default(), &[("open_ticket", "T-1"), ("open_ticket", "T-2")], 0.5);
+    check(Settings::default(), &[("update_status", "1"), ("update_status", "2")], 0.5);
     let between = [("get_job", "10 %"), ("pay", "done"), ("get_job", "60 %")];
     check(Settings::default(), &between, 2.0 / 3.0);
 }
