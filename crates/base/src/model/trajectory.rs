@@ -171,7 +171,7 @@ pub struct Trajectory<'a> {
     /// All spans in order of start, each encoded as [`span_parts`](super::span_parts) reads it;
     /// empty unless an expression reads them.
     pub spans: Vec<&'a [u8]>,
-    /// Bytes of the records that it was read from.
+    /// Bytes of the records that it was read from, without [`spans`](Self::spans).
     pub bytes: usize,
     /// Remaining work budget of judging it; reading it is charged already.
     pub effort: WorkBudget,

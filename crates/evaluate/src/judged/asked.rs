@@ -28,6 +28,8 @@ pub(super) struct AskedQuestion {
     pub(super) question: Question,
     pub(super) redact: Redact,
     pub(super) on_injection: OnInjection,
+    /// True if several models vote: they differ where a case is hard, votes of one by chance.
+    pub(super) is_jury: bool,
     pub(super) threshold: f64,
     pub(super) want: Want,
     /// Last layout and the limits that it was made for.
@@ -253,10 +255,12 @@ impl AskedQuestion {
         };
         let (answered, agreement) = conclude::tally(&self.question.items, votes);
         let reason = votes.first().filter(|_| given.is_some()).and_then(|vote| vote.items.first());
+        let agreement = given.map_or(agreement, |(_, agreement)| agreement);
+        let is_split = self.is_jury && agreement < 1.0;
         let facts = VoteFacts {
-            agreement: given.map_or(agreement, |(_, agreement)| agreement),
+            agreement,
             injection_suspected: found || votes.iter().any(|vote| vote.injection_suspected),
-            is_unsure: votes.iter().any(|vote| vote.is_unsure),
+            is_unsure: is_split || votes.iter().any(|vote| vote.is_unsure),
             cut_bytes,
             given_reason: reason.map(|item| item.reason.clone()),
         };
@@ -348,7 +352,7 @@ type JudgedCallOutcome = (usize, spanscore_base::model::SpanId, Outcome);
 struct VoteFacts {
     agreement: f64,
     injection_suspected: bool,
-    /// True if a vote does not say whether it met an injection.
+    /// True if a vote does not say whether it met an injection, or a jury differs.
     is_unsure: bool,
     cut_bytes: u64,
     /// Reason that the judge gave for a score of its own.
@@ -420,5 +424,48 @@ impl Inquiry for AskedQuestion {
         let words: usize = self.question.items.iter().map(|item| item.statement.len() + 96).sum();
         // The layout that is kept takes at most about as much again.
         self.question.record.bytes() * 2 + words + self.question.guidance.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inquiry::AnsweredItem;
+    use crate::judged::record::RunRecord;
+
+    fn check(is_jury: bool, votes: &[JudgeAnswer], expected: bool) {
+        let items = vec![QuestionItem::new("It holds.".to_owned())];
+        let asked = AskedQuestion {
+            question: Question::of(RunRecord::default(), "", items),
+            redact: Redact::default(),
+            on_injection: OnInjection::default(),
+            is_jury,
+            threshold: 0.5,
+            want: Want::ALL,
+            laid_out: Mutex::new(None),
+        };
+        let vote = |answer: &JudgeAnswer| {
+            let item = AnsweredItem {
+                answer: *answer,
+                cites: Vec::new(),
+                reason: String::new(),
+                overturned: None,
+            };
+            JudgeAnswers { items: vec![item], ..JudgeAnswers::default() }
+        };
+        let votes: Vec<_> = votes.iter().map(vote).collect();
+        let conclusion = asked.concluded(&votes, false, 0);
+        let Outcome::Scored(score) = &conclusion.outcome else { panic!("{conclusion:?}") };
+        let Value::Map(details) = &score.details else { panic!("{score:?}") };
+        let told = details.get("judge_unsure").is_some();
+        assert_eq!((conclusion.is_unsure, told), (expected, expected), "{is_jury} {votes:?}");
+    }
+
+    #[test]
+    fn a_jury_that_differs_is_unsure_and_says_so() {
+        use JudgeAnswer::{No, Yes};
+        check(true, &[Yes, Yes, No], true);
+        check(true, &[Yes, Yes, Yes], false);
+        check(false, &[Yes, Yes, No], false);
     }
 }

@@ -153,6 +153,7 @@ pub(crate) fn inquire(
         question,
         redact: run.settings.redact,
         on_injection: run.settings.on_injection,
+        is_jury: !run.settings.jury.is_empty(),
         threshold,
         want,
         laid_out: Mutex::new(None),

@@ -54,6 +54,9 @@ pub(super) fn fill<'a>(
     trajectory.kept_spans = kept_spans(table, tree);
     if table.spans {
         trajectory.spans = tree.spans.iter().filter_map(|span| span.facts.parts()).collect();
+        // Parts are copies for expressions, which no evaluator reads.
+        let copied: usize = trajectory.spans.iter().map(|parts| parts.len()).sum();
+        trajectory.bytes = trajectory.bytes.saturating_sub(copied);
     }
 }
 

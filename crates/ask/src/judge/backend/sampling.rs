@@ -55,8 +55,9 @@ pub(super) enum SamplingEnd {
 #[derive(Debug, PartialEq)]
 enum Phase {
     Sampling,
-    /// Asked again with strings withheld, after these answers.
-    Rechecking(JudgeAnswers),
+    /// Asked again with strings withheld, after these votes: of each judge of a jury, or the
+    /// majority of one judge's.
+    Rechecking(Vec<JudgeAnswers>),
     Escalated,
 }
 
@@ -300,7 +301,7 @@ impl SamplingSession {
         self.room.evidence_tokens /= 2;
         (self.prompt, self.part, self.room.window) = (None, None, 0);
         self.votes.clear();
-        if self.phase == Phase::Sampling && self.is_jury() {
+        if self.is_jury_asked() {
             self.judge = self.seats[0];
         }
     }
@@ -310,13 +311,15 @@ impl SamplingSession {
         self.seats.len() > 1
     }
 
+    /// Returns true if the votes are those of a jury, and not of the judge that decides in its
+    /// place.
+    fn is_jury_asked(&self) -> bool {
+        self.is_jury() && !self.is_escalated
+    }
+
     /// Returns the judges whose answers count: the jury, or the one that was asked last.
     pub(super) fn counted(&self) -> &[usize] {
-        if self.is_jury() && !self.is_escalated {
-            &self.seats
-        } else {
-            std::slice::from_ref(&self.judge)
-        }
+        if self.is_jury_asked() { &self.seats } else { std::slice::from_ref(&self.judge) }
     }
 
     /// Returns true if nothing was answered yet, so that another process can take over for free.

@@ -1,4 +1,4 @@
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue as ProtoValue, ArrayValue};
@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::*;
+use crate::resolve::Resolver;
 use crate::testing::{attribute, calls, extract, facts, request, span, table, text, tool_span};
-use spanscore_base::model::Facts;
+use spanscore_base::model::{Facts, TraceSpans};
 use spanscore_base::otlp::AnyValue;
 
 fn holds_text(batch: &SpanBatch, text: &str) -> bool {
@@ -390,4 +391,25 @@ fn spans_beyond_the_limits_of_paths_are_read_as_all_others() {
     let mut long = tool_span(1);
     long.attributes.splice(0..0, (0..400).map(|number| text(&format!("long.{number}"), "x")));
     extract_both(vec![long.clone(), long, tool_span(2)]);
+}
+
+/// Attributes that only an expression reads make no trace too long for a record.
+#[test]
+fn the_copies_for_expressions_do_not_count_as_bytes_of_a_trajectory() {
+    let bytes = |spans: bool| {
+        let mut noisy = tool_span(1);
+        noisy.attributes.push(text("noisy", &"noise ".repeat(10_000)));
+        let table = table(&Facts { spans, ..calls() });
+        let (_, batch) = extract(&table, &request("any", vec![noisy]));
+        let SpanBatch { arena, spans: records, runs, resources, .. } = batch;
+        let trace_id = runs[0].trace_id;
+        let trace =
+            TraceSpans { trace_id, arena, spans: records, resources, ..TraceSpans::default() };
+        let resolver = Resolver::new(Arc::new(table));
+        let trajectory = resolver.resolve(&trace);
+        (trajectory.bytes, trajectory.spans.iter().map(|parts| parts.len()).sum::<usize>())
+    };
+    let [(plain, none), (with_spans, copied)] = [bytes(false), bytes(true)];
+    assert!(none == 0 && copied > 60_000, "{none} {copied}");
+    assert!(with_spans < plain + 16, "{with_spans} {plain}");
 }

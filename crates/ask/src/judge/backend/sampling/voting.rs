@@ -13,13 +13,36 @@ impl SamplingSession {
     /// Takes in the answers to all statements.
     pub(super) fn answered(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
         self.answers += 1;
-        let suspects = answers.injection_suspected && self.plan.rechecks_injections;
         match std::mem::replace(&mut self.phase, Phase::Sampling) {
-            Phase::Rechecking(first) => self.votes = vec![surviving(&first, answers)],
-            Phase::Escalated => self.votes = vec![answers],
-            Phase::Sampling => return self.sampled(inquiry, answers),
+            Phase::Rechecking(first) => self.rechecked(inquiry, first, answers),
+            Phase::Escalated => {
+                let suspects = answers.injection_suspected;
+                self.votes = vec![answers];
+                self.decide(inquiry, suspects);
+            }
+            Phase::Sampling => self.sampled(inquiry, answers),
         }
-        if suspects { self.recheck(inquiry) } else { self.conclude(inquiry) }
+    }
+
+    /// Takes in a vote on the record without the suspected injection: one for each before it.
+    fn rechecked(&mut self, inquiry: &dyn Inquiry, first: Vec<JudgeAnswers>, again: JudgeAnswers) {
+        self.votes.push(again);
+        if self.votes.len() < first.len() {
+            self.judge = self.seats.get(self.votes.len()).copied().unwrap_or(self.judge);
+            self.phase = Phase::Rechecking(first);
+            return;
+        }
+        let again = std::mem::take(&mut self.votes);
+        let suspects = again.iter().any(|vote| vote.injection_suspected);
+        self.votes = first.iter().zip(again).map(|(first, vote)| surviving(first, vote)).collect();
+        self.decide(inquiry, suspects);
+    }
+
+    fn decide(&mut self, inquiry: &dyn Inquiry, suspects: bool) {
+        if suspects && self.plan.rechecks_injections {
+            return self.recheck(inquiry);
+        }
+        self.end = Some(SamplingEnd::Concluded(inquiry.conclude(&self.room, &self.votes)));
     }
 
     fn sampled(&mut self, inquiry: &dyn Inquiry, answers: JudgeAnswers) {
@@ -31,9 +54,7 @@ impl SamplingSession {
             }
             return;
         }
-        let mut conclusion = inquiry.conclude(&self.room, &self.votes);
-        // Votes of one model differ by chance; those of several where a case is hard.
-        conclusion.is_unsure |= self.is_jury() && conclusion.agreement < 1.0;
+        let conclusion = inquiry.conclude(&self.room, &self.votes);
         let is_unsure = conclusion.is_unsure || conclusion.injection_suspected;
         if is_unsure && count < self.plan.samples_max {
             return;
@@ -45,11 +66,6 @@ impl SamplingSession {
             (self.judge, self.phase, self.is_escalated) = (other, Phase::Escalated, true);
             return;
         }
-        self.end = Some(SamplingEnd::Concluded(conclusion));
-    }
-
-    fn conclude(&mut self, inquiry: &dyn Inquiry) {
-        let conclusion = inquiry.conclude(&self.room, &self.votes);
         self.end = Some(SamplingEnd::Concluded(conclusion));
     }
 
@@ -67,7 +83,15 @@ impl SamplingSession {
         } else {
             return self.disbelieve(inquiry);
         }
-        (self.prompt, self.phase) = (None, Phase::Rechecking(self.majority()));
+        let first = if self.is_jury_asked() {
+            self.judge = self.seats[0];
+            std::mem::take(&mut self.votes)
+        } else {
+            vec![self.majority()]
+        };
+        self.votes.clear();
+        self.prompt = None;
+        self.phase = Phase::Rechecking(first);
     }
 
     /// Returns the lines cited by votes that suspect an injection, sorted.

@@ -79,3 +79,23 @@ fn a_record_that_does_not_fit_one_judge_is_halved_for_all() {
     };
     check(json!({}), judge, (&[2, 1, 1], "scored by m, m2: 3 votes, 1"));
 }
+
+/// The agreement of a recheck is that of the whole jury, not of the judge that was asked last.
+#[test]
+fn a_suspected_injection_is_asked_about_again_by_all_seats() {
+    let judge = |answers: [&'static str; 4]| {
+        let count = std::cell::Cell::new(0);
+        move |_: usize| {
+            let at = count.replace(count.get() + 1);
+            reply(answers[at])
+        }
+    };
+    let rechecks = || json!({"rechecks": true});
+    let same = (&[2, 1, 2, 1][..], "scored by m, m2: 4 votes, 1");
+    check(rechecks(), judge(["yes!", "yes", "yes", "yes"]), same);
+    let swayed = (&[2, 1, 2, 1][..], "insufficient_data by m, m2: 4 votes, 0.5");
+    check(rechecks(), judge(["yes!", "yes", "no", "yes"]), swayed);
+    let escalated = (&[2, 1, 0, 0][..], "scored by l: 4 votes, 1");
+    let decided = json!({"rechecks": true, "escalate_to": "large"});
+    check(decided, judge(["yes", "no", "yes!", "yes"]), escalated);
+}

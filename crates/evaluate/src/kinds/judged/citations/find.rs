@@ -1,10 +1,13 @@
 //! Citations in a text: addresses, DOIs, numbers in brackets, authors with a year.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use hashbrown::HashMap;
 use regex::Regex;
+
+use super::context::{ContextReader, NumberContext};
 
 /// Citation of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,71 +29,109 @@ pub(super) enum CitedSource {
     AuthorYear,
 }
 
-/// Forms of citations, each with the group of its name.
+/// Forms of citations, each with the group of its name. Addresses end at punctuation and signs that
+/// are not ASCII; numbers count from 1.
 const FORMS: &str = concat!(
-    r#"(?P<address>(?i:https?)://[^\s<>"'`{}|\\^\[\]【】]+)"#,
-    r#"|(?P<doi>\b10\.\d{4,9}/[^\s<>"'\[\]]+)"#,
-    r"|\[\^?(?P<numbers>\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,9})\]",
-    r"|【(?P<dagger>\d{1,3})[^】]{0,80}】",
+    r#"(?P<address>(?i:https?)://[^\s<>"'`{}|\\^\[\][\p{P}\p{S}&&[^\x00-\x7f]]]+)"#,
+    r#"|(?P<doi>(?-u:\b)10\.[0-9]{4,9}/[^\s<>"'`\[\][\p{P}\p{S}&&[^\x00-\x7f]]]+)"#,
+    r"|\[\^?(?P<numbers>[1-9][0-9]{0,2}(?:\s?[,;–-]\s?[1-9][0-9]{0,2}){0,9})\]",
+    r"|【(?P<dagger>[0-9]{1,3})[^】]{0,80}】",
     r"|\((?P<author>\p{Lu}[\p{L}'’.-]+",
     r"(?:(?:,|\sand|\s&|\set\sal\.?)?\s\p{Lu}?[\p{L}'’.-]*){0,4},\s",
-    r"(?:1[89]|20)\d\d[a-z]?)\)",
+    r"(?:1[89]|20)[0-9][0-9][a-z]?)\)",
 );
 
 static CITATION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FORMS).ok());
 
+/// Bytes of an address that tell it from others.
+const ADDRESS_BYTES_MAX: usize = 2_048;
 /// Numbers of one pair of brackets at most.
 const NUMBERS_MAX: usize = 20;
 
-/// Finds the citations of an answer in order. A line that explains a number by an address gives
-/// its address to all citations of that number, and is none itself unless nothing cites it.
-pub(super) fn citations(text: &str) -> Vec<Citation> {
+/// Finds the citations of an answer in order; `None` if there are more than `most`. A line that
+/// explains a number by an address gives its address to all citations of that number, and is none
+/// itself unless nothing cites it. Nor is a number in code, or one directly behind a word that
+/// nothing explains.
+pub(super) fn citations(text: &str, most: usize) -> Option<Vec<Citation>> {
     let mut explained: HashMap<u32, (String, bool)> = HashMap::new();
-    let mut found: Vec<(Citation, Option<u32>)> = Vec::new();
+    let mut found: Vec<FoundCitation> = Vec::new();
     let mut explains: Option<(u32, usize)> = None;
-    let captures = CITATION.iter().flat_map(|form| form.captures_iter(text));
-    for capture in captures {
+    let mut reader = ContextReader::new(text);
+    for capture in CITATION.iter().flat_map(|form| form.captures_iter(text)) {
+        // Each number that is explained has one entry of its own.
+        if found.len() > most + explained.len() {
+            return None;
+        }
         let Some(whole) = capture.get(0) else { continue };
         let place = whole.range();
-        let line_end = |at: usize| text[at..].find('\n').map_or(text.len(), |end| at + end);
+        let context = reader.read_to(&place);
         if let Some(source) = address_of(&capture) {
             let number = explains.take().filter(|(_, end)| place.start < *end);
-            let number = number.map(|(number, _)| number);
-            if let Some(number) = number {
-                explained.entry(number).or_insert((source.clone(), false));
-            }
-            found.push((Citation { place, source: CitedSource::Address(source) }, number));
+            let explains = number
+                .map(|(number, _)| number)
+                .filter(|number| explained.try_insert(*number, (source.clone(), false)).is_ok());
+            let citation = Citation { place, source: CitedSource::Address(source) };
+            found.push(FoundCitation { citation, explains, is_attached: false });
             continue;
         }
+        if context == NumberContext::Code {
+            continue;
+        }
+        let is_attached = context == NumberContext::Attached;
+        let mut push = |source: CitedSource, is_attached: bool| {
+            let citation = Citation { place: place.clone(), source };
+            found.push(FoundCitation { citation, explains: None, is_attached });
+        };
         let numbers = numbers_of(&capture);
-        if let ([number], true) = (&*numbers, begins_line(text, place.start)) {
-            let end = line_end(place.end);
-            if CITATION.iter().any(|form| {
-                form.captures_iter(&text[place.end..end]).any(|inner| address_of(&inner).is_some())
-            }) {
-                explains = Some((*number, end));
+        if numbers.is_empty() {
+            push(CitedSource::AuthorYear, false);
+        }
+        if let ([number], NumberContext::LineStart) = (&*numbers, context) {
+            let line = text[place.end..].split('\n').next().unwrap_or_default();
+            if holds_address(line) {
+                explains = Some((*number, place.end + line.len()));
                 continue;
             }
         }
-        if numbers.is_empty() {
-            found.push((Citation { place: place.clone(), source: CitedSource::AuthorYear }, None));
-        }
         for number in numbers {
-            let source = CitedSource::Number(number);
-            found.push((Citation { place: place.clone(), source }, None));
+            push(CitedSource::Number(number), is_attached);
         }
     }
-    for (citation, _) in &mut found {
-        if let CitedSource::Number(number) = citation.source
+    let found = settled(found, explained);
+    (found.len() <= most).then_some(found)
+}
+
+/// Citation until the whole answer is read.
+struct FoundCitation {
+    citation: Citation,
+    /// Number that its line explains by it.
+    explains: Option<u32>,
+    /// True for a number directly behind a word.
+    is_attached: bool,
+}
+
+/// Gives numbers the addresses that explain them, and drops what is no citation.
+fn settled(
+    mut found: Vec<FoundCitation>,
+    mut explained: HashMap<u32, (String, bool)>,
+) -> Vec<Citation> {
+    for one in &mut found {
+        if let CitedSource::Number(number) = one.citation.source
             && let Some((address, is_cited)) = explained.get_mut(&number)
         {
             *is_cited = true;
-            citation.source = CitedSource::Address(address.clone());
+            one.is_attached = false;
+            one.citation.source = CitedSource::Address(address.clone());
         }
     }
-    let is_cited = |number: &u32| explained.get(number).is_some_and(|(_, is_cited)| *is_cited);
-    let counts = |(_, number): &(Citation, Option<u32>)| !number.as_ref().is_some_and(is_cited);
-    found.into_iter().filter(counts).map(|(citation, _)| citation).collect()
+    let is_cited = |number: u32| explained.get(&number).is_some_and(|(_, is_cited)| *is_cited);
+    found.retain(|one| !one.is_attached && !one.explains.is_some_and(is_cited));
+    found.into_iter().map(|one| one.citation).collect()
+}
+
+fn holds_address(line: &str) -> bool {
+    let mut captures = CITATION.iter().flat_map(|form| form.captures_iter(line));
+    captures.any(|capture| address_of(&capture).is_some())
 }
 
 /// Collects the addresses and DOIs of a text, as [`address_key`] has them.
@@ -106,29 +147,38 @@ pub(super) fn addresses(text: &str, found: &mut impl FnMut(String)) {
     captures.filter_map(|capture| address_of(&capture)).for_each(found);
 }
 
-/// Returns the key without its query: what is left names the same page for most sites.
+/// Returns the key without its query.
 pub(super) fn without_query(key: &str) -> &str {
     key.split_once('?').map_or(key, |(page, _)| page)
 }
 
+/// Returns the key up to its first character that is not ASCII: where a script has no spaces, the
+/// words behind an address seem to be a part of it.
+pub(super) fn ascii_part(key: &str) -> &str {
+    let end = key.find(|c: char| !c.is_ascii()).unwrap_or(key.len());
+    key[..end].trim_end_matches('/')
+}
+
 fn address_of(capture: &regex::Captures<'_>) -> Option<String> {
-    let address = capture.name("address").or(capture.name("doi"))?;
-    Some(address_key(address.as_str()))
+    let address = capture.name("address").or(capture.name("doi"))?.as_str();
+    Some(address_key(&address[..address.floor_char_boundary(ADDRESS_BYTES_MAX)]))
 }
 
 /// Returns an address in the form by which equal ones are found: without scheme, `www.`, fragment,
-/// closing slash and the punctuation of the sentence, the host in lower case.
+/// closing slash, `utm_` parameters and the punctuation of the sentence, the host in lower case.
 fn address_key(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split('#').next().unwrap_or_default();
-    let mut address = address.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_', '…']);
-    while address.ends_with(')') && address.matches(')').count() > address.matches('(').count() {
-        address = address[..address.len() - 1].trim_end_matches(['.', ',', ';', ':']);
+    let mut address = address.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
+    let unopened = address.matches(')').count().saturating_sub(address.matches('(').count());
+    for _ in 0..unopened {
+        let Some(inner) = address.strip_suffix(')') else { break };
+        address = inner.trim_end_matches(['.', ',', ';', ':']);
     }
     let (host, path) = address.split_at(address.find('/').unwrap_or(address.len()));
     let host = host.to_ascii_lowercase();
     let host = host.strip_prefix("www.").unwrap_or(&host);
-    let path = path.trim_end_matches('/');
+    let path = without_tracking(path.trim_end_matches('/'));
     if matches!(host, "doi.org" | "dx.doi.org") {
         return path.trim_start_matches('/').to_ascii_lowercase();
     }
@@ -136,6 +186,21 @@ fn address_key(address: &str) -> String {
         return address.to_ascii_lowercase();
     }
     format!("{host}{path}")
+}
+
+/// Returns a path without the parameters that tell a site where its visitor comes from.
+fn without_tracking(path: &str) -> Cow<'_, str> {
+    let Some((page, query)) = path.split_once('?').filter(|(_, query)| query.contains("utm_"))
+    else {
+        return Cow::Borrowed(path);
+    };
+    let kept = query.split('&').filter(|parameter| !parameter.starts_with("utm_"));
+    let kept = kept.collect::<Vec<_>>().join("&");
+    Cow::Owned(if kept.is_empty() {
+        page.trim_end_matches('/').to_owned()
+    } else {
+        format!("{page}?{kept}")
+    })
 }
 
 /// Returns the numbers of brackets, ranges spelt out.
@@ -153,28 +218,27 @@ fn numbers_of(capture: &regex::Captures<'_>) -> Vec<u32> {
     found
 }
 
-/// Returns true if nothing but a list mark stands between the start of a line and a place.
-fn begins_line(text: &str, place: usize) -> bool {
-    let start = text[..place].rfind('\n').map_or(0, |at| at + 1);
-    text[start..place].chars().all(|c| c.is_whitespace() || matches!(c, '-' | '*' | '•'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[&str]) {
-        let found = citations(text).into_iter().map(|citation| match citation.source {
-            CitedSource::Address(key) => key,
-            CitedSource::Number(number) => format!("[{number}]"),
-            CitedSource::AuthorYear => text[citation.place].to_owned(),
-        });
+        let found =
+            citations(text, 20).expect("few").into_iter().map(|citation| match citation.source {
+                CitedSource::Address(key) => key,
+                CitedSource::Number(number) => format!("[{number}]"),
+                CitedSource::AuthorYear => text[citation.place].to_owned(),
+            });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]
     fn citations_are_found_as_answers_write_them() {
         check("It rains (https://www.Weather.example/rome/).", &["weather.example/rome"]);
+        check(
+            "((https://a.example/x).)). (https://b.example/y_(z)).",
+            &["a.example/x", "b.example/y_(z)"],
+        );
         check("See [the page](http://a.example/x_(y)?q=1#top), please.", &["a.example/x_(y)?q=1"]);
         check(
             "As doi:10.1000/AB.12 says, and https://doi.org/10.1000/ab.12.",
@@ -206,6 +270,55 @@ mod tests {
             &["a.example", "c.example"],
         );
         check("[1] says so.", &["[1]"]);
+    }
+
+    #[test]
+    fn addresses_end_at_the_punctuation_of_any_script() {
+        for end in "。，、；：！？（）「」『』《》“”‘’«»…—·✅".chars()
+        {
+            check(&format!("https://a.example/x{end}y"), &["a.example/x"]);
+            check(&format!("见10.1000/x{end}y"), &["10.1000/x"]);
+        }
+        check("“https://a.example/x”、「https://b.example」。", &["a.example/x", "b.example"]);
+        check("https://ja.example/wiki/東京", &["ja.example/wiki/東京"]);
+    }
+
+    #[test]
+    fn indices_of_code_are_no_citations() {
+        check("Take items[0], argv[1] and m[1][2] of [0, 1].", &[]);
+        check(
+            "f(x)[1] is `a [2]`, ``b [3]`` is\n```\n[4] https://a.example\n```\n[5]",
+            &["a.example", "[5]"],
+        );
+        check("It is `one\nand two [1].", &["[1]"]);
+        check("أمطرت [١] (Livy, 1998).", &["(Livy, 1998)"]);
+        check("It rains[1]. It snows[1][2].\nIt is hot[3]", &["[1]", "[1]", "[2]", "[3]"]);
+        check("下雨[1]，下雪[2]。", &["[1]", "[2]"]);
+        check("[Rome][1] is a[2] city.\n[1]: https://a.example", &["a.example"]);
+    }
+
+    #[test]
+    fn an_answer_of_any_length_has_as_many_citations_as_it_may() {
+        let check = |text: &str, expected: Option<usize>| {
+            assert_eq!(citations(text, 200).map(|found| found.len()), expected);
+        };
+        check(&" [1-20]".repeat(1_000_000), None);
+        check(&" [1-20]".repeat(10), Some(200));
+        check(&format!("{}[1]", " ".repeat(1_000_000)), Some(1));
+        let explained: String =
+            (1..400).map(|n| format!("[{n}] https://a.example/{n}\n")).collect();
+        check(&explained, None);
+        check(&format!("It rains [1-10].\n{explained}"), None);
+        check(&"[1] https://a.example\n".repeat(1_000), None);
+        check(&format!("https://a.example/{}", ").".repeat(1_000_000)), Some(1));
+        let long =
+            format!("{}\n[1] https://a.example/{}", "[1] is ".repeat(199), "x".repeat(9_000));
+        let found = citations(&long, 200).expect("few");
+        let held = found.iter().map(|one| match &one.source {
+            CitedSource::Address(key) => key.len(),
+            _ => 0,
+        });
+        assert!(found.len() == 199 && held.max() < Some(3_000));
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! that no call with a result was made for, is made up. A judge is asked whether the results
 //! support what the sentence says.
 
+mod context;
 mod find;
 mod sources;
 
 use std::ops::Range;
 
+use self::context::listed;
 use self::find::{Citation, CitedSource, citations};
 use self::sources::{CitationOrigin, RunSources};
 use crate::evaluator::Kind;
@@ -19,6 +21,7 @@ use crate::judged::question::{Question, QuestionItem};
 use crate::judged::record::{LineKind, RecordWishes, RunRecord};
 use crate::judged::settings::{self, NoSettings, Send};
 use crate::shared::sentences::first_units;
+use crate::shared::step_limit;
 use spanscore_base::model::{Outcome, Reason};
 use spanscore_base::value::Value;
 
@@ -26,8 +29,10 @@ use spanscore_base::value::Value;
 const SENTENCES_MAX: usize = 100;
 /// Citations of one answer at most.
 const CITATIONS_MAX: usize = 200;
-/// Words of a line, beside its citation, up to which it only lists a source.
-const LISTED_WORDS_MAX: usize = 3;
+/// Bytes of other citations before a citation that belongs to the sentence before.
+const MARKS_BYTES_MAX: usize = 400;
+/// Steps to look for citations and addresses in a byte.
+const STEPS_PER_BYTE: usize = 4;
 
 const GUIDANCE: &str = "\
 A result supports what a sentence says if each fact, number, name and date that the sentence rests \
@@ -71,13 +76,17 @@ impl JudgedKind for Citations {
             Some(other) => other.to_string(),
             None => String::new(),
         };
-        let found = citations(&text);
+        // The answer, and all results once more.
+        let bytes = text.len().max(run.trajectory.bytes);
+        if !run.trajectory.effort.spend(bytes * STEPS_PER_BYTE) {
+            return Err(no_score(Reason::TrajectoryTooLarge, step_limit::words()));
+        }
+        let Some(found) = citations(&text, CITATIONS_MAX) else {
+            let words = format!("the answer has more than {CITATIONS_MAX} citations");
+            return Err(no_score(Reason::EvidenceTooLong, words));
+        };
         if found.is_empty() {
             return Err(no_score(Reason::NothingToJudge, "the answer cites nothing"));
-        }
-        if found.len() > CITATIONS_MAX {
-            let words = format!("the answer has {} citations, over {CITATIONS_MAX}", found.len());
-            return Err(no_score(Reason::EvidenceTooLong, words));
         }
         let sentences = sentences(&text);
         let parts = sentences.iter().map(|place| text[place.clone()].trim().to_owned());
@@ -106,11 +115,10 @@ fn items(
     let answers: Vec<u64> = record.of_kind(LineKind::Answer).map(|line| line.seq).collect();
     let first = answers.len() - sentences.len().min(answers.len());
     let mut numbers = vec![0_usize; sentences.len()];
-    let items = found.iter().filter_map(|citation| {
+    let items = found.iter().zip(listed(text, found)).filter_map(|(citation, is_listed)| {
         let at = sentence_of(text, citation, sentences)?;
         numbers[at] += 1;
         let seq = answers.get(first + at)?;
-        let is_listed = is_listed(&text[sentences[at].clone()]);
         Some(item(citation, (*seq, numbers[at]), is_listed, &sources))
     });
     items.collect()
@@ -120,19 +128,12 @@ fn items(
 fn sentence_of(text: &str, citation: &Citation, sentences: &[Range<usize>]) -> Option<usize> {
     let at = sentences.iter().rposition(|sentence| sentence.start <= citation.place.start)?;
     let before = &text[sentences[at].start..citation.place.start];
-    let is_first = before.chars().all(|c| c.is_whitespace() || "[](),;0123456789^".contains(c));
-    let begins_line = before.contains('\n') || text[..sentences[at].start].ends_with('\n');
-    let is_behind = is_first && at > 0 && !begins_line;
+    let is_first = before.len() <= MARKS_BYTES_MAX
+        && before.chars().all(|c| c.is_whitespace() || "[](),;0123456789^".contains(c));
+    let begins_line = || before.contains('\n') || text[..sentences[at].start].ends_with('\n');
+    let is_behind = is_first && at > 0 && !begins_line();
     let is_number = !matches!(citation.source, CitedSource::AuthorYear);
     Some(if is_behind && is_number { at - 1 } else { at })
-}
-
-/// Returns true for a line that only lists a source.
-fn is_listed(sentence: &str) -> bool {
-    let words = sentence.split_whitespace().filter(|word| {
-        !word.contains("://") && !word.contains("10.") && word.contains(char::is_alphabetic)
-    });
-    words.count() <= LISTED_WORDS_MAX
 }
 
 /// Builds the statement about a citation, by the place of its sentence and its number there.

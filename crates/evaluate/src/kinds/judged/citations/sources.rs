@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use super::find::{addresses, without_query};
+use super::find::{addresses, ascii_part, without_query};
 use crate::judged::record::{LineContent, LineKind, RecordLine, RunRecord};
 use spanscore_base::value::Value;
 
@@ -26,6 +26,8 @@ pub(super) enum CitationOrigin {
 #[derive(Debug, Default)]
 pub(super) struct RunSources {
     returned: HashMap<String, Vec<u64>>,
+    /// The same without their queries.
+    pages: HashMap<String, Vec<u64>>,
     given: HashSet<String>,
     is_partly_unknown: bool,
 }
@@ -34,52 +36,57 @@ impl RunSources {
     /// Collects the sources of a record.
     pub(super) fn of(record: &RunRecord) -> Self {
         let mut sources = Self::default();
-        for line in &record.lines {
-            match line.kind {
-                LineKind::User | LineKind::Operator => {
-                    let given = &mut sources.given;
-                    each_address(line, &mut |key| {
-                        given.insert(key);
-                    });
-                }
-                LineKind::Result => sources.add_result(record, line),
-                _ => {}
+        let words = |line: &&RecordLine| matches!(line.kind, LineKind::User | LineKind::Operator);
+        for line in record.lines.iter().filter(words) {
+            each_address(line, &mut |key| {
+                sources.given.insert(key);
+            });
+        }
+        for call in &record.calls {
+            let line = |at: usize| record.lines.get(at);
+            if let (Some(asked), Some(result)) = (line(call.line), call.result.and_then(line)) {
+                sources.add_result(asked, result);
             }
         }
         sources
     }
 
-    fn add_result(&mut self, record: &RunRecord, line: &RecordLine) {
-        self.is_partly_unknown |= !matches!(line.content, LineContent::Whole(_));
-        each_address(line, &mut |key| self.add(key, line.seq));
-        if line.status == Some("error") {
-            return;
-        }
-        let call = record.calls.iter().find(|call| Some(call.seq) == line.of);
-        if let Some(call) = call.and_then(|call| record.lines.get(call.line)) {
-            each_address(call, &mut |key| self.add(key, line.seq));
+    fn add_result(&mut self, call: &RecordLine, result: &RecordLine) {
+        self.is_partly_unknown |= !matches!(result.content, LineContent::Whole(_));
+        each_address(result, &mut |key| self.add(key, result.seq));
+        if result.status != Some("error") {
+            each_address(call, &mut |key| self.add(key, result.seq));
         }
     }
 
     fn add(&mut self, key: String, seq: u64) {
-        let page = without_query(&key).to_owned();
-        for key in [key, page] {
-            let places = self.returned.entry(key).or_default();
-            if places.len() < PLACES_MAX && !places.contains(&seq) {
-                places.push(seq);
-            }
-        }
+        add_place(&mut self.pages, without_query(&key).to_owned(), seq);
+        add_place(&mut self.returned, key, seq);
     }
 
     /// Returns where an address comes from.
     pub(super) fn origin(&self, key: &str) -> CitationOrigin {
-        let returned = self.returned.get(key).or_else(|| self.returned.get(without_query(key)));
-        match returned {
+        match self.places(key).or_else(|| self.places(ascii_part(key))) {
             Some(places) => CitationOrigin::Returned(places.clone()),
             None if self.given.contains(key) => CitationOrigin::Given,
             None if self.is_partly_unknown => CitationOrigin::Unknown,
             None => CitationOrigin::Nowhere,
         }
+    }
+
+    /// Returns the places of an address. Only where it has no query, or the returned one has none,
+    /// both may name one page.
+    fn places(&self, key: &str) -> Option<&Vec<u64>> {
+        let page = without_query(key);
+        let same_page = if page == key { &self.pages } else { &self.returned };
+        self.returned.get(key).or_else(|| same_page.get(page))
+    }
+}
+
+fn add_place(places: &mut HashMap<String, Vec<u64>>, key: String, seq: u64) {
+    let places = places.entry(key).or_default();
+    if places.len() < PLACES_MAX && !places.contains(&seq) {
+        places.push(seq);
     }
 }
 
@@ -98,5 +105,36 @@ fn walk(value: &Value<'_>, found: &mut impl FnMut(String)) {
             walk(item, found);
         }),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(returned: &str, cited: &str, expected: bool) {
+        let mut sources = RunSources::default();
+        addresses(returned, &mut |key| sources.add(key, 1));
+        let mut found = Vec::new();
+        addresses(cited, &mut |key| found.push(sources.origin(&key) != CitationOrigin::Nowhere));
+        assert_eq!(found, [expected], "{returned} {cited}");
+    }
+
+    #[test]
+    fn an_address_with_another_query_is_another_page() {
+        check("https://a.example/watch?v=1", "https://a.example/watch?v=1", true);
+        check("https://a.example/watch?v=1", "https://a.example/watch?v=2", false);
+        check("https://a.example/watch?v=1", "https://a.example/watch", true);
+        check("https://a.example/watch", "https://a.example/watch?v=1", true);
+        check("https://a.example/w?v=1", "https://a.example/w?v=1&utm_source=x", true);
+        check("https://a.example/w?v=1", "https://a.example/w?utm_source=x", true);
+    }
+
+    #[test]
+    fn words_of_a_script_without_spaces_do_not_make_an_address_another() {
+        check("https://a.example/x", "见https://a.example/x的报告", true);
+        check("https://a.example/x", "见https://a.example/y的报告", false);
+        check("https://a.example/wiki/東京", "https://a.example/wiki/東京", true);
+        check("10.1000/x", "据10.1000/x。", true);
     }
 }
