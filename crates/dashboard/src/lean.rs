@@ -16,6 +16,8 @@ pub(crate) fn lean(module: &[u8]) -> Vec<u8> {
 enum Open {
     /// Template, until its back quote.
     Template,
+    /// Template of markup, which htm reads.
+    Markup,
     /// Braces of code.
     Braces,
     /// Code in a template, until its brace.
@@ -32,7 +34,7 @@ impl Lean<'_> {
     /// Takes one token; false at the end.
     fn step(&mut self) -> bool {
         let Some(&first) = self.rest.first() else { return false };
-        if self.open.last() == Some(&Open::Template) {
+        if let Some(Open::Template | Open::Markup) = self.open.last() {
             self.template(first);
             return true;
         }
@@ -46,8 +48,10 @@ impl Lean<'_> {
             }
             b'/' if self.rest.starts_with(b"/*") => self.comment(),
             b'/' if self.begins_expression() => self.take_to(b'/'),
+            b'`' if self.out.ends_with(b"html") => self.open(1, Open::Markup),
             b'`' => self.open(1, Open::Template),
             b'{' => self.open(1, Open::Braces),
+            b'=' if self.rest.starts_with(b"=>") => self.arrow(),
             b'}' => {
                 self.leave_out(b";,");
                 self.open.pop();
@@ -68,9 +72,19 @@ impl Lean<'_> {
         true
     }
 
-    /// Takes a byte of a template; markup there keeps its spaces but for those that indent it.
+    /// Takes a byte of a template, which keeps its spaces but for those that indent it. Markup
+    /// lacks what means nothing to htm: names of end tags, quotes around a word.
     fn template(&mut self, first: u8) {
+        let is_markup = self.open.last() == Some(&Open::Markup);
         match first {
+            b'<' if is_markup && self.rest.starts_with(b"</") => {
+                self.take(2);
+                let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'/';
+                let name = self.rest.iter().take_while(is_name).count();
+                self.rest = &self.rest[name..];
+            }
+            b' ' if is_markup && self.rest.starts_with(b" />") => self.rest = &self.rest[1..],
+            b'=' if is_markup => self.attribute(),
             b'`' => {
                 self.open.pop();
                 self.take(1);
@@ -81,6 +95,19 @@ impl Lean<'_> {
                 self.rest = self.rest.trim_ascii_start_of_line();
             }
             _ => self.take(1),
+        }
+    }
+
+    /// Takes the sign before the value of an attribute, and a value that is a word.
+    fn attribute(&mut self) {
+        self.take(1);
+        let Some(value) = self.rest.strip_prefix(b"\"") else { return };
+        let is_word = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+        let (word, rest) = value.split_at(value.iter().take_while(is_word).count());
+        let Some(rest) = rest.strip_prefix(b"\"") else { return };
+        if !word.is_empty() && rest.first().is_some_and(|byte| b" >\n".contains(byte)) {
+            self.out.extend_from_slice(word);
+            self.rest = rest;
         }
     }
 
@@ -111,6 +138,19 @@ impl Lean<'_> {
         }
     }
 
+    /// Takes the arrow of a function, whose one parameter needs no parentheses.
+    fn arrow(&mut self) {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_$".contains(&byte);
+        let name = self.out.strip_suffix(b")").unwrap_or_default();
+        let start = name.iter().rposition(|byte| !is_name(*byte)).unwrap_or(0);
+        let is_alone = start + 1 < name.len() && name[start] == b'(';
+        if is_alone && !start.checked_sub(1).is_some_and(|before| is_name(name[before])) {
+            self.out.pop();
+            self.out.remove(start);
+        }
+        self.take(2);
+    }
+
     /// Leaves the last sign out, if it is one of these.
     fn leave_out(&mut self, signs: &[u8]) {
         let last = self.out.iter().rposition(|byte| *byte != b'\n');
@@ -123,8 +163,12 @@ impl Lean<'_> {
     fn spaces(&mut self) {
         self.rest = self.rest.trim_ascii_start_of_line();
         let is_sign =
-            |byte: Option<&u8>| byte.is_none_or(|byte| b"(){}[]=<>,;:?&|!\n".contains(byte));
-        if !is_sign(self.out.last()) && !is_sign(self.rest.first()) {
+            |byte: Option<&u8>| byte.is_none_or(|byte| b"(){}[]=<>,;:?&|!*'\"`\n".contains(byte));
+        // Two of these would be another sign together.
+        let is_sum = |byte: Option<&u8>| byte.is_some_and(|byte| b"+-".contains(byte));
+        let sides = [self.out.last(), self.rest.first()];
+        let is_beside_sum = sides.into_iter().filter(|side| is_sum(*side)).count() == 1;
+        if !sides.into_iter().any(is_sign) && !is_beside_sum {
             self.out.push(b' ');
         }
     }
@@ -177,10 +221,10 @@ mod tests {
         check("// Head.\n\nconst a = 1; // one\n", "\n\nconst a=1;\n");
         check("  /** One line. */\n  let b;\n", "\nlet b;\n");
         check("/**\n * Two\n * lines.\n */\nf();\n", "\n\n\n\nf();\n");
-        check("const c = a\n  * 2;\n", "const c=a\n* 2;\n");
-        check("import { a } from './a.js';", "import{a}from './a.js';");
-        check("return a + +b - --c / d / e", "return a + +b - --c / d / e");
-        check("s = 'a  // b' + \"it's  { }\";", "s='a  // b' + \"it's  { }\";");
+        check("const c = a\n  * 2;\n", "const c=a\n*2;\n");
+        check("import { a } from './a.js';", "import{a}from'./a.js';");
+        check("return a + +b - --c / d / e", "return a+ +b- --c / d / e");
+        check("s = 'a  // b' + \"it's  { }\";", "s='a  // b'+\"it's  { }\";");
         check("r = /[/ '] +/g.test(x) ? 1 : 2", "r=/[/ '] +/g.test(x)?1:2");
         check("s.replace(/\\/ +/, 'a  b')", "s.replace(/\\/ +/,'a  b')");
         check(
@@ -188,7 +232,12 @@ mod tests {
             "t=`a  // ${f({b:1})}  c ${`x  y`}`;",
         );
         check("h`<p>\n    a  b</p>` ; x", "h`<p>\na  b</p>`;x");
+        check(
+            "html`<p class=\"a-b\" title=\"a b\">=\"${x}<b id=\"c\" /></p><${D} e=${f} /><//>`",
+            "html`<p class=a-b title=\"a b\">=\"${x}<b id=c/></><${D} e=${f}/></>`",
+        );
         check("async (a) => { await b; }", "async(a)=>{await b}");
+        check("f((a) => b, (c, d) => (e)); (g = 1) => h", "f(a=>b,(c,d)=>(e));(g=1)=>h");
         check("a();\n// One.\nb({\n  c,\n});\n[d, e];", "a()\n\nb({\nc\n});\n[d,e];");
         check("", "");
     }
