@@ -105,11 +105,7 @@ mod tests {
             ("No action named Deploy was registered", "run_workflow", true),
             ("Function \"main\" not found", "disassemble", true),
             ("Unknown function: core.parse", "edit", true),
-            (
-                "Error: Function call request for a function that wasn't defined. Correct yourself.",
-                "nope",
-                false,
-            ),
+            ("Error: Function call request for a function that wasn't defined.", "nope", false),
             ("There is no tool by that name", "nope", false),
             ("No tool exists with the given name", "nope", false),
             ("the model tried to call a tool which does not exist", "nope", false),
