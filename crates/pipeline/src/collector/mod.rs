@@ -200,7 +200,8 @@ impl Collector {
         let past = journal.as_ref().zip(past);
         let restoring = past.and_then(|past| pipeline.restore(past, dispatchers.handles().judge));
         let inputs = (&settings.receivers, has_sessions, data_dir);
-        let inputs = start_inputs(inputs, &pipeline, &memory, &meter).await?;
+        let stages = (&pipeline, &exporters);
+        let inputs = start_inputs(inputs, stages, &memory, &meter).await?;
         let (receivers, files, kafka) = inputs;
         make_ready(&telemetry, &pipeline, works(journal.as_ref(), &kafka));
         let (rereader, rereading) = reread(&receivers, &telemetry, &meter);
@@ -336,11 +337,11 @@ impl Collector {
 /// remember their positions in a folder.
 async fn start_inputs(
     (settings, has_sessions, data_dir): (&ReceiversSettings, bool, Option<&Path>),
-    pipeline: &Pipeline,
+    (pipeline, exporters): (&Pipeline, &Arc<Exporters>),
     memory: &Memory,
     meter: &Meter,
 ) -> Result<(Receivers, FileReceiver, KafkaReceiver), CollectorStartError> {
-    let sink = TopicIntake::new(pipeline.intake(), meter);
+    let sink = TopicIntake::new(pipeline.intake(), exporters, meter);
     let kafka = sink.receive(settings, has_sessions, memory, meter).await?;
     let receivers = Receivers::start(settings, pipeline.intake(), memory, meter).await?;
     let files = settings.file.as_ref();
